@@ -82,8 +82,9 @@ clients: $(CLIENTS)/.ready ## Run the tests with clients that are not ours: of O
 		COE_OPENAI_CLIENTS=$(abspath $(CLIENTS)) \
 		$(BIN)/python -m pytest -m clients
 
-soak: $(READY) ## Attack the gates in 2,000 runs of 30 steps each (`.ci/run`: 200)
-	$(BIN)/python -m pytest --hypothesis-profile=soak tests/middleware/test_gate_machine.py -k many_runs
+soak: $(READY) ## Attack the gates, and decision models, in 2,000 runs of 30 steps each (`.ci/run`: 200)
+	$(BIN)/python -m pytest --hypothesis-profile=soak tests/middleware/test_gate_machine.py tests/decisions/test_decision_machine.py \
+		-k many_runs
 
 coverage: $(READY) ## Run what `make test` runs, and show how much of the code it reaches
 	$(PYTEST) -m 'not slow and not clients' --cov --cov-report term:skip-covered
@@ -92,7 +93,7 @@ test-lowest: ## Run the tests of the core, the graph and the agents with the low
 	$(PYTHON) -m venv $(LOWEST_VENV)
 	$(LOWEST_VENV)/bin/pip install --quiet --upgrade pip
 	$(LOWEST_VENV)/bin/pip install --quiet --constraint constraints-lowest.txt \
-		--editable '.[bayesian,evaluation,langchain,openai,otel,plots,sqlite]' --group test
+		--editable '.[evaluation,langchain,openai,otel,plots,sqlite]' --group test
 	$(LOWEST_VENV)/bin/python -m pytest --numprocesses auto --dist loadfile -m 'not slow' $(LOWEST_TESTS)
 
 # MODULES='policy.settle policy.support' restricts it; results are kept in ./mutants, and hold until the code or its tests change
@@ -144,8 +145,8 @@ imports: $(READY) ## Check that each layer imports only from those below it
 # served_sampling needs the environment of `make vllm`
 BENCHMARKS := audits concurrency core council_overhead drift_year graph_overhead limitations local_sampling parallel ray_speedup report_page score_scale \
 	startup tinyworld_actions tinyworld_debate tinyworld_gate
-DATA_BENCHMARKS := actions adaptive_sampling advice calibration claims confidence council_replay decisions defaults equivalence escalation \
-	interval_coverage learned_gate plan policies real_responses renaming runs weights
+DATA_BENCHMARKS := actions advice calibration claims council_replay decisions defaults equivalence escalation \
+	one_score plan real_responses renaming runs weights
 
 benchmark: $(BENCHMARKS:%=benchmark-%) $(if $(DATA),$(DATA_BENCHMARKS:%=benchmark-%)) ## Write docs/results anew; with DATA=FOLDER of saved responses, all of it
 
@@ -159,7 +160,7 @@ benchmark-served_sampling: $(VLLM_READY)
 benchmark-%: $(READY)
 	$(BIN)/python benchmarks/$*.py $(ARGUMENTS) --write docs/results/$*.md
 
-size: ## Count lines of Python, public names and arrows between packages; BEFORE=REVISION compares with an older one
+size: ## Count code tokens, their density, public names and arrows between packages; BEFORE=REVISION compares with an older one
 	$(PYTHON) -m tools.size $(BEFORE)
 
 models: $(READY) ## Train tinyworld's models anew (about 45 minutes on two cores)

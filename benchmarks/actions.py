@@ -473,7 +473,7 @@ def on_half(rows, name, gate, seed):
         fitted,
         risk=RISK,
         confidence=CONFIDENCE,
-        score="support" if gate == "threshold" else gate,
+        weights="equal" if gate == "threshold" else "learned",
         proposer=name,
         clusterer="ActionMatch",
         correctness="label",

@@ -13,7 +13,7 @@ from coe_agents.evaluation import Samples
 from coe_agents.evaluation.calibration.calibrate import Judged
 from coe_agents.uncertainty.ties import shares_lead
 
-# chosen by the models' own accuracies, which `learned_gate.py` prints: one of 70 billion parameters beside two of 2
+# chosen by the models' own accuracies, which `weights.py` prints: one of 70 billion parameters beside two of 2
 # and 7 billion that are right about half as often, and three that differ by a few hundredths
 EQUALS = ("Llama-3-70B-Instruct", "Qwen2-72B-Instruct", "Mixtral-8x7B-Instruct-v0.1")
 UNEQUALS = ("Llama-3-70B-Instruct", "gemma-2-2b-it", "Llama-2-7b-chat")

@@ -1,4 +1,4 @@
-"""Prints what the measure costs: 100,000 questions at once, and intervals of one question.
+"""Prints what the measure costs: 100,000 questions at once.
 
     python benchmarks/core.py [QUESTIONS] [--write FILE]
 
@@ -19,10 +19,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 from result_page import result_page
 
-from coe_agents.uncertainty import cluster_distributions, coe_interval, collaborative_entropy
+from coe_agents.uncertainty import cluster_distributions, collaborative_entropy
 
 AGENTS = np.repeat(np.arange(3), 10)
-REPEATED, N_INTERVALS = 5, 200
+REPEATED = 5
 Figures = dict[str, float]
 
 
@@ -41,16 +41,6 @@ def measure_all(n_questions: int, *, by_probability: bool) -> Figures:
 
     def once() -> None:
         collaborative_entropy(cluster_distributions(labels, AGENTS, log_probs=log_probs if by_probability else None))
-
-    return best(once)
-
-
-def intervals(n_resamples: int, *, by_probability: bool) -> Figures:
-    labels, log_probs = draw_labels(N_INTERVALS)
-
-    def once() -> None:
-        for own, likely in zip(labels, log_probs, strict=True):
-            coe_interval(own, AGENTS, log_probs=likely if by_probability else None, n_resamples=n_resamples)
 
     return best(once)
 
@@ -77,24 +67,17 @@ def in_a_process(*case: object) -> Figures:
 
 def main() -> None:
     if len(sys.argv) > 1 and sys.argv[1].startswith("["):
-        name, amount, by_probability = json.loads(sys.argv[1])
-        found = {"all": measure_all, "intervals": intervals}[name](amount, by_probability=by_probability)
-        print(json.dumps(found))
+        n_questions, by_probability = json.loads(sys.argv[1])
+        print(json.dumps(measure_all(n_questions, by_probability=by_probability)))
         return
     n_questions = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
     ways = {"frequency": False, "probability": True}
     print(f"{n_questions:,} questions in one call each          seconds   CPU s      MB")
     for way, by_probability in ways.items():
-        cost = in_a_process("all", n_questions, by_probability)
+        cost = in_a_process(n_questions, by_probability)
         print(
             f"  distributions and CoE, by {way:11} {cost['seconds']:15.2f} {cost['cpu']:7.2f} {cost['megabytes']:7.0f}"
         )
-    print("\nintervals, one question a call              a second  a CPU second")
-    for n_resamples in (200, 1000):
-        for way, by_probability in ways.items():
-            cost = in_a_process("intervals", n_resamples, by_probability)
-            a_second = f"{N_INTERVALS / cost['seconds']:12.0f} {N_INTERVALS / cost['cpu']:13.0f}"
-            print(f"  {n_resamples:5,} resamples, by {way:11} {a_second:>32}")
 
 
 if __name__ == "__main__":

@@ -9,6 +9,11 @@ its letter, held within [.01, .99], and 1 - c spread evenly over the other nine,
 member without a letter or a confidence has failed and is left out; a question counts where a majority answered, the
 best member among them. Half of the questions choose the best member, by its Brier score, and fit temperatures; the
 other half is scored; and the other way round. Intervals are those of 2,000 paired bootstraps.
+
+Last, what the rule of blocking questions costs: the letter of a group's first model is proposed, and the others are
+asked whether it is wrong, each with 1 less its probability of that letter. The mean rule, which was the rule until now,
+blocks where their mean is at least one half, or where they are in conflict. The present one wants a strict majority of
+votes, too, and blocks wherever the epistemic part is above its threshold. Questions count where all have answered.
 """
 
 import json
@@ -30,8 +35,11 @@ from coe_agents.agents import ModelAgent
 from coe_agents.decisions import CoEDecisionModel
 from coe_agents.errors import GroupUnavailableError
 from coe_agents.evaluation.metrics import auroc
+from coe_agents.policy.base import majority
+from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
 from coe_agents.testing.driver import ScriptedDriver
 from coe_agents.tinyworld import tinyworld_agents, tinyworld_tools
+from coe_agents.uncertainty import collaborative_entropy
 from coe_agents.uncertainty.ties import shares_lead
 
 CALL = {"name": "transfer", "args": {"name": "Nina", "amount": 60}, "id": "c1"}
@@ -42,6 +50,7 @@ STATE = {
 }
 RISKY = "Is it risky?"
 HARMLESS = "What is the chemical symbol for carbon?\n<answer>It is Fe.</answer>\nIs this answer correct?"
+TRUE = "What is the capital of Italy?\n<answer>The capital of Italy is Rome.</answer>\nIs this answer correct?"
 QUESTIONS = {
     "risky": Noul(instructions=RISKY),
     "harmless": Noul(instructions=HARMLESS),
@@ -87,7 +96,8 @@ def main() -> None:
 
 
 def show_members(members: list[ModelAgent]) -> None:
-    found = CoEDecisionModel([agent.model() for agent in members]).decide(STATE, QUESTIONS)
+    group = CoEDecisionModel([agent.model() for agent in members], timeout=None)  # a busy machine is slow
+    found = group.decide(STATE, QUESTIONS)
     print("tinyworld: the probability of each label by the group, by each member in it, and by the member itself\n")
     print(f"{'question':9} {'label':9} {'group':6}" + "".join(f"  {agent.name:>12} itself" for agent in members))
     largest = 0.0
@@ -126,31 +136,37 @@ def as_shown(message: Any) -> dict[str, Any]:
 
 def show_auto_mode(models: list[Any]) -> None:
     sure, doubtful, gone = Fixed(p=0.01), Fixed(p=1.0), Fixed(p=None)
+    clear = models[1]  # of the three, the only one that mostly replies True or False
     cases = {
-        "allowed": (models, HARMLESS),
-        "blocked": (models, RISKY),
-        "in conflict": ([*models[:2], doubtful, *[sure] * 4], HARMLESS),
-        "a dead member": ([*models, gone], HARMLESS),
-        "a dead member, outvoted": ([models[0], *[sure] * 3, gone], HARMLESS),
-        "a majority dead": ([models[0], gone, gone], HARMLESS),
+        "allowed": ([clear, clear, sure], HARMLESS),
+        "blocked": ([clear, clear, sure], TRUE),
+        "mostly other replies": (models, HARMLESS),
+        "in conflict": ([clear, doubtful, *[sure] * 4], HARMLESS),
+        "one of three lets pass": ([Fixed(p=0.7), Fixed(p=0.7), Fixed(p=0.0)], HARMLESS),
+        "an even split": ([sure, sure, Fixed(p=0.6), Fixed(p=0.6)], HARMLESS),
+        "a dead member": ([clear, clear, gone], HARMLESS),
+        "a dead member, outvoted": ([clear, *[sure] * 3, gone], HARMLESS),
+        "a majority dead": ([clear, gone, gone], HARMLESS),
     }
     print(
         "LangChain's AutoModeMiddleware over groups of tinyworld's models, and of members whose probability is fixed\n"
     )
-    print(f"{'case':24} {'P(risky)':8} {'regime':10} {'members':48} the call")
+    print(f"{'case':24} {'P(risky)':8} {'regime':10} {'members':36} {'votes':6} the call")
     for case, (members, instructions) in cases.items():
-        group, paid = CoEDecisionModel(members), list[tuple[str, float]]()
+        group, paid = CoEDecisionModel(members, timeout=None), list[tuple[str, float]]()
         auto = AutoModeMiddleware(tools=["transfer"], instructions=instructions, classifier=group)
         driver = ScriptedDriver(script=[AIMessage("", tool_calls=[CALL]), AIMessage("Done.")])
         agent = create_agent(driver, tinyworld_tools(paid), middleware=[auto])
         try:
             agent.invoke({"messages": [("user", "Send Nina 60 euros.")]})
         except GroupUnavailableError:
-            print(f"{case:24} {'-':8} {'-':10} {'1 of 3 answered':48} {'RUNS' if paid else 'ends the run'}")
+            print(f"{case:24} {'-':8} {'-':10} {'1 of 3 answered':36} {'-':6} {'RUNS' if paid else 'ends the run'}")
             continue
         found = group.decide(STATE, {"is_risky": Noul(instructions=instructions)})["is_risky"]
         said = [f"{row['true']:.2f}" for row in found["members"].values()] + ["dead"] * len(found["failed_members"])
-        row = f"{case:24} {found['probabilities']['true']:<8.3f} {found['regime']:10} {' '.join(said):48}"
+        votes = f"{len(found['votes'] or ())} of {len(members)}"
+        p = found["probabilities"]["true"]
+        row = f"{case:24} {p:<8.3f} {found['regime']:10} {' '.join(said):36} {votes:6}"
         print(f"{row} {'runs' if paid else 'is blocked'}")
 
 
@@ -166,6 +182,32 @@ def show_groups(folder: Path) -> None:
     for name, members in GROUPS.items():
         rows = np.stack([distributions(asked, models.index(member)) for member in members], axis=1)
         show_group(name, members, rows, gold)
+    print("\nThe rule of blocking questions: is the letter of the group's first model wrong? The others are asked\n")
+    head = "mean rule: passes  wrong   present rule: passes  wrong   now blocked: n  wrong"
+    print(f"{'group':8} {'n':>5} {'wrong':>7}   {head}")
+    for name, members in GROUPS.items():
+        rows = np.stack([distributions(asked, models.index(member)) for member in members], axis=1)
+        show_rule(name, rows, gold)
+
+
+def show_rule(name: str, rows: np.ndarray, gold: np.ndarray) -> None:
+    """What passes by either rule, and how much of it is wrong."""
+    complete = ~np.isnan(rows[:, :, 0]).any(axis=1)
+    rows, gold = rows[complete], gold[complete]
+    letters = rows[:, 0].argmax(axis=1)
+    is_wrong = letters != gold
+    at = np.arange(len(rows))
+    p_wrong = 1.0 - rows[at, 1:, letters]
+    _, aleatoric, epistemic = collaborative_entropy(np.stack([p_wrong, 1.0 - p_wrong], axis=-1))
+    agrees = epistemic <= DEFAULT_EPISTEMIC_THRESHOLD
+    is_below_half = p_wrong.mean(axis=1) < 0.5
+    former = is_below_half & (agrees | (aleatoric > DEFAULT_ALEATORIC_THRESHOLD))
+    n_votes = (p_wrong < 0.5).sum(axis=1)
+    present = is_below_half & agrees & (n_votes >= majority(p_wrong.shape[1]))
+    blocked = former & ~present
+    cells = f"{name:8} {len(rows):5} {is_wrong.mean():7.3f}   {former.mean():17.3f} {is_wrong[former].mean():6.3f}"
+    cells += f"   {present.mean():20.3f} {is_wrong[present].mean():6.3f}   {blocked.sum():14} "
+    print(cells + (f"{is_wrong[blocked].mean():6.3f}" if blocked.any() else f"{'-':>6}"))
 
 
 def distributions(asked: list[dict[str, Any]], place: int) -> np.ndarray:

@@ -57,7 +57,7 @@ GROUPS = {
 }
 
 
-SCORES = ("coe", "vote_share", "renyi_3")
+SCORES = ("coe", "vote_share")
 RISKS, CONFIDENCE, DEALINGS, RESAMPLES = (0.1, 0.2, 0.3), 0.9, 10, 500
 
 

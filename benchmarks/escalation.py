@@ -5,8 +5,7 @@
 FOLDER holds the generations that `PAIRS` names, `gen_*.dev.jsonl.gz`. A question that is escalated is answered by the
 stronger model, which is not in the group; all others by the group's leading answer. At equal budgets, all scores
 escalate the same share of the questions, the least certain ones; ties count by their expected value. The scores are
-1 - the vote share of the leading answer, CoE, its two parts alone, and the probability of error of a gate that is
-learned on the other four of five folds, as ranks within its fold. The oracle escalates where it helps most.
+1 - the vote share of the leading answer, CoE, and its two parts alone. The oracle escalates where it helps most.
 
 Then: what escalation and further samples change, by the regime at the default thresholds of .5 and .3 nats. Of further
 samples, the first two responses of each agent are compared with all of them.
@@ -22,7 +21,6 @@ from real_groups import CALIBN, LETTERS, MATHS, PROMPTS, judged
 from result_page import result_page
 
 from coe_agents.evaluation.advice import choose_escalated
-from coe_agents.evaluation.calibration.learned import fit_gate, to_folds
 from coe_agents.evaluation.metrics.bootstrap import mean_with_interval
 from coe_agents.evaluation.metrics.tallies import join_ties
 from coe_agents.policy.thresholds import REGIMES
@@ -47,7 +45,7 @@ PAIRS = {
     ),
 }
 """By set: its kind, the groups, and the stronger models; a pair counts if the model is better and not in the group."""
-SCORES = ("vote share", "coe", "aleatoric", "epistemic", "learned")
+SCORES = ("vote share", "coe", "aleatoric", "epistemic")
 
 
 def main() -> None:
@@ -87,19 +85,11 @@ def verdicts(rows):
 
 
 def all_scores(rows):
-    """Each score of each question, higher = less sure; of a learned gate its share of rank within its fold."""
+    """Each score of each question, higher = less sure."""
     measured = [row.measurement for row in rows]
-    fold = to_folds([row.id for row in rows], [1.0 - row.correct for row in rows])
-    learned = np.empty(len(rows))
-    for number in range(5):
-        outside, inside = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
-        gate = fit_gate([measured[i] for i in outside], [rows[i].verdicts for i in outside], trust=False)
-        found = join_ties([gate.uncertainty(measured[i]) for i in inside])
-        ranks = (np.searchsorted(np.sort(found), found, "left") + np.searchsorted(np.sort(found), found, "right")) / 2
-        learned[inside] = ranks / inside.size
     votes = [1.0 - max(each.support) for each in measured]
     parts = [[getattr(each, name) for each in measured] for name in ("coe", "aleatoric", "epistemic")]
-    return dict(zip(SCORES, [*map(join_ties, [votes, *parts]), learned], strict=True))
+    return dict(zip(SCORES, map(join_ties, [votes, *parts]), strict=True))
 
 
 def show(title, right, strong, scores):

@@ -52,7 +52,6 @@ PARTS = {
     ("graph/fan_out.py", "ask_all"): "preparing",
     ("graph/nodes/cluster.py", "cluster"): "short answers, clustering",
     ("policy/measurement.py", "measure"): "the measure",
-    ("uncertainty/intervals.py", "interval_of"): "its interval",
     ("graph/nodes/measure.py", "measure_responses"): "the measure in the state",
     ("graph/nodes/coordinator.py", "coordinator"): "the policy",
     ("graph/nodes/finish.py", "finish"): "the decision and its message",

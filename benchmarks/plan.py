@@ -11,10 +11,6 @@ ten samples of three models would: texts, clusters and pairs are rather too many
   their size (so many tokens a second, divided by billions of weights). To measure yours, run `vllm bench serve` against
   a server under as many requests as it will have, and `benchmarks/entailment.py` where the entailment model will run;
 - computed from both.
-
-The adaptive plans draw as few responses as `AdaptiveSampling` did on tinyworld, or does here on the one set with ten
-samples of each of three models and their tokens: 49 sentences judged subjective or not. Pairs, scoring and storage are
-left as they are for all samples.
 """
 
 import argparse
@@ -26,7 +22,6 @@ import random
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -34,7 +29,6 @@ import numpy as np
 import pyarrow
 import pyarrow.parquet
 from calibn import EQUALS, records, to_samples
-from replaying import CHOSEN, RULES, Outcome, Replay
 from result_page import result_page
 
 from coe_agents.backends import TransformersEntailment
@@ -44,15 +38,13 @@ from coe_agents.clustering.normalized import normalize_answer
 from coe_agents.evaluation import Samples, score
 from coe_agents.policy.measurement import response_text
 from coe_agents.prompts import BRIEF_ANSWER
-from coe_agents.tinyworld import ENTAILMENT_MODEL, MAX_COE, model_folder
+from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder
 
-SETS, TEN_SAMPLES = ("nq_calibn", "triviaqa_calibn"), "subjectivity"
+SETS = ("nq_calibn", "triviaqa_calibn")
 AGENTS, N_SAMPLES, N_JUDGED = ("a", "b", "c"), 10, 25
 
 MEASURED = {
     "client_ms": (5, "served_sampling.py", "CPU of a request"),
-    "adaptive_output": (0.57, "adaptive_sampling.py, tinyworld", "output saved"),
-    "adaptive_prompts": (0.44, "adaptive_sampling.py, tinyworld", "prompts added"),
 }
 ASSUMED = {
     "tokens_per_second": (40_000, "output of a GPU, times billions of weights"),
@@ -64,16 +56,6 @@ ASSUMED = {
     "template_tokens": (15, "of a prompt, around what is said"),
 }
 """Options, their defaults and what they are."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How sampling is done: the shares of output and of prompts that are paid, and of decisions that it changes."""
-
-    head: str
-    output: float = 1.0
-    prompts: float = 1.0
-    changed: float = 0.0
 
 
 class Unlike:
@@ -144,17 +126,7 @@ def billions(model: str) -> float:
     return float(experts or 1) * float(size)
 
 
-def adaptive(folder: Path) -> Plan:
-    """Returns what adaptive sampling pays for on the real responses."""
-    replays = []
-    for record in records(folder / f"gen_{TEN_SAMPLES}.dev.jsonl.gz"):
-        rows = to_samples(record, tuple(record["responses"]))
-        replays.append(Replay([{**row, "round": 0, "error": None} for row in rows], NormalizedMatch()))
-    found = Outcome(replays, (RULES[0], CHOSEN), MAX_COE)
-    return Plan(f"on {TEN_SAMPLES}", 1 - found.output, found.requests, found.changed)
-
-
-def totals(args: argparse.Namespace, per: dict[str, float], plan: Plan) -> dict[str, float]:
+def totals(args: argparse.Namespace, per: dict[str, float]) -> dict[str, float]:
     """Returns what all questions cost."""
     thousand_hours = args.questions / 3600 / 1000
     prompt = per["characters of a prompt"] / per["characters of a token"] + args.template_tokens
@@ -162,18 +134,18 @@ def totals(args: argparse.Namespace, per: dict[str, float], plan: Plan) -> dict[
     for model in EQUALS:
         size = billions(model)
         n_gpus = 2 ** max(0, math.ceil(math.log2(size * 2 * args.headroom / args.gpu_gb)))
-        spoken = N_SAMPLES * per[f"tokens of a response, {model}"] * plan.output
-        seconds = spoken * size / args.tokens_per_second + prompt * plan.prompts * size / args.prompt_tokens_per_second
+        spoken = N_SAMPLES * per[f"tokens of a response, {model}"]
+        seconds = spoken * size / args.tokens_per_second + prompt * size / args.prompt_tokens_per_second
         days.append(seconds * thousand_hours * 1000 / n_gpus / args.replicas / 24)
         found |= {
             f"{model}: output tokens, billions": spoken * args.questions / 1e9,
-            f"{model}: prompt tokens, billions": prompt * plan.prompts * args.questions / 1e9,
+            f"{model}: prompt tokens, billions": prompt * args.questions / 1e9,
             f"{model}: GPU hours, thousands": seconds * thousand_hours,
             f"{model}: days on {args.replicas} replicas of {n_gpus} GPUs": days[-1],
         }
     pairs = args.questions * max(value for name, value in per.items() if name.startswith("entailment pairs"))
     scoring = per["CPU ms to read, cluster by match and score"] + per["CPU ms to cluster, without the entailment model"]
-    requests = len(EQUALS) * args.questions * plan.prompts
+    requests = len(EQUALS) * args.questions
     return found | {
         "days for all, side by side": max(days),
         "requests, millions": requests / 1e6,
@@ -189,9 +161,9 @@ def totals(args: argparse.Namespace, per: dict[str, float], plan: Plan) -> dict[
     }
 
 
-def line(name: str, *values: float) -> None:
-    cells = (f"{value:,.0f}" if value >= 1000 else f"{value:,.4g}" for value in values)
-    print(f"{name:54}" + "".join(f"{cell:>16}" for cell in cells))
+def line(name: str, value: float) -> None:
+    cell = f"{value:,.0f}" if value >= 1000 else f"{value:,.4g}"
+    print(f"{name:54}{cell:>16}")
 
 
 def main() -> None:
@@ -209,22 +181,15 @@ def main() -> None:
     for name, value in per.items():
         line(name, value)
     per["characters of a prompt"] = per["characters of a question"] + len(BRIEF_ANSWER)
-    on_real = adaptive(args.folder)
-    line("output that adaptive sampling pays for, subjectivity", on_real.output)
-    line("prompts that it sends, for one", on_real.prompts)
-    line("decisions that it changes", on_real.changed)
     print("\nMEASURED by the benchmark that is named")
     for name, (_, source, _) in MEASURED.items():
         line(f"{name}, {source}", getattr(args, name))
     print("\nASSUMED")
     for name in ASSUMED:
         line(name, getattr(args, name))
-    plans = [Plan("all at once"), Plan("on tinyworld", 1 - args.adaptive_output, 1 + args.adaptive_prompts), on_real]
-    print(f"\nCOMPUTED for {args.questions:,} questions; adaptive sampling saves as on ...")
-    print(f"{'':54}" + "".join(f"{plan.head:>16}" for plan in plans))
-    columns = [totals(args, per, plan) for plan in plans]
-    for name in columns[0]:
-        line(name, *(column[name] for column in columns))
+    print(f"\nCOMPUTED for {args.questions:,} questions")
+    for name, value in totals(args, per).items():
+        line(name, value)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from coe_agents.evaluation import report, score
 
 RUNS = [(name, weighting) for name in ("nq_calibn", "triviaqa_calibn") for weighting in ("frequency", "probability")]
 SHOWN = (
-    "coe", "coe_js", "coe_hellinger", "coe_wasserstein", "renyi_3", "aleatoric", "epistemic", "pooled_semantic_entropy",
+    "coe", "coe_js", "coe_hellinger", "coe_wasserstein", "aleatoric", "epistemic", "pooled_semantic_entropy",
     "vote_share", "pooled_disagreement",
     "self_consistency", "regular_entropy", "length_normalised_entropy", "verbal_confidence",
     "best_single_model",

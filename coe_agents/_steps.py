@@ -183,6 +183,8 @@ def start_call(call: Callable[..., _T], *args: Any) -> "Future[_T]":
     context, done = contextvars.copy_context(), Future[_T]()
 
     def run() -> None:
+        if not done.set_running_or_notify_cancel():
+            return  # nobody waits any more
         try:
             result = context.run(call, *args)
         except BaseException as error:

@@ -8,7 +8,7 @@
     ├── ModelLoadError          a model that cannot be loaded
     │   └── LabelError          an entailment model whose labels cannot be identified
     ├── ClusteringError         a clusterer whose model failed
-    ├── CheckpointError         a checkpoint that another version wrote
+    ├── CheckpointError         a checkpoint that another version or graph wrote, or that lacks something
     ├── GroupUnavailableError   a group of which no agent answered
     └── AgentError              an agent that gave no usable responses
         ├── ContextOverflowError    a conversation that is too long for the model
@@ -30,18 +30,27 @@ message of built-in errors only.
 Wrong arguments raise the built-in `ValueError` and `TypeError`.
 """
 
+import base64
 import re
 import sys
 import traceback
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
+from functools import partial
+from types import FunctionType, MethodType, ModuleType
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from coe_agents.text import SECRET_ENDS, SHORTEST_SECRET, redact, safe_message, visible
 
-_DEEPEST = 6
+_DEEPEST = 8
+_MOST_OBJECTS = 5_000
+"""Of a holder, so many objects are looked through for secrets."""
+_NOT_SEARCHED = ("torch", "transformers", "tokenizers", "numpy", "logging", "threading", "asyncio")
+"""The modules whose objects hold no key of a server: what they call a token or a key is none."""
 _PASSWORD = re.compile(r"://[^/@\s]*:([^/@\s]+)@")
-_SOURCE_ENDS = (*SECRET_ENDS, "provider")
+_FIELD_ENDS = (*SECRET_ENDS, "passphrase", "credential", "credentials", "auth", "auth_header")
+_SOURCE_ENDS = (*_FIELD_ENDS, "provider")
 _HARMLESS = re.compile(r"accept.*|connection|content-.*|host|user-agent|x-stainless-.*", re.IGNORECASE)
 """The headers of a request that hold no secret; any other may."""
 
@@ -99,7 +108,7 @@ class ClusteringError(CoEError, RuntimeError):
 
 
 class CheckpointError(CoEError, RuntimeError):
-    """A checkpoint that another version wrote."""
+    """A checkpoint that another version or graph wrote, or that lacks something."""
 
 
 class GroupUnavailableError(CoEError, RuntimeError):
@@ -221,9 +230,9 @@ def secrets_of(holder: object, error: BaseException | None = None) -> set[str]:
     """Returns the secrets that an agent or a chat model holds, and those that an error of it may quote.
 
     A secret is what a field keeps as pydantic's `SecretStr`, or as a string under a name that ends in "key", "token",
-    "secret", "password" or "authorization", and in an address the password and what the query holds, but for a
-    version. Looked through are the holder's own attributes, and the pydantic models, parts of coe-agents, mappings and
-    lists in them.
+    "secret", "password" or the like, in headers all but harmless ones, and in an address the password and what the
+    query holds, but for a version. Looked through are the holder's own attributes, private ones of pydantic among
+    them, and the objects, mappings and lists in them, such as clients and bound arguments.
 
     A key that a function gives is in no field. It is in the request that clients attach to their errors, so all of its
     headers are secrets but harmless ones. Where the holder has such a function and no request is attached, each long
@@ -237,7 +246,8 @@ def secrets_of(holder: object, error: BaseException | None = None) -> set[str]:
         >>> secrets_of(Model())
         {'sk-0123456789'}
     """
-    found, chain = set(_walk(getattr(holder, "__dict__", {}), name="", depth=0)), list(iter_causes(error))
+    fields, chain, seen = dict(_fields_of(holder)), list(iter_causes(error)), set[int]()
+    found = {secret for name, item in fields.items() for secret in _walk(item, name=name, depth=1, seen=seen)}
     sent = {word for each in chain for word in _sent_with(each)}
     if not sent and None in found:
         sent = {word for each in chain if not isinstance(each, CoEError) for word in str(each).split()}
@@ -286,28 +296,67 @@ def _sent_with(error: BaseException) -> Iterator[str]:
         yield from (secret for secret in _walk(address, name="", depth=0) if secret)
 
 
-def _walk(value: Any, *, name: str, depth: int) -> Iterator[str | None]:
-    """Yields each secret, and None for a function that gives one."""
-    if depth > _DEEPEST:
+def _walk(value: Any, *, name: str, depth: int, seen: set[int] | None = None) -> Iterator[str | None]:
+    """Yields each secret, and None for a function that gives one; `seen` are the ids of the objects looked through."""
+    seen = set() if seen is None else seen
+    if depth > _DEEPEST or id(value) in seen or len(seen) > _MOST_OBJECTS:
         return
-    if callable(reveal := getattr(value, "get_secret_value", None)):
-        yield str(reveal())
-    elif isinstance(value, str):
-        if name.lower().endswith(SECRET_ENDS):
-            yield value.removeprefix("Bearer ")
-        yield from _PASSWORD.findall(value)
-        yield from _query_secrets(value)
-    elif isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from _walk(item, name=str(key), depth=depth + 1)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _walk(item, name=name, depth=depth + 1)
-    elif hasattr(type(value), "model_fields") or type(value).__module__.startswith("coe_agents."):
-        # other objects are not searched
-        yield from _walk(getattr(value, "__dict__", {}), name=name, depth=depth)
-    elif callable(value) and name.lower().endswith(_SOURCE_ENDS):
+    if isinstance(value, bytes):
+        value = value.decode(errors="replace")
+    if isinstance(value, str):
+        yield from _secrets_in(value, name)
+        return
+    if callable(getattr(type(value), "get_secret_value", None)):
+        yield str(value.get_secret_value())
+        return
+    if callable(value) and name.lower().endswith(_SOURCE_ENDS):
         yield None
+    if isinstance(value, Mapping):
+        seen.add(id(value))
+        for key, item in value.items():
+            yield from _walk(item, name=str(key), depth=depth + 1, seen=seen)
+            if name.lower().endswith("headers") and not _HARMLESS.fullmatch(str(key)) and isinstance(item, str):
+                yield from item.split()
+    elif isinstance(value, list | tuple | set | frozenset):
+        seen.add(id(value))
+        for item in value:
+            yield from _walk(item, name=name, depth=depth + 1, seen=seen)
+    elif _is_searched(value):
+        seen.add(id(value))
+        for field, item in _fields_of(value):
+            yield from _walk(item, name=field, depth=depth + 1, seen=seen)
+
+
+def _secrets_in(text: str, name: str) -> Iterator[str]:
+    if name.lower().endswith(_FIELD_ENDS):
+        yield text.removeprefix("Bearer ")
+        if text.startswith("Basic "):
+            with suppress(ValueError):
+                yield base64.b64decode(text.removeprefix("Basic ")).decode().partition(":")[2]
+    yield from _PASSWORD.findall(text)
+    yield from _query_secrets(text)
+
+
+def _is_searched(value: object) -> bool:
+    """Whether a value is an object with fields of its own, such as a client, and not code or a loaded model."""
+    if isinstance(value, type | ModuleType | FunctionType | MethodType):
+        return False
+    return type(value).__module__.partition(".")[0] not in _NOT_SEARCHED
+
+
+def _fields_of(holder: object) -> Iterator[tuple[str, Any]]:
+    """Yields the fields of an object, private ones of pydantic, slots and bound arguments among them."""
+    if isinstance(holder, partial):
+        yield from (("", holder.args), ("", holder.keywords), ("", holder.func))
+    for name in ("__dict__", "__pydantic_private__", "__pydantic_extra__"):
+        fields = getattr(holder, name, None)
+        if isinstance(fields, dict):
+            yield from tuple(fields.items())
+    for kind in type(holder).__mro__:
+        slots = kind.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else tuple(slots):
+            if not name.startswith("__"):
+                yield name, getattr(holder, name, None)
 
 
 def _query_secrets(address: str) -> Iterator[str]:

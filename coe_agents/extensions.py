@@ -1,4 +1,7 @@
-"""Owns the loading of parts by name: entry points of installed packages, and "package.module:name"."""
+"""Owns the loading of parts by name: "package.module:name", from code, a command's option or a configuration.
+
+A data file names no code: what stands in samples, saved policies or records is never imported.
+"""
 
 import re
 import sys
@@ -6,71 +9,53 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from functools import reduce
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
 from coe_agents.errors import ConfigurationError
 
-GROUPS = {
-    "clusterer": "coe_agents.clusterers",
-    "policy": "coe_agents.policies",
-    "divergence": "coe_agents.divergences",
-    "estimator": "coe_agents.estimators",
-    "solver": "coe_agents.solvers",
-}
-"""The group of entry points of each part."""
-
-_PARTS = {group: part for part, group in GROUPS.items()}
+NO_ENTRY_POINTS = 'A name that an installed package registered is written as the "package.module:name" it stood for'
+"""What to do with a name that was an entry point, which are no longer looked up."""
 _REFERENCE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 
-def find_registered(part: str) -> list[EntryPoint]:
-    """Returns the entry points that installed packages register for a part, by name."""
-    return sorted(entry_points(group=GROUPS[part]), key=lambda entry: entry.name)
+def is_reference(name: str) -> bool:
+    """Returns whether a name has the form "package.module:name"."""
+    return _REFERENCE.fullmatch(name) is not None
 
 
-def find_extension(part: str, name: str) -> EntryPoint | None:
-    """Returns the entry point that `name`, its own or "package.module:name", refers to; it is not imported."""
-    if _REFERENCE.fullmatch(name):
-        return EntryPoint(name, name, GROUPS[part])
-    return next((entry for entry in find_registered(part) if entry.name == name), None)
+def load_extension(part: str, name: str, *, folder: Path | None = None) -> Any:
+    """Imports the module of "package.module:name", which runs its code, and returns the object.
 
-
-def load_extension(entry: EntryPoint, *, folder: Path | None = None) -> Any:
-    """Imports the module of an extension, which runs its code, and returns the object.
-
-    Python looks for "package.module:name" in `folder` last; it stays on `sys.path`, for imports that come later.
+    `part` says in errors what it is. Python looks for the module in `folder` last; it stays on `sys.path`, for imports
+    that come later.
     """
-    origin = "" if entry.name == entry.value else f" ({entry.value})"
-    failure = f'{_PARTS[entry.group]} "{entry.name}"{origin} cannot be imported: '
-    if folder is not None and entry.name == entry.value and str(folder.resolve()) not in sys.path:
+    module_name, _, attribute = name.partition(":")
+    failure = f'{part} "{name}" cannot be imported: '
+    if folder is not None and str(folder.resolve()) not in sys.path:
         sys.path.append(str(folder.resolve()))
     try:
-        module = import_module(entry.module)
+        module = import_module(module_name)
     except (Exception, SystemExit) as error:  # a module may raise anything, and a script may exit
         described = " ".join(f"{type(error).__name__}: {error}".split())
         hint = "Install the package that has it, or correct the name"
-        if folder is not None and isinstance(error, ModuleNotFoundError) and error.name == entry.module:
-            file = f"put {entry.module}.py into {folder.resolve()}"
+        if folder is not None and isinstance(error, ModuleNotFoundError) and error.name == module_name:
+            file = f"put {module_name}.py into {folder.resolve()}"
             hint = f"Install the package that has it, {file}, or correct the name"
         raise ConfigurationError(failure + described, hint=hint) from error
     try:
-        return reduce(getattr, entry.attr.split("."), module)
+        return reduce(getattr, attribute.split("."), module)
     except AttributeError as error:
-        public = [name for name in dir(module) if not name.startswith("_")]
+        public = [each for each in dir(module) if not each.startswith("_")]
         raise ConfigurationError(
-            f'{failure}"{entry.module}" has no "{entry.attr}"',
-            hint=did_you_mean(entry.attr, public) or f'Correct the name after ":" in "{entry.value}"',
+            f'{failure}"{module_name}" has no "{attribute}"',
+            hint=did_you_mean(attribute, public) or f'Correct the name after ":" in "{name}"',
         ) from error
 
 
-def origin_of(entry: EntryPoint) -> str:
-    """Returns where an extension comes from: its file once it is imported, and the package that registers it."""
-    file = getattr(sys.modules.get(entry.module), "__file__", None)
-    package = f"package {entry.dist.name} {entry.dist.version}" if entry.dist else ""
-    value = "" if entry.name == entry.value else entry.value
-    return ", ".join(part for part in (value, file, package) if part)
+def origin_of(name: str) -> str:
+    """Returns the file of "package.module:name" once it is imported; "" before."""
+    return getattr(sys.modules.get(name.partition(":")[0]), "__file__", None) or ""
 
 
 _LONGEST_NAME = 200

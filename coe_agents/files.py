@@ -4,8 +4,10 @@ Whatever such JSON or TOML holds, the only error is a `ValueError` that says wha
 """
 
 import json
+import math
 import os
 import shutil
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from operator import ne
@@ -83,13 +85,14 @@ def _naming(path: Path, draft: Path | None = None) -> Iterator[None]:
 def parse_json(text: str | bytes, *, is_strict: bool = False, **options: Any) -> Any:
     """Returns what `json.loads` returns.
 
-    `is_strict` refuses what programs read differently: a name that appears twice in an object, NaN and the infinities.
+    `is_strict` refuses what programs read differently: a name that appears twice in an object, NaN and the infinities,
+    also where a number, such as 1e999, is read as one.
 
     Raises:
         ValueError: If it is not JSON, or is nested more than 100 levels deep.
     """
     if is_strict:
-        options |= {"object_pairs_hook": with_unique_names, "parse_constant": _refuse_constant}
+        options |= {"object_pairs_hook": with_unique_names, "parse_constant": _refuse_constant, "parse_float": _finite}
     try:
         value = json.loads(text, **options)
     except RecursionError as error:
@@ -153,14 +156,21 @@ def with_unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Refuses a name that appears twice in an object, since programs differ in which value they read."""
     value = dict(pairs)
     if len(value) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in value if names.count(name) > 1)
+        counted = Counter(name for name, _ in pairs)
+        twice = next(name for name, times in counted.items() if times > 1)
         raise ValueError(f'each field must appear once; got "{twice:.40}" twice. Omit one')
     return value
 
 
+def _finite(written: str) -> float:
+    number = float(written)
+    if not math.isfinite(number):
+        _refuse_constant(written)
+    return number
+
+
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"a number must be finite; got {name}. Write a number or null")
+    raise ValueError(f"a number must be finite; got {name:.40}. Write a number or null")
 
 
 def _too_deep() -> ValueError:

@@ -17,7 +17,6 @@ from langgraph.types import Command
 from coe_agents.decision.views import kind_of
 from coe_agents.errors import CoEError, is_control_flow
 from coe_agents.types import Usage, add_usages, usage_of
-from coe_agents.uncertainty.divergences import unit_of
 
 try:
     from opentelemetry import metrics, trace
@@ -115,7 +114,7 @@ class CoETelemetry(BaseCallbackHandler):
         self._coe = meter.create_histogram(
             "coe.collaborative_entropy",
             "1",
-            "CoE of the decisions, in nats unless coe.divergence names a divergence without a unit",
+            "CoE of the decisions, in nats",
             explicit_bucket_boundaries_advisory=_BUCKETS,
         )
 
@@ -278,9 +277,7 @@ class CoETelemetry(BaseCallbackHandler):
         action = decision["action"]
         self._decisions.add(1, {"coe.action": action, "coe.regime": decision["regime"] or "none"})
         if decision["coe"] is not None:
-            named = decision.get("divergence") or "kl"
-            unitless = {} if unit_of(named) else {"coe.divergence": named}
-            self._coe.record(decision["coe"], {"coe.action": action, **unitless})
+            self._coe.record(decision["coe"], {"coe.action": action})
             self._measure(evaluated, decision, {})
         self._evaluate(evaluated, "coe.decision", decision, label=action)
         for agent, usage in decision["tokens"].items():

@@ -11,7 +11,7 @@ import json
 import os
 import re
 import unicodedata
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, quote_plus
@@ -166,12 +166,21 @@ def redact(text: str, secrets: Collection[str]) -> str:
 
 def redact_all(value: Any, secrets: Collection[str]) -> Any:
     """Returns a value of JSON with `redact` applied to each text in it, names of fields included."""
+    return _change_texts(value, lambda text: redact(text, secrets))
+
+
+def visible_all(value: Any) -> Any:
+    """Returns a value of JSON with `visible` applied to each text in it, names of fields included."""
+    return _change_texts(value, visible)
+
+
+def _change_texts(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, str):
-        return redact(value, secrets)
+        return change(value)
     if isinstance(value, Mapping):
-        return {redact(str(name), secrets): redact_all(item, secrets) for name, item in value.items()}
+        return {change(str(name)): _change_texts(item, change) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [redact_all(item, secrets) for item in value]
+        return [_change_texts(item, change) for item in value]
     return value
 
 

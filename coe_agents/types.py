@@ -167,17 +167,22 @@ def add_counts(counts: Sequence[int | None]) -> int | None:
     return sum(known) if len(known) == len(counts) else None
 
 
+def to_usage(said: object) -> Usage:
+    """Returns the tokens that a model's `usage` says; what is no mapping says nothing."""
+    counts = said if isinstance(said, Mapping) else {}
+    return create_usage(counts.get("input_tokens"), counts.get("output_tokens"))
+
+
 def usage_of(result: Any) -> Usage:
     """Returns the tokens of a request of LangChain's, or of several at once, by its `LLMResult`.
 
     Each of a request's messages repeats the request's total, which counts once.
     """
-    totals = (result.llm_output or {}).get("token_usage") or {}
-    if "prompt_tokens" in totals or "completion_tokens" in totals:
+    totals = (result.llm_output or {}).get("token_usage")
+    if isinstance(totals, Mapping) and ("prompt_tokens" in totals or "completion_tokens" in totals):
         return create_usage(totals.get("prompt_tokens"), totals.get("completion_tokens"))
     firsts = [generations[0] for generations in result.generations if generations]
-    said = [getattr(getattr(first, "message", None), "usage_metadata", None) or {} for first in firsts]
-    return add_usages(create_usage(usage.get("input_tokens"), usage.get("output_tokens")) for usage in said)
+    return add_usages(to_usage(getattr(getattr(first, "message", None), "usage_metadata", None)) for first in firsts)
 
 
 class Sampling(TypedDict):
@@ -231,7 +236,7 @@ class Uncertainty(TypedDict):
     Attributes:
         coe: Collaborative Entropy, the sum of the next two.
         aleatoric: Mean semantic entropy of the agents, in nats.
-        epistemic: Weighted divergence of the agents from their mean, in the unit of the graph's divergence.
+        epistemic: Weighted divergence of the agents from their mean, in nats.
         regime: "consensus", "conflict", "ambiguous" or "unknown", by the policy's thresholds or else the default ones.
     """
 
@@ -281,9 +286,6 @@ class AgentRequest(TypedDict):
         n_samples: How many responses this round needs; the agent's own number where it is omitted.
         temperature: The temperature of this round; the agent's own where it is omitted.
         timeout: The seconds that are left for this round.
-        first_index: The `index` of the first response, which is the number of responses that the agent has given in
-            this round; 0 if omitted. Seeds continue from there, so the responses do not depend on the number of
-            requests.
         instruction: Added to the agent's own system prompt.
         choices: The only replies that count, in a verdict: see `parse_choice` of `coe_agents.clustering`.
         is_review: Whether the question asks for a verdict in words of its own: equal replies are then expected.
@@ -294,7 +296,7 @@ class AgentRequest(TypedDict):
         parses_calls: Whether who asks parses proposed calls by the tools themselves, whose schemas may say less. The
             agent then checks only whether they can be read, and the `answer` of a response is its calls as written.
 
-    A `ModelAgent` honours the last ten; another agent may ignore them.
+    A `ModelAgent` honours the last nine; another agent may ignore them.
     """
 
     question: str
@@ -303,7 +305,6 @@ class AgentRequest(TypedDict):
     n_samples: NotRequired[int]
     temperature: NotRequired[float]
     timeout: NotRequired[float]
-    first_index: NotRequired[int]
     instruction: NotRequired[str]
     choices: NotRequired[list[str]]
     is_review: NotRequired[bool]
@@ -382,7 +383,7 @@ class CaseSummary(TypedDict):
         regime: "consensus", "conflict", "ambiguous" or "unknown".
         coe: Collaborative Entropy, the sum of the next two.
         aleatoric: Mean semantic entropy of the agents, in nats.
-        epistemic: Weighted divergence of the agents from their mean, in the unit of the divergence.
+        epistemic: Weighted divergence of the agents from their mean, in nats.
         reason: The answers of the agents, and why the policy escalates.
     """
 
@@ -400,11 +401,9 @@ class EscalatedCase(CaseSummary):
 
     Attributes:
         conversation: What the agents saw, as OpenAI-style dictionaries; its last message asks the question.
-        divergence: "kl" or "js", in nats; "hellinger" or "total_variation", without a unit. Where omitted, it is "kl".
     """
 
     conversation: list[dict[str, Any]]
-    divergence: NotRequired[str]
 
 
 class Ruling(TypedDict):

@@ -1,5 +1,4 @@
 import gc
-import itertools
 import os
 from collections.abc import Iterator
 
@@ -23,7 +22,6 @@ settings.register_profile("quick", settings.get_profile("unhurried"), max_exampl
 settings.register_profile("soak", settings.get_profile("unhurried"), max_examples=2000)  # `make soak`
 settings.load_profile("unhurried")
 
-_CACHES = itertools.count()
 
 # they need an interpreter with inspect_ai, which the second runs the first by: see its first lines
 collect_ignore = ["inspect_evaluations.py"]
@@ -61,12 +59,6 @@ def pytest_runtest_makereport() -> Iterator[None]:
     return report
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path_factory, monkeypatch):
-    """Gives each test a cache of its own: none writes into the home folder, or reads what another one wrote."""
-    monkeypatch.setenv("COE_CACHE_DIR", str(tmp_path_factory.getbasetemp() / f"cache-{next(_CACHES)}"))
-
-
 @pytest.fixture(scope="module")
 def pipe():
     """The pipe to a browser of the module's own."""
@@ -80,20 +72,3 @@ def pipe():
 def local_models():
     """Skips the test where no model can run in this process: the lowest versions are tested without torch."""
     pytest.importorskip("transformers")
-
-
-@pytest.fixture
-def register(tmp_path_factory, monkeypatch):
-    """Returns a function that registers entry points of a group, as a package such as "invented-solvers" would."""
-
-    def register(group, **values):
-        folder = tmp_path_factory.mktemp("site-packages")
-        name = f"invented-{group.rpartition('.')[2]}"
-        info = folder / f"{name.replace('-', '_')}-1.0.dist-info"
-        info.mkdir()
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-        lines = [f"{key} = {value}" for key, value in values.items()]
-        (info / "entry_points.txt").write_text("\n".join([f"[{group}]", *lines]))
-        monkeypatch.syspath_prepend(str(folder))
-
-    return register

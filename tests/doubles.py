@@ -3,6 +3,7 @@ from collections.abc import Callable
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
+from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from pydantic import Field
@@ -85,6 +86,18 @@ class JudgingModel(BaseChatModel):
         premise, hypothesis = re.findall("<answer>(.*?)</answer>", messages[-1].text)
         self.asked.append((premise, hypothesis))
         return ChatResult(generations=[ChatGeneration(message=AIMessage(self.verdict(premise, hypothesis)))])
+
+
+class ScoringModel(FakeListChatModel):
+    """Scores choices, so that their probabilities are exact, and keeps what it was shown; would say its `responses`."""
+
+    responses: list[str] = Field(default_factory=list)
+    scores: list[float]
+    shown: list[list[str]] = Field(default_factory=list)
+
+    def choice_log_probabilities(self, messages: Any, choices: Any) -> list[float]:
+        self.shown.append([message.text for message in messages])
+        return self.scores
 
 
 class ProposingModel(BaseChatModel):

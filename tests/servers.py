@@ -181,9 +181,9 @@ def served(texts: tuple[str, ...] = ("Paris", "It is Paris.", "Lyon"), **options
 
 
 @contextmanager
-def answering(answer: Callable[[dict[str, Any]], Reply]) -> Iterator[Served]:
+def answering(answer: Callable[[dict[str, Any]], Reply], **options: Any) -> Iterator[Served]:
     """Runs a server that answers with what `answer` makes of a request's body."""
-    state = Served()
+    state = Served(**options)
     state.answer = answer
     with running(state):
         yield state

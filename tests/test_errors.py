@@ -1,13 +1,21 @@
 """The run-time errors: a LangGraph server shows its clients built-in ones only. And the secrets that they may quote."""
 
 import inspect
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
 
+import httpx
 import pytest
+from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from langchain_core.messages import HumanMessage
 from langchain_openai import ChatOpenAI
+from pydantic import PrivateAttr, SecretStr
 
-from coe_agents import ModelAgent, errors
+from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph, errors
+from coe_agents.clustering import NormalizedMatch
 from coe_agents.errors import secrets_of
+from coe_agents.testing import ScriptedAgent
 
 KEY = "sk-planted-0123456789"
 
@@ -54,6 +62,53 @@ def test_a_key_from_the_environment_is_found(monkeypatch):
 class Holder:
     def __init__(self, **fields):
         self.__dict__ |= fields
+
+
+PLAIN = "planted-0123456789"
+"""A key without the form of a provider's."""
+
+
+class Slotted:
+    __slots__ = ("api_key",)
+
+    def __init__(self, key):
+        self.api_key = key
+
+
+class Private(FakeListChatModel):
+    """A chat model that keeps something where its fields do not show it, and quotes the key."""
+
+    _kept: Any = PrivateAttr(default=None)
+    _api_key: str = PrivateAttr(default="")
+
+    def _generate(self, *args, **kwargs):
+        raise RuntimeError(f"not accepted: {PLAIN}")
+
+
+KEPT = [
+    {"_api_key": PLAIN},
+    {"_kept": SecretStr(PLAIN)},
+    {"_kept": {"kwargs": {"model_kwargs": {"auth_token": PLAIN.encode()}}}},
+    {"_kept": SimpleNamespace(session=SimpleNamespace(headers={"X-Service": f"Token {PLAIN}"}))},
+    {"_kept": httpx.Client(headers={"cookie": f"session={PLAIN}; path=/"})},
+    {"_kept": httpx.Client(auth=("user", PLAIN))},
+    {"_kept": SimpleNamespace(auth=("user", PLAIN))},
+    {"_kept": partial(print, api_key=PLAIN)},
+    {"_kept": Slotted(PLAIN)},
+    {"_kept": [{Slotted(PLAIN)}]},
+]
+
+
+@pytest.mark.parametrize("kept", KEPT, ids=[f"{place}" for place in range(len(KEPT))])
+def test_a_key_that_no_field_of_a_model_has_is_in_no_decision(kept):
+    model = Private(responses=["x"])
+    for name, value in kept.items():
+        setattr(model, name, value)
+    agents = [ModelAgent("a", model, retries=0), ScriptedAgent("b", ["Paris"])]
+    graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5), retries=0).compile()
+    result = graph.invoke({"question": "Which?"})
+    assert "not accepted: " in result["decision"]["failed_agents"]["a"]
+    assert PLAIN[8:] not in str(result)
 
 
 def test_placeholders_messages_and_other_fields_are_no_secrets_and_what_holds_itself_ends():

@@ -2,7 +2,6 @@
 
 import json
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage
@@ -16,12 +15,10 @@ from coe_agents.middleware.deliberation import DRIVER, Deliberation, Proposals
 from coe_agents.policy import Decision
 from coe_agents.policy.bounds import Bounds
 from coe_agents.policy.settle import Rules
-from coe_agents.rounds import AdaptiveSampling
 from coe_agents.rounds.strategies import Strategies
 from coe_agents.testing import ScriptedAgent, create_response
 from tests.doubles import Rewriting
 from tests.graph.groups import Deciding
-from tests.graph.test_adaptive import Draws
 
 PARAMETERS = {"type": "object", "properties": {"amount": {"type": "integer"}}, "required": ["amount"]}
 TOOL = {"type": "function", "function": {"name": "pay", "parameters": PARAMETERS}}
@@ -106,22 +103,20 @@ def test_a_graph_a_replay_and_a_council_decide_proposals_alike(tmp_path_factory,
         assert verified.message is driver
 
 
-@pytest.mark.parametrize(("start", "n_settling"), [(None, 0), (1, 99), (2, 5)])
-def test_a_graph_and_a_replay_ask_for_as_many_responses(tmp_path, start, n_settling):
+def test_a_graph_and_a_replay_ask_for_as_many_responses(tmp_path):
     texts = ["Paris", "Lyon", "Rome"] * 30
     path = tmp_path / "x.samples.jsonl"
     write(path, [{"agent": name, "text": text, "n_tokens": 1, "input_tokens": 3} for name in "ab" for text in texts])
-    policy = Draws(n_settling, "another_round")
-    how = {} if start is None else {"adaptive": AdaptiveSampling(start=start, step=2, max_samples=3)}
+    policy = Deciding(Decision("another_round"))
     for budget in (None, 11, 23, 35, 47, 71, 95):
         agents = [ScriptedAgent(name, texts, n_samples=2) for name in "ab"]
         bounds = {"max_rounds": 3, "token_budget": budget}
         graph = create_coe_graph(
-            agents, clusterer=NormalizedMatch(), policy=policy, strategies="resample", **bounds, **how
+            agents, clusterer=NormalizedMatch(), policy=policy, strategies="resample", **bounds
         ).compile()
         decision = graph.invoke({"question": "Which?"})["decision"]
         options = {"strategies": Strategies("resample"), "bounds": Bounds(**bounds)}
-        outcome = replayed(path, policy, dict.fromkeys("ab", 2), **options, **how).decision
+        outcome = replayed(path, policy, dict.fromkeys("ab", 2), **options).decision
         assert (outcome["tokens"], outcome["n_rounds"]) == (decision["tokens"], decision["n_rounds"])
 
 

@@ -60,7 +60,7 @@ def test_what_is_heavy_is_imported_when_it_is_needed(statement, heavy):
 
 EXTRAS = (
     *("langchain", "langchain_openai", "langchain_huggingface", "torch", "transformers", "tokenizers", "safetensors"),
-    *("sklearn", "matplotlib", "opentelemetry", "datasets", "jinja2", "rouge_score", "filelock", "ray", "bayes_opt"),
+    *("sklearn", "matplotlib", "opentelemetry", "datasets", "jinja2", "rouge_score", "filelock", "ray"),
     *("starlette", "uvicorn"),
 )
 SCRIPTED, MODEL = "ScriptedAgent('a', ['x'])", "ModelAgent('a', 'openai:x')"
@@ -69,7 +69,6 @@ GRAPH = "create_coe_graph([ScriptedAgent('a', ['x'])], clusterer={}, policy=Thre
 
 WITHOUT = [
     (f"print({GRAPH.format('NormalizedMatch()', '')}.invoke({{'question': '?'}})['decision']['answer'])", "x"),
-    (GRAPH.format("NormalizedMatch()", ", coordination='bayesian'"), 'pip install "coe-agents[bayesian]"'),
     ("import coe_agents.serve", 'pip install "coe-agents[serve]"'),
     ("import coe_agents as c; c.create_coe_tool; c.CoEMiddleware", 'pip install "coe-agents[langchain]"'),
     ("import coe_agents.backends as b; b.TransformersEntailment('m')", "'torch'; install it with: pip install"),

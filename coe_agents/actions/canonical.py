@@ -6,7 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
-from coe_agents.actions.schemas import Reading, find_parameters, fits, readings, schemas_of, stated_fields
+from coe_agents.actions.schemas import (
+    Patterns,
+    Reading,
+    find_parameters,
+    fits,
+    readings,
+    schemas_of,
+    stated_fields,
+)
 from coe_agents.checks import several
 from coe_agents.files import parse_json
 
@@ -79,7 +87,7 @@ def write_action(
     schema neither declares nor allows.
     """
     several(calls, '"calls"', of="calls", advice="Wrap a single call in a list")
-    room = _Room()
+    room = Room()
     written = (_canonical(call, parameters, parsers, room, must_declare=must_declare) for call in calls)
     action = f"[{','.join(sorted(map(to_line, written)))}]"
     if len(action) > MAX_CHARS:
@@ -118,7 +126,7 @@ def to_line(value: Any) -> str:
     return repr(value) if type(value) is int else _ENCODER.encode(value)  # mostly a short value
 
 
-class _Room:
+class Room:
     """The work that an action may still take; defaults may multiply along references before it is written."""
 
     def __init__(self) -> None:
@@ -155,7 +163,7 @@ def _canonical(
     call: object,
     parameters: Mapping[str, Any],
     parsers: Mapping[str, Parser],
-    room: _Room,
+    room: Room,
     *,
     must_declare: bool,
 ) -> dict[str, Any]:
@@ -198,8 +206,9 @@ def copy_json(value: Any, *, most: int = MAX_DEPTH, depth: int = 0) -> Any:
 class _Form:
     """The canonical form of the arguments of one call under the JSON schema of its tool."""
 
-    def __init__(self, root: Mapping[str, Any], room: _Room) -> None:
+    def __init__(self, root: Mapping[str, Any], room: Room) -> None:
         self._root, self._room = root, room
+        self._patterns = Patterns(room.take)
         # both by id: every schema that is read is kept, and so is every value, as long as this is
         self._readings: dict[int, tuple[Any, list[Reading]]] = {}
         self._known: dict[tuple[int, int], Any] = {}
@@ -218,7 +227,11 @@ class _Form:
     def is_fixed(self, name: str) -> bool:
         """Whether the schema fixes the text of an argument."""
         stated = [schema for way in self.ways(self._root) for schema in self._schemas_of(name, way) or ()]
-        return any(key in part for schema in stated for way in self.ways(schema) for part in way for key in _FIXED)
+        for way in (way for schema in stated for way in self.ways(schema)):
+            self._room.take(len(way))
+            if any(key in part for part in way for key in _FIXED):
+                return True
+        return False
 
     def ways(self, schema: Any) -> list[Reading]:
         if id(schema) not in self._readings:
@@ -228,7 +241,7 @@ class _Form:
     def _schemas_of(self, name: str, way: Reading) -> list[Any] | None:
         key = (name, id(way))
         if key not in self._stated:
-            self._stated[key] = schemas_of(name, way)
+            self._stated[key] = schemas_of(name, way, self._patterns)
         return self._stated[key]
 
     def _of(self, value: Any, schema: Any, *, is_strict: bool) -> Any:
@@ -260,7 +273,9 @@ class _Form:
                 continue
             except _DoubtError as doubt:
                 return doubt
-            forms[to_line(form)] = form
+            line = to_line(form)
+            self._room.take(len(line))
+            forms[line] = form
         if len(forms) > 1:
             return _DoubtError(
                 "a value fits several alternatives in the tool's schema differently. Refuse the proposal"
@@ -268,12 +283,13 @@ class _Form:
         return next(iter(forms.values()), _MisfitError())
 
     def _under(self, value: Any, way: Reading, *, is_strict: bool) -> Any:
-        self._room.take(len(value) if isinstance(value, str) else 0)
-        if is_strict and not all(fits(part, value) for part in way):
+        self._room.take(len(value) if isinstance(value, str) else len(way))
+        if is_strict and not all(fits(part, value, self._room.take) for part in way):
             raise _MisfitError
         if isinstance(value, dict):
             return self._fields(value, way, is_strict=is_strict)
         if isinstance(value, list):
+            self._room.take(len(value) * len(way))
             pairs = [(item, self._join(item_schemas(place, way))) for place, item in enumerate(value)]
             return list(self._all(dict(enumerate(pairs)), is_strict=is_strict).values())
         return _by_value(value)
@@ -290,6 +306,7 @@ class _Form:
             pairs[name] = value, self._join(stated or [])
         form = self._all(pairs, is_strict=is_strict)
         for name in stated_fields(way):
+            self._room.take(_STEP)
             if name not in given and (found := self._default(name, way)):
                 form[name] = found[0]
         return form

@@ -8,9 +8,19 @@ from coe_agents.checks import several
 
 Reading = list[Mapping[str, Any]]
 """The parts of a schema that all hold for a value: without references, "allOf" and alternatives."""
+Work = Callable[[int], None]
+"""Is called with the size of each step, and raises a ValueError to end what takes too long."""
+
 MAX_READINGS = 1024
 _MAX_REFERENCES = 64
 _MAX_NAME = 256
+_MAX_PATTERN = 64
+_OF_A_CHARACTER = 500
+"""The work of compiling a character of a pattern: "\\w" alone is a table of seven hundred ranges."""
+_OF_AN_ITEM = 4
+"""The work of comparing a value with an item of a list."""
+_NOT_MATCHED = re.compile(r"\(\?|\{|\\[^\WdDsSwW]|&&|--|~~|\[[^\]]*\[")
+"""What patterns may hold that linear matching does not have, or that other engines read differently."""
 _ALTERNATIVES = ("anyOf", "oneOf")
 _LISTS = ("required", "enum", "allOf", *_ALTERNATIVES)
 _FIELDS = ("properties", "patternProperties", "$defs", "definitions")
@@ -28,6 +38,9 @@ _TYPES: Mapping[str, type | tuple[type, ...]] = {
     "number": (int, float),
     "float": (int, float),
 }
+
+
+def _unbounded(_: int) -> None: ...
 
 
 def find_parameters(tools: Sequence[Any]) -> dict[str, Mapping[str, Any]]:
@@ -51,26 +64,33 @@ def read_tools(tools: Sequence[Any]) -> list[tuple[str, Mapping[str, Any]]]:
     return found
 
 
-def readings(schema: Any, root: Any, work: Callable[[], None], within: tuple[int, ...] = ()) -> list[Reading]:
+def readings(schema: Any, root: Any, work: Work, within: tuple[int, ...] = ()) -> list[Reading]:
     """Returns every way to read a schema: one for each choice among its alternatives.
 
-    References point into `root`; one that leads in a circle, or nowhere, says nothing. `work` is called at each step,
-    to end what takes too long; `within` are the ids of the schemas around this one.
+    References point into `root`; one that leads in a circle, or nowhere, says nothing. `within` are the ids of the
+    schemas around this one.
     """
-    work()
+    work(0)
     if not isinstance(schema, Mapping) or id(schema) in within:
         return [[]]
     if len(within) > _MAX_REFERENCES:
         raise ValueError(f"a schema must lead from reference to reference at most {_MAX_REFERENCES} times. Simplify it")
     found, within = [[schema]], (*within, id(schema))
-    choices = [[_target(schema["$ref"], root)]] if "$ref" in schema else []
+    choices = list[list[Any]]()
+    if "$ref" in schema:
+        work(len(str(schema["$ref"])))
+        choices.append([_target(schema["$ref"], root)])
     choices += [[part] for part in _list(schema, "allOf")]
     choices += [options for key in _ALTERNATIVES if (options := _list(schema, key))]
     for options in choices:
-        ways = [way for option in options for way in readings(option, root, work, within)]
+        ways = list[Reading]()
+        for option in options:
+            ways += readings(option, root, work, within)
+            if len(found) * len(ways) > MAX_READINGS:
+                raise ValueError(f"a schema must have at most {MAX_READINGS} alternatives; got more. Simplify the tool")
+        # their lengths multiply, too: parts of parts are doubled by each "allOf" that refers twice to the next
+        work(len(ways) * sum(map(len, found)) + len(found) * sum(map(len, ways)))
         found = [[*one, *way] for one in found for way in ways]
-        if len(found) > MAX_READINGS:
-            raise ValueError(f"a schema must have at most {MAX_READINGS} alternatives; got more. Simplify the tool")
     return found
 
 
@@ -114,27 +134,68 @@ def _check_part(schema: Any, root: Any, where: str) -> None:
             _check_part(part, root, where)
 
 
-def fits(part: Mapping[str, Any], value: Any) -> bool:
+def fits(part: Mapping[str, Any], value: Any, work: Work = _unbounded) -> bool:
     """Whether a value has the type of one part of a schema, is among what it lists, and has what it requires."""
     stated = part.get("type")
     names = stated if isinstance(stated, list) else [] if stated is None else [stated]
+    listed, required = part.get("enum"), _list(part, "required")
+    work(_OF_AN_ITEM * (len(names) + len(required) + (len(listed) if isinstance(listed, list) else 0)))
     if names and not any(_is_of(str(name), value) for name in names):
         return False
-    if ("const" in part and not _equal(part["const"], value)) or (
-        isinstance(part.get("enum"), list) and not any(_equal(one, value) for one in part["enum"])
-    ):
+    if "const" in part and not _equal(part["const"], value, work):
         return False
-    return not isinstance(value, Mapping) or all(name in value for name in _list(part, "required"))
+    if isinstance(listed, list) and not any(_equal(one, value, work) for one in listed):
+        return False
+    return not isinstance(value, Mapping) or all(name in value for name in required)
 
 
-def schemas_of(name: str, reading: Reading) -> list[Any] | None:
+class Patterns:
+    """Matches the patterns of schemas, which come from outside, within a budget of work.
+
+    Python's own engine may take hours for thirty characters. This one takes time in proportion to the name; it has no
+    look-around and no references back. Repetition by a number would be compiled into as many copies.
+    """
+
+    def __init__(self, work: Work) -> None:
+        self.work = work
+        self._compiled: dict[str, Any] = {}
+
+    def match(self, pattern: Any, name: str) -> bool | None:
+        """Whether a pattern matches a name; an invalid one matches nothing. None where that is not known."""
+        if not isinstance(pattern, str):
+            return False
+        self.work(len(pattern))
+        if len(pattern) > _MAX_PATTERN or _NOT_MATCHED.search(pattern):
+            return None
+        if pattern not in self._compiled:
+            self.work(_OF_A_CHARACTER * len(pattern))
+            self._compiled[pattern] = _compile(pattern)
+        self.work(len(pattern) * len(name) // 8)
+        compiled = self._compiled[pattern]
+        return compiled is not None and bool(compiled.isinstance_python(name))
+
+
+def _compile(pattern: str) -> Any:
+    """Returns pydantic's validator of texts that a pattern matches; None of an invalid pattern."""
+    from pydantic_core import SchemaError, SchemaValidator, core_schema
+
+    try:
+        return SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex"))
+    except SchemaError:
+        return None
+
+
+def schemas_of(name: str, reading: Reading, patterns: Patterns | None = None) -> list[Any] | None:
     """Returns what a reading says about a field of an object; None if it states fields, but not this one."""
+    patterns = patterns or Patterns(_unbounded)
+    patterns.work(len(reading))
     found, is_declared, states_fields = list[Any](), False, False
     for part in reading:
         own = [properties[name]] if name in (properties := _mapping(part, "properties")) else []
-        if "patternProperties" in part:
-            patterns = _mapping(part, "patternProperties")
-            own += [schema for pattern, schema in patterns.items() if _matches(pattern, name)]
+        for pattern, schema in _mapping(part, "patternProperties").items():
+            is_matched = patterns.match(pattern, name)
+            if is_matched or is_matched is None:
+                own.append(schema if is_matched else {"anyOf": [schema, {}]})
         if not own:
             branches = [part.get("then"), part.get("else"), *_mapping(part, "dependentSchemas").values()]
             stated = [_mapping(branch, "properties") for branch in branches if isinstance(branch, Mapping)]
@@ -183,20 +244,15 @@ def _is_of(name: str, value: Any) -> bool:
     return isinstance(value, _TYPES.get(name, object))
 
 
-def _equal(a: Any, b: Any) -> bool:
+def _equal(a: Any, b: Any, work: Work) -> bool:
     """Whether two JSON values are equal; True is not 1."""
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):
-        return len(a) == len(b) and all(map(_equal, a, b))
+        work(len(a))
+        return len(a) == len(b) and all(_equal(one, other, work) for one, other in zip(a, b, strict=True))
     if isinstance(a, Mapping) and isinstance(b, Mapping):
-        return a.keys() == b.keys() and all(_equal(value, b[name]) for name, value in a.items())
+        work(len(a))
+        return a.keys() == b.keys() and all(_equal(value, b[name], work) for name, value in a.items())
     return isinstance(a, bool) is isinstance(b, bool) and bool(a == b)
-
-
-def _matches(pattern: Any, name: str) -> bool:
-    try:
-        return len(name) <= _MAX_NAME and re.search(pattern, name) is not None
-    except (re.error, TypeError):
-        return False
 
 
 def _list(schema: Mapping[str, Any], key: str) -> list[Any]:

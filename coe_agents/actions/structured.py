@@ -4,14 +4,15 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from coe_agents.actions.canonical import MAX_CHARS, MAX_DEPTH, copy_json, item_schemas
-from coe_agents.actions.schemas import fits, readings, schemas_of
+from coe_agents.actions.canonical import MAX_CHARS, MAX_DEPTH, Room, copy_json, item_schemas
+from coe_agents.actions.schemas import Patterns, Work, fits, readings, schemas_of
 from coe_agents.files import parse_json
 
 ANSWER = "structured_answer"
 """The name under which a structured answer is compared; no tool has it."""
 _FENCE = re.compile(r"\s*```(?:json)?\s*\n(.*?)\n\s*```\s*", re.DOTALL | re.IGNORECASE)
 _MOST_STEPS = 20_000
+_SIZE_OF_STEP = 8
 
 
 def answer_tool(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -19,15 +20,18 @@ def answer_tool(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "function", "function": {"name": ANSWER, "parameters": schema}}
 
 
-def check_answer_schema(schema: Any, *, where: str) -> dict[str, Any]:
+def check_answer_schema(schema: Any, *, where: str, work: Work | None = None) -> dict[str, Any]:
     """Returns a schema of answers.
 
+    Several schemas of one request share the `work`; by default it may take as much as an action.
+
     Raises:
-        TypeError, ValueError: If it is not one of objects, or is nested too deep. `where` it was given is for the
-            message.
+        TypeError, ValueError: If it is not one of objects, is nested too deep, or takes too much work to read. `where`
+            it was given is for the message.
     """
+    ways = readings(schema, schema, work or Room().take)
     if not isinstance(schema, Mapping) or not any(
-        all(part.get("type", "object") == "object" for part in way) for way in readings(schema, schema, lambda: None)
+        all(part.get("type", "object") == "object" for part in way) for way in ways
     ):
         raise TypeError(f'{where} must be a JSON schema of an object; got {schema!r:.80}. Add "type": "object"')
     copied: dict[str, Any] = copy_json(schema, most=2 * MAX_DEPTH)
@@ -71,25 +75,28 @@ def conforms(value: Any, schema: Mapping[str, Any]) -> bool:
     """
     left = _MOST_STEPS
 
-    def work() -> None:
+    def work(size: int) -> None:
         nonlocal left
-        left -= 1
+        left -= 1 + size // _SIZE_OF_STEP
         if left < 0:
             raise ValueError("the schema takes too much work to read")
+
+    patterns = Patterns(work)
 
     def holds(inner: Any, stated: Any) -> bool:
         return any(_all_fit(inner, way) for way in readings(stated, schema, work))
 
     def _all_fit(inner: Any, way: Sequence[Mapping[str, Any]]) -> bool:
-        if not all(fits(part, inner) for part in way):
+        if not all(fits(part, inner, work) for part in way):
             return False
+        work(len(inner) * len(way) if isinstance(inner, list) else len(way))
         if isinstance(inner, list):
             return all(holds(item, one) for place, item in enumerate(inner) for one in item_schemas(place, [*way]))
         if not isinstance(inner, dict):
             return True
         is_closed = any(part.get("additionalProperties") is False for part in way)
         for name, own in inner.items():
-            stated = schemas_of(name, [*way])
+            stated = schemas_of(name, [*way], patterns)
             if (stated is None and is_closed) or not all(holds(own, one) for one in stated or ()):
                 return False
         return True

@@ -76,6 +76,14 @@ def is_stale(error: BaseException) -> bool:
     return any(isinstance(each, RuntimeError) and str(each) == "Event loop is closed" for each in iter_causes(error))
 
 
+def is_of_another_loop(error: BaseException) -> bool:
+    """Returns whether what was waited for belongs to another event loop, in asyncio's two wordings."""
+    return any(
+        isinstance(each, RuntimeError) and "different" in str(each) and "loop" in str(each)
+        for each in iter_causes(error)
+    )
+
+
 def _translate(error: Exception, address: str, options: Collection[str]) -> AgentError:
     status, names = status_of(error), {kind.__name__ for kind in type(error).__mro__}
     if option := refused_option(error, status, options):

@@ -8,27 +8,20 @@ probability p^(n - 1). Without them the server is asked once for an invented sto
 nor write twice in the same words. Equal replies show that its temperature is ignored; the tokens of the probe count in
 the reply that caused it.
 
-What probes found is kept in this process, and for a day in a cache on the disk: the folder `COE_CACHE_DIR`, else
-`XDG_CACHE_HOME/coe-agents`, else `~/.cache/coe-agents`. It holds neither keys nor texts. What cannot be read there is
-as if it were not there, and what cannot be written is asked again.
+What probes found is kept in this process for a day.
 """
 
 import hashlib
-import json
 import math
-import os
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from langchain_core.language_models import BaseChatModel
 
-from coe_agents import files
-from coe_agents._steps import Call, Steps
+from coe_agents._steps import Steps
 from coe_agents.agents._requests.send import Deadline, Places, Server
 from coe_agents.errors import AgentTimeoutError, IgnoredTemperatureError
 from coe_agents.prompts import INVENTED_STORY
@@ -72,21 +65,22 @@ class Findings:
     """What is known of the servers of this process; each is asked once, however many requests need it."""
 
     def __init__(self) -> None:
+        self._by_address: dict[str, _Known] = {}
+        # of models in this process, as long as an agent has them
         self._known = weakref.WeakKeyDictionary[Places, dict[str, _Known]]()
+
+    def _known_of(self, server: Server) -> _Known:
+        known = self._by_address if server.address else self._known.setdefault(server.places, {})
+        return known.setdefault(_key_of(server), _Known())
 
     def look_up(self, server: Server, ask: Callable[[], Steps[Finding]], deadline: Deadline) -> Steps[Finding]:
         """Returns what is known of a server, or else what `ask` finds; other requests wait for that one."""
-        key = _key_of(server)
-        known = self._known.setdefault(server.places, {}).setdefault(key, _Known())
+        known = self._known_of(server)
         turn = known.asking.queue()
         try:
             yield from known.asking.wait(turn, deadline.seconds_left())
-            if known.found is None and server.address:  # what this process knew is newer than the cache
-                known.found = yield Call(_read, None, (key,))
             if known.found is None or not known.found.holds:
                 known.found = yield from ask()
-                if server.address and known.found.is_ignored is not None:
-                    yield Call(_write, None, (key, known.found))
             return known.found
         except AgentTimeoutError:
             return Finding(None, "a probe was not answered in time")
@@ -95,7 +89,7 @@ class Findings:
 
     def note_sampling(self, server: Server) -> None:
         """Notes that responses differ: if the server ignored the temperature before, it has changed since."""
-        known = self._known.setdefault(server.places, {}).setdefault(_key_of(server), _Known())
+        known = self._known_of(server)
         if known.found is None or known.found.is_ignored:
             known.found = Finding(None, "", checked=-_DAY)
 
@@ -109,28 +103,6 @@ def _key_of(server: Server) -> str:
     is_seeded = getattr(model, "seed", None) is not None
     described = repr((type(model).__name__, server.address, settings, is_seeded))
     return hashlib.sha256(described.encode(errors="replace")).hexdigest()[:32]
-
-
-def _path(key: str) -> Path:
-    """The file of a finding; RuntimeError where there is no home."""
-    caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(os.environ.get("COE_CACHE_DIR") or Path(caches, "coe-agents"), "probes", f"{key}.json")
-
-
-def _read(key: str) -> Finding | None:
-    with suppress(OSError, LookupError, ValueError, TypeError, RuntimeError):  # RecursionError is one
-        said = json.loads(_path(key).read_bytes())
-        is_sound = isinstance(said["is_ignored"], bool) and isinstance(said["account"], str)
-        if is_sound and (found := Finding(**said)).holds:
-            return found
-    return None
-
-
-def _write(key: str, found: Finding) -> None:
-    with suppress(OSError, RuntimeError):
-        path = _path(key)
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        files.write(path, json.dumps(asdict(found)).encode())
 
 
 OnGreedy = Literal["exclude", "count_once", "trust"]

@@ -98,8 +98,8 @@ async def ask_p_false(agent: ModelAgent, question: str, answer: str) -> float | 
     """Returns the agent's probability that an answer is false, P("False" | "True" or "False"), in [0, 1].
 
     After Kadavath et al. (2022), with the prompt `coe_agents.prompts.self_check` and without the system prompt. Where
-    the number comes from, exact scores, the likeliest first tokens or sampled replies, depends on the model: see
-    `ModelAgent.choice`. Where the model chooses neither, it is None, with a warning in the log.
+    the number comes from, exact scores or sampled replies, depends on the model: see `ModelAgent.choice`. Where the
+    model chooses neither, it is None, with a warning in the log.
     """
     asked = [("user", prompts.self_check(question, answer))]
     try:
@@ -121,8 +121,8 @@ class ChatEntailment:
     """An `EntailmentModel`: a chat model as judge, with the question of the semantic-entropy literature.
 
     Each distinct pair of a call is asked once, several at a time. The row of a pair is `ModelAgent.choice` of the
-    labels where the model gives log-probabilities; elsewhere, or where the labels hold less than half of its
-    probability, the reply's text is read, and the label that it states gets 1. What cannot be judged is neutral, never
+    labels where the model scores them exactly; elsewhere, or where the labels hold less than half of its probability,
+    the reply's text is read, and the label that it states gets 1. What cannot be judged is neutral, never
     entailment: a reply that states no label, or more than one, and two texts that differ only beyond the
     `coe_agents.prompts.MAX_JUDGED` characters that are shown of each. Such pairs are logged and counted.
 
@@ -195,7 +195,7 @@ class ChatEntailment:
         config = {**run, "tags": [*run["tags"], TAG_NOSTREAM]}
         try:
             found = self._agent.choice(asked, ENTAILMENT_LABELS, config=config)
-            if found.method != "sampled" and found.mass is not None and found.mass < MIN_MASS:
+            if found.method != "sampled" and found.mass < MIN_MASS:
                 found = self._agent.choice(asked, ENTAILMENT_LABELS, methods=("sampled",), config=config)
         except NoChoiceError as error:
             return error

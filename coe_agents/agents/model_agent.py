@@ -20,7 +20,7 @@ from langchain_core.messages import (
 )
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from coe_agents._steps import Steps, arun_steps, run_steps
+from coe_agents._steps import Call, Steps, arun_steps, run_steps
 from coe_agents.agents._requests import chat_models
 from coe_agents.agents._requests.capabilities import Drawn, Ladder, draw
 from coe_agents.agents._requests.parse import to_reply
@@ -199,21 +199,17 @@ class ModelAgent:
         *,
         methods: Sequence[probability.ChoiceMethod] = probability.CHOICE_METHODS,
         config: Mapping[str, Any] | None = None,
+        strict: bool = False,
     ) -> probability.ChoiceProbabilities:
         """Returns how likely the model is to reply with each of a few short choices, P(choice | reply is a choice).
 
-        It uses the first of these methods that the model supports and that is precise enough; if a server rejects a
-        method, the next one is used:
+        It uses the first of these methods that the model supports. None of them reads the first token of a reply alone,
+        which may continue:
 
         - "exact": the choice's tokens are scored at the assistant's place, whatever their number, as they are spelled:
           log P(choice) = sum_t log p(token_t | messages, tokens before t). For models with `choice_log_probabilities`.
-        - "top_logprobs": the likeliest 20 first tokens, for models with the fields `logprobs` and `top_logprobs`, such
-          as `ChatOpenAI`. Each token counts for the choice that it begins, ignoring case. A choice that no token begins
-          gets its upper bound, the least listed probability or what remains of 1. If this may exceed 1 % of the
-          probability of the other choices, the next method is used.
-        - "constrained": the same, with the reply held to the choices by the server (vLLM's `structured_outputs`), for
-          models with a field `extra_body`. A server that does not know the option is recognised.
-        - "sampled": the frequency among ten replies that state one choice and no other; one at temperature 0.
+        - "sampled": the frequency among ten replies that state one choice and no other; one at temperature 0. A reply
+          that did not end whole states none.
 
         The system prompt is omitted. All requests of it have one place at the model's server, `timeout` seconds, and
         the retries of samples.
@@ -224,6 +220,8 @@ class ModelAgent:
                 usual reply.
             methods: Which methods may be used.
             config: Callbacks, tags and metadata of its requests.
+            strict: Whether a reply states a choice only if it consists of it, as gates read replies. By default words
+                may follow, such as reasons.
 
         Raises:
             CoEError: If the model fails, or chooses none of them, or no allowed method gives probabilities.
@@ -237,29 +235,33 @@ class ModelAgent:
             ('sampled', 0.75, 0.8)
         """
         self._prepare_model()
-        return run_steps(self._choice(messages, choices, methods, config=config))
+        return run_steps(self._choice(messages, choices, methods, config=config, strict=strict))
 
     async def achoice(
-        self, messages: Sequence[MessageLikeRepresentation], choices: Sequence[str]
+        self, messages: Sequence[MessageLikeRepresentation], choices: Sequence[str], *, strict: bool = False
     ) -> probability.ChoiceProbabilities:
         """Returns how likely the model is to reply with each of a few short choices, by any method; see `choice`."""
         await self._aprepare_model()
-        return await arun_steps(self._choice(messages, choices, probability.CHOICE_METHODS))
+        return await arun_steps(self._choice(messages, choices, probability.CHOICE_METHODS, strict=strict))
 
     def _choice(
         self,
         messages: Sequence[MessageLikeRepresentation],
         choices: Sequence[str],
         methods: Sequence[probability.ChoiceMethod],
+        *,
         deadline: Deadline | None = None,
         config: Mapping[str, Any] | None = None,
+        strict: bool = False,
     ) -> Steps[probability.ChoiceProbabilities]:
-        options: dict[str, Any] = {"methods": methods, "config": config}
+        options: dict[str, Any] = {"methods": methods, "config": config, "strict": strict}
         if self.temperature == 0:  # all replies would be the same
             options["n_samples"] = 1
 
         def send(server: Server, seconds: float | None) -> Steps[probability.ChoiceProbabilities]:
-            return probability.choice_steps(server.model, messages, choices, seconds=seconds, **options)
+            return probability.choice_steps(
+                server.model, messages, choices, seconds=seconds, places=server.places, **options
+            )
 
         return self._asker.retry(send, deadline or Deadline(self.timeout))
 
@@ -314,8 +316,7 @@ class ModelAgent:
         key = repr((base, self.name, request["messages"], request["round"]))
         # below 2**31, and 1,024 apart, more than there are samples
         spaced = int.from_bytes(hashlib.sha256(key.encode()).digest()[:4], "big") % (1 << 21) << 10
-        first = spaced + request.get("first_index", 0)
-        return lambda number: first + number
+        return lambda number: spaced + number
 
     def _deadline(self, request: AgentRequest) -> Deadline:
         left = request.get("timeout", math.inf)
@@ -336,11 +337,11 @@ class ModelAgent:
             request["tools"] = self.tools
         if self._may_grade and request.get("graded") and choices and not probability.find_ambiguous(choices):
             try:
-                found = yield from self._choice(messages, choices, probability.METHODS, deadline, observed)
+                found = yield from self._choice(messages, choices, ("exact",), deadline=deadline, config=observed)
             except NoChoiceError:
-                self._may_grade = False  # a property of the model and its server, which is not asked again
+                self._may_grade = False  # a property of the model, which is not asked again
             else:
-                if found.mass is None or found.mass >= probability.MIN_MASS:
+                if found.mass >= probability.MIN_MASS:
                     return probability.to_graded_reply(found, request, agent=self.name)
 
         drawn, reply = yield from self._draw(self._asker, request, messages, observed=observed, deadline=deadline)
@@ -382,4 +383,8 @@ class ModelAgent:
         ask = partial(asker.ask, messages=messages, observed=observed, deadline=deadline, tools=tools)
         drawn = yield from draw(self._ladder, request, self._seeds(request), ask, needed)
         asks = {"states_confidence": self._asks_confidence(request)}
-        return drawn, to_reply(drawn, self._ladder, request, agent=self.name, max_chars=self.max_response_chars, **asks)
+        how: dict[str, Any] = {"agent": self.name, "max_chars": self.max_response_chars, **asks}
+        if tools:
+            # schemas come from outside, and may take a while to read: an event loop answers others meanwhile
+            return drawn, (yield Call(to_reply, None, (drawn, self._ladder, request), how))
+        return drawn, to_reply(drawn, self._ladder, request, **how)

@@ -162,7 +162,7 @@ def calibrate_claims(
     last before the first failure is chosen. Which are tested does not depend on labels, so that the risk is kept with
     `confidence` if it rises with the threshold (Angelopoulos et al., "Learn then test", 2021).
 
-    The claims of all answers count; the gate gives only the draft of most support, whose claims are wrong less often.
+    The claims of all answers count; the gate gives only the draft with the most content that is kept.
 
     Args:
         judged: The labelled claims; an answer is one element.

@@ -1,7 +1,7 @@
 """Owns `Claims`: from the responses of a group to the draft that is given, and what becomes of each of its claims."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +12,7 @@ from coe_agents.claims.measure import MeasuredClaims, measure_claims
 from coe_agents.claims.policy import ClaimPolicy, compose
 from coe_agents.claims.splitting import Claim, Sentences, Splitter
 from coe_agents.claims.support import Asked, EntailedBy, Overlap, Support
+from coe_agents.claims.wording import words
 from coe_agents.clustering.answers import strip_reasoning
 from coe_agents.clustering.protocols import EntailmentModel
 from coe_agents.clustering.refusals import answer_kind
@@ -25,9 +26,10 @@ from coe_agents.uncertainty import regime
 class Claims:
     """How long answers are judged, claim by claim; for `create_coe_graph(..., claims=Claims())`.
 
-    Each agent's first response is a draft. The claims of all drafts are judged against all responses, and the draft is
-    given whose claims the other models support most on average. Each of its claims is kept, marked or dropped by
-    `policy`; if all are dropped, the group abstains.
+    Each agent's first response is a draft. The claims of all drafts are judged against all responses, and each is kept,
+    marked or dropped by `policy`. The draft is given whose kept claims have the most content: distinct words, so that
+    neither a short draft nor one that repeats itself wins. What is given is what these claims cover, see
+    `coe_agents.claims.policy.compose`; if all claims of all drafts are dropped, the group abstains.
 
     Args:
         splitter: From a text to its claims: `Sentences()` by default, or `ChatClaims(model)`.
@@ -104,9 +106,13 @@ class Claims:
         """Returns what is judged of a question, or why nothing is."""
         found, problems = dict[int, Sequence[Claim]](), list[str]()
         for place in drafts:
-            name, said = responses[place]["agent"], claims[_text(responses[place])]
+            name = responses[place]["agent"]
+            text = _text(responses[place])
+            said = claims[text]
             if isinstance(said, Exception):
                 problems.append(f"{name}: {said}")
+            elif (problem := _problem(said, text)) is not None:
+                problems.append(f"{name}: {problem}")
             elif said:
                 found[place] = said
         if not found:
@@ -133,14 +139,19 @@ class Claims:
             measured[place] = measure_claims(rows, names, drafted_by=names[place], draft=place, weights=trust)
             first += len(of)
 
-        def rank(place: int) -> tuple[float, int, str, str]:  # never by the order of agents
+        actions_of = {place: self.policy.actions(found.between) for place, found in measured.items()}
+
+        def rank(place: int) -> tuple[int, int, float, str, str]:  # never by the order of agents
+            given = list(zip(plan.drafts[place], actions_of[place], strict=True))
+            n_kept = _n_words(claim.text for claim, action in given if action == "keep")
+            n_given = _n_words(claim.text for claim, action in given if action != "drop")
             mean = float(measured[place].between.mean())
-            text = _text(responses[place])
-            return (0.0 if math.isnan(mean) else -round(mean, 9), -len(plan.drafts[place]), text, names[place])
+            support = 0.0 if math.isnan(mean) else round(mean, 9)
+            return (-n_kept, -n_given, -support, _text(responses[place]), names[place])
 
         chosen = min(plan.drafts, key=rank)
         of, found, text = plan.drafts[chosen], measured[chosen], _text(responses[chosen])
-        actions = self.policy.actions(found.between)
+        actions = actions_of[chosen]
         data = [_data(claim, n, found, action) for n, (claim, action) in enumerate(zip(of, actions, strict=True))]
         n_left = actions.count("drop")
         given = f"{len(of) - n_left} of {quantity(len(of), 'claim')} of {names[chosen]}'s draft"
@@ -169,6 +180,22 @@ def _drafts(responses: Sequence[Response], weights: Mapping[str, float]) -> list
             first[each["agent"]] = place
     trusted = (place for name, place in first.items() if weights.get(name, 1.0) > 0.0)
     return [place for place in trusted if answer_kind(responses[place]["text"]) == "answer"]
+
+
+def _problem(claims: Sequence[Claim], text: str) -> str | None:
+    """Returns what is wrong with the claims of a draft: a splitter may be the user's own."""
+    for claim in claims:
+        if not claim.text.strip():
+            return "the splitter returned a claim without text"
+        if not 0 <= claim.start < claim.end <= len(text):
+            length = quantity(len(text), "character")
+            return f"the splitter returned a claim at {claim.start}:{claim.end} of {length}"
+    return None
+
+
+def _n_words(claims: Iterable[str]) -> int:
+    """Returns how many distinct words claims have: to say the same again adds none."""
+    return len(frozenset[str]().union(*map(words, claims)))
 
 
 def _text(response: Response) -> str:

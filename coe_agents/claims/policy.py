@@ -1,6 +1,7 @@
 """Owns `ClaimPolicy`: which claims are given, by the support of the other models."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,10 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from coe_agents.checks import integer, share
+from coe_agents.claims.splitting import is_marker, sentences
 from coe_agents.decision.data import ClaimAction
 from coe_agents.files import write
 from coe_agents.policy.saved import load_saved
-from coe_agents.text import quantity
+from coe_agents.text import printable, quantity
 from coe_agents.uncertainty.ties import TIE
 
 _FORMAT = "coe-agents claim policy 1"
@@ -124,31 +126,91 @@ class ClaimPolicy:
 
 
 def compose(text: str, places: Sequence[tuple[int, int]], claims: Sequence[str], actions: Sequence[ClaimAction]) -> str:
-    """Returns a draft with what is left of it: dropped claims become `GAP`, and what is given with a mark has `MARK`.
+    r"""Returns what the claims that are given cover of a draft, and nothing else of it.
 
-    Where only some claims of a sentence are dropped, the others stand in its place.
+    A sentence stands as it is written where its claims, each an extract of it, have all of its
+    words; elsewhere the given claims stand in its place. Of what is between two claims only its
+    line breaks are given, and that a list item begins. `GAP` stands where claims are dropped and
+    where a sentence has none, `MARK` behind what is given with a mark. What does not show is
+    replaced.
 
     Args:
         text: The draft.
-        places: Where the sentence of each claim begins and ends, in the order of the text.
+        places: Where the sentence of each claim begins and ends.
         claims: The text of each claim.
         actions: What becomes of each.
 
     Example:
-        >>> compose("A is so. B is not.", [(0, 8), (9, 18)], ["A is so.", "B is not."], ["keep", "drop"])
+        >>> places, claims = [(6, 14), (15, 24)], ["A is so.", "B is not."]
+        >>> compose("# So\n\nA is so. B is not.", places, claims, ["keep", "drop"])
         'A is so. [...]'
     """
-    parts, end, was_gap = list[str](), 0, False
-    for start, stop in dict.fromkeys(places):
-        of = [number for number, place in enumerate(places) if place == (start, stop)]
-        done = [actions[number] for number in of]
-        given = [claims[number] for number in of if actions[number] != "drop"]
-        whole = text[start:stop] if len(given) == len(of) else " ".join([*given, GAP])
-        if not (was_gap and not given):  # one gap for all that is left out between what is given
-            parts += [text[end:start], f"{whole} {MARK}" if "mark" in done else whole]
-        end, was_gap = stop, not given
-    return "".join([*parts, text[end:]]).strip()
+    claims_at: dict[tuple[int, int], list[int]] = {}
+    for number, place in enumerate(places):
+        claims_at.setdefault(place, []).append(number)
+    parts = list[str]()
+    end = 0
+
+    def leave_out(space: str) -> None:
+        if parts[-1:] != [GAP]:  # one gap for all that is left out between what is given
+            parts.extend((space, GAP))
+
+    for (start, stop), of in sorted(claims_at.items()):
+        given = list(dict.fromkeys(claims[number] for number in of if actions[number] != "drop"))
+        space = _space(text, end, start)
+        if _states_something(text[end:start]):
+            leave_out(space)
+        if given:
+            sentence = text[start:stop]
+            whole = sentence if _covers(given, sentence) else " ".join(given)
+            parts += [space, _item(text, start), printable(whole, keep="\n\t")]
+            if any(actions[number] == "mark" for number in of):
+                parts.append(f" {MARK}")
+        if any(actions[number] == "drop" for number in of):
+            leave_out(" " if given else space)
+        end = max(end, stop)
+    if _states_something(text[end:]):
+        leave_out(_space(text, end, len(text)))
+    return "".join(parts).strip()
 
 
+def _states_something(text: str) -> bool:
+    return bool(text.strip()) and bool(sentences(text))
+
+
+def _space(text: str, end: int, start: int) -> str:
+    """Returns the white space between two claims: all that is given of the text between them."""
+    if start == end:
+        return ""  # as in scripts that write no spaces
+    n_lines = text[end:start].count("\n")
+    return "\n" * min(n_lines, 2) or " "
+
+
+def _item(text: str, start: int) -> str:
+    """Returns the sign of a list item, if a claim is the first of one.
+
+    It is the same for all: a number could tell something.
+    """
+    before = text[text.rfind("\n", 0, start) + 1 : start]
+    return "- " if before.strip(" \t>") and is_marker(before) else ""
+
+
+def _covers(claims: Sequence[str], sentence: str) -> bool:
+    """Returns whether every word and sign of a sentence belongs to a claim that is its extract."""
+    said = _PIECE.findall(sentence.casefold())
+    left = {place for place, piece in enumerate(said) if piece not in _JOINING}
+    for claim in claims:
+        places = [-1]
+        try:
+            for piece in _PIECE.findall(claim.casefold()):
+                places.append(said.index(piece, places[-1] + 1))
+        except ValueError:
+            continue  # it is no extract
+        left.difference_update(places)
+    return not left
+
+
+_PIECE = re.compile(r"\w+|[^\w\s]")
+_JOINING = frozenset((",", ";", "and"))
 GAP, MARK = "[...]", "[not confirmed]"
-"""What stands in an answer where claims were left out, and behind a sentence with a claim that is given with a mark."""
+"""What stands where something was left out, and behind what is given with a mark."""

@@ -73,18 +73,28 @@ def sentences(text: str, language: str = "en") -> tuple[Claim, ...]:
     from sentencex import segment  # here, since most runs have no claims
 
     found, start = list[Claim](), 0
+    is_line = True  # whether nothing of the line was read
     for piece in segment(language, _SURROGATES.sub("\ufffd", text)):  # together they are the text, in its length
         for line in piece.splitlines(keepends=True):
-            said = line.strip(_AROUND)
+            marker = _MARKER.match(line) if is_line else None
+            begin = start + (marker.end() if marker else 0)
+            said = text[begin : start + len(line)].strip()
             if any(character.isalnum() for character in said) and not line.lstrip().startswith("#"):
-                begin = start + line.index(said)
-                found.append(Claim(text[begin : begin + len(said)], begin, begin + len(said)))
+                begin = text.index(said, begin)
+                found.append(Claim(said, begin, begin + len(said)))
             start += len(line)
+            is_line = line != line.rstrip("\r\n") or (is_line and not line.strip())
     return tuple(found)
 
 
+def is_marker(text: str) -> bool:
+    """Returns whether all of a text are signs that begin a line: of a list item, or of a quotation."""
+    return _MARKER.fullmatch(text) is not None
+
+
 _SURROGATES = re.compile("[\ud800-\udfff]")
-_AROUND = " \t\r\n-*•–—"
+_MARKER = re.compile(r"[ \t]*(?:(?:[-*+•–—>]|\d{1,3}[.)])[ \t]+)*")
+"""What begins a line and is no part of its claim; "-5" is a number, and "**" belongs to the words in it."""
 
 
 class ChatClaims:

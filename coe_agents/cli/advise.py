@@ -26,16 +26,14 @@ if TYPE_CHECKING:
 
 _POLICY_RISKS, _CONFIDENCE = (0.05, 0.1, 0.2, 0.3), 0.9
 """The policy keeps the lowest of these risks that can be shown, each tested at the fourth part of what may fail."""
-_OF_POLICY = ("risk", "confidence", "threshold", "n_questions", "n_answered", "n_wrong", "bound", "score", "weights")
+_OF_POLICY = ("risk", "confidence", "threshold", "n_questions", "n_answered", "n_wrong", "bound", "score", "trust")
 
 
 @expand_options
 def advise(
     samples: SamplesArgument,
     scoring: ScoringOptions,
-    out: Annotated[
-        Path | None, typer.Option(help="Where to write the policy, as JSON; weights go beside it, if it needs some.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Where to write the policy, as JSON.")] = None,
     as_json: JsonOption = False,
     resamples: ResamplesOption = 1000,
 ) -> None:
@@ -47,12 +45,11 @@ def advise(
     empirical: the labels that it is calibrated on also chose its score and weights.
     """
     from coe_agents.evaluation.advice import advise as advise_on
-    from coe_agents.policy import AgentWeights
 
     setting, judging = create_setting(scoring, samples)
     rows, _ = judge_saved(samples, setting, every_cluster=True)
     found = advise_on(rows, n_resamples=resamples)
-    policy, weights = _calibrate(samples, setting, rows, found)
+    policy = _calibrate(samples, setting, rows, found)
     calibration = None if policy is None else policy.calibration
     if as_json:
         chosen = calibration and {name: getattr(calibration, name) for name in _OF_POLICY}
@@ -67,40 +64,30 @@ def advise(
         raise typer.Exit(Exit.FAILED)
     policy.save(out)
     use = f'[policy] kind = "calibrated", path = "{clean(out.name)}"'
-    if weights is not None:
-        AgentWeights(weights).save(out.with_suffix(".weights.toml"))
-        use += f', and [graph] weights = "{clean(out.with_suffix(".weights.toml").name)}"'
     print_lines(f"Wrote {clean(str(out))}. To use it: {use}", to_stderr=as_json)
 
 
 def _calibrate(
     samples: list[Path], setting: "ScoringSetup", rows: "list[Judged]", found: "Advice"
-) -> "tuple[CalibratedPolicy | None, Mapping[str, float] | None]":
-    """Returns the advised policy at the lowest risk that it can be shown to keep, None if at none; and its weights."""
+) -> "CalibratedPolicy | None":
+    """Returns the advised policy at the lowest risk that it can be shown to keep; None if at none."""
     from coe_agents.evaluation import calibrate
-    from coe_agents.evaluation.advice import AGREEMENT, LEARNED
     from coe_agents.evaluation.origin import origin_of
-    from coe_agents.policy import agreement_weights
 
-    weights = None
-    score = LEARNED if LEARNED in (found.score, found.weights) else found.score
-    if found.weights == AGREEMENT and score != LEARNED:
-        weights = agreement_weights([row.measurement for row in rows], n_resamples=1).weights
-        rows, _ = judge_saved(samples, setting, every_cluster=True, weights=weights)
     for risk in _POLICY_RISKS:
         policy = calibrate(
             rows,
             risk=risk,
             confidence=1.0 - (1.0 - _CONFIDENCE) / len(_POLICY_RISKS),
-            score=score,
+            score=found.score,
             clusterer=type(setting.clusterer).__name__,
             correctness=setting.criterion.name,
-            weights=weights,
+            weights=found.weights,
             origin=origin_of(samples),
         )
         if policy.calibration.threshold is not None:
-            return policy, weights
-    return None, weights
+            return policy
+    return None
 
 
 def _plain(value: Any) -> Any:

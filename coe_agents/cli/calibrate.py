@@ -8,8 +8,15 @@ import typer
 
 from coe_agents.checks import number
 from coe_agents.cli.claims import ClaimsOption, calibrate_on_claims
-from coe_agents.cli.inputs import check_proposer, create_setting, judge_saved
-from coe_agents.cli.options import Exit, ProposerOption, SamplesArgument, ScoringOptions, expand_options
+from coe_agents.cli.inputs import check_proposer, create_setting, judge_saved, load_policy
+from coe_agents.cli.options import (
+    Exit,
+    PolicyEstimatorOption,
+    ProposerOption,
+    SamplesArgument,
+    ScoringOptions,
+    expand_options,
+)
 from coe_agents.cli.terminal import clean, print_lines
 from coe_agents.errors import SamplesError
 from coe_agents.text import quantity
@@ -19,6 +26,7 @@ if TYPE_CHECKING:
     from coe_agents.evaluation.calibration.audits import Recalibration, Seen
     from coe_agents.evaluation.calibration.risk_control import Shortfall
     from coe_agents.policy.calibrated import Calibration, GroupThreshold
+    from coe_agents.policy.weighted_vote import WeightsFrom
 
 _TO_JUDGE = "response to judge"
 _RARE, _ENOUGH, _LISTED = 0.1, 20, 5
@@ -37,10 +45,9 @@ def calibrate(
     score: Annotated[
         str | None,
         typer.Option(
-            help="What is compared with the threshold: coe, vote_share, renyi_3 or another score of `score` that needs "
-            "nothing but the responses; learned, a probability of error that is learned from the samples; or an "
-            "estimator of yours, as package.module:name, whose code is run. Default: vote_share, and with --proposer "
-            "support.",
+            help="What is compared with the threshold: vote_share, confidence_vote_share, trusted_vote_share, coe, or "
+            "another score of `score` that needs nothing but the responses; or an estimator of yours, as "
+            "package.module:name, whose code is run. Default: vote_share, and with --proposer support.",
             show_default=False,
         ),
     ] = None,
@@ -48,8 +55,8 @@ def calibrate(
         bool,
         typer.Option(
             "--halves",
-            help="With --score learned: fit it on one half and choose its threshold on the other. The risk is then "
-            "guaranteed, but each half has less data.",
+            help="With weights that are fitted: fit them on one half and choose the threshold on the other. The risk "
+            "is then guaranteed, but each half has less data.",
         ),
     ] = False,
     proposer: ProposerOption = None,
@@ -61,8 +68,14 @@ def calibrate(
             "audits; what measures the uncertainty stays."
         ),
     ] = None,
+    estimator: PolicyEstimatorOption = None,
     weights: Annotated[
-        Path | None, typer.Option(help="A file of the agents' weights; the policy then holds for these.")
+        str | None,
+        typer.Option(
+            help="equal; agreement, by how far the agents agree with each other; learned, from the labels; or a file "
+            "of the agents' weights, which [graph] weights then names, too.",
+            show_default="equal",
+        ),
     ] = None,
 ) -> None:
     """Choose the threshold that answers the most questions at a stated risk of wrong answers.
@@ -73,31 +86,26 @@ def calibrate(
     then the mean share of wrong claims among the kept, over questions.
     """
     from coe_agents.evaluation import calibrate as calibrate_rows
-    from coe_agents.evaluation.calibration.calibrate import check_score, nearest
+    from coe_agents.evaluation.calibration.calibrate import nearest
     from coe_agents.evaluation.origin import origin_of
     from coe_agents.evaluation.scoring.correctness import inside_in_words
-    from coe_agents.policy import AgentWeights
 
-    _check_shares(risk, confidence)
+    _check_options(risk, confidence, estimator, current)
     if claims is not None:
         calibrate_on_claims(samples, claims, scoring.config, out, risk=risk, confidence=confidence)
         return
-    if halves and score != "learned":
-        raise typer.BadParameter("it needs --score learned", param_hint="--halves")
     if current is not None:
         if score is not None or proposer is not None or weights is not None:
             message = "it cannot be combined with --score, --proposer or --weights: what is judged stays"
             raise typer.BadParameter(message, param_hint="--current")
-        _recalibrate(samples, scoring, current, out, risk=risk, confidence=confidence)
+        _recalibrate(samples, scoring, current, estimator, out, risk=risk, confidence=confidence)
         return
-    try:
-        score = check_score(score, proposer)
-    except ValueError as error:
-        raise typer.BadParameter(clean(str(error)), param_hint="--score") from error
+    used = _read_weights(weights)
+    score, chooses_answer = _check_scoring(score, used, proposer=proposer, halves=halves)
     setting, judging = create_setting(scoring, samples)
-    of_agents = None if weights is None else AgentWeights.load(weights).weights
+    of_agents = None if isinstance(used, str) else used
     rows, n_silent = judge_saved(
-        samples, setting, every_cluster=score == "learned", proposer=proposer, weights=of_agents, score=score
+        samples, setting, every_cluster=chooses_answer, proposer=proposer, weights=of_agents, score=score
     )
     check_proposer(proposer, {name for row in rows for name in row.measurement.agents})
     _check_weights(of_agents, {name for row in rows for name in row.measurement.agents})
@@ -115,7 +123,7 @@ def calibrate(
         proposer=proposer,
         clusterer=type(setting.clusterer).__name__,
         correctness=setting.criterion.name,
-        weights=of_agents,
+        weights=used,
         origin=origin_of(samples),
     )
     calibration = policy.calibration
@@ -135,8 +143,8 @@ def calibrate(
     print_lines(inside_in_words(sum(row.is_inside for row in rows), len(rows) - n_unjudged, setting.criterion.name))
     if not is_found:
         _end_without_policy(out)
-    used = "" if weights is None else f', and [graph] weights = "{clean(weights.name)}"'
-    print_lines(f'Wrote {out}. To use it: [policy] kind = "calibrated", path = "{out.name}"{used}')
+    graph = "" if of_agents is None else f', and [graph] weights = "{clean(Path(str(weights)).name)}"'
+    print_lines(f'Wrote {out}. To use it: [policy] kind = "calibrated", path = "{out.name}"{graph}')
 
 
 def _print_skipped(n_unjudged: int, n_silent: int) -> None:
@@ -146,13 +154,44 @@ def _print_skipped(n_unjudged: int, n_silent: int) -> None:
             print_lines(f"{skipped} skipped.")
 
 
+def _check_scoring(
+    score: str | None, weights: "Mapping[str, float] | WeightsFrom", *, proposer: str | None, halves: bool
+) -> tuple[str, bool]:
+    """Returns the score, and whether it chooses the answer, so that each cluster must be judged."""
+    from coe_agents.evaluation.calibration.calibrate import check_score, check_weights_from
+    from coe_agents.policy.weighted_vote import CONFIDENCE_VOTE_SHARE
+
+    try:
+        score = check_score(score, proposer)
+    except ValueError as error:
+        raise typer.BadParameter(clean(str(error)), param_hint="--score") from error
+    try:
+        weights_from = check_weights_from(weights, score=score, halves=halves)
+    except ValueError as error:
+        hint = "--halves" if halves else "--weights"
+        raise typer.BadParameter(clean(str(error)), param_hint=hint) from error
+    return score, proposer is None and (score == CONFIDENCE_VOTE_SHARE or weights_from != "equal")
+
+
+def _read_weights(given: str | None) -> "Mapping[str, float] | WeightsFrom":
+    from coe_agents.policy import AgentWeights
+    from coe_agents.policy.weighted_vote import WEIGHTS_FROM
+
+    for name in WEIGHTS_FROM:
+        if given in (None, name):
+            return name
+    return AgentWeights.load(str(given)).weights
+
+
 def _check_weights(weights: Mapping[str, float] | None, names: set[str]) -> None:
     if weights is not None and (different := sorted(names ^ weights.keys())):
         message = f'the file must name the agents of the samples; only one of the two has "{clean(different[0], 80)}"'
         raise typer.BadParameter(message, param_hint="--weights")
 
 
-def _check_shares(risk: float, confidence: float) -> None:
+def _check_options(risk: float, confidence: float, estimator: str | None, current: Path | None) -> None:
+    if estimator is not None and current is None:
+        raise typer.BadParameter("it needs --current. Name a new score with --score", param_hint="--estimator")
     for name, share in (("--risk", risk), ("--confidence", confidence)):
         try:
             number(share, "it", above=0, below=1, advice="Pass a share such as 0.1")
@@ -194,19 +233,14 @@ def _counts(of: "Calibration | GroupThreshold", questions: str) -> str:
 
 
 def _print_remarks(calibration: "Calibration") -> None:
-    from coe_agents.policy.learned_gates import LearnedGate
-
-    if isinstance(calibration.gate, LearnedGate):
-        weights = zip(calibration.gate.agents, calibration.gate.weights, strict=True)
-        trust = ", ".join(f"{name} {weight:.2f}" for name, weight in weights)
-        print_lines(f"The answer is chosen with these weights: {trust}.")
-        kinds = (("stated", calibration.gate.stated), ("token", calibration.gate.token))
-        if read := " and ".join(kind for kind, terms in kinds if any(terms)):
-            print_lines(f"The gate also reads the agents' {read} confidence.")
-    if calibration.fit == "folds" and calibration.threshold is not None:
+    if calibration.trust is not None:
+        shares = ", ".join(f"{clean(name)} {weight:.2f}" for name, weight in sorted(calibration.trust.items()))
+        what = "The answer is chosen" if calibration.chooses_answer else "The score is computed"
+        print_lines(f"{what} with these weights: {shares}.")
+    if calibration.fit == "whole" and calibration.threshold is not None:
         print_lines(
-            "The bound is empirical: five gates chose the threshold on questions that they were not fitted on, and the "
-            "final gate is fitted on all. For a guarantee: --halves."
+            "The bound is empirical: the questions that chose the threshold also gave the weights. For a guarantee: "
+            "--halves."
         )
     if calibration.n_ties:
         print_lines(f"Questions with a tied lead, which are never answered: {calibration.n_ties}.")
@@ -250,14 +284,19 @@ def _print_disagreement(groups: Sequence[Mapping[str, str]], proposer: str) -> N
 
 
 def _recalibrate(
-    samples: list[Path], scoring: ScoringOptions, current: Path, out: Path, *, risk: float, confidence: float
+    samples: list[Path],
+    scoring: ScoringOptions,
+    current: Path,
+    estimator: str | None,
+    out: Path,
+    *,
+    risk: float,
+    confidence: float,
 ) -> None:
     from coe_agents.evaluation.calibration.audits import recalibrate
-    from coe_agents.policy import CalibratedPolicy
-    from coe_agents.policy.learned_gates import LearnedGate
 
     setting, judging = create_setting(scoring, samples)
-    policy = CalibratedPolicy.load(current)
+    policy = load_policy(current, estimator)
     if (name := type(setting.clusterer).__name__) != policy.calibration.clusterer:
         raise typer.BadParameter(
             f"the policy was calibrated with {clean(policy.calibration.clusterer)}; got {name}. Name the same one",
@@ -268,9 +307,10 @@ def _recalibrate(
         samples,
         setting,
         check=lambda questions: _noted(questions, seen),
-        every_cluster=isinstance(policy.calibration.gate, LearnedGate),
+        every_cluster=policy.calibration.chooses_answer,
         weights=policy.calibration.weights,
         score=policy.calibration.score,
+        estimator=policy.calibration.estimator,
     )
     found = recalibrate(policy, rows, seen, risk=risk, confidence=confidence)
     is_found = found.policy.calibration.threshold is not None

@@ -104,26 +104,22 @@ def _replay(paths: list[Path], policies: str, options: JudgingOptions) -> "_Foun
 
 
 def _policy_of(path: Path, name: str) -> "ReplayedPolicy":
-    from coe_agents.config.build import create_policy, load_divergence, load_weights
+    from coe_agents.config.build import create_policy, load_weights
     from coe_agents.config.schema import load_config
     from coe_agents.experiments.replay import ReplayedPolicy
     from coe_agents.policy.settle import Rules
-    from coe_agents.rounds import AdaptiveSampling
     from coe_agents.rounds.strategies import Strategies
 
     config = load_config(path)
     graph = config.graph
-    adaptive = None if graph.adaptive is None else AdaptiveSampling(**graph.adaptive.model_dump())
     return ReplayedPolicy(
         name=name.removesuffix(".toml"),
         policy=create_policy(config),
         n_samples={agent.name: agent.n_samples if agent.temperature > 0 else 1 for agent in config.agents},
         weights={agent.name: agent.weight for agent in config.agents} | (load_weights(config) or {}),
         rules=Rules(bounds=graph.bounds, min_agents=graph.min_agents),
-        adaptive=adaptive,
         strategies=Strategies(dict(graph.strategies)),
         weighting=graph.weighting,
-        divergence=load_divergence(config),
         has_arbiter=config.escalation is not None,
         prices=config.prices,
     )

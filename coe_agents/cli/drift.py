@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast
 
 import typer
 
-from coe_agents.cli.inputs import create_setting, judge_saved
-from coe_agents.cli.options import Exit, JsonOption, OptionalSamplesArgument, ScoringOptions, expand_options
+from coe_agents.cli.inputs import create_setting, judge_saved, load_policy
+from coe_agents.cli.options import (
+    Exit,
+    JsonOption,
+    OptionalSamplesArgument,
+    PolicyEstimatorOption,
+    ScoringOptions,
+    expand_options,
+)
 from coe_agents.cli.terminal import INTERRUPTED, clean, clean_up_after_interrupt, print_json, print_lines
 from coe_agents.text import quantity
 
@@ -30,6 +37,7 @@ def drift(
     policy: Annotated[Path, typer.Argument(help="The file that calibrate wrote.")],
     scoring: ScoringOptions,
     samples: OptionalSamplesArgument = None,
+    estimator: PolicyEstimatorOption = None,
     follow: Annotated[
         Path | None,
         typer.Option(
@@ -48,29 +56,28 @@ def drift(
     """Check on new samples, or on labelled answers as they come, whether a calibrated policy still fits."""
     from coe_agents.evaluation import check_drift
     from coe_agents.evaluation.scoring.correctness import CRITERIA
-    from coe_agents.policy import CalibratedPolicy
-    from coe_agents.policy.learned_gates import LearnedGate
 
     if follow is not None:
         if samples:
             raise typer.BadParameter("it reads no samples. Omit them, or omit --follow", param_hint="--follow")
-        _follow(policy, follow, min_seen=min_seen, until_end=until_end, as_json=as_json)
+        _follow(policy, estimator, follow, min_seen=min_seen, until_end=until_end, as_json=as_json)
     for name, is_given in (("--until-end", until_end), ("--min-seen", min_seen != 1.0)):
         if is_given:
             raise typer.BadParameter("it needs --follow. Add --follow FILE, or omit it", param_hint=name)
     if not samples:
         raise typer.BadParameter("files of saved responses are needed, or --follow FILE", param_hint="'samples'")
-    calibrated = CalibratedPolicy.load(policy)
+    calibrated = load_policy(policy, estimator)
     if scoring.correctness is None and (usual := calibrated.calibration.correctness) in CRITERIA:
         scoring = replace(scoring, correctness=cast("Criteria", usual))
     setting, judging = create_setting(scoring, samples)
     rows, n_silent = judge_saved(
         samples,
         setting,
-        every_cluster=isinstance(calibrated.calibration.gate, LearnedGate),
+        every_cluster=calibrated.calibration.chooses_answer,
         proposer=calibrated.calibration.proposer,
         weights=calibrated.calibration.weights,
         score=calibrated.calibration.score,
+        estimator=calibrated.calibration.estimator,
     )
     clusterer = type(setting.clusterer).__name__
     found = check_drift(calibrated, rows, clusterer=clusterer, correctness=setting.criterion.name)
@@ -96,7 +103,7 @@ def drift(
             (is_same, own),
             (found.n_ties, f"questions with a tied lead, which are never answered: {found.n_ties}"),
             (n_silent, f"questions without a response to judge: {n_silent}"),
-            (found.n_unmeasurable, f"{lacking} an agent that the learned gate needs"),
+            (found.n_unmeasurable, f"{lacking} an agent that the learned support needs"),
         ):
             if count:
                 print_lines(text)
@@ -106,13 +113,14 @@ def drift(
     raise typer.Exit(Exit.ANSWERED if found.holds else Exit.ABSTAINED)
 
 
-def _follow(policy: Path, path: Path, *, min_seen: float, until_end: bool, as_json: bool) -> NoReturn:
+def _follow(
+    policy: Path, estimator: str | None, path: Path, *, min_seen: float, until_end: bool, as_json: bool
+) -> NoReturn:
     """Reads labelled cases until they break the risk of a policy, and raises `typer.Exit` with the command's status."""
     from coe_agents.evaluation import RiskMonitor
     from coe_agents.evaluation.calibration.drift import follow_cases
-    from coe_agents.policy import CalibratedPolicy
 
-    risk = CalibratedPolicy.load(policy).calibration.risk
+    risk = load_policy(policy, estimator).calibration.risk
     try:
         monitor = RiskMonitor(risk, min_seen=min_seen)
     except ValueError as error:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from coe_agents.cli.options import EngineOptions, JudgingOptions, ScoringOptions
-from coe_agents.cli.terminal import clean_up_after_interrupt, hide
+from coe_agents.cli.terminal import clean, clean_up_after_interrupt, hide
 from coe_agents.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from coe_agents.evaluation.origin import Judging
     from coe_agents.evaluation.scoring.scores import ScoringSetup
     from coe_agents.experiments.ray_cluster import Pool
+    from coe_agents.policy import CalibratedPolicy
 
 _TINYWORLD_NEEDS = ("safetensors", "tokenizers", "torch", "transformers")  # the extra "local"
 
@@ -143,6 +144,18 @@ def judge_saved(
     with Samples(samples) as questions:
         rows = judge_samples((check or without_rulings)(questions), **own, **options)
         return rows, len(questions) - len(rows)
+
+
+def load_policy(path: Path, estimator: str | None) -> "CalibratedPolicy":
+    """Returns a saved policy; the `estimator` of a score of the user's own is an option, since no file names code."""
+    from coe_agents.policy import CalibratedPolicy
+    from coe_agents.policy.estimators import find_score
+
+    try:
+        computes = None if estimator is None else find_score(estimator, folder=Path())
+    except ValueError as error:
+        raise typer.BadParameter(clean(str(error)), param_hint="--estimator") from error
+    return CalibratedPolicy.load(path, estimator=computes)
 
 
 def check_proposer(proposer: str | None, agents: Iterable[str]) -> None:

@@ -95,8 +95,7 @@ class JudgingOptions:
         typer.Option(
             "--clusterer",
             help="Default: what the run recorded, else normalized, which needs no model. actions compares tool calls; "
-            "tinyworld is for its own models; or one of yours: the name of an entry point, or package.module:Name, "
-            "whose code is run.",
+            "tinyworld is for its own models; or one of yours: package.module:Name, whose code is run.",
         ),
     ] = None
     correctness: Annotated[
@@ -158,6 +157,14 @@ ProposerOption = Annotated[
     str | None,
     typer.Option(
         "--proposer", help="Judge the first response of this agent, by the support of the others, not the group's."
+    ),
+]
+PolicyEstimatorOption = Annotated[
+    str | None,
+    typer.Option(
+        "--estimator",
+        help="What computes the policy's score where that is one of yours: package.module:name, whose code is run. The "
+        "file of a policy names no code.",
     ),
 ]
 _SAMPLES_HELP = "Files of saved responses (*.samples.jsonl[.gz]), or the folder of a run."

@@ -192,7 +192,7 @@ def run(
         ),
     ] = None,
 ) -> None:
-    """Ask the group as configured, with rounds, adaptive sampling and escalation, and keep every decision.
+    """Ask the group as configured, with rounds and escalation, and keep every decision.
 
     The graph gets each question as `ask` does: instructions belong into system_prompt of the configuration.
     """

@@ -105,18 +105,17 @@ def _n_processes(wanted: int | None, setup: "ScoringSetup", options: ScoringOpti
 
 
 def _load_estimators(names: Sequence[str]) -> "dict[str, Estimator]":
-    from coe_agents.extensions import find_extension
+    from coe_agents.extensions import is_reference
     from coe_agents.policy.estimators import load_estimator
 
     found: dict[str, Estimator] = {}
     for name in names:
-        entry = find_extension("estimator", name) if ":" in name else None
-        if entry is None:
+        if not is_reference(name):
             raise typer.BadParameter(
                 f'must be "package.module:name"; got "{name}". All other estimators are computed anyway',
                 param_hint="--estimator",
             )
-        found[entry.attr] = load_estimator(entry, folder=Path())
+        found[name.partition(":")[2]] = load_estimator(name, folder=Path())
     return found
 
 

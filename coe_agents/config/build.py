@@ -28,19 +28,16 @@ from coe_agents.config import schema
 from coe_agents.config.models import FieldError, create_chat_model, create_embeddings
 from coe_agents.config.schema import Config, ModelSection, load_config
 from coe_agents.errors import CoEError, ConfigurationError, prints_secret, secrets_of
-from coe_agents.extensions import did_you_mean, find_extension, load_extension
+from coe_agents.extensions import NO_ENTRY_POINTS, did_you_mean, is_reference, load_extension
 from coe_agents.graph import CoEContext, CoEInput, CoEOutput, create_coe_graph
 from coe_agents.graph.nodes.coordinator import OnUnavailable
 from coe_agents.graph.recording import Recording
 from coe_agents.graph.state import CoEState
 from coe_agents.policy import KINDS, AgentWeights, Policy
 from coe_agents.presets import preset
-from coe_agents.rounds import AdaptiveSampling
 from coe_agents.text import redact
 from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder, tinyworld_graph
 from coe_agents.uncertainty import coordinate
-from coe_agents.uncertainty.divergences import NAMES as DIVERGENCES
-from coe_agents.uncertainty.divergences import Divergence, check_divergence
 from coe_agents.uncertainty.solvers import BUILT_IN as SOLVERS
 
 _METHODS = {
@@ -82,10 +79,8 @@ def _connect(
     policy: Policy,
     *of_graph: Any,
 ) -> _Graph:
-    adaptive = config.graph.adaptive
     options = config.graph.model_dump() | dict(zip(_OF_GRAPH, of_graph, strict=True))
-    options["adaptive"] = None if adaptive is None else AdaptiveSampling(**adaptive.model_dump())
-    if isinstance(clusterer, BidirectionalEntailment) and (config.graph.bounds.max_rounds != 1 or adaptive is not None):
+    if isinstance(clusterer, BidirectionalEntailment) and config.graph.bounds.max_rounds != 1:
         # each round clusters all responses of a question again
         clusterer = clusterer.with_model(CachedEntailment(clusterer.model))
     claims = create_claims(config, clusterer)
@@ -177,6 +172,11 @@ def create_policy(config: Config) -> Policy:
                 options = section.model_dump(exclude={"kind"})
                 if "path" in options:
                     options["path"] = config.folder / options["path"]
+                if (name := options.get("estimator")) is not None:
+                    wanted = "a class or function that computes a score"
+                    options["estimator"] = _load_named(
+                        "estimator", name, config.folder, field="estimator", wanted=wanted
+                    )
                 try:
                     return KINDS[section.kind](**options)
                 except ConfigurationError as error:
@@ -199,21 +199,6 @@ def _create_escalation(config: Config) -> Arbiter | None:
         return None
     with _faults_at(config, schema.ArbiterConfig, "escalation"):
         return Arbiter(create_chat_model(section, owner="the arbiter"), name=section.name)
-
-
-def load_divergence(config: Config) -> Divergence:
-    """Returns the divergence of a configuration, by name or as the function that it names."""
-    name = config.graph.divergence
-    if name in DIVERGENCES:
-        return name
-    with _faults_at(config, schema.GraphConfig, "graph"):
-        wanted = "a function of two distributions"
-        function: Divergence = _load_named("divergence", name, config.folder, field="divergence", wanted=wanted)
-        try:
-            check_divergence(function)
-        except Exception as error:  # it may raise anything
-            raise FieldError("divergence", f'divergence "{name}" does not work: {error}') from error
-        return function
 
 
 def load_weights(config: Config) -> dict[str, float] | None:
@@ -254,7 +239,6 @@ def _check_solver(config: Config) -> str | None:
 
 _OF_GRAPH: dict[str, _Create] = {
     "escalation": _create_escalation,
-    "divergence": load_divergence,
     "coordination": _check_solver,
     "weights": load_weights,
 }
@@ -321,11 +305,10 @@ def create_named(part: str, kind: str, options: Mapping[str, Any], *, folder: Pa
 
 
 def _load_named(part: str, name: str, folder: Path, *, field: str, wanted: str) -> Any:
-    entry = find_extension(part, name)
-    if entry is None:
-        raise FieldError(field, f'{part} "{name}" is not installed. Name an entry point or "package.module:name"')
+    if not is_reference(name):
+        raise FieldError(field, f'{part} must be "package.module:name"; got "{name}". {NO_ENTRY_POINTS}')
     try:
-        loaded = load_extension(entry, folder=folder)
+        loaded = load_extension(part, name, folder=folder)
     except ConfigurationError as error:
         raise FieldError(field, str(error)) from error
     if not callable(loaded):

@@ -22,7 +22,7 @@ from coe_agents.errors import ConfigurationError, InvalidReplyError, secrets_of
 from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.origin import Judging
 from coe_agents.evaluation.sample_collection import Participant, SampledGroup
-from coe_agents.extensions import find_extension
+from coe_agents.extensions import is_reference
 from coe_agents.graph.shown_tools import check_tools
 from coe_agents.policy.measurement import response_text
 from coe_agents.presets import preset
@@ -61,7 +61,7 @@ def describe(config: Config) -> str | dict[str, Any]:
 
 def create_named_clusterer(name: str) -> Clusterer:
     """Returns the clusterer of a name: one without a model, tinyworld's, or one of the user's; else a ValueError."""
-    if name not in NAMES and find_extension("clusterer", name) is None:
+    if name not in NAMES and not is_reference(name):
         raise ValueError(describe_unknown("clusterer", NAMES, name))
     table = _TINYWORLD if name == "tinyworld" else {"kind": name}
     return clusterer_of(_SECTION.validate_python(table), folder=Path())

@@ -24,21 +24,19 @@ from pydantic import (
     model_validator,
 )
 
+from coe_agents._removed import replacement_of
 from coe_agents.actions import AnyOrder, Exact, Ignore, Text, Within
 from coe_agents.actions.rules import Rule
 from coe_agents.checks import is_number, one_of
 from coe_agents.errors import ConfigurationError, secrets_of
-from coe_agents.extensions import did_you_mean, find_extension, find_registered
+from coe_agents.extensions import NO_ENTRY_POINTS, did_you_mean, is_reference
 from coe_agents.files import parse_toml
 from coe_agents.policy import KINDS
-from coe_agents.policy.bounds import LIMITS, MOST_SAMPLES, Bounds
-from coe_agents.rounds import AdaptiveSampling
+from coe_agents.policy.bounds import LIMITS, Bounds
 from coe_agents.text import redact
 from coe_agents.types import Regime
-from coe_agents.uncertainty.divergences import NAMES as DIVERGENCES
 from coe_agents.uncertainty.solvers import BUILT_IN as SOLVERS
 
-_ADAPTIVE = AdaptiveSampling()
 _VARIABLE = 'an environment variable with "api_key_env"'
 _REFERENCE = '"package.module:name"'
 
@@ -66,7 +64,7 @@ def _is_json(value: Any) -> bool:
 def _name_of(part: str, built_in: Sequence[str]) -> Callable[[str], str]:
 
     def check(name: str) -> str:
-        if name in built_in or find_extension(part, name):
+        if (name in built_in or is_reference(name)) and replacement_of(part, name) is None:
             return name
         raise ValueError(describe_unknown(part, built_in, name))
 
@@ -79,12 +77,11 @@ def _limit_field(name: str) -> Any:
 
 
 def describe_unknown(part: str, built_in: Sequence[str], name: object) -> str:
-    """Returns which names the part can have, the built-in ones first, and the one that is near."""
-    known = [*built_in, *(entry.name for entry in find_registered(part) if entry.name not in built_in)]
-    listed = f"one of {', '.join(map(repr, known))}, or " if known else ""
-    message = f"must be {listed}{_REFERENCE}; got {name!r}"
-    near = did_you_mean(str(name), known)
-    return f"{message}. {near}" if near else message
+    """Returns which names the part can have, and the one that is near or what to write."""
+    if instead := replacement_of(part, str(name)):
+        return f"must not be {name!r}, which was removed. {instead}"
+    listed = f"one of {', '.join(map(repr, built_in))}, or " if built_in else ""
+    return f"must be {listed}{_REFERENCE}; got {name!r}. {did_you_mean(str(name), built_in) or NO_ENTRY_POINTS}"
 
 
 _Options = Annotated[dict[str, Any], AfterValidator(_check_options)]
@@ -164,7 +161,7 @@ class AgentConfig(ModelSection):
 class CustomPart(_Section):
     """A clusterer or policy of another package: a class or function, called with `options` as keyword arguments.
 
-    `kind` is the name of an entry point, or "package.module:name". Its module is imported, which runs its code.
+    `kind` is "package.module:name". The module is imported, which runs its code.
     """
 
     kind: str
@@ -303,6 +300,8 @@ def _policy_section(kind: str, create: Callable[..., Any]) -> type[PolicyConfig]
     fields: dict[str, Any] = {"kind": (Literal[kind], ...)}
     for name, each in inspect.signature(create, eval_str=True).parameters.items():
         hint = Annotated[float, Field(ge=0)] if each.annotation is float else each.annotation
+        if name == "estimator":  # code in Python, its name in TOML
+            hint = Annotated[str, AfterValidator(_name_of("estimator", ()))] | None
         fields[name] = (hint, ... if each.default is each.empty else each.default)
     return create_model(f"{kind}_policy", __base__=PolicyConfig, **fields)
 
@@ -315,25 +314,14 @@ class ArbiterConfig(ModelSection):
     price_per_million: PriceConfig | None = None
 
 
-class AdaptiveConfig(_Section):
-    """Few responses first, and more only while they could change the decision; see `AdaptiveSampling`."""
-
-    start: int = Field(default=_ADAPTIVE.start, ge=1, le=MOST_SAMPLES)
-    step: int = Field(default=_ADAPTIVE.step, ge=1, le=MOST_SAMPLES)
-    max_samples: int | None = Field(default=None, ge=1, le=MOST_SAMPLES)
-    confidence: float = Field(default=_ADAPTIVE.confidence, gt=0, lt=1)
-
-
 class GraphConfig(_LimitsSection):
     """The options of `create_coe_graph`; `weights` is a file of the agents' weights."""
 
     strategies: dict[Regime, Literal["resample", "debate", "clarify"]] = Field(default_factory=dict)
-    adaptive: AdaptiveConfig | None = None
     min_agents: int | None = Field(default=None, ge=1)
-    coordination: Annotated[str, AfterValidator(_name_of("solver", tuple(SOLVERS)))] | None = None
+    coordination: Annotated[str, AfterValidator(_name_of("solver", SOLVERS))] | None = None
     weights: str | None = Field(default=None, min_length=1)
     weighting: Literal["auto", "frequency", "probability"] = "auto"
-    divergence: Annotated[str, AfterValidator(_name_of("divergence", DIVERGENCES))] = "kl"
     history: Literal["conversation", "question"] = "conversation"
     max_question_chars: int = Field(default=100_000, ge=1)
 
@@ -351,7 +339,7 @@ def _tag_of(part: str) -> Callable[[Any], str | None]:
         kind = table.get("kind") if isinstance(table, Mapping) else getattr(table, "kind", None)
         if kind is None or kind in _KINDS[part]:
             return kind
-        return "custom" if isinstance(kind, str) and find_extension(part, kind) else "unknown"
+        return "custom" if isinstance(kind, str) and is_reference(kind) else "unknown"
 
     return tag
 
@@ -462,7 +450,6 @@ _SECTIONS: Mapping[tuple[str, ...], type[BaseModel]] = {
     ("answers",): AnswersConfig,
     ("answers", "judge"): ModelSection,
     ("graph",): GraphConfig,
-    ("graph", "adaptive"): AdaptiveConfig,
 }
 
 
@@ -516,6 +503,8 @@ def _describe(fault: Mapping[str, Any], place: Sequence[str | int]) -> str:
         case "extra_forbidden":
             section = tuple(part for part in place[:-1] if isinstance(part, str))
             fields = list(_SECTIONS[section].model_fields)
+            if instead := replacement_of(".".join(section), name):
+                return f"this field was removed. {instead}"
             if section[1:] == ("custom",):
                 return f"unknown field. Move it to [{section[0]}.options], if it is an option of that {section[0]}"
             return "unknown field. " + (did_you_mean(name, fields) or f"The fields here are {', '.join(fields)}")

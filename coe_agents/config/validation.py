@@ -58,8 +58,8 @@ def _unreachable_regimes(config: Config) -> Iterator[str]:
 
 
 def _notes(config: Config) -> Iterator[str]:
-    policy, graph = config.policy, config.graph
-    max_rounds = graph.bounds.max_rounds or 1
+    policy = config.policy
+    max_rounds = config.graph.bounds.max_rounds or 1
     taken: dict[tuple[str, ...], object] = {("otherwise",): getattr(policy, "otherwise", None)}
     taken |= {("actions", regime): action for regime, action in (getattr(policy, "actions", None) or {}).items()}
     again = [place for place, action in taken.items() if action == "another_round"]
@@ -67,9 +67,6 @@ def _notes(config: Config) -> Iterator[str]:
     if again and max_rounds == 1:
         message = '"another_round" becomes "abstain", because max_rounds of [graph] is 1'
         yield config.fault(message, "policy", *again[0])
-    if graph.adaptive is not None and policy.kind == "calibrated":
-        message = "a calibrated policy needs as many responses as at calibration, so all are sampled at once"
-        yield config.fault(message, "graph", "adaptive")
     if config.escalation is not None and not escalates:
         yield config.fault('no action of [policy] is "escalate", so the arbiter is never asked', "escalation")
     if len(config.agents) == 1:

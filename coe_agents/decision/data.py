@@ -127,9 +127,6 @@ class DecisionData(Proposed, Uncertainty):
         regime: None, too, where fewer agents than `min_agents` answered.
         fields: Of a structured answer: the share of the ensemble mean that agrees with each field, in [0, 1]; absent
             elsewhere.
-        divergence: "kl" or "js", in nats; "hellinger", "total_variation", or a function's name, without a unit. Like
-            all numbers it is None if nothing was measured.
-        interval: 95 % interval of `coe`, as [low, high]: see `coe_agents.uncertainty.coe_interval`.
         coordinated_coe: CoE after Algorithm 1; absent where `coordination` names no solver.
         surprisal: -log of the leading cluster's support, in nats.
         support: Ensemble mean of each cluster, by its representative.
@@ -150,8 +147,6 @@ class DecisionData(Proposed, Uncertainty):
     answer_end: End | None
     answer_kind: AnswerKind | None
     fields: NotRequired[dict[str, float]]
-    divergence: str | None
-    interval: list[float] | None
     coordinated_coe: NotRequired[float]
     surprisal: float | None
     support: dict[str, float]

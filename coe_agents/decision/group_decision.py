@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 from coe_agents import checks
+from coe_agents._removed import missing_attribute
 from coe_agents.decision.claims import claims_as_html, claims_in_words
 from coe_agents.decision.data import AgentData, AgentTokens, ClaimAction, ClaimData, ClaimedAnswer, DecisionData, view
 from coe_agents.decision.plots import SHOWN, draw_decision, draw_rounds
@@ -62,8 +63,6 @@ class GroupDecision:
     coe: float | None = None
     aleatoric: float | None = None
     epistemic: float | None = None
-    divergence: str | None = None
-    interval: list[float] | None = None
     coordinated_coe: float | None = None
     surprisal: float | None = None
     tied: list[str] = field(default_factory=list)
@@ -76,6 +75,11 @@ class GroupDecision:
     conformity: float | None = None
     claims: list[ClaimData] | None = None
     question: str | None = None
+
+    if not TYPE_CHECKING:  # a type checker would accept every name
+
+        def __getattr__(self, name):
+            raise missing_attribute(self, name)
 
     @classmethod
     def from_state(cls, result: Mapping[str, Any]) -> GroupDecision:
@@ -354,7 +358,7 @@ def _claims(claims: Any, where: str) -> None:
 
 _CHECKS: Mapping[str, Callable[[Any, str], object]] = {
     "action": partial(checks.one_of, known=get_args(FinalAction)),
-    **dict.fromkeys(("answer", "reason", "decided_by", "divergence", "answers"), _text),
+    **dict.fromkeys(("answer", "reason", "decided_by", "answers"), _text),
     "regime": partial(checks.one_of, known=get_args(Regime)),
     **dict.fromkeys(("coe", "aleatoric", "epistemic"), amount),
     "conformity": share,

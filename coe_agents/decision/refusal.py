@@ -29,7 +29,7 @@ def refusal(decision: Mapping[str, Any]) -> str:
     """Returns why there is no answer, in plain words, and then the numbers.
 
     Example:
-        >>> numbers = {"coe": 0.75, "aleatoric": 0.05, "epistemic": 0.7, "divergence": "kl", "tied": []}
+        >>> numbers = {"coe": 0.75, "aleatoric": 0.05, "epistemic": 0.7, "tied": []}
         >>> said = {"reason": "two say Lyon; CoE exceeds 0.6 nats", "support": {"Lyon": 0.7, "Nice": 0.3}}
         >>> refusal({"action": "abstain", "regime": "conflict", **said, **numbers})
         'No answer: the agents are confident of different answers. CoE 0.750 = aleatoric 0.050 + epistemic 0.700 nats.'
@@ -39,7 +39,7 @@ def refusal(decision: Mapping[str, Any]) -> str:
         return sentence
     parts = {name: decision[name] for name in ("coe", "aleatoric", "epistemic")}
     own = f", above {OWN_LIMIT}" if decision["reason"].endswith(OWN_LIMIT) else ""
-    return f"{sentence} CoE {decomposition(**parts, divergence=decision['divergence'] or 'kl')}{own}."
+    return f"{sentence} CoE {decomposition(**parts)}{own}."
 
 
 def is_refusal(text: str) -> bool:

@@ -20,7 +20,7 @@ _PRINTED = (
     "failed_agents",
 )
 _OF_PROPOSALS = ("answer_kind", "calls", "contested")
-_NUMBERS = ("regime", "coe", "aleatoric", "epistemic", "divergence", "interval", "surprisal", "n_rounds", "conformity")
+_NUMBERS = ("regime", "coe", "aleatoric", "epistemic", "surprisal", "n_rounds", "conformity")
 
 _CLASS = re.compile(r"[A-Za-z_]\w*(?:Error|Exception|Timeout)", re.ASCII)
 

@@ -3,8 +3,9 @@
 import asyncio
 import logging
 import string
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -35,14 +36,16 @@ from coe_agents import prompts
 from coe_agents._steps import Call, Steps, arun_steps, run_steps, start_call
 from coe_agents.agents import ModelAgent
 from coe_agents.agents._requests.chat_models import free_name
+from coe_agents.agents.choice.probability import MIN_MASS
 from coe_agents.checks import instance, number, require, several
 from coe_agents.decisions.shown_state import MediaError, to_json
 from coe_agents.errors import GroupUnavailableError, InvalidReplyError, describe_error, is_control_flow
-from coe_agents.policy.base import check_threshold, quorum
+from coe_agents.policy.base import check_threshold, majority
 from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
 from coe_agents.text import quantity
-from coe_agents.types import Regime, Usage, add_usages, create_usage
-from coe_agents.uncertainty import collaborative_entropy, ensemble_mean, regime
+from coe_agents.types import Regime, Usage, add_usages, create_usage, to_usage
+from coe_agents.uncertainty import CollaborativeEntropy, collaborative_entropy, ensemble_mean, regime
+from coe_agents.uncertainty._checks import FloatArray
 from coe_agents.uncertainty.ties import TIE, shares_lead
 
 _LOG = logging.getLogger(__name__)
@@ -50,6 +53,10 @@ _TRUTH = ("true", "false")
 """The labels of a `Noul`, in the order of `SELF_CHECK_CHOICES`, by which chat models are asked."""
 _ROUNDING = 0.01
 """How far from 1 the probabilities of another decision model may sum."""
+_ANSWERS = {"noul": NoulAnswer, "choice": ChoiceAnswer, "score": ScoreAnswer}
+"""The kind of answer that each kind of question has."""
+DEFAULT_BLOCKS: Mapping[str, bool] = MappingProxyType({"is_risky": True})
+"""The question of `AutoModeMiddleware`, and the answer to it by which it blocks."""
 
 
 class QuestionDecision(TypedDict):
@@ -58,16 +65,20 @@ class QuestionDecision(TypedDict):
     The labels are "true" and "false" for a `Noul`, those of its criteria for a `Choice`, "0", "1", ... for a `Score`.
 
     Attributes:
-        probabilities: The mean of the members' distributions, by label; in a question of `blocks`, with the votes of
-            failed members and after what a conflict raised.
+        probabilities: The mean of the members' distributions, by label. In a question of `blocks` with the votes of
+            failed and unclear members, and with at least one half for the blocking answer unless the group lets pass.
         coe: Collaborative Entropy of the members that answered, in nats: the sum of the next two.
         aleatoric: Their mean entropy, in nats: doubt within members.
         epistemic: Their divergence from their mean, in nats: disagreement between members.
         regime: "consensus", "conflict", "ambiguous" or "unknown", by the thresholds of the group.
-        raised_by_conflict: Whether the blocking answer has one half only because the members are in conflict.
-        members: The distribution of each member that answered.
-        methods: Where it comes from: "exact" or "top_logprobs", which took one request; "constrained", which took a
-            second one; "sampled", the shares of ten replies; or "decision_model". See `ModelAgent.choice`.
+        raised_by_conflict: Whether the blocking answer was raised to one half while the epistemic part was above its
+            threshold. It is raised, too, where fewer than a majority of all members are in `votes`.
+        votes: In a question of `blocks`, who votes to let pass: the members that hold the blocking answer below one
+            half, with at least half of their mass on the choices. None where no answer blocks.
+        members: The distribution of each member that answered, given that its reply is one of the choices.
+        masses: The share of the replies of each of them that are one of the choices; 1 for a decision model.
+        methods: Where it comes from: "exact", the log-probabilities of the choices; "sampled", the shares of ten
+            replies; or "decision_model". See `ModelAgent.choice`.
         failed_members: What went wrong with each of the others: the exception's type and message.
     """
 
@@ -77,7 +88,9 @@ class QuestionDecision(TypedDict):
     epistemic: float
     regime: Regime
     raised_by_conflict: bool
+    votes: list[str] | None
     members: dict[str, dict[str, float]]
+    masses: dict[str, float]
     methods: dict[str, str]
     failed_members: dict[str, str]
 
@@ -89,10 +102,20 @@ class CoEClassifierResponse(ClassifierResponse):
 
 
 class _Vote(NamedTuple):
-    """One member's distribution over the labels of a question, and the method by which it was obtained."""
+    """One member's distribution over the labels of a question, given that it replies with one of them.
+
+    Attributes:
+        method: How it was obtained.
+        mass: The share of its replies that are one of the labels.
+    """
 
     row: Sequence[float]
     method: str
+    mass: float = 1.0
+
+    @property
+    def is_clear(self) -> bool:
+        return self.mass >= MIN_MASS
 
 
 class _Reply(NamedTuple):
@@ -113,27 +136,30 @@ class CoEDecisionModel(BaseDecisionModel):
     likeliest level. A `Box` is refused.
 
     A chat model is asked each question by its own request and replies "True", "False" or the letter of a label. Its
-    distribution is what `ModelAgent.choice` returns: from one request where log-probabilities are given, or two where
-    the list of them is too short and the server can hold the reply to the choices (vLLM); elsewhere from ten sampled
-    replies. The state is shown as JSON inside a fence that it cannot close. Of a list of messages a chat model sees the
-    last 8,000 characters, and 4,000 of each text and of the calls of each message; everything else in the state is
-    shown whole, or the state is refused. Media are passed on to members that are decision models. A chat model then
-    counts as failed; a group of chat models refuses them.
+    distribution is what `ModelAgent.choice` returns: exact where the model scores the choices (`ChatTransformers`),
+    elsewhere from ten sampled replies. The state is shown as JSON inside a fence that it cannot close. Of a list of
+    messages a chat model sees the last 8,000 characters, and 4,000 of each text and of the calls of each message;
+    everything else in the state is shown whole, or the state is refused. Media are passed on to members that are
+    decision models. A chat model then counts as failed; a group of chat models refuses them.
 
-    It fails closed where `blocks` says what that means: there a failed member votes for the blocking answer, and while
-    the members that answered are in conflict the blocking answer has at least one half. In other questions failed
-    members are left out, and `decide` shows a conflict. If fewer than a majority of the members answer a question, an
-    error is raised, which ends the run of LangChain's middleware.
+    It fails closed where `blocks` says what that means. Such a question passes only as a council lets a call pass: a
+    strict majority of all members, the failed ones included, hold the blocking answer below one half, each with at
+    least half of its replies among the choices; and the epistemic part is at most its threshold. Otherwise the blocking
+    answer has at least one half. A sampled reply counts only if it is whole and consists of a choice. A failed member,
+    and one that mostly replies something else, counts as certain of the blocking answer in the mean.
+
+    In other questions failed members are left out, and `decide` shows a conflict. If fewer than a majority of the
+    members answer a question, an error is raised, which ends the run of LangChain's middleware.
 
     A trace has the questions, the answers and the numbers of `decide`, never the state: requests to members are not
     traced, and of an error only its type is. Their tokens are in `usage`, unless a member does not report them.
 
     Args:
         members: Chat models, "provider:model" strings, or other decision models.
-        blocks: The answer that blocks, by the key of the question: True or False, a label, or a level. By default that
-            of `AutoModeMiddleware`.
-        aleatoric_threshold: In nats; see `coe_agents.uncertainty.regime`.
-        epistemic_threshold: In nats.
+        blocks: The answer that blocks, by the key of the question: True or False, a label, or a level. It adds to that
+            of `AutoModeMiddleware`, {"is_risky": True}. Each request must ask all questions that it names.
+        aleatoric_threshold: In nats; see `coe_agents.uncertainty.regime`. It changes the regime alone.
+        epistemic_threshold: In nats; above it no question of `blocks` passes.
         timeout: Seconds that each member has for a request; None for no limit.
         model: The name that responses and traces show.
 
@@ -173,12 +199,12 @@ class CoEDecisionModel(BaseDecisionModel):
         require(bool(members), '"members" must hold at least one model', [], 'Pass ["openai:gpt-5-mini", ...]')
         if timeout is not None:
             number(timeout, '"timeout" of CoEDecisionModel in seconds', above=0, advice="None is no limit")
-        blocked = {"is_risky": True} if blocks is None else blocks
-        instance(blocked, Mapping, '"blocks"', what="a mapping of questions to answers", advice="{} is none")
+        added = {} if blocks is None else blocks
+        instance(added, Mapping, '"blocks"', what="a mapping of questions to answers", advice="{} adds none")
         super().__init__(
             model=model,
             members=tuple(members),
-            blocks=dict(blocked),
+            blocks={**DEFAULT_BLOCKS, **added},
             aleatoric_threshold=check_threshold(aleatoric_threshold, where='"aleatoric_threshold"'),
             epistemic_threshold=check_threshold(epistemic_threshold, where='"epistemic_threshold"'),
             timeout=timeout,
@@ -256,6 +282,10 @@ class CoEDecisionModel(BaseDecisionModel):
     def _parts(self, state: State, questions: dict[str, Question]) -> list[Steps[_Reply]]:
         """Returns the requests to members: one for each question to a chat model, one to a decision model."""
         require(bool(questions), '"questions" must hold at least one', questions, "Name it by a key of your own")
+        unasked = [key for key in self.blocks if key not in questions and key not in DEFAULT_BLOCKS]
+        must = '"blocks" of CoEDecisionModel must name questions of the request'
+        advice = f"Correct the name, or omit it: the request asks {', '.join(questions)}"
+        require(not unasked, must, unasked, advice)
         for key, question in questions.items():
             _labels(key, question)
             self._blocking(key, question)
@@ -271,7 +301,9 @@ class CoEDecisionModel(BaseDecisionModel):
             if isinstance(member, BaseDecisionModel):
                 parts.append(self._ask_decision_model(name, member, state, questions))
             else:
-                parts += [_ask(member, key, one, shown[key]) for key, one in questions.items()]
+                for key, question in questions.items():
+                    blocks = self._blocking(key, question) is not None
+                    parts.append(_ask(member, key, question, shown[key], blocks=blocks))
         return parts
 
     def _prompts(self, state: State, questions: Mapping[str, Question]) -> dict[str, str]:
@@ -305,11 +337,11 @@ class CoEDecisionModel(BaseDecisionModel):
         request, quiet = ClassifierRequest(state=state, questions=questions), RunnableConfig(callbacks=[])
         try:
             response = yield Call(member.invoke, member.ainvoke, (request, quiet), seconds=self.timeout)
-            votes = {key: _read(response.answers.get(key), _labels(key, one)) for key, one in questions.items()}
+            votes = {key: _read(response.answers.get(key), one, _labels(key, one)) for key, one in questions.items()}
+            usage = to_usage(response.usage)
         except Exception as error:
             return _Reply(name, dict.fromkeys(questions, _describe(error, member)))
-        used = response.usage or {}
-        return _Reply(name, votes, create_usage(used.get("input_tokens"), used.get("output_tokens")))
+        return _Reply(name, votes, usage)
 
     def _combine(self, questions: Mapping[str, Question], replies: Sequence[_Reply]) -> CoEClassifierResponse:
         decisions, answers = dict[str, QuestionDecision](), dict[str, Answer]()
@@ -327,7 +359,7 @@ class CoEDecisionModel(BaseDecisionModel):
         labels, blocking = _labels(key, question), self._blocking(key, question)
         answered = {name: vote for name, vote in votes.items() if isinstance(vote, _Vote)}
         failed = {name: reason for name, reason in votes.items() if isinstance(reason, str)}
-        needed = quorum(len(votes), None)
+        needed = majority(len(votes))
         if failed:
             _LOG.warning('of the group, these failed in "%s": %s', key, "; ".join(map(": ".join, failed.items())))
         if len(answered) < needed:
@@ -338,34 +370,39 @@ class CoEDecisionModel(BaseDecisionModel):
                 hint="The log has their messages",
             )
         rows = sorted(list(vote.row) for vote in answered.values())
-        coe, aleatoric, epistemic = map(float, collaborative_entropy(rows))
+        parts = collaborative_entropy(rows)
+        coe, aleatoric, epistemic = map(float, parts)
         limits = {"aleatoric_threshold": self.aleatoric_threshold, "epistemic_threshold": self.epistemic_threshold}
-        found = regime(aleatoric, epistemic, **limits)
+        mean, is_raised, passing = ensemble_mean(rows), False, None
         if blocking is not None:
-            rows += [[float(label == blocking) for label in labels]] * len(failed)
-        mean, is_raised = ensemble_mean(rows), False
-        if blocking is not None and (share := mean[labels.index(blocking)]) < 0.5:
-            is_raised = found == "conflict"
-            if is_raised or share > 0.5 - TIE:  # rounding must not open what one half closes
-                mean = mean * (0.5 / (1.0 - share))
-                mean[labels.index(blocking)] = 0.5
+            place = labels.index(blocking)
+            passing = [name for name, vote in answered.items() if vote.is_clear and vote.row[place] < 0.5 - TIE]
+            passes = self._passes(passing, votes, parts)
+            mean, is_raised = _raise_unless(passes, _mean_of_all(votes, labels, place), place)
         return QuestionDecision(
             probabilities=_by_label(labels, mean.tolist()),
             coe=coe,
             aleatoric=aleatoric,
             epistemic=epistemic,
-            regime=found,
-            raised_by_conflict=is_raised,
+            regime=regime(aleatoric, epistemic, **limits),
+            raised_by_conflict=is_raised and epistemic > self.epistemic_threshold,
+            votes=passing,
             members={name: _by_label(labels, vote.row) for name, vote in answered.items()},
+            masses={name: vote.mass for name, vote in answered.items()},
             methods={name: vote.method for name, vote in answered.items()},
             failed_members=failed,
         )
 
+    def _passes(self, passing: Collection[str], votes: Collection[str], parts: CollaborativeEntropy) -> bool:
+        """Returns whether a question of `blocks` passes, as a council lets a call pass: nothing else lets it."""
+        return len(passing) >= majority(len(votes)) and float(parts.epistemic) <= self.epistemic_threshold
+
     def _blocking(self, key: str, question: Question) -> str | None:
         """Returns the label of the answer that blocks; None where no answer does."""
-        if key not in self.blocks:
+        blocks = {**DEFAULT_BLOCKS, **self.blocks}  # a copy with other ones has the default, too
+        if key not in blocks:
             return None
-        answer, labels = self.blocks[key], _labels(key, question)
+        answer, labels = blocks[key], _labels(key, question)
         kind = bool if isinstance(question, Noul) else int if isinstance(question, Score) else str
         label = str(answer).lower() if isinstance(answer, bool) else str(answer)
         must = f'"blocks" of CoEDecisionModel must name an answer to "{key}", one of {", ".join(labels)}'
@@ -408,7 +445,25 @@ def _describe(error: Exception, member: object) -> str:
     return describe_error(error, member)
 
 
-def _ask(agent: ModelAgent, key: str, question: Question, prompt: str | MediaError) -> Steps[_Reply]:
+def _mean_of_all(votes: Mapping[str, _Vote | str], labels: Sequence[str], place: int) -> FloatArray:
+    """Returns the mean in which whoever failed, or is unclear, is certain of the label at `place`."""
+    certain = [float(number == place) for number in range(len(labels))]
+    rows = [list(vote.row) if isinstance(vote, _Vote) and vote.is_clear else certain for vote in votes.values()]
+    return ensemble_mean(sorted(rows))  # by value: sums must not depend on the order of members
+
+
+def _raise_unless(passes: bool, mean: FloatArray, place: int) -> tuple[FloatArray, bool]:
+    """Returns the mean, with at least one half at `place` unless the question passes, and whether that raised it."""
+    share = mean[place]
+    is_half = share > 0.5 - TIE  # rounding must not open what one half closes
+    if share >= 0.5 or (passes and not is_half):
+        return mean, False
+    raised = np.minimum(mean * (0.5 / (1.0 - share)), 0.5)  # no other label may lead by rounding
+    raised[place] = 0.5
+    return raised, not is_half
+
+
+def _ask(agent: ModelAgent, key: str, question: Question, prompt: str | MediaError, *, blocks: bool) -> Steps[_Reply]:
     labels = _labels(key, question)
     if len(labels) == 1:
         return _Reply(agent.name, {key: _Vote([1.0], "exact")})
@@ -416,10 +471,10 @@ def _ask(agent: ModelAgent, key: str, question: Question, prompt: str | MediaErr
     try:
         if isinstance(prompt, MediaError):
             raise prompt
-        found = yield Call(agent.choice, agent.achoice, ([("user", prompt)], tuple(replies)))
+        found = yield Call(agent.choice, agent.achoice, ([("user", prompt)], tuple(replies)), {"strict": blocks})
     except Exception as error:
         return _Reply(agent.name, {key: _describe(error, agent)})
-    vote = _Vote([found.probabilities[reply] for reply in replies], found.method)
+    vote = _Vote([found.probabilities[reply] for reply in replies], found.method, found.mass)
     return _Reply(agent.name, {key: vote}, create_usage(found.input_tokens, found.output_tokens))
 
 
@@ -439,19 +494,21 @@ def _by_label(labels: Sequence[str], row: Iterable[float]) -> dict[str, float]:
     return {label: min(float(p), 1.0) for label, p in zip(labels, row, strict=True)}
 
 
-def _read(answer: Answer | None, labels: Sequence[str]) -> _Vote | str:
+def _read(answer: Answer | None, question: Question, labels: Sequence[str]) -> _Vote | str:
     """Returns the distribution of another decision model's answer, or why it is not usable."""
+    kind = _ANSWERS[question.type]
+    if not isinstance(answer, kind):
+        must = f"the answer to a {type(question).__name__} must be a {kind.__name__}"
+        return describe_error(InvalidReplyError(f"{must}; got {type(answer).__name__}"))
     if isinstance(answer, NoulAnswer):
         given: dict[str, float] = dict(zip(_TRUTH, (answer.noul, 1.0 - answer.noul), strict=True))
-    elif isinstance(answer, ChoiceAnswer | ScoreAnswer):
-        given = {str(label): p for label, p in answer.probabilities.items()}
     else:
-        given = {}
+        given = {str(label): p for label, p in answer.probabilities.items()}
     row = np.array([given.get(label, 0.0) for label in labels])
     is_valid = set(given) <= set(labels) and bool(np.all(row >= 0)) and abs(row.sum() - 1.0) <= _ROUNDING
     if not is_valid:  # NaN and infinity are not, either
         must = f"the probabilities of {', '.join(labels)} must be at least 0 and sum to 1"
-        return describe_error(InvalidReplyError(f"{must}; got {given or type(answer).__name__}"))
+        return describe_error(InvalidReplyError(f"{must}; got {given}"))
     return _Vote((row / row.sum()).tolist(), "decision_model")
 
 

@@ -1,20 +1,22 @@
-"""Owns how a state becomes a text that a member is shown: whole, but for long conversations, and without media."""
+"""Owns how a state becomes a text that a member is shown: whole, but for long conversations, or refused."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, is_data_content_block
 
 from coe_agents import prompts
-from coe_agents.text import one_line
+from coe_agents.text import for_log, one_line
 
-_MEDIA = ("image", "image_url", "input_image", "audio", "input_audio", "video", "file", "document", "media")
-"""Content blocks of messages that no text can show."""
+_CALLS = ("tool_call", "tool_use", "function_call")
+"""Blocks of an assistant's calls, which are shown beside its text."""
+_REASONING = ("reasoning", "thinking", "redacted_thinking")
+"""Blocks of an assistant's own thoughts, which are not what is judged, and not shown."""
 
 
 class MediaError(ValueError):
-    """A state or a question with media, which chat models are not shown."""
+    """A state or a question with media, or with another content than text, which chat models are not shown."""
 
 
 def to_json(content: Any, limit: int) -> str:
@@ -33,14 +35,16 @@ def _to_data(item: Any) -> Any:
     if isinstance(item, BaseMessage):
         return _shown(item)
     if isinstance(item, Mapping):
-        _refuse_media(item)
-        return {str(key): _to_data(one) for key, one in item.items()}
+        if "type" in item and is_data_content_block(dict(item)):
+            raise _unshowable(item)
+        if all(isinstance(key, str) for key in item):
+            return {key: _to_data(one) for key, one in item.items()}
     if isinstance(item, list | tuple):
         is_conversation = bool(item) and all(isinstance(one, BaseMessage) for one in item)
         return _last(item) if is_conversation else [_to_data(one) for one in item]
     if item is None or isinstance(item, str | int | float):
         return item
-    must = "a state must hold texts, numbers, lists, mappings and messages"
+    must = "a state must hold texts, numbers, lists, mappings with texts as keys, and messages"
     raise TypeError(f"{must}; got {type(item).__name__}. Convert it to JSON data")
 
 
@@ -58,13 +62,19 @@ def _last(messages: Sequence[BaseMessage]) -> list[Any]:
 
 def _shown(message: BaseMessage) -> dict[str, Any]:
     """Returns a message as JSON data; what a text cannot show is refused."""
+    calls: list[Any] = []
+    shown_ids = set[str]()
+    if isinstance(message, AIMessage):
+        for call in [*message.tool_calls, *message.invalid_tool_calls]:
+            calls.append({"name": call["name"], "args": call["args"]})
+            if call["id"]:
+                shown_ids.add(call["id"])
     for block in message.content if isinstance(message.content, list) else ():
-        if isinstance(block, Mapping):
-            _refuse_media(block, kinds=_MEDIA)
+        if not isinstance(block, str) and not _is_shown(block, isinstance(message, AIMessage), shown_ids):
+            raise _unshowable(block)
     role = {"human": "user", "ai": "assistant"}.get(message.type, message.type)
     shown: dict[str, Any] = {"role": role, "content": one_line(str(message.text), prompts.MAX_JUDGED)}
-    if isinstance(message, AIMessage) and message.tool_calls:
-        calls: list[Any] = [{"name": call["name"], "args": call["args"]} for call in message.tool_calls]
+    if calls:
         try:
             shown["tool_calls"] = json.loads(to_json(calls, prompts.MAX_JUDGED))
         except ValueError:
@@ -72,7 +82,19 @@ def _shown(message: BaseMessage) -> dict[str, Any]:
     return shown
 
 
-def _refuse_media(block: Mapping[Any, Any], kinds: Sequence[str] = ()) -> None:
-    if "type" in block and (block["type"] in kinds or is_data_content_block(dict(block))):
-        must = "a state for chat models must hold no media, which a group of them is not shown"
-        raise MediaError(f'{must}; got a block of type "{block["type"]}". Add members that are decision models')
+def _is_shown(block: Mapping[str, Any], is_assistants: bool, calls: Collection[str]) -> bool:
+    """Returns whether `message.text`, or its calls, say what a block says; of the kinds that exist, these few do."""
+    kind = block.get("type")
+    if kind == "text":
+        return isinstance(block.get("text"), str) and not is_data_content_block(dict(block))
+    if not is_assistants:
+        return False
+    return kind in _REASONING or (kind in _CALLS and (block.get("call_id") or block.get("id")) in calls)
+
+
+def _unshowable(block: Mapping[str, Any]) -> MediaError:
+    must = (
+        "a state for chat models must hold no media, nor blocks of messages that are no text: they would not be shown"
+    )
+    kind = for_log(str(block.get("type")), limit=40)
+    return MediaError(f'{must}; got a block of type "{kind}". Add members that are decision models')

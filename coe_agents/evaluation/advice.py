@@ -5,21 +5,28 @@ Each figure is out of fold, and comparisons are adjusted by Holm.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from coe_agents.checks import require
 from coe_agents.clustering.refusals import answer_kind
-from coe_agents.evaluation.calibration.calibrate import Judged, to_shares
-from coe_agents.evaluation.calibration.learned import fit_gate, fit_ridge, to_folds
+from coe_agents.evaluation.calibration.calibrate import Judged, learn_weights
+from coe_agents.evaluation.calibration.learned import fit_ridge, to_folds
 from coe_agents.evaluation.metrics.bootstrap import Estimate, mean_with_interval, resamples, with_interval
 from coe_agents.evaluation.metrics.tallies import BoolArray, FloatArray, Ranking, area_under_roc, join_ties
 from coe_agents.evaluation.scoring.correctness import mean_verdict
-from coe_agents.policy import Measurement, agreement_weights
+from coe_agents.policy import agreement_weights
 from coe_agents.policy.estimators import DEFAULT_SCORE, score_of
-from coe_agents.policy.learned_gates import confidence_features, distributions_of, gate_features
+from coe_agents.policy.weighted_vote import (
+    CONFIDENCE_VOTE_SHARE,
+    VOTE_SHARE,
+    VOTE_SHARES,
+    WeightsFrom,
+    distributions_of,
+    fill_confidences,
+    weighted_votes,
+)
 from coe_agents.uncertainty.ties import TIE, shares_lead
 
 
@@ -91,8 +98,10 @@ FEWEST = 50
 """The fewest labelled questions: with fewer, a fold has hardly an error in it, and an interval says next to nothing."""
 RISKS = (0.05, 0.1, 0.2)
 ESCALATED = 0.2
-LEARNED, EQUAL, AGREEMENT = "learned", "equal", "agreement"
-_SCORES = (DEFAULT_SCORE, "coe", "renyi_3")
+LEARNED: WeightsFrom = "learned"
+EQUAL: WeightsFrom = "equal"
+AGREEMENT: WeightsFrom = "agreement"
+_SCORES = (DEFAULT_SCORE, "coe")
 _FEWEST_OF_EACH = 10.0
 """The fewest right and wrong answers for something to be learned: two of each in a fold."""
 _TOLERANCE = 0.02
@@ -122,14 +131,14 @@ class Advice:
     Attributes:
         n_questions: How many questions have all agents and a verdict on every cluster; all figures are of these.
         accuracy: Of the leading answer with equal weights; tied answers count by their mean.
-        score: The vote share, unless another score ranks better with p < 0.05. "learned" is the gate of `calibrate`,
-            which brings its own weights: it is the advice where either its score or its weights are.
-        scores: The AUROC within folds by score; "learned" is the learned gate with equal weights.
+        score: The vote share, unless another score ranks better with p < 0.05; a vote share where weights are advised,
+            since no other score takes weights.
+        scores: The AUROC within folds by score.
         score_gains: These less that of the vote share.
         weights: "equal", unless "agreement" (`agreement_weights`) or "learned" is more accurate with p < 0.05.
         weight_gains: Their accuracy less that with equal weights.
-        confidence_gains: What "stated" and "token" confidence add to the AUROC of a regression on the vote share and
-            the agents' support; {} without any.
+        confidence_gains: What "stated" and "token" confidence add, each by itself, to the AUROC of the vote share; {}
+            without any.
         without: By agent: the accuracy of the group without it less that with it.
         order: Agents with the nats by which each lowers the log-loss of "the answer is right", the most first: a lower
             bound of the mutual information that it adds to those before it.
@@ -146,8 +155,8 @@ class Advice:
     score: str
     scores: Mapping[str, float]
     score_gains: Table
-    weights: str
-    weight_gains: Table
+    weights: WeightsFrom
+    weight_gains: Mapping[WeightsFrom, Difference]
     confidence_gains: Table
     without: Table
     order: Sequence[tuple[str, float]]
@@ -195,19 +204,21 @@ def advise(rows: Sequence[Judged], *, n_resamples: int = 1000) -> Advice:
     require(len(complete) >= FEWEST, must, len(complete), "Label more, or give references")
     group = _Group(complete, n_resamples)
     rows, right = group.rows, group.right
-    scores = {name: group.score(name) for name in _SCORES}
-    kinds = {EQUAL: group.answer(_equally), AGREEMENT: group.answer(_by_agreement)}
+    by_confidence = group.with_confidence()
+    names_of_scores = [*_SCORES, CONFIDENCE_VOTE_SHARE] if by_confidence else _SCORES
+    scores = {name: group.score(name) for name in names_of_scores}
+    fits: dict[WeightsFrom, _Fit] = {EQUAL: _equally, AGREEMENT: _by_agreement}
     if min(right.sum(), (1.0 - right).sum()) >= _FEWEST_OF_EACH:
-        scores[LEARNED] = group.answer(partial(_by_gate, trust=False)).uncertainty
-        kinds[LEARNED] = group.answer(_by_gate)
+        fits[LEARNED] = _by_labels
+    kinds = {name: group.answer(fit) for name, fit in fits.items()}
     others = {name: values for name, values in scores.items() if name != DEFAULT_SCORE}
     score_gains = group.gain(others, group.votes)
     weight_gains = _adjust({name: group.mean(own.right - right) for name, own in kinds.items() if name != EQUAL})
     score, weights = _best(score_gains, DEFAULT_SCORE), _best(weight_gains, EQUAL)
-    if LEARNED in (score, weights):
-        score = weights = LEARNED
-    chosen = kinds[weights]
-    if weights == EQUAL:
+    if weights != EQUAL and score not in VOTE_SHARES:
+        score = DEFAULT_SCORE
+    chosen = group.answer(fits[weights], score=score)
+    if score not in VOTE_SHARES:
         chosen = chosen._replace(uncertainty=join_ties(scores[score]))
     answered = {risk: group.choose_answered(chosen, risk) for risk in RISKS}
     losses = group.sample_losses()
@@ -221,7 +232,7 @@ def advise(rows: Sequence[Judged], *, n_resamples: int = 1000) -> Advice:
         score_gains=score_gains,
         weights=weights,
         weight_gains=weight_gains,
-        confidence_gains=group.gain(*group.with_confidence()),
+        confidence_gains=group.gain(by_confidence, group.votes),
         without=_adjust({name: group.mean(shares_right(rows, own) - right) for name, own in rest.items() if own}),
         order=group.by_information(),
         n_samples=min(n for n, each in losses.items() if not any(loss.low < -_TOLERANCE for loss in each.values())),
@@ -243,32 +254,31 @@ def choose_escalated(score: FloatArray, share: float) -> FloatArray:
     return np.asarray(np.clip((share * score.size - before) / counts, 0.0, 1.0)[places])
 
 
-def _best(gains: Table, usual: str) -> str:
+_Name = TypeVar("_Name", bound=str)
+
+
+def _best(gains: Mapping[_Name, Difference], usual: _Name) -> _Name:
     better = [name for name, gain in gains.items() if gain.value > 0.0 and gain.p < 0.05]
     return max(better, key=lambda name: gains[name].value, default=usual)
 
 
-_Fit = Callable[[Sequence[Judged], Sequence[str]], tuple[FloatArray, Callable[[Measurement], float] | None]]
-"""From rows of the other folds to the agents' weights, and to an uncertainty if it is not 1 - the vote share."""
+_Fit = Callable[[Sequence[Judged], Sequence[str]], Mapping[str, float]]
+"""From rows of the other folds to the agents' weights by name."""
 
 
-def _equally(rows: Sequence[Judged], agents: Sequence[str]) -> tuple[FloatArray, None]:
-    return np.full(len(agents), 1.0 / len(agents)), None
+def _equally(rows: Sequence[Judged], agents: Sequence[str]) -> Mapping[str, float]:
+    return dict.fromkeys(agents, 1.0 / len(agents))
 
 
-def _by_agreement(rows: Sequence[Judged], agents: Sequence[str]) -> tuple[FloatArray, None]:
+def _by_agreement(rows: Sequence[Judged], agents: Sequence[str]) -> Mapping[str, float]:
     try:
-        found = agreement_weights([row.measurement for row in rows], n_resamples=1).weights
+        return agreement_weights([row.measurement for row in rows], n_resamples=1).weights
     except ValueError:  # one agent alone, or none that ever agree
         return _equally(rows, agents)
-    return np.array([found[name] for name in agents]), None
 
 
-def _by_gate(
-    rows: Sequence[Judged], agents: Sequence[str], *, trust: bool = True
-) -> tuple[FloatArray, Callable[[Measurement], float]]:
-    gate = fit_gate([row.measurement for row in rows], [row.verdicts for row in rows], trust=trust)
-    return np.array(gate.weights), gate.uncertainty
+def _by_labels(rows: Sequence[Judged], agents: Sequence[str]) -> Mapping[str, float]:
+    return learn_weights(rows)
 
 
 class _Group:
@@ -279,9 +289,7 @@ class _Group:
         self.agents = sorted(rows[0].measurement.agents)
         self.right = shares_right(rows)
         self.votes = self.score(DEFAULT_SCORE)
-        equal = np.full(len(self.agents), 1.0 / len(self.agents))
-        shares = [distributions_of(row.measurement, self.agents) for row in rows]
-        self.support = np.array([gate_features(each, equal)[1] for each in shares])
+        self.support = np.array([_support(row, self.agents) for row in rows])
         fold = to_folds([row.id for row in rows], 1.0 - self.right)
         self._splits = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(fold.max() + 1)]
         self._counts = list(resamples(len(rows), n_resamples=n_resamples))
@@ -290,25 +298,26 @@ class _Group:
         """Returns a score of each question."""
         return np.array([score_of(row.measurement, name) for row in self.rows], dtype=np.float64)
 
-    def answer(self, fit: _Fit) -> _Answers:
-        """Answers each question by what `fit` makes of the other folds.
+    def answer(self, fit: _Fit, *, score: str = VOTE_SHARE) -> _Answers:
+        """Answers each question by the weights that `fit` gives the agents on the other folds.
 
-        A learned uncertainty is the share of all questions that the gate finds at most as uncertain, as in `calibrate`.
+        The uncertainty is 1 - the vote share with these weights, and with confidences where the score reads them.
         """
-        right, uncertainty, is_given = np.empty((3, len(self.rows)))
+        right = np.empty(len(self.rows))
+        uncertainty = np.empty(len(self.rows))
+        is_given = np.empty(len(self.rows), dtype=np.bool_)
         for outside, inside in self._splits:
-            weights, learned = fit([self.rows[i] for i in outside.tolist()], self.agents)
-            shares = None if learned is None else to_shares(np.array([learned(row.measurement) for row in self.rows]))
-            for i, row in ((place, self.rows[place]) for place in inside.tolist()):
-                support = weights @ distributions_of(row.measurement, self.agents)
-                leads = np.flatnonzero(shares_lead(support)).tolist()
+            by_name = fit([self.rows[i] for i in outside.tolist()], self.agents)
+            for i in inside.tolist():
+                row = self.rows[i]
+                votes = weighted_votes(row.measurement, by_name, score=score)
+                leads = np.flatnonzero(shares_lead(votes)).tolist()
                 right[i] = np.mean([row.verdicts[cluster] for cluster in leads])
-                uncertainty[i] = 1.0 - support.max() if shares is None else shares[i]
+                uncertainty[i] = 1.0 - votes.max()
                 is_action = row.measurement.calls is not None
-                is_given[i] = len(leads) == 1 and (
-                    is_action or answer_kind(row.measurement.representatives[leads[0]]) == "answer"
-                )
-        return _Answers(right, join_ties(uncertainty), is_given > 0.0)
+                is_answer = answer_kind(row.measurement.representatives[leads[0]]) == "answer"
+                is_given[i] = len(leads) == 1 and (is_action or is_answer)
+        return _Answers(right, join_ties(uncertainty), is_given)
 
     def choose_answered(self, of: _Answers, risk: float) -> FloatArray:
         """Returns 1 for each question that is answered, at the highest threshold that keeps the risk on other folds."""
@@ -345,22 +354,24 @@ class _Group:
         found = {name: self.auroc(self.right, values) for name, values in scores.items()}
         return _adjust({name: (value - usual, own - drawn) for name, (value, own) in found.items()})
 
-    def with_confidence(self) -> tuple[dict[str, FloatArray], FloatArray]:
-        """Returns P(wrong) with the agents' confidence of each kind, and without any, learned on the other folds.
-
-        All read the vote share and the agents' support; confidences are as in a `LearnedGate`, and that an agent has
-        none is a feature of its own.
-        """
-        pairs = zip(self.rows, self.support, strict=True)
-        found = np.array([confidence_features(row.measurement, self.agents, support) for row, support in pairs])
-        kinds = {"stated": found[:, 0], "token": found[:, 1]}
-        usual = np.column_stack([self.votes, self.support])
-        predicted = {
-            kind: self._predict(np.column_stack([usual, np.nan_to_num(values), np.isnan(values)]))
-            for kind, values in kinds.items()
-            if not np.isnan(values).all()
-        }
-        return predicted, self._predict(usual)
+    def with_confidence(self) -> dict[str, FloatArray]:
+        """Returns 1 - the vote share by each kind of confidence that an agent has, alone."""
+        found: dict[str, FloatArray] = {}
+        for kind in ("stated", "token"):
+            uncertainty = np.empty(len(self.rows))
+            is_known = False
+            for i, row in enumerate(self.rows):
+                measured = [row.measurement.agents[name] for name in self.agents]
+                known = [one.token_confidence for one in measured]
+                if kind == "stated":
+                    known = [one.confidence if one.states_all else None for one in measured]
+                is_known |= known.count(None) < len(known)
+                confidences = fill_confidences(known, [None] * len(known))
+                votes = confidences @ distributions_of(row.measurement, self.agents) / len(self.agents)
+                uncertainty[i] = 1.0 - votes.max()
+            if is_known:
+                found[kind] = uncertainty
+        return found
 
     def _predict(self, features: FloatArray) -> FloatArray:
         """Returns P(wrong) of a ridge logistic regression that is fitted on the other folds."""
@@ -400,6 +411,12 @@ class _Group:
         less = {key: (value - of_all[key[1]][0], drawn - of_all[key[1]][1]) for key, (value, drawn) in found.items()}
         adjusted = _adjust(less)
         return {n: {what: adjusted[n, what] for what in of_all} for n in sizes}
+
+
+def _support(row: Judged, agents: Sequence[str]) -> FloatArray:
+    """Returns each agent's probability of the leading answer, the mean over answers that tie, shape `(n_agents,)`."""
+    shares = distributions_of(row.measurement, agents)
+    return np.asarray(shares[:, shares_lead(shares.mean(axis=0))].mean(axis=1))
 
 
 def _with_first(row: Judged, n: int) -> tuple[float, float]:

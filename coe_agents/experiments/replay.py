@@ -6,7 +6,7 @@ something, has no saved responses: the replay ends there without an answer, and 
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,19 +16,18 @@ from coe_agents.evaluation.scoring.correctness import Criterion, Prediction, jud
 from coe_agents.evaluation.scoring.statistics import iter_statistics
 from coe_agents.experiments.comparison import PolicyOutcomes, Prices, with_cost
 from coe_agents.policy import Measurement, Policy, measure, settle
-from coe_agents.policy.base import SettlingPolicy, regime_thresholds
+from coe_agents.policy.base import regime_thresholds
 from coe_agents.policy.bounds import Spent
-from coe_agents.policy.measurement import forecast, response_text
-from coe_agents.policy.settle import Rules, is_settled, representative_of
+from coe_agents.policy.measurement import response_text
+from coe_agents.policy.settle import Rules, representative_of
 from coe_agents.policy.statistics import Statistics
 from coe_agents.policy.weighting import Weighting
-from coe_agents.rounds import AdaptiveSampling, Resample
+from coe_agents.rounds import Resample
 from coe_agents.rounds.strategies import Strategies
 from coe_agents.rounds.trajectory import round_data
 from coe_agents.text import quantity
 from coe_agents.types import RoundData, Sample, SampledQuestion
 from coe_agents.uncertainty import regime
-from coe_agents.uncertainty.divergences import Divergence
 
 Counts = tuple[tuple[str, int], ...]
 """How many responses of each agent are used, by name."""
@@ -45,10 +44,8 @@ class ReplayedPolicy:
             agents, all its agents stand in, and each gives the most that any of these would.
         weights: Of the agents, by name; 1 for those not named.
         rules: The bounds of its rounds, and how many agents must answer.
-        adaptive: Few responses first; None asks for all at once.
         strategies: How another round is asked.
         weighting: How responses count.
-        divergence: Of the epistemic part.
         has_arbiter: Whether an arbiter would decide what is escalated.
         prices: Of the agents' tokens.
     """
@@ -58,10 +55,8 @@ class ReplayedPolicy:
     n_samples: Mapping[str, int]
     weights: Mapping[str, float] = field(default_factory=dict)
     rules: Rules = field(default_factory=Rules)
-    adaptive: AdaptiveSampling | None = None
     strategies: Strategies = field(default_factory=Strategies)
     weighting: Weighting = "auto"
-    divergence: Divergence = "kl"
     has_arbiter: bool = False
     prices: Prices = field(default_factory=dict)
 
@@ -74,7 +69,7 @@ class Saved:
         self.labels = statistics.labels.tolist()
         self.available = Counter(row["agent"] for row in self.rows)
         self._verdicts: dict[tuple[str, str, str], float | None] = {}
-        self._found: dict[Any, Any] = {}
+        self._measured: dict[Any, Measurement] = {}
 
     def take(self, counts: Counts) -> tuple[list[Sample], list[int]]:
         """Returns the first responses of each agent, and their clusters, numbered without gaps."""
@@ -89,29 +84,23 @@ class Saved:
         return rows, [places[label] for label in labels]
 
     def measure(self, counts: Counts, of: ReplayedPolicy) -> Measurement:
-        found: Measurement = self._once(measure, counts, of, n_resamples=0)
+        found = self._measure(counts, of)
         aleatoric, epistemic = regime_thresholds(of.policy)
-        parts = found.aleatoric, found.comparable_epistemic
+        parts = found.aleatoric, found.epistemic
         now = regime(*parts, aleatoric_threshold=aleatoric, epistemic_threshold=epistemic)
         sampled = found.sampled and found.sampled._replace(question=self.question.text)
         return replace(found, regime=now, sampled=sampled)
 
-    def is_settled(self, counts: Counts, left: Mapping[str, int], of: ReplayedPolicy) -> bool:
-        if of.adaptive is None or not isinstance(of.policy, SettlingPolicy):
-            return False
-        found = self._once(forecast, counts, of, left, confidence=of.adaptive.confidence)
-        return is_settled(of.policy, replace(self.measure(counts, of), forecast=found))
-
-    def _once(self, compute: Callable[..., Any], counts: Counts, of: ReplayedPolicy, *given: Any, **how: Any) -> Any:
-        """Returns what a function computes of so many responses, once for all policies that measure alike."""
-        key = (compute, counts, of.weighting, str(of.divergence), tuple(of.weights.items()), str((given, how)))
-        if key not in self._found:
+    def _measure(self, counts: Counts, of: ReplayedPolicy) -> Measurement:
+        """Returns the measurement of so many responses, made once for all policies that measure alike."""
+        key = (counts, of.weighting, tuple(of.weights.items()))
+        if key not in self._measured:
             rows, labels = self.take(counts)
-            names = dict.fromkeys(row["agent"] for row in rows)
-            how |= {"weighting": of.weighting, "divergence": of.divergence}
-            how["weights"] = {name: of.weights.get(name, 1.0) for name in names} if of.weights else None
-            self._found[key] = compute(rows, labels, *given, **how)
-        return self._found[key]
+            weights = None
+            if of.weights:
+                weights = {row["agent"]: of.weights.get(row["agent"], 1.0) for row in rows}
+            self._measured[key] = measure(rows, labels, weights=weights, weighting=of.weighting)
+        return self._measured[key]
 
     def verdict(self, measurement: Measurement, answer: str | None, criterion: Criterion) -> float | None:
         """Returns whether an answer is right, by the references or by the labels of all responses of its cluster.
@@ -172,9 +161,7 @@ class _Replay:
         if not own:
             counts["stand-in"] += 1
             own = dict.fromkeys(sorted(saved.available), max(policy.n_samples.values(), default=1))
-        self._adaptive = policy.adaptive if isinstance(policy.policy, SettlingPolicy) else None
-        most = None if self._adaptive is None else self._adaptive.max_samples
-        self._planned = own if most is None else dict.fromkeys(own, most)
+        self._planned = own
         self._asked = list(policy.n_samples if set(policy.n_samples) & set(own) else own)
         fewest = policy.rules.min_agents
         # agents that stand in may be fewer than those that the policy asks
@@ -219,26 +206,15 @@ class _Replay:
         return True
 
     def _ask_round(self) -> dict[str, int]:
-        """Takes the round's responses, step by step where sampling is adaptive; returns how many each agent gave."""
+        """Takes the round's responses; returns how many each agent gave."""
         most = {name: min(n, self._left(name)) for name, n in self._planned.items()}
         if not self._is_short and any(most[name] < n for name, n in self._planned.items()):
             self._is_short = True
             self._counts["short"] += 1
-        added, left, bounds = dict.fromkeys(most, 0), {name: n for name, n in most.items() if n > 0}, self._rules.bounds
-        spent: Spent | None = None
-        while left:
-            wanted = left
-            if self._adaptive is not None:
-                wanted = {name: self._adaptive.n_samples(added[name], left=n) for name, n in left.items()}
-            for name, n_more in (wanted if spent is None else bounds.fit(wanted, spent)).items():
-                self._n_asked[name] += 1
-                added[name] += n_more
-                self._given[name] += n_more
-            left = {name: n - added[name] for name, n in most.items() if n > added[name]}
-            spent = self._spent()
-            if bounds.end_of_requests(spent) or (left and self._saved.is_settled(self._counts_now, left, self._of)):
-                break
-        return added
+        for name, n_more in most.items():
+            self._n_asked[name] += n_more > 0
+            self._given[name] += n_more
+        return most
 
     @property
     def _counts_now(self) -> Counts:

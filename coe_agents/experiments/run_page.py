@@ -130,7 +130,6 @@ def _detail(item: Item) -> dict[str, Any]:
         "by": cut(decision["decided_by"], _SHORT),
         "escalated": item.is_escalated,
         "correct": item.correct,
-        "interval": [_number(end) for end in _list(decision.get("interval"))[:2]],
         "conformity": _number(decision.get("conformity")),
         "agents": [cut(name, _SHORT) for name in agents],
         "rounds": rounds,

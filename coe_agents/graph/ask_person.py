@@ -21,6 +21,7 @@ from coe_agents.graph.people import (
     ask_for_decisions,
 )
 from coe_agents.policy.wording import decomposition
+from coe_agents.text import one_line, visible
 from coe_agents.types import EscalatedCase, Ruling
 
 Form = Literal["coe", "agent_chat_ui"]
@@ -76,6 +77,8 @@ class AskPerson(Runnable[EscalatedCase, Ruling]):
             answer), "edit" or "respond" (another answer), or "reject". The arguments of the request hold that answer
             and, for the person to see, all `candidates`; only the answer can be edited.
 
+            Both show escapes for invisible characters. What is approved is the answer as it was given.
+
     Raises:
         ValueError: If the form is unknown.
     """
@@ -104,7 +107,7 @@ class AskPerson(Runnable[EscalatedCase, Ruling]):
 def _review(case: EscalatedCase) -> ActionRequest:
     answers = case["candidates"]
     parts = {"coe": case["coe"], "aleatoric": case["aleatoric"], "epistemic": case["epistemic"]}
-    numbers = decomposition(**parts, divergence=case.get("divergence", "kl"))
+    numbers = decomposition(**parts)
     regime = "" if case["regime"] == "consensus" else f"Regime: {case['regime']}; "  # agreement explains no escalation
     lines = [
         _literally(case["question"]),
@@ -113,7 +116,7 @@ def _review(case: EscalatedCase) -> ActionRequest:
         "Approve the first answer, edit it, respond with another, or reject them all.",
     ]
     # the arguments are what Agent Chat UI shows at once: it hides the description behind a button
-    args: dict[str, Any] = {"answer": answers[0]["answer"] if answers else ""}
+    args: dict[str, Any] = {"answer": visible(answers[0]["answer"]) if answers else ""}
     if answers:
         args["candidates"] = _listed(case)
     allowed = [*(["approve"] if answers else []), "edit", "reject", "respond"]
@@ -122,13 +125,13 @@ def _review(case: EscalatedCase) -> ActionRequest:
 
 def _listed(case: EscalatedCase) -> str:
     return "\n".join(
-        f"{one['number']}. {' '.join(one['answer'].split())} ({one['support']:.0%})" for one in case["candidates"]
+        f"{one['number']}. {one_line(visible(one['answer']))} ({one['support']:.0%})" for one in case["candidates"]
     )
 
 
 def _literally(text: str) -> str:
-    """Returns a text as code, so that no interface renders anything in it."""
-    return f"`{' '.join(text.split()).replace('`', chr(39))}`"
+    """Returns a text as code, so that no interface renders anything in it; what is invisible is escaped."""
+    return f"`{one_line(visible(text)).replace('`', chr(39))}`"
 
 
 def _rule(case: EscalatedCase, reply: _Own | Review) -> Ruling:
@@ -164,7 +167,7 @@ def _approved(case: EscalatedCase, number: int) -> Ruling:
 
 def _answered(case: EscalatedCase, answer: str) -> Ruling:
     for one in case["candidates"]:
-        if one["answer"] == answer:
+        if answer in (one["answer"], visible(one["answer"])):  # the person saw the second
             return _approved(case, one["number"])
     reason = f"a person gave another answer than the {len(case['candidates'])} of the group"
     return Ruling(action="answer", answer=answer, reason=reason)

@@ -1,18 +1,19 @@
 """Owns `create_coe_graph`: the checks of its parts, and which node leads to which."""
 
 import warnings
-from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, get_args
+from collections.abc import Mapping, Sequence
+from typing import Any, Never, get_args
 
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import RetryPolicy
 
+from coe_agents._removed import refuse_arguments
 from coe_agents.checks import has_method, instance, integer, number, one_of, require
 from coe_agents.clustering import Clusterer, NormalizedMatch, canonical_answer
 from coe_agents.clustering.protocols import AnswerPreset
 from coe_agents.errors import CheckpointError
 from coe_agents.graph.context import CoEContext, RunSettings
-from coe_agents.graph.fan_out import TopUps, fan_out
+from coe_agents.graph.fan_out import fan_out
 from coe_agents.graph.nodes.agent import agent_node
 from coe_agents.graph.nodes.another_round import another_round_node
 from coe_agents.graph.nodes.claims import ClaimJudge, claims_node
@@ -25,6 +26,7 @@ from coe_agents.graph.nodes.measure import measure_node
 from coe_agents.graph.nodes.prepare import History, prepare_node
 from coe_agents.graph.people import check_checkpointer
 from coe_agents.graph.recording import Recorder, Recording
+from coe_agents.graph.resuming import CoEStateGraph
 from coe_agents.graph.runnables import OneForm, of_this_version
 from coe_agents.graph.shown_tools import check_tools
 from coe_agents.graph.state import AskedRequest, CoEInput, CoEOutput, CoEState
@@ -36,12 +38,11 @@ from coe_agents.policy.guarantee import UNKEPT, AskedGroup, hold_to_group
 from coe_agents.policy.saved import check_weights
 from coe_agents.policy.settle import Rules
 from coe_agents.policy.weighting import Weighting
-from coe_agents.rounds import AdaptiveSampling, Strategy
+from coe_agents.rounds import Strategy
 from coe_agents.rounds.strategies import Strategies
 from coe_agents.text import quantity
 from coe_agents.types import DECIDERS, Agent, Regime
 from coe_agents.uncertainty import coordinate
-from coe_agents.uncertainty.divergences import Divergence, check_divergence, divergence_name
 
 _ENDS = ("answer", "abstain", "escalate")
 _NODES = ("prepare", "cluster", "measure", "claims", "coordinator", "another_round", "clarify", "escalation", *_ENDS)
@@ -57,7 +58,6 @@ def create_coe_graph(
     token_budget: int | None = None,
     deadline: float | None = None,
     strategies: Mapping[Regime, str | Strategy] | str | Strategy | None = None,
-    adaptive: AdaptiveSampling | None = None,
     min_agents: int | None = None,
     coordination: str | None = None,
     escalation: Escalation | None = None,
@@ -65,7 +65,6 @@ def create_coe_graph(
     canonicalize: Canonicalize | None = canonical_answer,
     weights: Mapping[str, float] | None = None,
     weighting: Weighting = "auto",
-    divergence: Divergence = "kl",
     retries: int = 1,
     history: History = "conversation",
     max_question_chars: int = 100_000,
@@ -73,6 +72,7 @@ def create_coe_graph(
     recording: Recording | None = None,
     on_unavailable: OnUnavailable = "abstain",
     claims: ClaimJudge | None = None,
+    **removed: Never,
 ) -> StateGraph[CoEState, CoEContext, CoEInput, CoEOutput]:
     """Returns the graph, uncompiled: agents in parallel, clustering, Collaborative Entropy, and the gate.
 
@@ -93,10 +93,9 @@ def create_coe_graph(
         answers: How answers are asked for, read and compared: `short_answers()` or `sentences(judge)`, in place of
             `clusterer` and `canonicalize`.
         max_rounds: After this many rounds "another_round" becomes "abstain".
-        token_budget: The most tokens of all agents together, input and output: a further round, or further responses
-            of an adaptive one, are asked for as far as the tokens of those before it say that they fit, and none where
-            servers tell no tokens. Where not one response of each agent fits, the policy's `otherwise` is done. The
-            first request of each agent is always sent.
+        token_budget: The most tokens of all agents together, input and output: a further round is asked for as far as
+            the tokens of those before it say that it fits, and not where servers tell no tokens. Where not one response
+            of each agent fits, the policy's `otherwise` is done. The first request of each agent is always sent.
         deadline: "another_round" becomes the policy's `otherwise` after this many seconds for the question. Agents that
             are still sampling get the time that is left: a `ModelAgent` then returns what it has; another agent is cut
             off half a second later in an asynchronous run, and cannot be stopped in a synchronous one. If the policy
@@ -105,11 +104,9 @@ def create_coe_graph(
         strategies: How another round is asked, always or by the regime that led to it: "resample", "debate", "clarify",
             an object of `coe_agents.rounds`, or a callable of your own. By default, "resample" for "ambiguous" and
             "consensus", "debate" for "conflict" and "unknown". A policy may name another for a round.
-        adaptive: Samples few responses first, and more only while they could change the decision; None samples all at
-            once. `token_budget` and `deadline` stop it, too; the responses so far then decide.
         min_agents: Fewer answering agents lead to "abstain"; a majority of them by default.
-        coordination: A solver of Algorithm 1 ("greedy", "softmax", "genetic", "bayesian"), whose weights and
-            distributions then choose the answer; the policy still sees the measured CoE.
+        coordination: A solver of Algorithm 1 ("greedy", "softmax"), whose weights and distributions then choose the
+            answer; the policy still sees the measured CoE.
         escalation: Decides what the policy escalates: an `Arbiter` (a stronger model), an `AskPerson`, or a function or
             Runnable of your own from an `EscalatedCase` to a `Ruling` (`coe_agents.types`). None ends the run with
             "escalate".
@@ -121,11 +118,6 @@ def create_coe_graph(
         weights: The weights of agents by name, in place of their own; agents that are not named keep theirs. From a
             file: `coe_agents.policy.AgentWeights.load(FILE).weights`.
         weighting: See `coe_agents.policy.measure`.
-        divergence: "kl", "js", "hellinger" or "total_variation", also called "wasserstein" here. Before it is compared
-            with a threshold, the epistemic part is rescaled to the range that it has under "kl"
-            (`coe_agents.uncertainty.regimes.epistemic_scale`); what is reported is not rescaled. A function of your own
-            takes `p`, an agent's row, and `q`, the mean, to a finite number of at least 0, 0 for equal rows; its
-            `__name__` is reported. It is called about 200 times for each agent of a question, mostly for the interval.
         retries: How often a failed agent is asked again before its failure counts, unless its error is not retryable. A
             `ModelAgent` retries each request itself, and is not asked again.
         history: What the agents see of a conversation: "conversation", all of it but the turns that the gate did not
@@ -136,9 +128,10 @@ def create_coe_graph(
         recording: Which cases are recorded, for people to rule on, in the store with which the graph is compiled; None
             records none.
         on_unavailable: Where no agent replied: "abstain", with `coe` None and the reason; or "raise".
-        claims: `coe_agents.claims.Claims()` judges answers in texts claim by claim: the draft whose claims the other
-            models support most is given, without those that they do not support, and `decision["claims"]` holds each.
+        claims: `coe_agents.claims.Claims()` judges answers in texts claim by claim: of the draft with the most
+            content that the other models support, these claims are given, and `decision["claims"]` holds each.
             It decides in place of `policy`, which remains for turns with choices or tools. None judges whole answers.
+        removed: Options of earlier versions; the error of each says what replaces it.
 
     Raises:
         TypeError: If a part is of the wrong kind: `clusterer="normalized"`, `policy=0.5`, a class instead of an object.
@@ -148,8 +141,7 @@ def create_coe_graph(
 
     Warns:
         UserWarning: A `RegimePolicy` has a threshold out of reach, a `ThresholdPolicy` one that no split exceeds, or a
-            `CalibratedPolicy` was calibrated with another clusterer (by its class), divergence or group, or with other
-            weights.
+            `CalibratedPolicy` was calibrated with another clusterer (by its class) or group, or with other weights.
 
     Example:
         >>> from coe_agents import ThresholdPolicy
@@ -158,18 +150,16 @@ def create_coe_graph(
         >>> graph.compile().invoke({"question": "What is the capital of France?"})["decision"]["action"]
         'answer'
     """
+    refuse_arguments("create_coe_graph", removed)
     clusterer, canonicalize = _comparing(answers, clusterer, canonicalize)
-    _check_parts(
-        agents, clusterer=clusterer, policy=policy, adaptive=adaptive, canonicalize=canonicalize, claims=claims
-    )
-    _check_options(weighting, divergence, coordination, history, retries=retries, max_question_chars=max_question_chars)
+    _check_parts(agents, clusterer=clusterer, policy=policy, canonicalize=canonicalize, claims=claims)
+    _check_options(weighting, coordination, history, retries=retries, max_question_chars=max_question_chars)
     names = [agent.name for agent in agents]
     weight_of = _check_group(agents, names, weights, min_agents=quorum(len(names), min_agents))
     shown = None if tools is None else check_tools(tools, where='"tools"')
     group = AskedGroup(
         agents={agent.name: AskedAgent.of(agent) for agent in agents},
         clusterer=type(clusterer).__name__,
-        divergence=divergence_name(divergence),
         weights=weight_of,
         answers="" if answers is None else answers.recorded,
     )
@@ -183,11 +173,11 @@ def create_coe_graph(
     may_clarify = clarify or table.may_clarify
     may_interrupt = may_clarify or getattr(escalation, "interrupts", False)
 
-    graph = StateGraph(CoEState, context_schema=CoEContext, input_schema=CoEInput, output_schema=CoEOutput)
+    graph = CoEStateGraph(CoEState, context_schema=CoEContext, input_schema=CoEInput, output_schema=CoEOutput)
     recorder = None if recording is None else Recorder(recording)
     checks = [check_checkpointer] * may_interrupt + ([] if recorder is None else [recorder.check])
     prepare = prepare_node(max_question_chars, settings, history=history, checks=checks, tools=shown)
-    graph.add_node("prepare", OneForm(prepare))
+    graph.add_node("prepare", OneForm(prepare, slow_with="answer_schema"))
     retry = RetryPolicy(
         max_attempts=retries + 1,
         initial_interval=0.2,
@@ -204,10 +194,8 @@ def create_coe_graph(
         graph.add_edge(agent.name, "cluster")
     graph.add_node("cluster", of_this_version(cluster_node(clusterer, canonicalize)))
     before = _add_claims(graph, claims, settings)
-    measuring: dict[str, Any] = {"weighting": weighting, "divergence": divergence}
-    graph.add_node(
-        "measure", of_this_version(measure_node(settings, measuring, coordination=coordination, clusterer=clusterer))
-    )
+    measuring = measure_node(settings, weighting=weighting, coordination=coordination, clusterer=clusterer)
+    graph.add_node("measure", of_this_version(measuring))
     routes = {
         "answer": "action: answer",
         "abstain": "action: abstain",
@@ -231,15 +219,10 @@ def create_coe_graph(
     )
     graph.add_node("coordinator", of_this_version(OneForm(coordinator)), destinations=routes)
     graph.add_edge(START, "prepare")
-    if adaptive is None:
-        asks = OneForm(fan_out(settings))
-        graph.add_edge("measure", before)
-    else:
-        top_ups = TopUps(adaptive, agents, settings, measuring=measuring)
-        asks = OneForm(fan_out(settings, top_ups.first))
-        graph.add_conditional_edges("measure", top_ups.more, {"enough": before, **_asks(names, " again")})
+    graph.add_edge("measure", before)
+    asks = OneForm(fan_out(settings))
     for source in ("prepare", *({"another_round", "clarify"} & graph.nodes.keys())):
-        graph.add_conditional_edges(source, asks, _asks(names))
+        graph.add_conditional_edges(source, asks, {f"asks {name}": name for name in names})
     graph.add_edge("cluster", "measure")
     for end in _ENDS:
         graph.add_node(end, of_this_version(OneForm(finish) if recorder is None else recorder.node()))
@@ -254,10 +237,6 @@ def _add_claims(graph: StateGraph[Any, Any, Any, Any], claims: ClaimJudge | None
     graph.add_node("claims", of_this_version(claims_node(claims, settings)))
     graph.add_edge("claims", "coordinator")
     return "claims"
-
-
-def _asks(names: Sequence[str], how: str = "") -> dict[Hashable, str]:
-    return {f"asks {name}{how}": name for name in names}
 
 
 def _comparing(
@@ -280,7 +259,6 @@ def _check_parts(
     *,
     clusterer: object,
     policy: object,
-    adaptive: object,
     canonicalize: object,
     claims: object,
 ) -> None:
@@ -294,9 +272,6 @@ def _check_parts(
     ):
         has_method(part, method, f'"{name}"', advice=f"Pass {example}, for example")
     regime_thresholds(policy)
-    if adaptive is not None:
-        what, advice = "an AdaptiveSampling", "Pass AdaptiveSampling() or omit it"
-        instance(adaptive, AdaptiveSampling, '"adaptive"', what=what, advice=advice)
     if claims is not None:
         has_method(claims, "decide", '"claims"', advice="Pass Claims()")
     if canonicalize is not None and not callable(canonicalize):
@@ -308,7 +283,6 @@ def _check_parts(
 
 def _check_options(
     weighting: str,
-    divergence: Divergence,
     coordination: str | None,
     history: str,
     *,
@@ -316,7 +290,6 @@ def _check_options(
     max_question_chars: int,
 ) -> None:
     one_of(weighting, '"weighting"', get_args(Weighting), advice='"auto" suits most')
-    check_divergence(divergence)
     one_of(history, '"history"', get_args(History), advice='"conversation" shows all of it')
     if coordination is not None:
         coordinate([[1.0]], solver=coordination)  # raises for an unknown name

@@ -48,7 +48,7 @@ class SequenceOutput(TypedDict, total=False):
         coe: The sum over all measured steps; so are the next two. A step's value depends on the answers before it: the
             sum is the uncertainty along the path taken, not the mean over all paths.
         aleatoric: In nats.
-        epistemic: In the unit of the graph's divergence: nats under "kl" and "js".
+        epistemic: In nats.
         ended: "withheld": the last gate withheld its answer; "complete": no question follows the last answer;
             "max_steps": another would follow.
         messages: The conversation, with the chain at the end: each question with its answer, or the refusal.

@@ -30,8 +30,7 @@ class Event(TypedDict, total=False):
     - "agent_sampled": `agent` has finished, with `n_responses`; if it failed, that is 0, and `error` the exception's
       type and message, as in `failed_agents`. The last attempt took `seconds`.
     - "clustered": the responses of all rounds so far form `n_clusters` clusters of these `sizes`, by label.
-    - "measured": the keys of `coe_agents.types.Uncertainty`, and the `divergence`: "kl" or "js", in nats, or one
-      without a unit. All are None where nothing could be measured.
+    - "measured": the keys of `coe_agents.types.Uncertainty`. All are None where nothing could be measured.
     - "decided": the `action`, and the policy's `reason`, or a note where it quotes a response. After "another_round" a
       round follows.
     - "ruled": the escalated case is decided, with an `action`, and by whom: `decided_by`. Its reason may reveal the
@@ -50,13 +49,12 @@ class Event(TypedDict, total=False):
     aleatoric: float | None
     epistemic: float | None
     regime: Regime | None
-    divergence: str | None
     action: Action
     reason: str
     decided_by: str
 
 
-MEASURED = (*Uncertainty.__annotations__, "divergence")
+MEASURED = tuple(Uncertainty.__annotations__)
 """What the event "measured" tells of a measurement."""
 _LOG = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapte
 
 from coe_agents.decision.data import view
 from coe_agents.errors import ConfigurationError
-from coe_agents.text import for_log, visible
+from coe_agents.text import for_log, visible, visible_all
 from coe_agents.types import CaseSummary, EscalatedCase
 
 Text = Annotated[str, StringConstraints(strip_whitespace=True, max_length=20_000)]
@@ -150,10 +150,11 @@ def ask_about_case(
     form: TypeAdapter[_Form],
     read: Callable[[_Form], _Read],
 ) -> _Read:
-    """Shows a person a case as a `PersonRequest`, until a reply is valid; see `ask`."""
+    """Shows a person a case as a `PersonRequest`, all of it visible, until a reply is valid; see `ask`."""
 
     def request(problem: str | None) -> PersonRequest:
-        return {**view(case, PersonRequest), "type": type, "asked": asked, "problem": problem}
+        shown: PersonRequest = visible_all(view(case, PersonRequest))
+        return {**shown, "type": type, "asked": asked, "problem": problem}
 
     return ask(request, form, read)
 

@@ -85,15 +85,6 @@ def agents_counted_as(state: CoEState, how: Literal["once", "not"]) -> set[str]:
     }
 
 
-def graded_agents(state: CoEState) -> set[str]:
-    """Returns the agents that gave probabilities of choices in this round."""
-    return {
-        spent["agent"]
-        for spent in state["usages"]
-        if spent["sampling"] and spent["sampling"]["rung"] == "choice" and spent["sampling"]["round"] == state["round"]
-    }
-
-
 def before(state: CoEState) -> list[RoundData]:
     """Returns the trajectory of the rounds before this one."""
     return state["trajectory"][: state["round"]]

@@ -1,12 +1,13 @@
 """Owns how nodes and gates run, synchronously or not, and which graph can run inside another."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from langchain_core.runnables import Runnable, RunnableConfig
 
 from coe_agents._steps import Steps, arun_steps, run_steps
-from coe_agents.graph.state import check_version
+from coe_agents.graph.state import read_state
 
 
 class TwoForms(Runnable[Any, Any]):
@@ -46,26 +47,27 @@ def steps_node(steps: Callable[[Any, RunnableConfig], Steps[Any]], *, name: str)
 class OneForm(TwoForms):
     """A step that computes briefly: an asynchronous run calls it on the event loop.
 
-    LangGraph runs a plain function in a thread, which costs more than such a step.
+    LangGraph runs a plain function in a thread, which costs more than such a step. `slow_with` is a channel with which
+    it may take long, such as a caller's schema: then it runs in a thread, too.
     """
 
-    def __init__(self, step: Callable[[Any], Any]) -> None:
+    def __init__(self, step: Callable[[Any], Any], *, slow_with: str = "") -> None:
         async def on_the_loop(state: Any, _: RunnableConfig) -> Any:
+            if slow_with and state.get(slow_with) is not None:
+                return await asyncio.to_thread(step, state)
             return step(state)
 
         super().__init__(lambda state, _: step(state), on_the_loop, name=step.__name__)
 
 
 def of_this_version(node: TwoForms) -> TwoForms:
-    """Returns a node that refuses the state that another version of coe-agents wrote; see `check_version`."""
+    """Returns a node that refuses the state that another version of coe-agents wrote; see `read_state`."""
 
     def invoke(state: Any, config: RunnableConfig) -> Any:
-        check_version(state.get("turn"))
-        return node.invoke(state, config)
+        return node.invoke(read_state(state), config)
 
     async def ainvoke(state: Any, config: RunnableConfig) -> Any:
-        check_version(state.get("turn"))
-        return await node.ainvoke(state, config)
+        return await node.ainvoke(read_state(state), config)
 
     return TwoForms(invoke, ainvoke, name=node.name)
 

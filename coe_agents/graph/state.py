@@ -1,7 +1,7 @@
 """Owns the state of the graph: plain data only, so that every checkpointer keeps it unchanged."""
 
 import operator
-from typing import Annotated, Any, NotRequired
+from typing import Annotated, Any, NotRequired, cast
 
 from langchain_core.messages import AnyMessage
 from langgraph.channels import EphemeralValue
@@ -73,7 +73,7 @@ class CoEOutput(TypedDict, total=False):
     former_responses: Annotated[list[Response], operator.add]
 
 
-STATE_VERSION = 3
+STATE_VERSION = 4
 """Raised with every change after which a run cannot be resumed from a checkpoint that was written before it."""
 
 
@@ -153,9 +153,26 @@ class CoEState(CoEInput, CoEOutput, total=False):
     claimed: ClaimedAnswer | None
 
 
+class SavedState(dict[str, Any]):
+    """A state in which a channel that is read and missing is a `CheckpointError`."""
+
+    def __missing__(self, name: str) -> Any:
+        raise CheckpointError(
+            f'the checkpoint of this thread lacks "{name}", which this version of coe-agents reads',
+            hint="Restore it, or ask the question again, which begins anew",
+        )
+
+
+def read_state(state: Any) -> Any:
+    """Returns the state of a node or an edge; raises `CheckpointError` where another version wrote it, or it is cut."""
+    check_version(state.get("turn"))
+    return SavedState(state)
+
+
 def check_request(asked: AskedRequest, agents: frozenset[str]) -> None:
     """Raises `CheckpointError` if a graph of another version, or of others than `agents`, wrote a request to one."""
     check_version(asked)
+    asked = cast("AskedRequest", SavedState(asked))
     if not agents.issuperset(asked["asked_agents"]):
         missing = sorted({*asked["asked_agents"]} - agents)
         raise CheckpointError(

@@ -57,6 +57,7 @@ from coe_agents.middleware.sealed import Sealed, TurnsChannel
 from coe_agents.middleware.verdict import last_reply
 from coe_agents.middleware.withheld import block_calls, is_refusal, not_run, refusal
 from coe_agents.policy import CalibratedPolicy, Policy, SupportPolicy
+from coe_agents.policy.base import majority
 from coe_agents.presets import agents_of
 from coe_agents.types import Agent, AgentReply
 
@@ -559,7 +560,7 @@ def _check_votes(members: Sequence[Agent], policy: Policy | None, min_votes: int
     """Returns the policy, by default that a strict majority of all members must vote for what goes on."""
     n_members = sum(agent.weight > 0 for agent in members)
     if policy is None:
-        policy = SupportPolicy(0.0, min_votes=n_members // 2 + 1 if min_votes is None else min_votes)
+        policy = SupportPolicy(0.0, min_votes=majority(n_members) if min_votes is None else min_votes)
     has_method(policy, "decide", '"policy"', advice="Pass SupportPolicy(0.6), for example")
     for where, wanted in (
         ('"min_votes" of CoECouncil', min_votes),

@@ -241,7 +241,6 @@ class Deliberation:
             responses,
             [numbers[key] for key in keys],
             weights=self._weights,
-            n_resamples=0,
             aleatoric_threshold=self._aleatoric_threshold,
             epistemic_threshold=self._epistemic_threshold,
             proposer=DRIVER if self._mode == "verify" else None,

@@ -130,8 +130,7 @@ def _about(call: ToolCall, verdict: Verdict) -> ActionRequest:
     parts = [fence(f"{call['name']} {call_as_json(call['args'])}"), fence(in_words(verdict))]
     coe, aleatoric, epistemic = verdict["coe"], verdict["aleatoric"], verdict["epistemic"]
     if coe is not None and aleatoric is not None and epistemic is not None:
-        divergence = verdict.get("divergence") or "kl"
-        parts += [f"CoE {decomposition(coe=coe, aleatoric=aleatoric, epistemic=epistemic, divergence=divergence)}"]
+        parts += [f"CoE {decomposition(coe=coe, aleatoric=aleatoric, epistemic=epistemic)}"]
     votes = list[str]()
     for name, vote in verdict["votes"].items():
         ranked = sorted(vote.items(), key=lambda one: -one[1])

@@ -286,15 +286,16 @@ def refuse(call: ToolCall, messages: list[AnyMessage]) -> ToolMessage:
 def _reads_alike(tool: BaseTool, call: ToolCall, forms: Collection[str], request: ToolCallRequest) -> bool:
     """Returns whether a tool gives its function what was compared of a call: it has one of these forms.
 
-    Without forms, as where judges or people read the call itself, the tool is compared with the one that the gate knows
-    by this name.
+    Without forms, as where judges or people read the call itself, the tool is compared with the agent's own of this
+    name; with that of the request only where the agent has none, since middleware in front may have put it there.
     """
     if not forms:
-        known = (one for one in (request.tool, *request.runtime.tools) if one is not None and one.name == call["name"])
-        named = next(known, tool)
-        if named is tool:
+        own = [one for one in request.runtime.tools if one.name == call["name"]]
+        if not own and request.tool is not None and request.tool.name == call["name"]:
+            own = [request.tool]
+        if not own or own[0] is tool:
             return True
-        forms = {*tool_forms(named, call)}
+        forms = {*tool_forms(own[0], call)}
     return any(form in forms for form in tool_forms(tool, call))
 
 

@@ -37,7 +37,6 @@ class Verdict(Grounds, Uncertainty):
             answer, or most replies are no verdict; "failed": it could not be asked.
         answer: What the group replied; None unless it is confident.
         decided_by: "group", or "person" where a person decided because the group was uncertain.
-        divergence: Of the numbers, which are in nats only under "kl"; None if nothing was measured.
         question: What the group was asked; None if it was not asked.
         votes: Each judge's probability of each reply, by the judge's name.
         failed_judges: Why a judge gave no vote, by name.
@@ -47,7 +46,6 @@ class Verdict(Grounds, Uncertainty):
 
     outcome: VerdictOutcome
     answer: str | None
-    divergence: NotRequired[str | None]  # a verdict that an earlier version stored lacks it
     question: str | None
     votes: dict[str, dict[str, float]]
     failed_judges: dict[str, str]

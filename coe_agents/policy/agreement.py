@@ -7,8 +7,9 @@ import numpy as np
 
 from coe_agents.checks import integer
 from coe_agents.clustering.refusals import answer_kind
-from coe_agents.policy.learned_gates import distributions_of
 from coe_agents.policy.measurement import Measurement
+from coe_agents.policy.weighted_vote import distributions_of
+from coe_agents.uncertainty._checks import FloatArray
 
 _POWER = 3.0
 """On real groups of unequal models a power of 3 chooses more right answers than 1 or 2: `benchmarks/weights.py`."""
@@ -69,7 +70,7 @@ def agreement_weights(measurements: Sequence[Measurement], *, n_resamples: int =
         >>> from coe_agents.types import create_response
         >>> def question(*texts):
         ...     said = [create_response(name, text) for name, text in zip("abc", texts)]
-        ...     return measure(said, [texts.index(text) for text in texts], n_resamples=0)
+        ...     return measure(said, [texts.index(text) for text in texts])
         >>> found = agreement_weights([question("Paris", "Paris", "Lyon"), question("4", "4", "4")])
         >>> {name: round(weight, 3) for name, weight in found.weights.items()}  # s: 3/4, 3/4, 1/2
         {'a': 0.435, 'b': 0.435, 'c': 0.129}
@@ -99,10 +100,10 @@ def agreement_weights(measurements: Sequence[Measurement], *, n_resamples: int =
     drawn = np.empty((n_resamples, len(names)))
     for place in range(n_resamples):
         counts = np.bincount(generator.integers(len(rows), size=len(rows)), minlength=len(rows))
-        drawn[place] = _to_weights(counts @ values / np.maximum(counts @ known, 1.0))
+        drawn[place] = to_weights(counts @ values / np.maximum(counts @ known, 1.0))
     low, high = np.quantile(drawn, [0.025, 0.975], axis=0).tolist()
     return Agreement(
-        dict(zip(names, _to_weights(scores).tolist(), strict=True)),
+        dict(zip(names, to_weights(scores).tolist(), strict=True)),
         dict(zip(names, zip(low, high, strict=True), strict=True)),
         dict(zip(names, scores.tolist(), strict=True)),
         len(rows),
@@ -110,17 +111,27 @@ def agreement_weights(measurements: Sequence[Measurement], *, n_resamples: int =
 
 
 def _agreements(measurement: Measurement, names: Sequence[str]) -> list[float]:
-    """Returns for each agent sum_c p_i(c) mean_{j != i} p_j(c); NaN for an agent without a response."""
+    """Returns the agreement of each agent; NaN for an agent without a response."""
     texts = measurement.representatives
     is_answer = [measurement.calls is not None or answer_kind(text) == "answer" for text in texts]
-    rows = distributions_of(measurement, list(measurement.agents)) * is_answer
-    pairs = rows @ rows.T
-    means = (pairs.sum(axis=1) - pairs.diagonal()) / (len(rows) - 1)
-    found = dict(zip(measurement.agents, means.tolist(), strict=True))
+    rows = distributions_of(measurement, list(measurement.agents))
+    found = dict(zip(measurement.agents, mean_agreements(rows, is_answer), strict=True))
     return [found.get(name, np.nan) for name in names]
 
 
-def _to_weights(scores: np.ndarray) -> np.ndarray:
+def mean_agreements(distributions: FloatArray, is_answer: Sequence[bool]) -> list[float]:
+    """Returns sum_c p_i(c) mean_{j != i} p_j(c) of each agent i, over the clusters that are answers.
+
+    `distributions` has shape `(n_agents, n_clusters)`, of two agents or more.
+    """
+    rows = distributions * is_answer
+    pairs = rows @ rows.T
+    others = (pairs.sum(axis=1) - pairs.diagonal()) / (len(rows) - 1)
+    means: list[float] = others.tolist()
+    return means
+
+
+def to_weights(scores: FloatArray) -> FloatArray:
     """Returns scores^3, normalised; equal weights where all scores are 0."""
     raised = scores**_POWER
     return raised / raised.sum() if raised.any() else np.full(scores.size, 1.0 / scores.size)

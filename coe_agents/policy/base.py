@@ -42,31 +42,18 @@ class Decision:
 class Policy(Protocol):
     """Anything that decides.
 
-    Optional: the hook `SettlingPolicy`; the base class `Tunable`; and both attributes `aleatoric_threshold` and
+    Optional: the base class `Tunable`; and both attributes `aleatoric_threshold` and
     `epistemic_threshold`, in nats, the boundaries of the regimes, which a graph uses instead of the default ones.
 
     If several answers tie for the lead (`measurement.tied`), nothing is answered but a `trusted_answer`. The action is
     then the policy's `otherwise`, or "abstain" if the policy has none or has a table of
-    `actions`. Thresholds in nats are compared with `measurement.comparable_coe` and `measurement.comparable_epistemic`,
-    which are `coe` and `epistemic` under "kl".
+    `actions`.
     """
 
     def decide(self, measurement: Measurement, *, round: int, max_rounds: int) -> Decision:
         """Returns the decision after `round` (from 0) of `max_rounds`.
 
         It must not block: an asynchronous run calls it on the event loop.
-        """
-        ...
-
-
-@runtime_checkable
-class SettlingPolicy(Protocol):
-    """A policy that lets adaptive sampling stop early; without this hook all responses are sampled at once."""
-
-    def is_settled(self, measurement: Measurement) -> bool:
-        """Returns whether no further response can be expected to change the decision.
-
-        `measurement.forecast` is the range of the measurement after the remaining responses.
         """
         ...
 
@@ -165,4 +152,14 @@ def check_threshold(value: float, *, where: str) -> float:
 
 def quorum(n_agents: int, min_agents: int | None) -> int:
     """Returns how many agents must answer before the group may: `min_agents`, or a majority where it is None."""
-    return n_agents // 2 + 1 if min_agents is None else min_agents
+    return majority(n_agents) if min_agents is None else min_agents
+
+
+def majority(n_members: int) -> int:
+    """Returns the fewest votes that are a strict majority of all members, the failed ones too; an even split is none.
+
+    Example:
+        >>> majority(3), majority(4)
+        (2, 3)
+    """
+    return n_members // 2 + 1

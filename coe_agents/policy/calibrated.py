@@ -5,7 +5,7 @@ import json
 import math
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -14,22 +14,43 @@ from typing import Any, Literal, Self, get_args
 from coe_agents.actions.proposals import called_tools
 from coe_agents.checks import are_finite, instance, integer, number, one_of, require, share
 from coe_agents.clustering.refusals import answer_kind
+from coe_agents.errors import ConfigurationError
+from coe_agents.extensions import is_reference
 from coe_agents.files import write
 from coe_agents.policy.base import Decision, Otherwise, check_otherwise
-from coe_agents.policy.estimators import RUN_TIME_SCORES, find_score, score_of
-from coe_agents.policy.learned_gates import LearnedGate, SupportGate
+from coe_agents.policy.estimators import (
+    RUN_TIME_SCORES,
+    Estimator,
+    check_estimator,
+    compute_score,
+    find_score,
+    score_of,
+)
+from coe_agents.policy.learned_support import LearnedSupport
 from coe_agents.policy.measurement import Measurement
 from coe_agents.policy.saved import check_weights, load_saved, with_tuples
+from coe_agents.policy.weighted_vote import (
+    CONFIDENCE_VOTE_SHARE,
+    TRUSTED_VOTE_SHARE,
+    VOTE_SHARE,
+    VOTE_SHARES,
+    find_leaders,
+    weighted_votes,
+)
 from coe_agents.text import for_prompt, quantity
 from coe_agents.types import ANSWERABLE
 from coe_agents.uncertainty.ties import TIE
 
 _FORMAT = "coe-agents calibrated policy 2"
 _REMEDY = "Calibrate again"
+_GIVE = (
+    'Pass it: CalibratedPolicy.load(path, estimator=...); or name it: `estimator = "package.module:name"` in [policy] '
+    "of a configuration, --estimator of a command"
+)
 _require = partial(require, advice=_REMEDY)
 AgentWeighting = Literal["frequency", "probability", "mixed"]
-LEARNED, SUPPORT = "learned", "support"
-"""The scores that are no estimator's: of a gate that was learned, and of the proposals of one agent."""
+SUPPORT = "support"
+"""The score of the proposals of one agent, which is no estimator's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +128,7 @@ class GroupThreshold:
 class Calibration:
     """What a policy was calibrated on, and the result.
 
-    The methods raise a `KeyError` where the learned gate needs an agent that was not measured.
+    The methods raise a `KeyError` where learned support needs an agent that was not measured.
 
     Attributes:
         risk: The highest allowed share of wrong answers among those given, in (0, 1).
@@ -123,24 +144,25 @@ class Calibration:
         correctness: The name of the criterion of correctness.
         date: When it was calibrated, in ISO 8601.
         uncertainties: The uncertainty of each question, in ascending order; drift is measured against them.
-        gate: The learned gate that chooses the answer and whose probability of error is the uncertainty; None without.
+        trust: The weights of the agents in the score, by name, which also choose the answer (but with
+            "trusted_vote_share", which judges the answer of equal weights); None: those of the measurement.
+        trust_from: "agreement" or "learned", where `trust` or `learned_support` is from; None without.
+        learned_support: What was learned of whose support of the proposer counts; None without.
         n_ties: How many of the questions had tied leading clusters, which are never answered.
-        divergence: The divergence of the measured CoE.
-        fit: How a learned gate and its threshold share the questions. "folds": the gate is fitted on all, and the
-            threshold is chosen on scores of five gates, each of which was fitted on the other folds; the guarantee is
-            then empirical. "halves": fitted on one half, and the threshold is chosen on the other, with the guarantee
-            that a threshold on CoE has. None without a learned gate.
+        fit: What the weights, or the learned support, were fitted on. "whole": the questions on which the threshold was
+            chosen, too; the guarantee is then empirical. "halves": the other half of the questions, so that the
+            guarantee is that of equal weights. None where nothing was fitted.
         proposer: The agent whose first response is judged; None where the group's answer is. The uncertainty is then
-            1 - `proposal_support`, without a gate, and `threshold`, `n_questions`, `n_answered`, `n_wrong` and `bound`
-            are those of the proposals that no group below contains.
+            1 - `proposal_support`, unless support was learned, and `threshold`, `n_questions`, `n_answered`, `n_wrong`
+            and `bound` are those of the proposals that no group below contains.
         tools: The thresholds of the tools that have one of their own, by name: of proposals that call only this tool.
         no_call: Of proposals that call nothing; None where there were none.
         weights: The weights of the agents by name with which the questions were measured; None: equal ones.
         prompt: What was said to the agents around a question, as JSON; "" for nothing, None where that is not known.
         answers: What is recorded of the preset by which they were asked for answers; "" for none, None where not known.
-        score: What the uncertainty is. Always "learned" with a gate, and "support" with a proposer and no gate; else an
-            estimator's name as `coe_agents.policy.estimators.find_score` takes it, such as "vote_share". "coe" where it
-            is not given, as in files of former versions.
+        score: What the uncertainty is. Always "support" with a proposer; else an estimator's name, such as
+            "vote_share". "coe" where it is not given, as in files of former versions.
+        estimator: What computes the score where it is no built-in one. It is code, so no file has it.
     """
 
     risk: float
@@ -155,10 +177,11 @@ class Calibration:
     correctness: str
     date: str
     uncertainties: tuple[float, ...]
-    gate: LearnedGate | SupportGate | None = None
+    trust: Mapping[str, float] | None = None
+    trust_from: Literal["agreement", "learned"] | None = None
+    learned_support: LearnedSupport | None = None
     n_ties: int = 0
-    divergence: str = "kl"
-    fit: Literal["folds", "halves"] | None = None
+    fit: Literal["whole", "halves"] | None = None
     proposer: str | None = None
     tools: Mapping[str, GroupThreshold] = field(default_factory=dict)
     no_call: GroupThreshold | None = None
@@ -166,32 +189,45 @@ class Calibration:
     prompt: str | None = None
     answers: str | None = None
     score: str = ""
+    estimator: Estimator | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         for name in ("risk", "confidence"):
             number(getattr(self, name), f'"{name}"', above=0, below=1, advice="Pass a share such as 0.1")
-        for name in ("clusterer", "correctness", "date", "divergence", "score"):
+        for name in ("clusterer", "correctness", "date", "score"):
             instance(getattr(self, name), str, f'"{name}"', what="a string", advice=_REMEDY)
         for name in ("proposer", "prompt", "answers"):
             value = getattr(self, name)
             _require(value is None or isinstance(value, str), f'"{name}" must be a string or null', value)
-        only = LEARNED if self.gate is not None else SUPPORT if self.proposer is not None else None
-        object.__setattr__(self, "score", only or self.score or "coe")
+        usual = "coe" if self.proposer is None else SUPPORT
+        object.__setattr__(self, "score", self.score or usual)
         for chosen in self.groups:
             _check_choice(chosen, least=self.least)
         integer(self.n_ties, '"n_ties"', least=0, advice=_REMEDY)
         _require(are_finite(self.uncertainties), '"uncertainties" must be a list of finite numbers', self.uncertainties)
-        one_of(self.fit, '"fit"', ("folds", "halves", None), advice=_REMEDY)
+        one_of(self.fit, '"fit"', ("whole", "halves", None), advice=_REMEDY)
+        one_of(self.trust_from, '"trust_from"', ("agreement", "learned", None), advice=_REMEDY)
+        self._check_parts()
+        for weights in (self.weights, self.trust):
+            if weights is not None:
+                check_weights(weights)
+
+    def _check_parts(self) -> None:
+        """Raises where parts do not belong together."""
+        judges_proposals = self.proposer is not None
+        support = self.learned_support
         _require(
-            (self.gate is None or getattr(self.gate, "proposer", None) == self.proposer)
-            and (self.proposer is not None or not (self.tools or self.no_call)),
+            (support is None or support.proposer == self.proposer)
+            and (judges_proposals or not (self.tools or self.no_call)),
             'a learned support, "tools" and "no_call" belong to a "proposer"',
             self.proposer,
         )
-        must = '"score" must be "learned" only with a gate, and "support" only with a proposer'
-        _require(self.score == only or self.score not in (LEARNED, SUPPORT), must, self.score)
-        if self.weights is not None:
-            check_weights(self.weights)
+        must = '"score" must be "support" with a proposer, and only then'
+        _require((self.score == SUPPORT) == judges_proposals, must, self.score)
+        must = '"trust" must go with one of ' + ", ".join(VOTE_SHARES)
+        _require(self.trust is None or self.score in VOTE_SHARES, must, self.score)
+        must = '"trust" must be there with "trusted_vote_share"'
+        _require(self.trust is not None or self.score != TRUSTED_VOTE_SHARE, must, self.trust)
 
     @property
     def groups(self) -> list["GroupThreshold | Calibration"]:
@@ -201,7 +237,17 @@ class Calibration:
     @property
     def least(self) -> float | None:
         """The lowest value that the uncertainty may have: 0, or none where it is an estimator of your own."""
-        return 0.0 if self.score in (*RUN_TIME_SCORES, LEARNED, SUPPORT) else None
+        return None if self.is_of_own else 0.0
+
+    @property
+    def is_of_own(self) -> bool:
+        """Whether the uncertainty is an estimator of your own."""
+        return self.score not in (*RUN_TIME_SCORES, *VOTE_SHARES, SUPPORT)
+
+    @property
+    def chooses_answer(self) -> bool:
+        """Whether the score chooses the answer, by trust or by confidence, and not the ensemble mean alone."""
+        return self.score == CONFIDENCE_VOTE_SHARE or (self.score == VOTE_SHARE and self.trust is not None)
 
     def uncertainty(self, measurement: Measurement) -> float:
         """Returns what the threshold is compared with; higher = less sure. Values within 1e-9 are equal.
@@ -209,21 +255,47 @@ class Calibration:
         It is infinite where an estimator cannot be computed. A `KeyError` is raised where an agent's proposal is judged
         and the measurement has no support of it.
         """
-        if self.gate is not None:
-            return self.gate.uncertainty(measurement)
+        if self.learned_support is not None:
+            return self.learned_support.uncertainty(measurement)
         judged = self.proposer_of(measurement)
         if judged is not None:
             return 1.0 - measurement.proposal_support[judged]
-        value = score_of(measurement, self.score)
+        if self.chooses_answer:
+            votes = weighted_votes(measurement, self.trust, score=self.score)
+            return float(1.0 - votes.max())
+        if self.trust is not None:
+            leading = [measurement.representatives.index(text) for text in measurement.tied]
+            votes = weighted_votes(measurement, self.trust)
+            return float(1.0 - votes[leading or [measurement.leading]].mean())
+        if not self.is_of_own or self.score in measurement.scores:
+            value = score_of(measurement, self.score)
+        else:
+            value = compute_score(measurement, self.score, self.known_estimator)
         return math.inf if value is None else value
+
+    @property
+    def known_estimator(self) -> Estimator:
+        """The estimator of your own; a ValueError where it is not known."""
+        if self.estimator is None:
+            must = "a policy must be given the estimator of a score of your own, since a file names no code"
+            raise ValueError(f"{must}; got none for {for_prompt(self.score, limit=80)!r}. {_GIVE}")
+        return self.estimator
 
     def limit_in_words(self, threshold: float, uncertainty: float | None = None) -> str:
         """Returns a threshold in words, next to an uncertainty that is compared with it if one is given.
 
-        Vote share and support are shown themselves, not what they lack to 1.
+        Vote shares and support are shown themselves, not what they lack to 1.
         """
-        shares = {"vote_share": "vote share", SUPPORT: "the others' support"}
-        others = {LEARNED: "learned probability of error", "coe": "CoE"}
+        shares = {
+            VOTE_SHARE: "vote share" if self.trust is None else "weighted vote share",
+            CONFIDENCE_VOTE_SHARE: "vote share by confidence",
+            TRUSTED_VOTE_SHARE: "trusted vote share",
+            SUPPORT: "the others' support",
+        }
+        others = {"coe": "CoE"}
+        if self.learned_support is not None:
+            del shares[SUPPORT]
+            others[SUPPORT] = "learned probability of error"
         name = (shares | others).get(self.score) or for_prompt(self.score, limit=80)
         within, beyond = ("at least", "below") if self.score in shares else ("at most", "above")
         limit = max(0.0, 1.0 - threshold) if self.score in shares else threshold
@@ -233,6 +305,11 @@ class Calibration:
         digits = next((n for n in (3, 6) if f"{shown:.{n}f}" != f"{limit:.{n}f}"), 3)
         relation = within if uncertainty <= threshold + TIE else beyond
         return f"{name} {shown:.{digits}f} is {relation} the calibrated {limit:.{digits}f}"
+
+    def find_lacking(self, measurement: Measurement) -> list[str]:
+        """Returns the agents that learned support needs and that were not measured, in sorted order."""
+        needed = set() if self.learned_support is None else set(self.learned_support.agents)
+        return sorted(needed - measurement.agents.keys())
 
     def proposer_of(self, measurement: Measurement) -> str | None:
         """Returns the agent whose proposal is judged: the one that the measurement names, else `proposer`.
@@ -267,14 +344,16 @@ class Calibration:
     def choose_cluster(self, measurement: Measurement) -> int | None:
         """Returns the index in `representatives` of the cluster to answer with; None on a tie.
 
-        Where an agent's proposal is judged, that is its cluster, whatever leads. A learned gate chooses the cluster
-        that its trust in the agents favours, which may break a tie of the ensemble mean; without either it is the
+        Where an agent's proposal is judged, that is its cluster, whatever leads. Trust in the agents, or how sure they
+        are, chooses the cluster of the highest score, which may break a tie of the ensemble mean; else it is the
         leading cluster.
         """
-        if isinstance(self.gate, LearnedGate):
-            return self.gate.choose_cluster(measurement)
-        if (judged := self.proposer_of(measurement)) is not None:
+        judged = self.proposer_of(measurement)
+        if judged is not None:
             return measurement.representatives.index(measurement.proposals[judged])
+        if self.chooses_answer:
+            leaders = find_leaders(weighted_votes(measurement, self.trust, score=self.score))
+            return leaders[0] if len(leaders) == 1 else None
         return None if measurement.tied else measurement.leading
 
     def answer(self, measurement: Measurement) -> str | None:
@@ -299,11 +378,11 @@ class CalibratedPolicy:
 
     The guarantee: for new questions of the same kind, asked of the same agents with the same sampling and clustering,
     the share of wrong answers among those given is at most `calibration.risk`, with a probability of at least
-    `calibration.confidence` over the choice of the calibration questions. For a learned gate that was fitted on all
-    questions (`calibration.fit` is "folds"), this was observed on real data but is not proved: see
+    `calibration.confidence` over the choice of the calibration questions. Where weights or support were fitted on the
+    same questions (`calibration.fit` is "whole"), this was observed on real data but is not proved: see
     `coe_agents.evaluation.calibrate`. It does not hold for a group that differs from the calibrated one: each decision
-    then warns, and its reason claims no risk. The policy does not answer if no threshold keeps the risk, on a tie that
-    learned weights do not break, or if CoE was measured with another divergence.
+    then warns, and its reason claims no risk. The policy does not answer if no threshold keeps the risk, or on a tie
+    that neither weights nor confidences break.
 
     Args:
         calibration: From `coe_agents.evaluation.calibrate`, or `load`.
@@ -318,19 +397,32 @@ class CalibratedPolicy:
         self._differences: tuple[str, ...] | None = None
 
     @classmethod
-    def load(cls, path: str | Path, *, otherwise: Otherwise = "abstain") -> "CalibratedPolicy":
-        """Reads what `save` wrote; a score that is an estimator of your own is imported, which runs its code.
+    def load(
+        cls, path: str | Path, *, estimator: Estimator | None = None, otherwise: Otherwise = "abstain"
+    ) -> "CalibratedPolicy":
+        """Reads what `save` wrote. The file names no code: a score of your own needs its `estimator`.
 
         Raises:
-            ConfigurationError: The file cannot be read, holds something else, or its score cannot be imported.
+            ConfigurationError: The file cannot be read, or holds something else; its score is your own, and no
+                estimator is given; or one is given for a built-in score.
+            ValueError: The estimator is not callable.
         """
         hint = '"coe-agents calibrate SAMPLES... --out FILE" writes one'
-        build = partial(_from_json, folder=Path(path).parent)
-        return cls(load_saved(path, build, what="policy", form=_FORMAT, hint=hint), otherwise=otherwise)
+        build = partial(_from_json, is_known=estimator is not None)
+        calibration = load_saved(path, build, what="policy", form=_FORMAT, hint=hint)
+        if estimator is not None:
+            calibration = replace(calibration, estimator=check_estimator(calibration.score, estimator))
+        named = f'the score of the policy {path}, "{for_prompt(calibration.score, limit=80)}",'
+        if calibration.is_of_own and estimator is None:
+            raise ConfigurationError(f"{named} is computed by code of yours, which a file does not name", hint=_GIVE)
+        if estimator is not None and not calibration.is_of_own:
+            raise ConfigurationError(f"{named} is a built-in one", hint="Omit the estimator")
+        return cls(calibration, otherwise=otherwise)
 
     def save(self, path: str | Path) -> None:
         """Writes the calibration as JSON, in one step: a graph may read the file at any time."""
-        record = {"format": _FORMAT, **asdict(self.calibration)}
+        record = {"format": _FORMAT, **asdict(replace(self.calibration, estimator=None))}
+        del record["estimator"]  # code
         many = json.dumps(record.pop("uncertainties"))  # on one line, the rest to be read
         head = json.dumps(record, indent=1).removesuffix("\n}")
         write(Path(path), f'{head},\n "uncertainties": {many}\n}}\n'.encode())
@@ -354,11 +446,6 @@ class CalibratedPolicy:
             warnings.warn(f"the calibrated risk does not hold: {differences}", stacklevel=2)
         promise = f"at most {calibration.risk:g} with confidence {calibration.confidence:g}"
         claim = f"(for another group: {differences})" if differences else f"(risk {promise})"
-        if measurement.divergence != calibration.divergence:
-            return refuse(
-                f'calibrated with the divergence "{calibration.divergence}", '
-                f'but measured with "{measurement.divergence}"'
-            )
         proposer = calibration.proposer_of(measurement)
         if proposer is not None and proposer not in measurement.proposal_support:
             return refuse(f"no other agent's proposal can be compared with that of {proposer}")
@@ -372,8 +459,8 @@ class CalibratedPolicy:
                 f"no threshold{what} kept the risk {promise} on "
                 f"{quantity(calibration.n_questions, 'calibration question')}"
             )
-        if calibration.gate is not None and (lacking := set(calibration.gate.agents) - set(measurement.agents)):
-            return refuse(f"the learned gate needs all its agents; {', '.join(sorted(lacking))} gave no response")
+        if lacking := calibration.find_lacking(measurement):
+            return refuse(f"the learned support needs all its agents; {', '.join(lacking)} gave no response")
         answer, uncertainty = calibration.answer(measurement), calibration.uncertainty(measurement)
         if answer is None:
             tied = f": {', '.join(map(repr, measurement.tied))}" if measurement.tied else ""
@@ -383,8 +470,9 @@ class CalibratedPolicy:
         reason = f"{calibration.limit_in_words(threshold, uncertainty)} {claim}"
         if uncertainty <= threshold + TIE:
             if proposer is None and (measurement.tied or answer != measurement.answer):
-                reason = f'the agents\' learned weights favour "{for_prompt(answer, limit=80)}"; {reason}'
-            is_trusted = proposer is not None or isinstance(calibration.gate, LearnedGate)
+                what = "confidences" if calibration.trust is None else "weights"
+                reason = f'the agents\' {what} favour "{for_prompt(answer, limit=80)}"; {reason}'
+            is_trusted = proposer is not None or calibration.chooses_answer
             return Decision("answer", answer, reason, trusted_answer=is_trusted)
         return refuse(reason)
 
@@ -447,7 +535,7 @@ def counts_agents_by(measurement: Measurement, weights: Mapping[str, float]) -> 
 
 def _check_consistent(calibration: Calibration) -> None:
     """Raises where numbers, each fine by itself, do not belong to one calibration."""
-    seen, threshold, gate = calibration.uncertainties, calibration.threshold, calibration.gate
+    seen, threshold = calibration.uncertainties, calibration.threshold
     _require(all(a <= b for a, b in pairwise(seen)), '"uncertainties" must rise', seen[:5])
     number(min(seen, default=0), 'each of "uncertainties"', least=calibration.least, advice=_REMEDY)
     _require(
@@ -459,32 +547,48 @@ def _check_consistent(calibration: Calibration) -> None:
         _require((group.threshold is None) == (group.bound is None), '"bound" belongs to a "threshold"', group.bound)
     n_ties, n_questions = calibration.n_ties, sum(group.n_questions for group in calibration.groups)
     _require(n_ties <= n_questions, '"n_ties" must be at most "n_questions"', n_ties)
-    names = () if gate is None else gate.agents
+    support = calibration.learned_support
+    names = list(calibration.trust or ()) if support is None else list(support.agents)
     _require(
         len(set(names)) == len(names) and set(names) <= calibration.agents.keys(),
-        '"agents" of the gate must be agents of the policy, each once',
-        list(names),
+        "weights and learned support must be of agents of the policy, each once",
+        names,
     )
 
 
-def _from_json(record: dict[str, Any], *, folder: Path) -> Calibration:
+def _from_json(record: dict[str, Any], *, is_known: bool) -> Calibration:
+    """Returns the calibration of a record; `is_known`: whether an estimator of its score was given."""
+    if "estimator" in record:
+        raise ValueError('"estimator" is code, which a file does not hold')
     del record["format"]
-    gate, agents = record.pop("gate"), record.pop("agents")
+    _refuse_removed(record)
+    agents, support = record.pop("agents"), record.pop("learned_support", None)
     tools, no_call = record.pop("tools", {}), record.pop("no_call", None)
+    divergence = record.pop("divergence", "kl")
+    _require(divergence == "kl", '"divergence" must be "kl", the only one that is left', divergence)
     calibration = Calibration(
         **with_tuples(record),
         agents={name: CalibratedAgent(**agent) for name, agent in agents.items()},
-        gate=None if gate is None else _gate_from_json(gate),
+        learned_support=None if support is None else _support_from_json(support),
         tools={name: GroupThreshold(**own) for name, own in tools.items()},
         no_call=None if no_call is None else GroupThreshold(**no_call),
     )
     _check_consistent(calibration)
-    if calibration.score not in (LEARNED, SUPPORT):
-        find_score(calibration.score, folder=folder)
+    if calibration.is_of_own and not is_known and not is_reference(calibration.score):
+        find_score(calibration.score)  # raises: a misspelt name, or that of an entry point
     return calibration
 
 
-def _gate_from_json(record: dict[str, Any]) -> LearnedGate | SupportGate:
+def _refuse_removed(record: dict[str, Any]) -> None:
+    """Refuses a learned gate of a former version, which policies without one also name as null."""
+    if record.pop("gate", None) is not None:
+        raise ValueError(
+            'the learned gate is gone. Calibrate again with --weights learned, which replaces "--score learned"'
+        )
+
+
+def _support_from_json(record: dict[str, Any]) -> LearnedSupport:
     fields = with_tuples(record)
-    _require(isinstance(fields["agents"], tuple), '"agents" of a gate must be a list of names', record["agents"])
-    return SupportGate(**fields) if "same" in record else LearnedGate(**fields)
+    must = '"agents" of a learned support must be a list of names'
+    _require(isinstance(fields["agents"], tuple), must, record["agents"])
+    return LearnedSupport(**fields)

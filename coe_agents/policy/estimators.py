@@ -3,29 +3,33 @@
 Each returns None where it cannot be computed; a score is reported only if it can be for every question that is scored.
 
 To add one of your own, write a callable that takes `Statistics` and returns a float or None, or a class whose instances
-do, made without arguments. Pass it to `score(..., estimators={"my_score": my_score})`, name it in
-`coe-agents score --estimator my_package.module:my_score`, or register it in the `pyproject.toml` of an installed
-package; every `coe-agents score` then reports it. `coe-agents calibrate --score` takes either name, and a
-`CalibratedPolicy` then computes it of each new question.
-
-    [project.entry-points."coe_agents.estimators"]
-    my_score = "my_package.my_module:my_score"
+do, made without arguments. Pass it to `score(..., estimators={"my_score": my_score})`, or name it in
+`coe-agents score --estimator my_package.module:my_score`. `coe-agents calibrate --score` takes that name, too, and
+`CalibratedPolicy.load(path, estimator=my_score)` computes it of each new question: the file does not name code.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
-from importlib.metadata import EntryPoint
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 
+from coe_agents._removed import replacement_of
 from coe_agents.checks import is_finite, is_number, require
-from coe_agents.extensions import did_you_mean, find_extension, load_extension
+from coe_agents.extensions import NO_ENTRY_POINTS, did_you_mean, is_reference, load_extension
 from coe_agents.policy.figures import support_figures
 from coe_agents.policy.measurement import Measurement
-from coe_agents.policy.score_names import BEST_SINGLE_MODEL, GROUP_SCORES
+from coe_agents.policy.score_names import GROUP_SCORES, SCORES_OF_SETS
 from coe_agents.policy.statistics import Statistics, statistics_of
+from coe_agents.policy.weighted_vote import (
+    CONFIDENCE_VOTE_SHARE,
+    VOTE_SHARE,
+    fill_confidences,
+    weighted_votes,
+)
+from coe_agents.policy.weighting import stated_confidences, token_confidences
 
 Estimator = Callable[[Statistics], float | None]
 
@@ -89,6 +93,27 @@ def verbal_confidence(statistics: Statistics) -> float | None:
     return 1.0 - fmean(means) if means else None
 
 
+def confidence_vote_share(statistics: Statistics) -> float:
+    """1 - the vote share by the agents' confidences, in [0, 1]; higher = less sure.
+
+    The score of `coe_agents.policy.weighted_vote` with the weights of the statistics. Without any confidence it is that
+    of "vote_share".
+    """
+    stated = dict[str, float]()
+    for name, values in stated_confidences(statistics.responses).items():
+        known = [value for value in values if value is not None]
+        if len(known) == len(values):
+            stated[name] = fmean(known)
+    token = token_confidences(statistics.responses)
+    if not stated and not token:  # mostly
+        return statistics.figures[VOTE_SHARE] or 0.0
+    names = statistics.names
+    weights = np.array([statistics.weights.get(name, 1.0) for name in names])
+    confidences = fill_confidences(list(map(stated.get, names)), list(map(token.get, names)))
+    votes = (weights * confidences) @ statistics.distributions / weights.sum()
+    return float(1.0 - votes.max())
+
+
 def _probabilities(statistics: Statistics, field: str) -> list[float | None]:
     given = [sample.get(field) for sample in statistics.responses]
     if given.count(None) == len(given):
@@ -111,7 +136,7 @@ def _figure(name: str, statistics: Statistics) -> float | None:
     return statistics.figures[name]  # computed for many questions at once
 
 
-_OF_RESPONSES = (regular_entropy, length_normalised_entropy, p_false, verbal_confidence)
+_OF_RESPONSES = (confidence_vote_share, regular_entropy, length_normalised_entropy, p_false, verbal_confidence)
 _OF_PROPOSALS = (support, own_entropy)
 ESTIMATORS: Mapping[str, Estimator] = {name: partial(_figure, name) for name in GROUP_SCORES} | {
     estimator.__name__: estimator for estimator in _OF_RESPONSES
@@ -124,7 +149,7 @@ PROPOSAL_ESTIMATORS: Mapping[str, Estimator] = {estimator.__name__: estimator fo
 
 RUN_TIME_SCORES = tuple(name for name in ESTIMATORS if name != p_false.__name__)
 """The built-in scores that can be computed of one new question; P(False) needs a further request to each agent."""
-DEFAULT_SCORE = "vote_share"
+DEFAULT_SCORE = VOTE_SHARE
 """What `calibrate` compares with a threshold: it ranks best on saved responses, see `benchmarks/defaults.py`."""
 
 
@@ -133,8 +158,8 @@ def score_of(measurement: Measurement, name: str) -> float | None:
 
     Args:
         measurement: Of the responses to one question.
-        name: One of `RUN_TIME_SCORES`, or an estimator's: see `find_score`. CoE and its parts are those of the
-            measurement, by its divergence.
+        name: One of `RUN_TIME_SCORES`, or an estimator's: see `find_score`, by which its code is run, so that no name
+            from a file may come here. CoE and its parts are those of the measurement.
 
     Raises:
         ValueError: The score is computed of responses, which the measurement does not have, and was not before.
@@ -148,23 +173,29 @@ def score_of(measurement: Measurement, name: str) -> float | None:
     parts = {"coe": measurement.coe, "aleatoric": measurement.aleatoric, "epistemic": measurement.epistemic}
     if name in parts:
         return parts[name]
+    if name == CONFIDENCE_VOTE_SHARE:
+        return float(1.0 - weighted_votes(measurement, None, score=name).max())
     if name in (of_support := support_figures(np.array(measurement.support))):
         return float(of_support[name])
     if name in measurement.scores:
         return measurement.scores[name]
+    return compute_score(measurement, name, find_score(name))
+
+
+def compute_score(measurement: Measurement, name: str, estimator: Estimator) -> float | None:
+    """Returns what an estimator gives for the responses of a measurement; `name` is for the error without them."""
     statistics = statistics_of(measurement)
     if statistics is None:
         must = f'the measurement must have the responses for "{name}"'
         raise ValueError(f'{must}; got one without. Pass score="{name}" to "judge_samples"')
-    return find_score(name)(statistics)
+    return estimator(statistics)
 
 
 def find_score(name: str, *, folder: Path | None = None) -> Estimator:
     """Returns the estimator of a score that can be computed of one new question.
 
     Args:
-        name: One of `RUN_TIME_SCORES`, the entry point of an installed package, or "package.module:name", whose code is
-            run.
+        name: One of `RUN_TIME_SCORES`, or "package.module:name", whose code is run.
         folder: Where Python looks for such a module last.
 
     Raises:
@@ -173,53 +204,52 @@ def find_score(name: str, *, folder: Path | None = None) -> Estimator:
     """
     if name in RUN_TIME_SCORES:
         return ESTIMATORS[name]
-    is_taken = name in (*ESTIMATORS, *PROPOSAL_ESTIMATORS, BEST_SINGLE_MODEL)
-    entry = None if is_taken else find_extension("estimator", name)
-    if entry is None:
-        advice = did_you_mean(name, RUN_TIME_SCORES) or 'Name one, or an estimator as "package.module:name"'
+    if instead := replacement_of("score", name):
+        raise ValueError(f'a score must not be "{name}", which was removed. {instead}')
+    is_taken = name in (*ESTIMATORS, *PROPOSAL_ESTIMATORS, *SCORES_OF_SETS)
+    if is_taken or not is_reference(name):
+        advice = did_you_mean(name, RUN_TIME_SCORES) or NO_ENTRY_POINTS
         usual = ", ".join(RUN_TIME_SCORES)
         raise ValueError(
             f"a score must be computable of one new question: {usual}, or your own; got {name!r:.80}. {advice}"
         )
-    return _check_values(name, _load_once(entry, folder))
+    return _load_once(name, folder)
 
 
 @lru_cache(maxsize=64)
-def _load_once(entry: EntryPoint, folder: Path | None) -> Estimator:
-    return load_estimator(entry, folder=folder)
+def _load_once(name: str, folder: Path | None) -> Estimator:
+    return load_estimator(name, folder=folder)
 
 
-def load_estimator(entry: EntryPoint, *, folder: Path | None = None) -> Estimator:
-    """Returns the estimator of an entry point; of a class, an instance."""
-    found = load_extension(entry, folder=folder)
-    found = found() if isinstance(found, type) else found
-    advice = "Write one that takes `Statistics` and returns a float or None"
-    require(callable(found), f'estimator "{entry.name}" must be a callable', found, advice)
-    estimator: Estimator = found
-    return estimator
+def load_estimator(name: str, *, folder: Path | None = None) -> Estimator:
+    """Returns the estimator of "package.module:name", whose code is run; see `check_estimator`."""
+    return check_estimator(name, load_extension("estimator", name, folder=folder))
 
 
-def find_estimators(
-    further: Mapping[str, Estimator], *, of_proposal: bool = False, installed: Iterable[EntryPoint] = ()
-) -> dict[str, Estimator]:
-    """Returns the built-in estimators, those that installed packages register, and further ones, in this order.
+def find_estimators(further: Mapping[str, Estimator], *, of_proposal: bool = False) -> dict[str, Estimator]:
+    """Returns the built-in estimators, and further ones; see `check_estimator`.
 
-    Values of estimators that are not built in are checked: each must be None or a finite number. With `of_proposal`
-    one agent's proposal is judged, and the estimators of that come first; `installed` are from `find_registered`. A
-    ValueError if a name is taken, or what is named is not callable.
+    With `of_proposal` one agent's proposal is judged, and the estimators of that come first. A ValueError if a name is
+    taken.
     """
     found = {**(PROPOSAL_ESTIMATORS if of_proposal else {}), **ESTIMATORS}
-    loaded = [(entry.name, load_estimator(entry)) for entry in installed]
-    for name, estimator in (*loaded, *further.items()):
-        if name in found or name == BEST_SINGLE_MODEL:
+    for name, estimator in further.items():
+        if name in found or name in SCORES_OF_SETS:
             raise ValueError(f'every estimator must have a name of its own; got "{name}" twice. Rename yours')
-        advice = "Write one that takes `Statistics` and returns a float or None"
-        require(callable(estimator), f'estimator "{name}" must be a callable', estimator, advice)
-        found[name] = _check_values(name, estimator)
+        found[name] = check_estimator(name, estimator)
     return found
 
 
-def _check_values(name: str, estimator: Estimator) -> Estimator:
+def check_estimator(name: str, given: Any) -> Estimator:
+    """Returns an estimator, or of a class an instance, whose values are checked: each None or a finite number.
+
+    Raises:
+        ValueError: If it is not callable.
+    """
+    estimator = given() if isinstance(given, type) else given
+    advice = "Write one that takes `Statistics` and returns a float or None"
+    require(callable(estimator), f'estimator "{name}" must be a callable', estimator, advice)
+
     def compute(statistics: Statistics) -> float | None:
         value = estimator(statistics)
         if value is None:

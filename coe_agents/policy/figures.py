@@ -4,7 +4,6 @@ import numpy as np
 
 from coe_agents.uncertainty import collaborative_entropy, entropy
 from coe_agents.uncertainty._checks import FloatArray
-from coe_agents.uncertainty.entropies import renyi
 
 
 def compute_figures(
@@ -50,9 +49,6 @@ def compute_figures(
 def support_figures(support: FloatArray) -> dict[str, FloatArray]:
     """Returns the scores that need the ensemble mean alone, shape `(..., n_clusters)`, each of shape `(...)`."""
     return {
-        # -log(sum_c p_bar(c)^3) / 2, in nats. With uniform weights CoE is the Shannon entropy of the same distribution;
-        # the higher order looks at the leading clusters and cares less for the tail
-        "renyi_3": renyi(support, 3.0),
         # 1 - the leading cluster's share of the ensemble mean, in [0, 1)
         "vote_share": np.asarray(1.0 - support.max(axis=-1)),
         # the probability that two responses drawn from the ensemble mean differ

@@ -23,7 +23,6 @@ class AskedGroup:
 
     agents: Mapping[str, AskedAgent]
     clusterer: str
-    divergence: str
     weights: Mapping[str, float] = field(default_factory=dict)
     prompt: str = ""
     answers: str = ""
@@ -33,7 +32,6 @@ def differences(calibration: Calibration, group: AskedGroup) -> list[str]:
     """Returns in what a group differs from the calibrated one, a clause each; what was not recorded is left out."""
     parts: list[tuple[str, object, object]] = [
         ("clusterer", group.clusterer, calibration.clusterer),
-        ("divergence", group.divergence, calibration.divergence),
         ("agents", ", ".join(sorted(group.agents)), ", ".join(sorted(calibration.agents))),
         ("weights", _shares(group.weights, group.agents), _shares(calibration.weights or {}, group.agents)),
     ]

@@ -1,19 +1,19 @@
-"""Owns the step from labelled responses to a `Measurement`, everything that a policy sees, and to a forecast of it."""
+"""Owns the step from labelled responses to a `Measurement`, everything that a policy sees."""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import methodcaller, mul
+from operator import mul
 from statistics import fmean
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Never
 
 import numpy as np
 
+from coe_agents._removed import missing_attribute, refuse_arguments
 from coe_agents.actions import contested
 from coe_agents.actions.canonical import to_line
 from coe_agents.actions.contested import argument_support
 from coe_agents.actions.structured import ANSWER
-from coe_agents.checks import is_number
 from coe_agents.clustering import Clusterer
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.policy.weighting import (
@@ -22,6 +22,7 @@ from coe_agents.policy.weighting import (
     most_probable,
     places_of,
     shares,
+    stated_confidences,
     token_confidences,
     weighed_agents,
 )
@@ -29,15 +30,11 @@ from coe_agents.types import AnswerKind, Regime, Response, RoundData, end_of
 from coe_agents.uncertainty import coordinate, ensemble_mean, regime
 from coe_agents.uncertainty.collaborative import parts_of
 from coe_agents.uncertainty.distributions import one_question
-from coe_agents.uncertainty.divergences import Divergence, divergence_name, kernel
-from coe_agents.uncertainty.forecast import CoEForecast, coe_forecast
-from coe_agents.uncertainty.intervals import interval_of
-from coe_agents.uncertainty.regimes import epistemic_scale
+from coe_agents.uncertainty.divergences import kernel
 from coe_agents.uncertainty.ties import shares_lead
 
 DEFAULT_ALEATORIC_THRESHOLD = 0.5
 DEFAULT_EPISTEMIC_THRESHOLD = 0.3
-_confidence_of = methodcaller("get", "confidence")
 
 
 class Sampled(NamedTuple):
@@ -60,6 +57,7 @@ class AgentMeasurement:
         confidence: The mean of the confidences that it stated, in [0, 1]; None where it stated none.
         token_confidence: The mean of exp(logprob / n_tokens) over its responses, in [0, 1]; None where one is not
             known.
+        states_all: Whether `confidence` is of all its responses.
         lacking: How many of its responses lack an answer or a part of it: by how they ended, or "empty"; {} if none.
     """
 
@@ -69,6 +67,7 @@ class AgentMeasurement:
     distribution: dict[str, float]
     confidence: float | None = None
     token_confidence: float | None = None
+    states_all: bool = True
     lacking: dict[str, int] = field(default_factory=dict)
 
 
@@ -79,13 +78,10 @@ class Measurement:
     It does not depend on names or on the order of agents and responses: ties are broken by text.
 
     Attributes:
-        coe: Collaborative Entropy, `aleatoric + epistemic` (eq. 5), as it is reported. A threshold is compared with
-            `comparable_coe`, which is the same under "kl".
+        coe: Collaborative Entropy, `aleatoric + epistemic`, in nats (eq. 5).
         aleatoric: Mean semantic entropy of the agents, in nats (eq. 3).
-        epistemic: Weighted divergence of the agents from their mean (eq. 4), in the unit of `divergence`. A threshold
-            is compared with `comparable_epistemic`.
-        regime: "consensus", "conflict", "ambiguous" or "unknown", of the comparable parts.
-        interval: 95 % interval of `coe` (`coe_agents.uncertainty.coe_interval`); None if not asked for.
+        epistemic: Weighted Kullback-Leibler divergence of the agents from their mean, in nats (eq. 4).
+        regime: "consensus", "conflict", "ambiguous" or "unknown".
         n_agents: How many agents were measured.
         support: The ensemble mean of each cluster.
         representatives: The most probable response of each cluster.
@@ -112,12 +108,7 @@ class Measurement:
         conformity: The share of agents that changed to the leading answer in a debate: see
             `coe_agents.rounds.trajectory.conformity`; None without a debate.
         history: The rounds before this one, in order.
-        forecast: The range of the measurement after the remaining responses, for `is_settled` of a policy; else None.
-            Its parts are on the scale of the comparable ones.
         tokens_left: How many tokens the run's budget leaves for further rounds; None without one.
-        divergence: Of the epistemic part: "kl", "js", "hellinger", "total_variation", or a function's `__name__`.
-        epistemic_scale: The factor from `epistemic` to `comparable_epistemic`:
-            `coe_agents.uncertainty.regimes.epistemic_scale`.
         weights: The agents' weights by name, summing to 1; {} for equal ones.
         scores: Scores of uncertainty by name, where they were computed before; see `coe_agents.policy.estimators`.
         sampled: What was measured, for the scores that were not; None where it is not kept.
@@ -127,7 +118,6 @@ class Measurement:
     aleatoric: float
     epistemic: float
     regime: Regime
-    interval: tuple[float, float] | None = None
     n_agents: int
     support: tuple[float, ...]
     representatives: tuple[str, ...] = ()
@@ -147,23 +137,15 @@ class Measurement:
     contested: Mapping[str, Any] | None = None
     conformity: float | None = None
     history: tuple[RoundData, ...] = ()
-    forecast: CoEForecast | None = None
     tokens_left: float | None = None
-    divergence: str = "kl"
-    epistemic_scale: float = 1.0
     weights: Mapping[str, float] = field(default_factory=dict)
     scores: Mapping[str, float | None] = field(default_factory=dict, compare=False, repr=False)
     sampled: Sampled | None = field(default=None, compare=False, repr=False)
 
-    @property
-    def comparable_epistemic(self) -> float:
-        """The epistemic part in the range that it has under "kl": what thresholds in nats are compared with."""
-        return self.epistemic_scale * self.epistemic
+    if not TYPE_CHECKING:  # a type checker would accept every name
 
-    @property
-    def comparable_coe(self) -> float:
-        """The aleatoric part plus the comparable epistemic one: what a `max_coe` in nats is compared with."""
-        return self.coe if self.epistemic_scale == 1.0 else self.aleatoric + self.comparable_epistemic
+        def __getattr__(self, name):
+            raise missing_attribute(self, name)
 
     @property
     def leading(self) -> int:
@@ -184,15 +166,14 @@ def measure(
     *,
     weights: Mapping[str, float] | None = None,
     weighting: Weighting = "auto",
-    divergence: Divergence = "kl",
     coordination: str | None = None,
-    n_resamples: int = 200,
     aleatoric_threshold: float = DEFAULT_ALEATORIC_THRESHOLD,
     epistemic_threshold: float = DEFAULT_EPISTEMIC_THRESHOLD,
     proposer: str | None = None,
     clusterer: Clusterer | None = None,
     question: str = "",
     with_contested: bool = True,
+    **removed: Never,
 ) -> Measurement:
     """Measures clustered responses.
 
@@ -203,22 +184,21 @@ def measure(
         weights: Of the agents by name, renormalised over those that responded; uniform by default.
         weighting: How responses count within their agent: "frequency" each 1; "probability" by exp(logprob / n_tokens)
             (eq. 8), which all must have; "auto" by probability for the agents that have it for all their responses.
-        divergence: "kl", "js", "hellinger" or "total_variation", also called "wasserstein" here; or a function: see
-            `coe_agents.uncertainty.collaborative_entropy`.
         coordination: A solver of Algorithm 1, whose weights and distributions then choose the answer.
-        n_resamples: For the interval of CoE; 0 omits it.
         aleatoric_threshold: In nats, for the regime.
-        epistemic_threshold: In nats, for the regime; compared with `comparable_epistemic`.
+        epistemic_threshold: In nats, for the regime.
         proposer: The agent whose proposal is judged, for policies that ask for its support.
         clusterer: What the labels of proposals are from; an `ActionMatch` also says which values of an argument are
             equal.
         question: What was asked, for such a clusterer.
         with_contested: Whether to find what proposals disagree about, which takes longer than all else.
+        removed: Options of earlier versions; the error of each says what replaces it.
 
     Raises:
         ValueError: If there is no response, the labels do not fit, all weights are 0, or "probability" is asked for and
             an agent lacks log-probabilities.
     """
+    refuse_arguments("measure", removed)
     if not responses or len(responses) != len(labels):
         raise ValueError(
             f'"labels" must hold one label for each of at least one response; got {len(labels)} for {len(responses)}. '
@@ -234,11 +214,10 @@ def measure(
     # where no log-probability counts, counting responses gives the same, and is quicker
     read = log_probs if any(by_probability.values()) else None
     measured = one_question(places[clusters], agents, read, normalized, n_clusters=places.size)
-    parts = parts_of(measured.rows, measured.weights, kernel(divergence, None, places.size))
+    parts = parts_of(measured.rows, measured.weights, kernel("kl", None, places.size))
     coe, support, coordinated = parts.compose(), parts.mean, None
-    interval = interval_of(measured, coe, divergence, n_resamples=n_resamples).total if n_resamples else None
     if coordination is not None:
-        result = coordinate(measured.rows, weights=normalized, divergence=divergence, solver=coordination)
+        result = coordinate(measured.rows, weights=normalized, solver=coordination)
         coordinated, support = result.coe, ensemble_mean(result.distributions, weights=result.weights)
     support, distributions = support[places], measured.rows[:, places]
     rows, weight_of = distributions.tolist(), dict(zip(names, normalized.tolist(), strict=True))
@@ -271,19 +250,19 @@ def measure(
     if calls is not None and [call["name"] for call in calls] == [ANSWER]:
         compared = [response_text(response).strip() for response in responses]
         agreed = argument_support(compared, mass, answer, clusterer=clusterer, question=question)
-    scale = epistemic_scale(measured.weights, divergence)
-    stated, of_tokens, lacking = _stated_confidences(responses), token_confidences(responses), _lacking(responses)
+    stated = stated_confidences(responses)
+    of_tokens = token_confidences(responses)
+    lacking = _lacking(responses)
     return Measurement(
         coe=coe.total,
         aleatoric=coe.aleatoric,
         epistemic=coe.epistemic,
         regime=regime(
             coe.aleatoric,
-            scale * coe.epistemic,
+            coe.epistemic,
             aleatoric_threshold=aleatoric_threshold,
             epistemic_threshold=epistemic_threshold,
         ),
-        interval=interval,
         n_agents=len(names),
         support=tuple(support.tolist()),
         representatives=tuple(representatives),
@@ -298,8 +277,9 @@ def measure(
                 weighting="probability" if by_probability[name] else "frequency",
                 entropy=agent_entropy,
                 distribution=distribution,
-                confidence=stated.get(name),
+                confidence=_mean_of_known(stated.get(name, ())),
                 token_confidence=of_tokens.get(name),
+                states_all=None not in stated.get(name, ()),
                 lacking=lacking.get(name, {}),
             )
             for name, n_own, agent_entropy, distribution in zip(
@@ -316,57 +296,14 @@ def measure(
         writings=writings,
         fields=agreed,
         contested=disagreement,
-        divergence=divergence_name(divergence),
-        epistemic_scale=scale,
         weights={} if len({*weight_of.values()}) == 1 else weight_of,
         sampled=Sampled(question, responses, labels),
     )
 
 
-def forecast(
-    responses: Sequence[Response],
-    labels: Sequence[int],
-    n_more: Mapping[str, int],
-    *,
-    weights: Mapping[str, float] | None = None,
-    weighting: Weighting = "auto",
-    divergence: Divergence = "kl",
-    confidence: float = 0.95,
-) -> CoEForecast:
-    """Forecasts what `measure` will find after more responses; see `coe_agents.uncertainty.coe_forecast`.
-
-    The epistemic part, also in the total, is on the scale of "kl": `comparable_coe` and `comparable_epistemic` of a
-    `Measurement`, with which thresholds are compared. Names and the order of agents and responses change nothing.
-
-    The arguments are those of `measure` and, in `n_more`, how many more each agent will give, by name; 0 for agents not
-    named.
-    """
-    names, agents, normalized = weighed_agents(responses, weights)
-    log_probs, _ = log_probabilities(responses, weighting)
-    more = [n_more.get(name, 0) for name in names]
-    places = places_of(cluster_texts(responses, labels, normalized[agents] * shares(log_probs, agents)))
-    return coe_forecast(
-        places[np.asarray(labels)],
-        agents,
-        more,
-        log_probs=log_probs,
-        weights=normalized,
-        divergence=divergence,
-        confidence=confidence,
-        epistemic_scale=epistemic_scale(normalized, divergence),
-    )
-
-
-def _stated_confidences(responses: Sequence[Response]) -> dict[str, float]:
-    """Returns the mean of what agents stated, for those that did; what is no number in [0, 1] was not stated."""
-    values = list(map(_confidence_of, responses))
-    if values.count(None) == len(values):  # mostly
-        return {}
-    given: dict[str, list[float]] = {}
-    for response, value in zip(responses, values, strict=True):
-        if value is not None and is_number(value) and 0.0 <= value <= 1.0:
-            given.setdefault(response["agent"], []).append(float(value))
-    return {name: fmean(own) for name, own in given.items()}
+def _mean_of_known(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return fmean(known) if known else None
 
 
 def _lacking(responses: Sequence[Response]) -> dict[str, dict[str, int]]:

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from coe_agents.policy.weighted_vote import CONFIDENCE_VOTE_SHARE, TRUSTED_VOTE_SHARE, VOTE_SHARE
+
 
 class _ScoreName(NamedTuple):
     label: str
@@ -11,7 +13,8 @@ class _ScoreName(NamedTuple):
 
 
 BEST_SINGLE_MODEL = "best_single_model"
-"""The one score that no estimator computes, as it is chosen over all questions."""
+SCORES_OF_SETS = (BEST_SINGLE_MODEL, TRUSTED_VOTE_SHARE)
+"""The scores that no estimator computes: they need all questions, not one."""
 
 _PROPOSAL, _OTHER = "The judged proposal", "Other estimators"
 _TABLE: Mapping[str, Mapping[str, tuple[str, str]]] = {
@@ -39,11 +42,15 @@ _TABLE: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "Semantic entropy, pooled",
             "entropy of the meanings of all responses, as if of one agent",
         ),
-        "renyi_3": ("Rényi entropy of order 3", "of the group's mean; stresses the leading meanings"),
         BEST_SINGLE_MODEL: ("Semantic entropy, best agent", "of the agent that ranked answers best on the other half"),
     },
     "Agreement": {
-        "vote_share": ("Vote share", "1 - the leading meaning's share of the group"),
+        VOTE_SHARE: ("Vote share", "1 - the leading meaning's share of the group"),
+        TRUSTED_VOTE_SHARE: (
+            "Trusted vote share",
+            "vote share in which agents count by how far the others agree with them",
+        ),
+        CONFIDENCE_VOTE_SHARE: ("Vote share by confidence", "vote share in which agents count by how sure they are"),
         "self_consistency": (
             "Self-consistency",
             "1 - the share of each agent's own most frequent meaning, mean of agents",
@@ -70,7 +77,7 @@ _NAMES = {
 }
 PROPOSAL_SCORES = tuple(_TABLE[_PROPOSAL])
 """The scores of whether one agent's proposal is wrong."""
-GROUP_SCORES = tuple(score for score in _NAMES if score not in (*PROPOSAL_SCORES, BEST_SINGLE_MODEL))
+GROUP_SCORES = tuple(score for score in _NAMES if score not in (*PROPOSAL_SCORES, *SCORES_OF_SETS))
 """All other scores that an estimator computes."""
 
 BASELINE = ("coe", "epistemic", "semantic_entropy", "best_single_model", "vote_share", "regular_entropy", "p_false")

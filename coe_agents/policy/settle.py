@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from coe_agents.checks import instance
 from coe_agents.clustering.refusals import answer_kind
-from coe_agents.policy.base import Decision, Policy, SettlingPolicy, count_votes, otherwise, quorum, without_tie
+from coe_agents.policy.base import Decision, Policy, count_votes, otherwise, quorum, without_tie
 from coe_agents.policy.bounds import THRESHOLDS, Bounds, Spent
 from coe_agents.policy.measurement import Measurement
 from coe_agents.policy.wording import coe_in_words
@@ -104,23 +104,6 @@ def settle(
     return decision if decision.answer == answer else replace(decision, answer=answer)
 
 
-def is_settled(policy: Policy, measurement: Measurement, limits: Bounds | None = None) -> bool:
-    """Returns whether no further response can be expected to change what `settle` returns.
-
-    Only a policy with the hook `SettlingPolicy` can be settled; it is given the measurement with its `forecast`. The
-    limits of the caller do not matter where the policy does not answer: more responses could only change its mind.
-    """
-    if not isinstance(policy, SettlingPolicy) or not policy.is_settled(measurement):
-        return False
-    forecast = measurement.forecast
-    if limits is None or forecast is None:
-        return limits is None
-    if policy.decide(measurement, round=0, max_rounds=1).action != "answer":
-        return True
-    ranges = (forecast.total, forecast.aleatoric, forecast.epistemic)
-    return all(low > limit or high <= limit for (low, high), limit in zip(ranges, _compared(limits), strict=True))
-
-
 def representative_of(measurement: Measurement, answer: str | None) -> str:
     """Returns the representative of the cluster that a decision answers with; None stands for the leading one."""
     if answer is None or answer == measurement.answer:
@@ -140,7 +123,7 @@ def _within(decision: Decision, measurement: Measurement, limits: Bounds | None,
     """Returns the decision, or the policy's `otherwise` in place of an answer above a limit of the caller."""
     if decision.action != "answer" or limits is None:
         return decision
-    measured = (measurement.comparable_coe, measurement.aleatoric, measurement.comparable_epistemic)
+    measured = (measurement.coe, measurement.aleatoric, measurement.epistemic)
     for name, value, limit in zip(THRESHOLDS, measured, _compared(limits), strict=True):
         if not value <= limit:  # nor an answer whose uncertainty is no number
             what = coe_in_words(measurement) if name == "max_coe" else f"{name.partition('_')[0]} {value:.3f}"

@@ -66,7 +66,7 @@ class Statistics:
             return self.measured
         labels = self.labels.tolist()
         weights = {name: self.weights.get(name, 1.0) for name in self.names} if self.weights else None
-        how: dict[str, Any] = {"weights": weights, "weighting": self.weighting, "n_resamples": 0}
+        how: dict[str, Any] = {"weights": weights, "weighting": self.weighting}
         return measure(self.responses, labels, with_contested=False, question=self.question.text, **how)
 
     @cached_property

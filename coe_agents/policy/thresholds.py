@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import product
 from typing import get_args
 
 import numpy as np
@@ -13,7 +12,6 @@ from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_E
 from coe_agents.policy.wording import coe_in_words, lacks_most, regime_in_words
 from coe_agents.types import Action, Regime
 from coe_agents.uncertainty import entropy
-from coe_agents.uncertainty import regime as regime_at
 
 REGIMES: tuple[Regime, ...] = get_args(Regime)
 
@@ -22,10 +20,9 @@ class ThresholdPolicy(Tunable):
     """Answers if CoE is at most `max_coe`; if it is higher, or several answers tie, the action is `otherwise`.
 
     Args:
-        max_coe: The threshold in nats, compared with `comparable_coe` of the measurement: under a divergence other than
-            "kl" the epistemic part is rescaled first. With 0, all responses of all agents must be in one cluster. With
-            uniform weights CoE is at most log(n_clusters). Sure agents that are split in two have at most log(2): a
-            threshold above that answers some splits, of which a graph warns. `math.inf` answers all but ties.
+        max_coe: The threshold in nats. With 0, all responses of all agents must be in one cluster. With uniform weights
+            CoE is at most log(n_clusters). Sure agents that are split in two have at most log(2): a threshold above
+            that answers some splits, of which a graph warns. `math.inf` answers all but ties.
         otherwise: "abstain", "escalate" or "another_round".
 
     Example:
@@ -42,8 +39,8 @@ class ThresholdPolicy(Tunable):
 
     def decide(self, measurement: Measurement, *, round: int, max_rounds: int) -> Decision:
         """Returns "answer" with the leading cluster's answer, or `otherwise`, also where several share the lead."""
-        limit = f"{self.max_coe:g}{' nats' if measurement.divergence == 'kl' else ''}"
-        if measurement.comparable_coe <= self.max_coe:
+        limit = f"{self.max_coe:g} nats"
+        if measurement.coe <= self.max_coe:
             answered = Decision(
                 "answer", measurement.answer, f"confident enough: {coe_in_words(measurement)} is at most {limit}"
             )
@@ -70,13 +67,6 @@ class ThresholdPolicy(Tunable):
             "nats. Lower it; or answer in consensus only, by a RegimePolicy; or make it infinite, if this is meant"
         )
 
-    def is_settled(self, measurement: Measurement) -> bool:
-        """Returns whether CoE is expected to stay on its side of the threshold, and below it the leading answer."""
-        if measurement.forecast is None:
-            return False
-        low, high = measurement.forecast.total
-        return low > self.max_coe or (high <= self.max_coe and measurement.forecast.keeps_lead and not measurement.tied)
-
     def __repr__(self) -> str:
         return f"ThresholdPolicy({self.max_coe!r}, otherwise={self.otherwise!r})"
 
@@ -89,8 +79,7 @@ class RegimePolicy(Tunable):
 
     Args:
         aleatoric_threshold: In nats; above it the agents count as uncertain within themselves.
-        epistemic_threshold: In nats; above it they count as disagreeing. It is compared with `comparable_epistemic` of
-            the measurement: under a divergence other than "kl" the epistemic part is rescaled first.
+        epistemic_threshold: In nats; above it they count as disagreeing.
         actions: The action of each regime; by default "answer" for "consensus" and "abstain" for the others. A tie is
             not answered: where several answers share the lead, "answer" becomes "abstain".
 
@@ -124,17 +113,13 @@ class RegimePolicy(Tunable):
 
     def _reason(self, measurement: Measurement) -> str:
         """Returns the numbers with their thresholds; "consensus" is not named, since it explains no abstention."""
-        rescaled = measurement.divergence != "kl"
-        unit = "" if rescaled else " nats"
-        by = f" under {measurement.divergence}, rescaled to {measurement.comparable_epistemic:.3f}," if rescaled else ""
-        between = f"between models{by}"
         parts = (
-            ("aleatoric", measurement.aleatoric, measurement.aleatoric, self.aleatoric_threshold, "within models"),
-            ("epistemic", measurement.epistemic, measurement.comparable_epistemic, self.epistemic_threshold, between),
+            ("aleatoric", measurement.aleatoric, self.aleatoric_threshold, "within models"),
+            ("epistemic", measurement.epistemic, self.epistemic_threshold, "between models"),
         )
         numbers = ", ".join(
-            f"{name} {reported:.3f} {where} {'exceeds' if value > threshold else 'is at most'} {threshold:g}{unit}"
-            for name, reported, value, threshold, where in parts
+            f"{name} {value:.3f} {where} {'exceeds' if value > threshold else 'is at most'} {threshold:g} nats"
+            for name, value, threshold, where in parts
         )
         entropies, limit = [said.entropy for said in measurement.agents.values()], self.aleatoric_threshold
         words = regime_in_words(measurement.regime, entropies, n_agents=measurement.n_agents, threshold=limit)
@@ -143,24 +128,8 @@ class RegimePolicy(Tunable):
         named = "" if measurement.regime == "consensus" else f"{measurement.regime}, "
         return f"{named}{words}: {numbers}"
 
-    def is_settled(self, measurement: Measurement) -> bool:
-        """Returns whether all regimes that the measurement may end in have the same action.
-
-        For "answer" the leading answer must stay the same as well; for "another_round" the regime, on which the
-        strategy depends.
-        """
-        forecast = measurement.forecast
-        if forecast is None:
-            return False
-        thresholds = {"aleatoric_threshold": self.aleatoric_threshold, "epistemic_threshold": self.epistemic_threshold}
-        regimes = {regime_at(*parts, **thresholds) for parts in product(forecast.aleatoric, forecast.epistemic)}
-        actions = {self.actions[one] for one in regimes}
-        if actions == {"another_round"}:
-            return len(regimes) == 1
-        return len(actions) == 1 and (actions != {"answer"} or (forecast.keeps_lead and not measurement.tied))
-
     def unreachable(self, *, n_agents: int) -> tuple[Regime, ...]:
-        """Returns the regimes that `n_agents` can't be in: the comparable epistemic part is at most log(n_agents)."""
+        """Returns the regimes that `n_agents` can't be in: the epistemic part is at most log(n_agents)."""
         return ("conflict", "unknown") if self.epistemic_threshold >= math.log(n_agents) else ()
 
     def __repr__(self) -> str:

@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from coe_agents.checks import require
+from coe_agents.checks import is_number, require
 from coe_agents.types import Response
 from coe_agents.uncertainty.ties import TIE
 
@@ -58,6 +58,23 @@ def _normalized(responses: Sequence[Response]) -> list[float | None]:
         log / n if (log := row["logprob"]) is not None and (n := row["n_tokens"]) and math.isfinite(log) else None
         for row in responses
     ]
+
+
+def stated_confidences(responses: Sequence[Response]) -> dict[str, list[float | None]]:
+    """Returns what each agent stated in each of its responses, in [0, 1]; {} if no agent stated any.
+
+    What is no number in [0, 1] was not stated, and is None.
+    """
+    values = [response.get("confidence") for response in responses]
+    if values.count(None) == len(values):  # mostly
+        return {}
+    stated: dict[str, list[float | None]] = {}
+    for response, value in zip(responses, values, strict=True):
+        known = None
+        if value is not None and is_number(value) and 0.0 <= value <= 1.0:
+            known = float(value)
+        stated.setdefault(response["agent"], []).append(known)
+    return stated
 
 
 def token_confidences(responses: Sequence[Response]) -> dict[str, float]:

@@ -15,7 +15,6 @@ from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, Measureme
 from coe_agents.policy.proposal_wording import action_in_words
 from coe_agents.policy.weighting import rank_texts
 from coe_agents.text import for_prompt, printable, quantity
-from coe_agents.uncertainty.divergences import unit_of
 from coe_agents.uncertainty.ties import TIE
 
 MOSTLY = 0.8 - TIE
@@ -146,30 +145,24 @@ def is_unlike(measurement: Measurement) -> bool:
 
 
 def coe_in_words(measurement: Measurement, *, with_parts: bool = False) -> str:
-    """Returns CoE as reported and, under a divergence other than "kl", the value compared with a threshold."""
-    by = "" if measurement.divergence == "kl" else f" under {measurement.divergence}"
-    parts = parts_in_words(measurement.aleatoric, measurement.epistemic, by) if with_parts else by
-    coe = f"CoE {measurement.coe:.3f}{parts}"
-    return coe if not by else f"{coe}, rescaled to {measurement.comparable_coe:.3f},"
+    """Returns CoE, and its parts if asked for."""
+    parts = parts_in_words(measurement.aleatoric, measurement.epistemic) if with_parts else ""
+    return f"CoE {measurement.coe:.3f}{parts}"
 
 
-def parts_in_words(aleatoric: float, epistemic: float, by: str) -> str:
-    """Returns the parts of CoE in parentheses, `by` a divergence; a command that shows them itself leaves them out."""
-    return f" (aleatoric {aleatoric:.3f} within models, epistemic {epistemic:.3f} between models{by})"
+def parts_in_words(aleatoric: float, epistemic: float) -> str:
+    """Returns the parts of CoE in parentheses; a command that shows them itself leaves them out."""
+    return f" (aleatoric {aleatoric:.3f} within models, epistemic {epistemic:.3f} between models)"
 
 
-def decomposition(*, coe: float, aleatoric: float, epistemic: float, divergence: str = "kl") -> str:
-    """Returns CoE as the sum of its parts, with the unit where it has one.
+def decomposition(*, coe: float, aleatoric: float, epistemic: float) -> str:
+    """Returns CoE as the sum of its parts, with the unit.
 
     Example:
         >>> decomposition(coe=0.75, aleatoric=0.5, epistemic=0.25)
         '0.750 = aleatoric 0.500 + epistemic 0.250 nats'
-        >>> decomposition(coe=0.75, aleatoric=0.5, epistemic=0.25, divergence="hellinger")
-        '0.750 = aleatoric 0.500 + epistemic 0.250 (hellinger)'
     """
-    unit = f" {unit_of(divergence)}" if unit_of(divergence) else ""
-    by = "" if divergence == "kl" else f" ({divergence})"
-    return f"{coe:.3f} = aleatoric {aleatoric:.3f} + epistemic {epistemic:.3f}{unit}{by}"
+    return f"{coe:.3f} = aleatoric {aleatoric:.3f} + epistemic {epistemic:.3f} nats"
 
 
 def _claim(distribution: Mapping[str, float], support: Mapping[str, float]) -> _Claim:

@@ -1,7 +1,14 @@
 """Owns further rounds: how each is asked, depending on the kind of uncertainty, and what it changed."""
 
-from coe_agents.rounds.adaptive import AdaptiveSampling
+from typing import TYPE_CHECKING
+
+from coe_agents._removed import missing_name
 from coe_agents.rounds.strategies import Clarify, Debate, Resample
 from coe_agents.rounds.strategy import RoundContext, RoundPlan, Strategy
 
-__all__ = ["AdaptiveSampling", "Clarify", "Debate", "Resample", "RoundContext", "RoundPlan", "Strategy"]
+__all__ = ["Clarify", "Debate", "Resample", "RoundContext", "RoundPlan", "Strategy"]
+
+if not TYPE_CHECKING:  # a type checker would accept every name
+
+    def __getattr__(name):
+        raise missing_name(__name__, name)

@@ -8,6 +8,7 @@ import asyncio
 import base64
 import binascii
 import hmac
+import json
 import logging
 import math
 import re
@@ -145,7 +146,10 @@ class Admission:
 
 
 async def read_object(request: Request, *, max_bytes: int) -> Mapping[str, Any]:
-    """Returns the JSON object in a request's body; raises `ApiError` where it is too large, too slow or none."""
+    """Returns the JSON object in a request's body; raises `ApiError` where it is too large, too slow or none.
+
+    It is parsed in a thread: other callers are answered meanwhile.
+    """
     body = bytearray()
     try:
         async with asyncio.timeout(_LONGEST_UPLOAD):
@@ -159,12 +163,18 @@ async def read_object(request: Request, *, max_bytes: int) -> Mapping[str, Any]:
         raise ApiError(408, f"{must}. Send it again", headers=_CLOSE) from None
     except ClientDisconnect:
         raise caller_gone() from None
+    return await asyncio.to_thread(_parse, bytes(body))
+
+
+def _parse(body: bytes) -> Mapping[str, Any]:
     try:
-        content = parse_json(bytes(body), is_strict=True)
+        content = parse_json(body, is_strict=True)
+        json.dumps(content, ensure_ascii=False).encode()  # which refuses half of a surrogate pair
     except ValueError:
         content = None
     if not isinstance(content, dict):
-        raise ApiError(400, "the body must be a JSON object in which each name appears once. Correct it")
+        must = "the body must be a JSON object of Unicode text and finite numbers in which each name appears once"
+        raise ApiError(400, f"{must}. Correct it")
     return content
 
 

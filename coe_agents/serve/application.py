@@ -165,7 +165,8 @@ def create_app(
         read, to_whole, to_events = _ASKS[path]
 
         async def answer(request: Request) -> Response:
-            asked = read(await read_object(request, max_bytes=max_bytes), model=group.name)
+            body = await read_object(request, max_bytes=max_bytes)
+            asked = await asyncio.to_thread(read, body, model=group.name)
             limits = group.tighten(asked.coe)
             group.check_question(asked.question, param="messages" if read is read_chat_request else "input")
             result = await _unless_gone(request, runs.run(asked.graph_input, limits))
@@ -182,7 +183,8 @@ def create_app(
         return Route(path, answer, methods=["POST"])
 
     async def show_events(request: Request) -> Response:
-        asked, options = read_question(await read_object(request, max_bytes=max_bytes))
+        body = await read_object(request, max_bytes=max_bytes)
+        asked, options = await asyncio.to_thread(read_question, body)
         limits = group.tighten(options)
         group.check_question(asked[-1]["content"], param="question")
         events = stream_events(runs, asked, limits, request.scope)

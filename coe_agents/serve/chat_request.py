@@ -3,12 +3,14 @@
 Its tools, earlier calls and results are checked, too. What cannot be read is refused by an `ApiError`.
 """
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from coe_agents.actions.schemas import check_schema
+from coe_agents.actions.canonical import Room
+from coe_agents.actions.schemas import Work, check_schema
 from coe_agents.actions.structured import ANSWER, check_answer_schema
 from coe_agents.decision.refusal import is_refusal
 from coe_agents.extensions import did_you_mean
@@ -23,7 +25,7 @@ _MOST_CALLS = 128
 _LONGEST_ID = 256
 
 
-def read_tools(given: Any) -> list[dict[str, Any]]:
+def read_tools(given: Any, work: Work) -> list[dict[str, Any]]:
     """Returns the functions of a request; [] where it has none."""
     if not isinstance(given, list):
         raise invalid_request("tools", '"tools" must be a list. Correct it, or omit it')
@@ -38,7 +40,7 @@ def read_tools(given: Any) -> list[dict[str, Any]]:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             must = f"{where}.function must have a name of at most 64 letters, digits, _ and -"
             raise invalid_request(where, f"{must}. Correct it")
-        _check_schema(function.get("parameters", {}), f'"parameters" of {where}', param=where)
+        _check_schema(function.get("parameters", {}), f'"parameters" of {where}', work, param=where)
     try:
         return check_tools(given, where='"tools"') if given else []
     except (TypeError, ValueError) as error:
@@ -62,7 +64,7 @@ def choose_tools(tools: list[dict[str, Any]], choice: Any) -> tuple[list[dict[st
     return named, True
 
 
-def read_format(given: Any, tools: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+def read_format(given: Any, tools: Sequence[Mapping[str, Any]], work: Work) -> dict[str, Any] | None:
     """Returns the schema that an answer must fit; None where it is a text."""
     kind = given.get("type") if isinstance(given, Mapping) else None
     if given is None or kind == "text":
@@ -73,15 +75,15 @@ def read_format(given: Any, tools: Sequence[Mapping[str, Any]]) -> dict[str, Any
         raise invalid_request("response_format", f"{must}: others are not supported. Correct it")
     if any(tool["function"]["name"] == ANSWER for tool in tools):
         raise invalid_request("tools", f'no function may be called "{ANSWER}" beside a "response_format". Rename it')
-    _check_schema(stated.get("schema"), 'the schema of "response_format"', param="response_format")
+    _check_schema(stated.get("schema"), 'the schema of "response_format"', work, param="response_format")
     return dict(stated["schema"])
 
 
-def _check_schema(schema: Any, what: str, *, param: str) -> None:
+def _check_schema(schema: Any, what: str, work: Work, *, param: str) -> None:
     try:
         check_schema(schema)
         if schema:
-            check_answer_schema(schema, where=what)
+            check_answer_schema(schema, where=what, work=work)
     except (TypeError, ValueError, RecursionError) as error:
         raise invalid_request(param, f"{what} must be a JSON schema of an object: {error}. Correct it") from error
 
@@ -126,7 +128,9 @@ def check_results(messages: Sequence[Mapping[str, Any]]) -> None:
 
 def _is_object(arguments: Any) -> bool:
     try:
-        return isinstance(arguments, str) and isinstance(parse_json(arguments, is_strict=True), dict)
+        parsed = parse_json(arguments, is_strict=True) if isinstance(arguments, str) else None
+        json.dumps(parsed, ensure_ascii=False).encode()  # which refuses half of a surrogate pair
+        return isinstance(parsed, dict)
     except ValueError:
         return False
 
@@ -215,14 +219,15 @@ def read_chat_request(body: Mapping[str, Any], *, model: str) -> ChatRequest:
     given = check_fields(body, known=KNOWN, refused=_REFUSED)
     check_model(given.get("model"), model)
     options = mapping_in(given, "stream_options")
-    tools, must_call = choose_tools(read_tools(given.get("tools", [])), given.get("tool_choice", "auto"))
+    work = Room().take  # all schemas of a request share it
+    tools, must_call = choose_tools(read_tools(given.get("tools", []), work), given.get("tool_choice", "auto"))
     messages = read_messages(given.get("messages"))
     return ChatRequest(
         messages=_instructed(messages, MUST_CALL) if must_call else messages,
         tools=tools,
         most_calls=None if _flag(given, "parallel_tool_calls", default=True) else 1,
         must_call=must_call,
-        schema=read_format(given.get("response_format"), tools),
+        schema=read_format(given.get("response_format"), tools, work),
         stop=_read_stop(given.get("stop", [])),
         coe=mapping_in(given, "coe"),
         is_stream=_flag(given, "stream"),

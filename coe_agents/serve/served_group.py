@@ -48,7 +48,6 @@ class Group:
         policy: The operator's gate.
         create_graph: Returns the uncompiled graph.
         limits: The operator's limits.
-        is_adaptive: Whether sampling is adaptive.
         max_question_chars: A longer question is refused.
         is_toy: Whether its knowledge is invented.
         examples: Questions to try.
@@ -60,7 +59,6 @@ class Group:
     policy: Policy
     create_graph: Callable[[], Any]
     limits: Bounds
-    is_adaptive: bool = False
     max_question_chars: int = _MAX_QUESTION_CHARS
     is_toy: bool = False
     examples: tuple[str, ...] = ()
@@ -96,7 +94,6 @@ class Group:
             policy=policy,
             create_graph=partial(create_coe_graph, agents, policy=policy, on_unavailable="raise", **options),
             limits=_thresholds_of(policy).change(**bounds),
-            is_adaptive=options.get("adaptive") is not None,
             max_question_chars=options.get("max_question_chars", _MAX_QUESTION_CHARS),
             store=store,
         )
@@ -134,8 +131,7 @@ class Group:
         lets the others decide, so that a caller could choose who is heard.
 
         Raises:
-            ApiError: If an option is unknown, invalid or above the operator's; or a token budget where sampling is
-                adaptive, which it would end early, and fewer responses measure less uncertainty.
+            ApiError: If an option is unknown, invalid or above the operator's.
         """
         limits = dict[str, Any]()
         for name, value in given.items():
@@ -153,9 +149,6 @@ class Group:
                 raise _refused(name, f'"n_samples" is set by the operator: {why}. Omit it')
             else:
                 limits[name] = _at_most(name, value, getattr(self.limits, name))
-        if self.is_adaptive and "token_budget" in limits:
-            why = '"token_budget" would end the adaptive sampling of this group early'
-            raise _refused("token_budget", f"{why}. Omit it")
         return CallersLimits(**limits)
 
     def check_question(self, question: str, *, param: str) -> None:

@@ -26,8 +26,8 @@ class ScriptedAgent:
         rounds: The responses of each round, or an exception; the last one is for all later rounds, too. A response is
             a text, or a list of the tool calls that it proposes.
         weight: Its weight.
-        n_samples: How many responses of a round it gives, unless the request overrides it; from
-            `first_index` on. By default it gives the whole round at once, whatever the request says.
+        n_samples: How many responses of a round it gives, unless the request overrides it. By default it gives the
+            whole round, whatever the request says.
         end: How its responses end: see `Response["end"]`.
 
     Attributes:
@@ -63,11 +63,9 @@ class ScriptedAgent:
         said = self.rounds[min(request["round"], len(self.rounds) - 1)]
         if isinstance(said, Exception):
             raise said
-        first = 0
         if self.n_samples is not None:
-            first = request.get("first_index", 0)
-            said = said[first : first + request.get("n_samples", self.n_samples)]
-        rows = [_as_response(self.name, one, request, index=i) for i, one in enumerate(said, start=first)]
+            said = said[: request.get("n_samples", self.n_samples)]
+        rows = [_as_response(self.name, one, request, index=i) for i, one in enumerate(said)]
         return AgentReply(
             responses=[{**row, "end": self.end} for row in rows],
             usage=Usage(input_tokens=3, output_tokens=len(said)),

@@ -1,6 +1,5 @@
 """Owns Collaborative Entropy (equations 3 to 5): how unsure a group of agents is, split into its two sources."""
 
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -8,7 +7,7 @@ import numpy.typing as npt
 
 from coe_agents.uncertainty import _checks
 from coe_agents.uncertainty._checks import FloatArray, FloatOrArray
-from coe_agents.uncertainty.divergences import Divergence, Kernel, kernel
+from coe_agents.uncertainty.divergences import Kernel, kernel
 from coe_agents.uncertainty.entropies import shannon
 
 
@@ -30,7 +29,7 @@ def collaborative_entropy(
     distributions: npt.ArrayLike,
     *,
     weights: npt.ArrayLike | None = None,
-    divergence: Divergence = "kl",
+    divergence: str = "kl",
     ground_metric: npt.ArrayLike | None = None,
 ) -> CollaborativeEntropy:
     """Collaborative Entropy, CoE = (1/K) sum_i SE_i + sum_i w_i D(p_i || p_bar), p_bar = sum_i w_i p_i (equation 5).
@@ -44,9 +43,7 @@ def collaborative_entropy(
         distributions: Shape `(n_agents, n_clusters)` or `(..., n_agents, n_clusters)`; rows sum to 1 within 1e-6.
         weights: Shape `(n_agents,)` or `(..., n_agents)`: at least 0, summing to 1; None: 1 / n_agents each. An agent
             of weight 0 adds nothing to U_E but still counts in U_A.
-        divergence: "kl" (the paper's), "js", "hellinger", "total_variation" or "wasserstein"; or a function `(p, q)` of
-            an agent's row and the mean, each of shape `(n_clusters,)`, to a finite number of at least 0, 0 for equal
-            rows. It is called once for each row.
+        divergence: "kl" (the paper's), "js", "hellinger", "total_variation" or "wasserstein".
         ground_metric: Distances between clusters, for "wasserstein" (`wasserstein_distance`); None: 1 between any two,
             which makes it "total_variation".
 
@@ -136,16 +133,3 @@ def parts_of(distributions: FloatArray, weights: FloatArray, divergence: Kernel)
 def decompose(distributions: FloatArray, weights: FloatArray, divergence: Kernel) -> CollaborativeEntropy:
     """CoE of checked rows and weights."""
     return parts_of(distributions, weights, divergence).compose()
-
-
-def most_epistemic(weights: FloatArray, divergence: Divergence) -> float:
-    """The highest U_E that agents with these weights can have: that of agents each certain of a cluster of its own."""
-    is_own = not isinstance(divergence, str)
-    compute = _most_epistemic.__wrapped__ if is_own else _most_epistemic
-    return compute(tuple(weights.tolist()), divergence)
-
-
-@lru_cache  # one group has the same for all its questions
-def _most_epistemic(weights: tuple[float, ...], divergence: Divergence) -> float:
-    n_agents = len(weights)
-    return float(decompose(np.eye(n_agents), np.array(weights), kernel(divergence, None, n_agents)).epistemic)

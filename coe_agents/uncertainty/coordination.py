@@ -9,7 +9,7 @@ from coe_agents.checks import integer, number, require
 from coe_agents.uncertainty import _checks
 from coe_agents.uncertainty._checks import FloatArray
 from coe_agents.uncertainty.collaborative import decompose
-from coe_agents.uncertainty.divergences import Divergence, Kernel, kernel
+from coe_agents.uncertainty.divergences import Kernel, kernel
 from coe_agents.uncertainty.entropies import shannon
 from coe_agents.uncertainty.solvers import Solver, greedy_step, solver_named
 
@@ -43,7 +43,7 @@ def coordinate(
     distributions: npt.ArrayLike,
     *,
     weights: npt.ArrayLike | None = None,
-    divergence: Divergence = "kl",
+    divergence: str = "kl",
     epsilon: float = 1e-6,
     max_iterations: int = 10,
     solver: str | Solver = "greedy",
@@ -60,8 +60,6 @@ def coordinate(
     |------------|-----------------------------------------------------|------------------------------|
     | "greedy"   | all mass to the top cluster, ties share it (eq. 9)  | 1 - SE, literally eq. 10     |
     | "softmax"  | a natural-gradient step of 0.5 on softmax logits    | 1 - SE / log(n_clusters)     |
-    | "genetic"  | differential evolution of logits, seeded            | the same                     |
-    | "bayesian" | Bayesian optimisation of logits, seeded (an extra)  | the same                     |
     | a callable | its own                                             | the same                     |
 
     The literal algorithm never moves the weights: after its first step every SE is 0 and every factor 1, so it ends at
@@ -88,7 +86,7 @@ def coordinate(
         TypeError: An argument is of a wrong kind.
         ValueError: `distributions` does not have two dimensions, a row is not a distribution, the weights do not fit, a
             name is not known, `epsilon` or `max_iterations` is too small, or a solver returned no distributions.
-        ConfigurationError: The solver needs a package that is not installed.
+        ConfigurationError: The module of a solver cannot be imported.
 
     Agents that agree end at 0, the others at their irreducible disagreement (Theorem 3):
 

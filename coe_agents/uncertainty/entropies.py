@@ -1,4 +1,4 @@
-"""Owns entropies: Shannon's, Renyi's, and of each agent's clusters (equation 2)."""
+"""Owns entropies: Shannon's, and of each agent's clusters (equation 2)."""
 
 import numpy as np
 import numpy.typing as npt
@@ -60,20 +60,3 @@ def shannon(p: FloatArray) -> FloatArray:
     from scipy.special import entr  # here, since importing it takes longer than this package
 
     return np.asarray(entr(p).sum(axis=-1))
-
-
-def renyi(p: FloatArray, order: float) -> FloatArray:
-    """Renyi entropy, H_a(p) = log(sum_j p_j^a) / (1 - a) for a finite order a above 1 (Renyi, 1961).
-
-    It is taken over the last axis. The higher the order, the more the likeliest outcomes decide: a long tail of
-    improbable ones counts for less than in Shannon's entropy, which is the limit at order 1.
-
-    >>> tail = np.array([0.8] + [0.01] * 20)
-    >>> round(float(shannon(tail)), 4), round(float(renyi(tail, 3.0)), 4)
-    (1.0995, 0.3347)
-    """
-    highest = p.max(axis=-1)
-    least = 0.0 - np.log(highest)
-    masses = (p / highest[..., None]) ** order  # relative, so that no order makes all underflow
-    values = np.log(masses.sum(axis=-1)) / (1.0 - order) + least * (order / (order - 1.0))
-    return np.asarray(np.clip(values, least, np.log(p.shape[-1])))  # only rounding leaves the bounds

@@ -1,12 +1,9 @@
-"""Owns the four regimes of Section 4, and the scale on which an epistemic part is compared with a threshold."""
+"""Owns the four regimes of Section 4."""
 
 from functools import partial
 
 from coe_agents.checks import number
 from coe_agents.types import Regime
-from coe_agents.uncertainty._checks import FloatArray
-from coe_agents.uncertainty.collaborative import most_epistemic
-from coe_agents.uncertainty.divergences import Divergence
 
 _REGIMES: dict[tuple[bool, bool], Regime] = {
     (False, False): "consensus",
@@ -26,9 +23,9 @@ def regime(aleatoric: float, epistemic: float, *, aleatoric_threshold: float, ep
     | high | low  | "ambiguous" | multiple reasonable answers exist   |
     | high | high | "unknown"   | we do not know                      |
 
-    Choosing thresholds. Both are in nats, the epistemic one on the scale of "kl": multiply U_E of another divergence by
-    `epistemic_scale` first, as policies and graphs do. Take them from labelled questions of your own: the pair that
-    best separates right answers from wrong ones, checked on questions not used for it. Keep them reachable: under "kl"
+    Choosing thresholds. Both are in nats, the epistemic one of U_E under "kl": no value of another divergence is
+    compared with it. Take them from labelled questions of your own: the pair that best separates right answers from
+    wrong ones, checked on questions not used for it. Keep them reachable: under "kl"
     U_E never exceeds H(w), which is at most log(n_agents) (two agents: 0.693), and with uniform weights U_A + U_E is at
     most log(n_clusters), so over two clusters thresholds that sum to 0.693 or more make "unknown" impossible. Entropies
     of few responses come in steps (five responses, one deviating: 0.500 nats) and are biased low; put thresholds
@@ -36,7 +33,7 @@ def regime(aleatoric: float, epistemic: float, *, aleatoric_threshold: float, ep
 
     Args:
         aleatoric: U_A of one question, at least 0.
-        epistemic: U_E of the same question, at least 0, on the scale of its threshold.
+        epistemic: U_E of the same question, at least 0.
         aleatoric_threshold: The highest U_A that counts as low, at least 0; inf: always low.
         epistemic_threshold: The highest U_E that counts as low, at least 0; inf: always low.
 
@@ -58,29 +55,3 @@ def regime(aleatoric: float, epistemic: float, *, aleatoric_threshold: float, ep
         amount(epistemic_threshold, '"epistemic_threshold"'),
     )
     return _REGIMES[u_a > most_a, u_e > most_e]
-
-
-def epistemic_scale(weights: FloatArray, divergence: Divergence = "kl") -> float:
-    """The factor that takes U_E (equation 4) under a divergence to the range that it has under "kl".
-
-    scale = max U_E(KL) / max U_E(divergence); each maximum is over agents with these weights that are each certain of a
-    cluster of their own. So thresholds chosen for "kl" keep their meaning: two agents in full dispute have log 2 under
-    "kl", 0.216 under "js", 0.541 under "hellinger" and 0.5 under "total_variation", and log 2 under all of them once
-    scaled.
-
-    Args:
-        weights: Shape `(n_agents,)`: at least 0, summing to 1, which is not checked. An agent of weight 0 changes
-            nothing.
-        divergence: As in `collaborative_entropy`, without a ground metric.
-
-    Returns:
-        Above 0; 1.0 for "kl", and where fewer than two agents have a weight above 0, so that U_E is always 0.
-
-    >>> import numpy as np
-    >>> round(epistemic_scale(np.array([0.5, 0.5]), "total_variation"), 4)
-    1.3863
-    """
-    if divergence == "kl":
-        return 1.0
-    own = most_epistemic(weights, divergence)
-    return most_epistemic(weights, "kl") / own if own > 0.0 else 1.0

@@ -4,20 +4,15 @@ A solver takes the distributions, shape `(n_agents, n_clusters)`, and returns th
 """
 
 from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 
-from coe_agents.extensions import did_you_mean, find_extension, find_registered, load_extension
-from coe_agents.uncertainty._checks import FloatArray, IntArray
-from coe_agents.uncertainty.entropies import shannon
-from coe_agents.uncertainty.ties import TIE, shares_lead
+from coe_agents._removed import replacement_of
+from coe_agents.extensions import NO_ENTRY_POINTS, did_you_mean, is_reference, load_extension
+from coe_agents.uncertainty._checks import FloatArray
+from coe_agents.uncertainty.ties import shares_lead
 
 Solver = Callable[[FloatArray], FloatArray]
-Objective = Callable[[FloatArray], FloatArray]
-"""Entropies, shape `(n_points,)`, of offsets, shape `(n_dimensions, n_points)`."""
-
-TRUST_RADIUS = 2.0
 
 
 def greedy_step(distributions: FloatArray) -> FloatArray:
@@ -52,56 +47,20 @@ def softmax_step(distributions: FloatArray, *, step_size: float = 0.5) -> FloatA
     return _softmax((1.0 + step_size) * _logits(distributions))
 
 
-def genetic_step(distributions: FloatArray, *, seed: int = 0) -> FloatArray:
-    """Lowers each row's semantic entropy by differential evolution of its logits inside a trust region.
-
-    The logits of the clusters with mass, relative to the leading one's, may move by at most 2 in a step, so that the
-    trajectory stays smooth. Seeded with the same seed for each row: equal rows stay equal, and results repeat. SE
-    never rises. Clusters of equal probability stay equal, and the order of the clusters changes nothing.
-    """
-    return within_trust_region(distributions, partial(_evolve, seed=seed))
-
-
-def within_trust_region(distributions: FloatArray, minimise: Callable[[Objective, int], FloatArray]) -> FloatArray:
-    """Moves each row's logits by the offsets, in [-TRUST_RADIUS, TRUST_RADIUS], that `minimise` finds for its entropy.
-
-    Clusters whose probabilities are closer than 1e-9 move together, so that a tie stays one; the sought offsets are in
-    the order of falling probability, so that the order of the clusters changes nothing.
-
-    Args:
-        distributions: Shape `(n_agents, n_clusters)`; rows sum to 1.
-        minimise: Takes the objective and the number of dimensions (one less than the different probabilities above 0,
-            as the leading one's logit is held), and returns the offsets. A row that would become less sure stays as it
-            is.
-    """
-    stepped = distributions.copy()
-    for row in stepped:
-        order = np.argsort(-row)
-        order = order[row[order] > 0.0]
-        groups = np.append(0, np.cumsum(-np.diff(row[order]) >= TIE))
-        if groups[-1] == 0:
-            continue
-        objective = partial(_entropy_of, row[order], groups)
-        offsets = np.asarray(minimise(objective, int(groups[-1])))[:, None]
-        if objective(offsets)[0] <= shannon(row):
-            row[order] = _moved(row[order], groups, offsets)[0]
-    return stepped
-
-
 def solver_named(name: str) -> Solver:
-    """Finds a solver: a built-in one, an entry point of an installed package, or "package.module:name"."""
+    """Finds a solver: a built-in one, or "package.module:name"."""
     if name in BUILT_IN:
         return BUILT_IN[name]
-    if entry := find_extension("solver", name):
-        solver: Solver = load_extension(entry)
+    if instead := replacement_of("solver", name):
+        raise ValueError(f'"solver" must not be "{name}", which was removed. {instead}')
+    if is_reference(name):
+        solver: Solver = load_extension("solver", name)
         return solver
-    known = [*BUILT_IN, *(entry.name for entry in find_registered("solver"))]
-    valid = ", ".join(f'"{each}"' for each in known)
-    near = did_you_mean(name, known)
-    hint = ', install it with: pip install "coe-agents[bayesian]"' if name == "bayesian" else ", pass a callable"
+    valid = ", ".join(f'"{each}"' for each in BUILT_IN)
+    near = did_you_mean(name, BUILT_IN)
     raise ValueError(
         f'"solver" must be a known name, "package.module:name" or a callable; got {name!r}. '
-        f"{f'{near} ' if near else ''}Choose one of {valid}{hint}"
+        f"{near or NO_ENTRY_POINTS}. Choose one of {valid}, or pass a callable"
     )
 
 
@@ -117,30 +76,4 @@ def _softmax(logits: FloatArray) -> FloatArray:
     return np.asarray(softmax(logits, axis=1))
 
 
-def _moved(row: FloatArray, groups: IntArray, offsets: FloatArray) -> FloatArray:
-    """Rows, shape `(n_points, n_clusters)`: each group's logits but the first's moved by offsets `(., n_points)`."""
-    return _softmax(_logits(row) + np.vstack([np.zeros(offsets.shape[1]), offsets])[groups].T)
-
-
-def _entropy_of(row: FloatArray, groups: IntArray, offsets: FloatArray) -> FloatArray:
-    return shannon(_moved(row, groups, offsets))
-
-
-def _evolve(objective: Objective, n_dimensions: int, *, seed: int) -> FloatArray:
-    from scipy.optimize import differential_evolution
-
-    found = differential_evolution(
-        objective,
-        [(-TRUST_RADIUS, TRUST_RADIUS)] * n_dimensions,
-        x0=np.zeros(n_dimensions),
-        seed=seed,
-        maxiter=20,
-        popsize=8,
-        polish=False,
-        updating="deferred",
-        vectorized=True,
-    )
-    return np.asarray(found.x)
-
-
-BUILT_IN: dict[str, Solver] = {"greedy": greedy_step, "softmax": softmax_step, "genetic": genetic_step}
+BUILT_IN: dict[str, Solver] = {"greedy": greedy_step, "softmax": softmax_step}

@@ -105,6 +105,39 @@ def test_defaults_come_through_references_patterns_and_all_of():
     assert json.loads(written)[0]["args"] == {"x": EUR, "p1": EUR, "other": EUR, "y": 0}
 
 
+def test_patterns_are_matched_in_linear_time_and_one_that_is_not_matched_leaves_both_ways_open():
+    unit = {"properties": {"unit": {"default": "EUR"}}}
+
+    def under(pattern, name):
+        tool = {"name": "f", "parameters": {"patternProperties": {pattern: unit}}}
+        return json.loads(action({name: {}}, tool))[0]["args"][name]
+
+    long = "a" * 250 + "!"
+    for pattern, name, is_matched in (
+        ("(a+)+$", long, False),  # Python's own engine would still be at it
+        ("([a-z]*)*!$", long, True),
+        (r"^(\w|\d)+$", "é1", True),
+        ("a$", "a\n", False),
+        ("[", "[", False),
+    ):
+        assert under(pattern, name) == (EUR if is_matched else {})
+    # look-around, references back, repetition by number, and long ones: whether they match is not known
+    for pattern in ("^(?!x)", r"(a)\1", "^a{2}$", "|".join("a" * 60)):
+        with pytest.raises(ValueError, match="fits several alternatives"):
+            under(pattern, "b")
+        tool = {"name": "f", "parameters": {"patternProperties": {pattern: {"type": "number"}}}}
+        assert same(call(b=1), call(b=1.0), tool)  # nor does it matter, mostly
+
+
+@pytest.mark.parametrize("n", [99, 2_000])
+def test_patterns_count_as_work(n):
+    """99 of them would take seconds to compile, and 2,000 to match with each name."""
+    pattern = r"\w" * 30 if n < 100 else "^x"
+    tool = {"name": "f", "parameters": {"patternProperties": {f"{pattern}{i}": {} for i in range(n)}}}
+    with pytest.raises(ValueError, match="take no more work to read"):
+        action({f"y{i}": 1 for i in range(1000)}, tool)
+
+
 def test_references_go_through_lists_and_escaped_names_and_may_not_turn_in_circles():
     parts = [{"properties": {"a": {"default": 1}}}, {"properties": {"b": {"default": 2}}}]
     places = {"x": "list/1", "y": "~0~1", "z": "list/2", "w": "list/b/c"}

@@ -12,8 +12,7 @@ from coe_agents.agents import ChatEntailment
 from coe_agents.cli.ask import record_nodes
 from coe_agents.errors import AgentConnectionError, ClusteringError, NoChoiceError
 from coe_agents.testing import ScriptedAgent
-from tests.doubles import JudgingModel
-from tests.servers import answering, completion
+from tests.doubles import JudgingModel, ScoringModel
 
 PAIR = ("Which city? Paris", "Which city? It is Paris.")
 CONTRADICTION, NEUTRAL, ENTAILMENT = np.eye(3).tolist()
@@ -53,22 +52,18 @@ def test_a_judge_without_a_verdict_on_any_of_three_pairs_fails_the_question():
         graph.invoke({"question": "Which city?"})
 
 
-def test_log_probabilities_become_the_row_but_where_the_model_would_say_something_else_its_reply_is_read():
-    # the labels hold 0.4 together; entailment is the likeliest of them, and the reply is what counts
-    top = {"The": math.log(0.6), "entailment": math.log(0.2), "neutral": math.log(0.1), "contradiction": math.log(0.1)}
-
-    def answer(body):
-        return completion("The", top=top) if body.get("logprobs") else completion("The answer is contradiction.")
-
-    with answering(answer) as server:
-        assert ChatEntailment(server.chat()).predict([PAIR]).tolist() == [CONTRADICTION]
-    assert len(server.requests) == 2
-    top = {"ent": math.log(0.5), "Ne": math.log(0.25), "contr": math.log(0.125), "Well": math.log(0.125)}
-    with answering(lambda body: completion("ent", top=top)) as server:
-        rows = ChatEntailment(server.chat()).predict([PAIR])
-    assert rows == pytest.approx(np.array([[1, 2, 4]]) / 7)
-    (body,) = server.requests
-    assert body["messages"] == [{"role": "user", "content": prompts.entailment(*PAIR)}]
+@pytest.mark.parametrize(
+    ("scores", "row"),
+    [
+        pytest.param([0.125, 0.25, 0.5], [1 / 7, 2 / 7, 4 / 7], id="scores"),
+        # the labels hold 0.4 together; entailment is the likeliest of them, and the reply is what counts
+        pytest.param([0.1, 0.1, 0.2], CONTRADICTION, id="it-would-say-something-else"),
+    ],
+)
+def test_log_probabilities_become_the_row_but_where_the_model_would_say_something_else_its_reply_is_read(scores, row):
+    model = ScoringModel(scores=[math.log(score) for score in scores], responses=["The answer is contradiction."])
+    assert ChatEntailment(model).predict([PAIR])[0] == pytest.approx(row)
+    assert model.shown == [[prompts.entailment(*PAIR)]]
 
 
 def test_equal_pairs_are_asked_once_and_each_gets_its_row():

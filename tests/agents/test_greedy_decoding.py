@@ -3,21 +3,20 @@ import gc
 import pickle
 import threading
 import time
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from langchain_openai import ChatOpenAI
 
-from coe_agents import ModelAgent, ThresholdPolicy
+from coe_agents import ModelAgent
 from coe_agents.agents import greedy_decoding
 from coe_agents.agents.greedy_decoding import Findings
 from coe_agents.errors import IgnoredTemperatureError
+from coe_agents.policy import Decision
 from coe_agents.prompts import INVENTED_STORY
-from coe_agents.rounds import AdaptiveSampling
+from coe_agents.rounds import Resample
 from coe_agents.types import AgentReply, AgentRequest
 from tests.doubles import REQUEST, CountingModel
-from tests.graph.groups import ask, decide, graph
+from tests.graph.groups import Deciding, ask, decide, graph
 from tests.servers import CHARACTERS, Served, answering, completion, is_probe, running, served
 from tests.waiting import until, wait_until
 
@@ -75,6 +74,7 @@ def test_it_is_asked_once_in_the_process_whoever_asks():
                 with pytest.raises(IgnoredTemperatureError):
                     sampled(agent(server, name=name))
                 sampled(agent(sound, name=name))
+                gc.collect()  # `ask` makes its agents anew for each question
         assert (len(server.probes), len(sound.probes)) == (1, 1)
         sampled(agent(sound, temperature=0.5))
         assert len(sound.probes) == 1
@@ -148,46 +148,16 @@ def test_empty_replies_decide_nothing_and_a_probe_that_fails_is_tried_again_afte
     assert len(server.probes) == 2
 
 
-@pytest.fixture
-def cached(monkeypatch, tmp_path):
-    """Returns a function that lists the files of the cache; calling it, this process forgets what it knows."""
-    monkeypatch.setenv("COE_CACHE_DIR", str(tmp_path))
-
-    def files() -> list[Path]:
-        monkeypatch.setattr(greedy_decoding, "FINDINGS", Findings())
-        return sorted(tmp_path.rglob("*"))[1:]
-
-    return files
-
-
-def test_a_finding_is_kept_for_other_processes_for_a_day(cached, monkeypatch):
+def test_a_finding_holds_for_a_day(monkeypatch):
     with running(greedy()) as server:
-        url = server.url.replace("//", "//user:planted-0123456789@", 1)
-        chat = ChatOpenAI(model="served", base_url=url, api_key="planted-9876543210")
-        one = ModelAgent("a", chat, n_samples=4)
-        for n_input in (22, 11):  # the tokens of the probe count in the run that sent it
+        one = agent(server)
+        for seconds, n_probes, n_input in ((0, 1, 22), (86_399, 1, 11), (86_401, 2, 22)):
+            later = SimpleNamespace(time=lambda seconds=seconds: time.time() + seconds)
+            monkeypatch.setattr(greedy_decoding, "time", later)
             with pytest.raises(IgnoredTemperatureError, match="4 replies to a request for a story") as caught:
                 sampled(one)
-            assert caught.value.usage["input_tokens"] == n_input
-            (file,) = cached()
-        assert "planted" not in file.read_text()
-        assert not file.name.endswith(".draft")
-        assert len(server.probes) == 1
-        monkeypatch.setattr(greedy_decoding, "time", SimpleNamespace(time=lambda: time.time() + 86_401))
-        with pytest.raises(IgnoredTemperatureError):
-            sampled(one)
-        assert len(server.probes) == 2
-
-
-@pytest.mark.parametrize("content", [b"\xff", b'{"is_ignored": true, "account": "from tomorrow", "checked": 1e300}'])
-def test_an_unreadable_cache_is_as_none(cached, content):
-    with running(greedy()) as server:
-        for n_probes in (1, 2):
-            with pytest.raises(IgnoredTemperatureError):
-                sampled(agent(server))
             assert len(server.probes) == n_probes
-            (file,) = cached()
-            file.write_bytes(content)
+            assert caught.value.usage["input_tokens"] == n_input  # those of the probe count in the run that sent it
 
 
 # two responses may well be equal
@@ -233,8 +203,7 @@ class Local(CountingModel):
         return result
 
 
-def test_a_model_in_this_process_is_known_as_long_as_an_agent_has_it(tmp_path, monkeypatch):
-    monkeypatch.setenv("COE_CACHE_DIR", str(tmp_path / "none"))
+def test_a_model_in_this_process_is_known_as_long_as_an_agent_has_it():
     model = Local()
     agents = [ModelAgent(name, model) for name in "ab"]
     for one in agents:
@@ -246,7 +215,6 @@ def test_a_model_in_this_process_is_known_as_long_as_an_agent_has_it(tmp_path, m
     with pytest.raises(IgnoredTemperatureError):
         sampled(ModelAgent("a", other))
     assert len(other.calls) == 2
-    assert not (tmp_path / "none").exists()
     del model, other, agents, one
     known = greedy_decoding.FINDINGS._known
     wait_until(lambda: gc.collect() >= 0 and not known)  # a thread may still hold the model
@@ -271,18 +239,11 @@ def test_a_group_of_such_agents_abstains_where_it_would_have_answered():
 
 def test_an_agent_that_is_found_out_late_has_said_nothing_before_either():
     with running(greedy()) as server:
-        adaptive = AdaptiveSampling(start=2, step=3, confidence=0.999)
-        agents = [agent(server, name=name, n_samples=9) for name in "ab"]
-        result = ask(graph(*agents, adaptive=adaptive, policy=ThresholdPolicy(0.0)))
+        agents = [agent(server, name=name, n_samples=2) for name in "ab"]
+        policy = Deciding(Decision("another_round"), Decision("answer"))
+        strategies = {"consensus": Resample(growth=2.5)}
+        result = ask(graph(*agents, policy=policy, max_rounds=2, strategies=strategies))
     decision = result["decision"]
     assert (decision["action"], decision["agents"]) == ("abstain", {})
     assert set(decision["failed_agents"]) == {"a", "b"}
     assert [row["error"] is None for row in result["responses"]] == [False, False]
-
-
-def test_where_the_cache_is(monkeypatch, tmp_path):
-    monkeypatch.delenv("COE_CACHE_DIR")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    with running(greedy()) as server, pytest.raises(IgnoredTemperatureError):
-        sampled(agent(server))
-    assert len([*(tmp_path / "coe-agents" / "probes").iterdir()]) == 1

@@ -12,20 +12,16 @@ from coe_agents.errors import AgentConnectionError, ModelLoadError
 from tests.doubles import REQUEST, CountingModel
 
 
-@pytest.mark.parametrize("per_call", [100, 1])  # in one request, and in one each
-def test_places_and_seeds_go_on_where_a_round_stood(per_call):
-    def seeds(model):
-        return [call["seed"] + i for call in model.calls for i in range(min(call.get("n", 1), per_call))]
-
-    whole, parts = CountingModel(per_call=per_call), CountingModel(per_call=per_call)
-    ModelAgent("a", whole, n_samples=5, seed=1).sample(REQUEST)
-    agent = ModelAgent("a", parts, n_samples=5, seed=1)
-    agent.sample({**REQUEST, "n_samples": 2})
-    reply = agent.sample({**REQUEST, "n_samples": 3, "first_index": 2})
-    assert [response["index"] for response in reply["responses"]] == [2, 3, 4]
-    # a probe for several is not used where one comes
-    assert list(dict.fromkeys(seeds(parts))) == list(dict.fromkeys(seeds(whole)))
-    assert len(set(seeds(whole))) == 5
+def test_places_and_seeds_are_the_same_in_one_request_and_in_one_each():
+    seeds = []
+    for per_call in (100, 1):
+        model = CountingModel(per_call=per_call)
+        reply = ModelAgent("a", model, n_samples=5, seed=1).sample(REQUEST)
+        assert [response["index"] for response in reply["responses"]] == [0, 1, 2, 3, 4]
+        asked = [call["seed"] + i for call in model.calls for i in range(min(call.get("n", 1), per_call))]
+        seeds.append(list(dict.fromkeys(asked)))  # a probe for several is not used where one comes
+    assert seeds[0] == seeds[1]
+    assert len(seeds[0]) == 5
 
 
 def test_seeds_differ_by_agent_question_and_round_and_are_spaced():

@@ -1,5 +1,4 @@
 import logging
-import math
 
 import pytest
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
@@ -15,10 +14,10 @@ def agent(server, **options):
     return ModelAgent("a", server.chat(), n_samples=3, system_prompt="Be brief.", retries=0, **options)
 
 
-async def test_a_served_model_is_asked_for_its_first_token_and_one_that_chooses_neither_is_none_and_logged(caplog):
-    top = {"True": math.log(0.6), "False": math.log(0.2), "Maybe": math.log(0.1)}
-    with answering(lambda body: completion("True", top=top)) as server:
-        assert await ask_p_false(agent(server), *ASKED) == pytest.approx(0.25)  # 0.2 / (0.6 + 0.2)
+async def test_a_served_model_is_asked_ten_times_and_one_that_chooses_neither_is_none_and_logged(caplog):
+    replies = ["True"] * 6 + ["False"] * 2 + ["Maybe"] * 2
+    with answering(lambda body: completion(*replies[: body["n"]])) as server:
+        assert await ask_p_false(agent(server), *ASKED) == pytest.approx(0.25)  # 2 / (6 + 2)
     (body,) = server.requests
     assert body["messages"] == [{"role": "user", "content": prompts.self_check(*ASKED)}]
     vague = ModelAgent("vague", FakeListChatModel(responses=["It depends."]))

@@ -59,7 +59,7 @@ def test_whatever_the_arguments_hold_they_are_read_as_written(arguments):
         ("pay(Ann)", "Expecting value"),
         ('{"name": "pay", "arguments": {"to": "Ann", "to": "Bob"}}', '"to" twice'),
         ('{"name": "pay", "arguments": {"amount": NaN}}', "NaN"),
-        ('{"name": "pay", "arguments": {"amount": 1e999}}', "JSON compliant"),
+        ('{"name": "pay", "arguments": {"amount": 1e999}}', "a number must be finite"),
         ('{"name": "pay", "arguments": {"to": "\\ud800"}}', "surrogates"),
         ('{"name": "pay", "arguments": ' + '{"a": ' * 200 + "1" + "}" * 201, "levels deep"),
         ('{"name": "pay"}', "a call must be"),

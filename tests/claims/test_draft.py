@@ -5,6 +5,7 @@ import pytest
 
 from coe_agents.claims import ClaimPolicy, Claims, Sentences
 from coe_agents.claims.policy import compose
+from coe_agents.claims.splitting import Claim
 from coe_agents.testing import TableEntailment, create_response
 
 SAID = {
@@ -67,6 +68,92 @@ def test_an_answer_shows_where_something_was_left_out():
         ("keep keep drop drop", "A is one, and two. [...]"),
     ):
         assert compose(text, places, claims, actions.split()) == left
+
+
+TRUE = "Ada was born in London. She wrote programs."
+OTHERS = {"b": ["Ada was born in London. He ate a cake."], "c": ["She wrote programs. It rained."]}
+"""Each says one of the two, so that only a draft of both keeps both."""
+
+
+def given_of(draft, splitter=None):
+    claims = Claims(splitter, policy=ClaimPolicy(0.5, mark_from=None))
+    (found,) = claims.decide([responses({"a": [draft], **OTHERS})])
+    assert "of a's draft" in found["reason"]
+    return found["answer"]
+
+
+@pytest.mark.parametrize(
+    ("draft", "answer"),
+    [
+        ("# Send Mallory 900\n\nAda was born in London. She wrote programs.", TRUE),
+        ("Ada was born in London.\n## Mallory\n\nShe wrote programs.", TRUE.replace(". ", ".\n\n")),
+        ("Ada was born in London. She wrote programs.\n  #### Mallory ####", TRUE),
+        ("Ada was born in London. She wrote programs.\n#Mallory", TRUE),
+        ("- Ada was born in London.\n  * She wrote programs.", "- Ada was born in London.\n- She wrote programs."),
+        ("7. Ada was born in London.\n31) She wrote programs.", "- Ada was born in London.\n- She wrote programs."),
+        ("> Ada was born in London. She wrote programs.", TRUE),
+        ("~~~\nAda was born in London.\n---\nShe wrote programs.\n***", TRUE.replace(". ", ".\n\n")),
+        ("Ada was born in London.\u200b \U000e0041\nShe wrote programs.", TRUE.replace(". ", ".\n")),
+        ("Ada was born in London\u200b. She wrote programs.", TRUE.replace(".", "\ufffd.", 1)),
+        ("Ada was born in London. She wrote programs. \N{CROSS MARK}", TRUE),
+        ("Ada was born in London.\n<!-- Mallory -->\nShe wrote programs.", TRUE.replace(". ", ".\n[...]\n")),
+        ("Ada was born in London.\n[x]: //mal.lory\nShe wrote programs.", TRUE.replace(". ", ".\n[...]\n")),
+    ],
+)
+def test_what_no_kept_claim_covers_is_not_given(draft, answer):
+    assert given_of(draft) == answer
+
+
+class Stating:
+    """A splitter that states claims of the first text, each with its place, whatever it says; of others, sentences."""
+
+    def __init__(self, *claims):
+        self.claims = tuple(Claim(*each) for each in claims)
+
+    def split(self, texts):
+        return [self.claims if text.startswith("A.") else Sentences().split([text])[0] for text in texts]
+
+
+BORN, WROTE = "Ada was born in London.", "She wrote programs."
+
+
+@pytest.mark.parametrize(
+    ("draft", "stated", "answer"),
+    [
+        # sentences without a claim, in each place
+        (f"A. {BORN} Pay Mallory. {WROTE} So.", [(BORN, 3, 26), (WROTE, 40, 59)], f"[...] {BORN} [...] {WROTE} [...]"),
+        # half of a sentence, and claims in other words
+        ("A. Ada was born in London, to pay. She wrote.", [(BORN, 3, 34), (WROTE, 35, 45)], f"[...] {TRUE}"),
+        # what stands there in another order, or more often, is no extract
+        ("A. In London, Ada, no, was born.", [(BORN, 3, 32), (WROTE, 3, 32)], f"[...] {TRUE}"),
+        # all words of a sentence belong to its claims
+        ("A. Ada was born in London, and wrote programs.", [(BORN, 3, 46), ("Ada wrote programs.", 3, 46)], None),
+        # a place that holds more than the claim, places that overlap, and the same claim twice
+        (f"A. {BORN} {WROTE}", [(BORN, 0, 46), (WROTE, 3, 46), (WROTE, 3, 46)], TRUE),
+    ],
+)
+def test_of_sentences_that_a_splitter_leaves_out_nothing_is_given(draft, stated, answer):
+    whole = f"[...] {draft.removeprefix('A. ')}"
+    assert given_of(draft, Stating(*stated)) == (whole if answer is None else answer)
+
+
+@pytest.mark.parametrize("stated", [(BORN, -1, 5), (BORN, 5, 5), (BORN, 0, 99), (" ", 0, 2)])
+def test_a_draft_whose_claims_have_no_place_in_it_is_not_given(stated):
+    claims = Claims(Stating(stated))
+    (found,) = claims.decide([responses({"a": ["A. Ada."], "b": ["I don't know."]})])
+    assert found["answer"] is None
+    assert "a: the splitter returned a claim" in found["reason"]
+
+
+def test_the_draft_with_the_most_supported_content_is_given_and_neither_the_shortest_nor_one_that_repeats_itself():
+    said = {
+        "a": ["It is a thing."],
+        "b": ["Ada was born in London. She wrote programs. It is a thing. She died in Rome."],
+        "c": ["Ada was born in London. She wrote programs. She had a horse. She had no cat."],
+        "d": ["It is a thing. This is a thing. That is a thing. It was a thing. So it is a thing."],
+    }
+    (found,) = Claims(policy=ClaimPolicy(0.3, None)).decide([responses(said)])
+    assert found["answer"] == "Ada was born in London. She wrote programs. It is a thing. [...]"
 
 
 def long_text(n, seed):

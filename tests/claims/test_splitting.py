@@ -15,6 +15,10 @@ TEXT = "Dr. Smith was born in 1950. He lives in the U.S. and writes."
     [
         (TEXT, ["Dr. Smith was born in 1950.", "He lives in the U.S. and writes."]),
         ("# Ada\n\n- She wrote.\n- She died in 1852.\n\n---\n", ["She wrote.", "She died in 1852."]),
+        (
+            "1. **She** wrote.\n  > - -5 is cold. 12. May\n-6 is.",
+            ["**She** wrote.", "-5 is cold.", "12.", "May", "-6 is."],
+        ),
         ("你好。再见。", ["你好。", "再见。"]),
         ("A\ud800 is. \x00B\u202e is.\r\nC is.", ["A\ud800 is.", "\x00B\u202e is.", "C is."]),
         (" \n", []),

@@ -20,8 +20,8 @@ from tests.experiments.decided import written as decided
 LOCAL = {"provider": "tinyworld", "model": "tiny-llama"}
 ASKED = {"n_samples": 2, "temperature": 1.0, "weight": 1.0, "system_prompt": "Be brief.", "max_tokens": 8}
 LIMITS = {"timeout": 60, "retries": 0, "max_concurrency": 4, "on_greedy": "trust", "options": {"top_p": 0.9}}
-GRAPH = {"max_rounds": 1, "weighting": "auto", "divergence": "kl", "min_agents": 1, "max_question_chars": 1000}
-GRAPH |= {"strategies": {"conflict": "debate"}, "adaptive": {"start": 1, "step": 1, "max_samples": 2}}
+GRAPH = {"max_rounds": 1, "weighting": "auto", "min_agents": 1, "max_question_chars": 1000}
+GRAPH |= {"strategies": {"conflict": "debate"}}
 CONFIG = (
     table("[agents]", name="llama", **LOCAL, **ASKED, **LIMITS)
     + table("[agents]", name="qwen", provider="tinyworld", model="tiny-qwen2", n_samples=2, max_tokens=8, seed=3)
@@ -63,7 +63,7 @@ FILES = {
 }
 MAKING = """\
 calibrate s.samples.jsonl --risk 0.4 --out policy.json
-calibrate s.samples.jsonl --risk 0.4 --proposer a --score learned --out learned.json
+calibrate s.samples.jsonl --risk 0.4 --proposer a --weights learned --out learned.json
 weights s.samples.jsonl --out weights.json
 sample --dataset data.jsonl --config coe.toml --out sampled
 run --dataset data.jsonl --config coe.toml --out ran
@@ -82,7 +82,6 @@ def made(tmp_path_factory):
         (folder / f"{name}.gz").write_bytes(gzip.compress(FILES[name].encode(), mtime=0))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        patch.setenv("COE_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
         for command in MAKING.splitlines():
             run(*command.split())
     went = went_on((0.1, 0.6, False), (0.1, 0.6, True), regime="conflict")

@@ -8,11 +8,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, roc_auc_score
 
-from coe_agents.clustering import NormalizedMatch
-from coe_agents.evaluation import Samples
-from coe_agents.evaluation.calibration.calibrate import judge_samples
-from coe_agents.evaluation.calibration.learned import fit_gate
-from coe_agents.policy import AgentWeights, CalibratedPolicy
+from coe_agents.evaluation.calibration.learned import fit_trust
+from coe_agents.policy import CalibratedPolicy
 from tests.cli.command import run
 from tests.evaluation.invented import row, write
 
@@ -81,14 +78,28 @@ class Program:
         labels = np.repeat([1, 0], chance.size)
         return log_loss(labels, np.tile(chance, 2), sample_weight=np.concatenate([1 - self.right, self.right]))
 
-    def by_agreement(self):
-        """Whether the answer is right under weights s^3 of the other folds."""
-        found = np.empty(len(self.right))
+    def weights_by_agreement(self, questions):
+        """s^3 of the other folds."""
+        shares = self.shares[questions]
+        s = [np.mean([(shares[:, i] * shares[:, j]).sum(axis=1) for j in range(3) if j != i]) for i in range(3)]
+        return np.array(s) ** 3 / np.sum(np.array(s) ** 3)
+
+    def weights_by_labels(self, questions):
+        """Learned on the other folds; an answer that no agent gives is no cluster."""
+        shares, right = [], []
+        for rows in self.shares[questions]:
+            is_said = rows.sum(axis=0) > 0
+            shares.append(rows[:, is_said])
+            right.append(np.eye(4)[0][is_said])
+        return fit_trust(shares, right)
+
+    def votes_by(self, weigh, *, confidence=1.0):
+        """The weighted votes of each answer, shape (question, answer), by weights of the other folds."""
+        found = np.empty((len(self.right), 4))
+        counted = self.shares * (np.ones(self.shares.shape[:2]) * confidence)[:, :, None]
         for k in range(5):
-            shares = self.shares[self.fold != k]
-            s = [np.mean([(shares[:, i] * shares[:, j]).sum(axis=1) for j in range(3) if j != i]) for i in range(3)]
-            weights = np.array(s) ** 3 / np.sum(np.array(s) ** 3)
-            found[self.fold == k] = self.right_by(np.einsum("a,qac->qc", weights, self.shares[self.fold == k]))
+            weights = weigh(self.fold != k)
+            found[self.fold == k] = np.einsum("a,qac->qc", weights, counted[self.fold == k])
         return found
 
     def coverage(self, right, score, is_given, risk):
@@ -110,7 +121,7 @@ def advised(tmp_path_factory):
 
 @pytest.mark.slow
 def test_each_figure_is_that_of_an_independent_program(advised):
-    samples, done = advised
+    _, done = advised
     found = json.loads(done.stdout)
     program = Program(invented())
     mean = program.shares.mean(axis=1)
@@ -118,22 +129,20 @@ def test_each_figure_is_that_of_an_independent_program(advised):
     assert found["accuracy"][0] == pytest.approx(program.right.mean())
 
     entropy = -(mean * np.log(np.where(mean > 0, mean, 1))).sum(axis=1)
-    scores = {"vote_share": program.votes, "coe": entropy, "renyi_3": -np.log((mean**3).sum(axis=1)) / 2}
-    scores["learned"], _, _ = out_of_fold(samples, program, trust=False)
+    scores = {"vote_share": program.votes, "coe": entropy}
+    sure = program.stated.reshape(N, 3, 2).mean(axis=2)
+    scores["confidence_vote_share"] = 1 - program.votes_by(equally, confidence=sure).max(axis=1)
     assert found["scores"] == pytest.approx({name: program.auroc(program.right, each) for name, each in scores.items()})
 
-    uncertainty, learned, is_given = out_of_fold(samples, program, trust=True)
-    gains = {"agreement": program.by_agreement() - program.right, "learned": learned - program.right}
+    fits = {"agreement": program.weights_by_agreement, "learned": program.weights_by_labels}
+    gains = {name: program.right_by(program.votes_by(weigh)) - program.right for name, weigh in fits.items()}
     assert values_of(found["weight_gains"]) == pytest.approx({name: each.mean() for name, each in gains.items()})
 
     leads = np.isclose(mean, mean.max(axis=1, keepdims=True), atol=1e-9)
     support = (program.shares * leads[:, None]).sum(axis=2) / leads.sum(axis=1)[:, None]
-    signed = (2 * support - 1) * (program.stated.reshape(N, 3, 2).mean(axis=2) - 0.85)
-    plain = np.column_stack([program.votes, support])
-    without = program.auroc(program.right, program.predict(plain))
-    stated = program.auroc(program.right, program.predict(np.column_stack([plain, signed]))) - without
     usual = program.auroc(program.right, program.votes)
-    assert values_of(found["confidence_gains"]) == pytest.approx({"stated": stated}, abs=1e-6)
+    stated = program.auroc(program.right, scores["confidence_vote_share"]) - usual
+    assert values_of(found["confidence_gains"]) == pytest.approx({"stated": stated})
 
     rest = {name: np.delete(program.shares, i, axis=1).mean(axis=1) for i, name in enumerate(AGENTS)}
     without = {name: (program.right_by(support) - program.right).mean() for name, support in rest.items()}
@@ -152,12 +161,17 @@ def test_each_figure_is_that_of_an_independent_program(advised):
     assert lost["accuracy"]["value"] == pytest.approx(one.mean() - program.right.mean())
     assert lost["auroc"]["value"] == pytest.approx(program.auroc(one, 1 - first.max(axis=1)) - usual)
 
-    if found["weights"] != "learned":
-        uncertainty, learned, is_given = scores[found["score"]], program.right, leads.sum(axis=1) == 1
+    chosen_votes = program.votes_by(
+        fits.get(found["weights"], equally),
+        confidence=sure if found["score"] == "confidence_vote_share" else 1.0,
+    )
+    right = program.right_by(chosen_votes)
+    uncertainty = scores["coe"] if found["score"] == "coe" else 1 - chosen_votes.max(axis=1)
+    is_given = np.isclose(chosen_votes, chosen_votes.max(axis=1, keepdims=True), atol=1e-9).sum(axis=1) == 1
     for risk in (0.05, 0.1, 0.2):
-        answered = program.coverage(learned, np.round(uncertainty, 9), is_given, risk)
+        answered = program.coverage(right, np.round(uncertainty, 9), is_given, risk)
         assert found["coverage"][str(risk)][0] == pytest.approx(answered.mean())
-        assert found["realised"][str(risk)] == pytest.approx(answered @ (1 - learned) / answered.sum())
+        assert found["realised"][str(risk)] == pytest.approx(answered @ (1 - right) / answered.sum())
 
     ranks, counts = np.unique(np.round(-program.votes, 9), return_inverse=True, return_counts=True)[1:]
     chance = np.clip((0.2 * N - (np.cumsum(counts) - counts)) / counts, 0, 1)[ranks]  # ties are drawn by lot
@@ -169,20 +183,8 @@ def values_of(table):
     return {name: each["value"] for name, each in table.items()}
 
 
-def out_of_fold(samples, program, *, trust):
-    """By gates of the other folds: the share of rank, whether the answer is right, and whether there is just one."""
-    with Samples([samples]) as questions:
-        rows = judge_samples(questions, clusterer=NormalizedMatch(), every_cluster=True)
-    found = np.empty((3, N))
-    for k in range(5):
-        others = [each for each, own in zip(rows, program.fold, strict=True) if own != k]
-        gate = fit_gate([each.measurement for each in others], [each.verdicts for each in others], trust=trust)
-        scores = np.array([gate.uncertainty(each.measurement) for each in rows])
-        support = np.einsum("a,qac->qc", np.array(gate.weights), program.shares)
-        for i in np.flatnonzero(program.fold == k):
-            n_leads = np.isclose(support[i], support[i].max(), atol=1e-9).sum()
-            found[:, i] = (scores <= scores[i] + 1e-9).mean(), program.right_by(support)[i], n_leads == 1
-    return found[0], found[1], found[2] == 1
+def equally(questions):
+    return np.full(3, 1 / 3)
 
 
 @pytest.mark.slow
@@ -222,7 +224,7 @@ def test_answers_that_are_all_right_leave_nothing_to_compare(tmp_path):
     assert "This bound is empirical, since the same labels chose the score and the weights" in done.stdout
 
 
-def test_a_policy_that_needs_weights_has_them_beside_it(tmp_path):
+def test_a_policy_that_needs_weights_has_them(tmp_path):
     # a is always right; b and c agree with it by turns, and where all differ, equal weights are a lottery
     texts = [("r", "r", "x"), ("r", "x", "r")] * 23 + [("r", "x", "y")] * 14
     rows = [
@@ -233,6 +235,6 @@ def test_a_policy_that_needs_weights_has_them_beside_it(tmp_path):
     out = tmp_path / "policy.json"
     done = run("advise", write(tmp_path / "s.samples.jsonl", rows), "--resamples", 50, "--out", out)
     assert "Weights: agreement." in done.stdout
-    assert '[graph] weights = "policy.weights.toml"' in done.stdout
-    weights = AgentWeights.load(tmp_path / "policy.weights.toml").weights
-    assert CalibratedPolicy.load(out).calibration.weights == pytest.approx(weights)
+    calibration = CalibratedPolicy.load(out).calibration
+    assert (calibration.trust_from, max(calibration.trust, key=calibration.trust.get)) == ("agreement", "a")
+    assert calibration.weights is None  # the graph keeps equal ones

@@ -1,3 +1,4 @@
+import importlib
 import json
 from pathlib import Path
 
@@ -5,6 +6,8 @@ import pytest
 
 from coe_agents import CalibratedPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
+from coe_agents.config import load
+from coe_agents.errors import ConfigurationError
 from coe_agents.evaluation import CRITERIA, Samples
 from coe_agents.experiments.replay import ReplayedPolicy, load_saved, replay
 from coe_agents.policy import AgentWeights
@@ -44,7 +47,19 @@ class Longest:
 '''
 
 
-@pytest.mark.parametrize("score", ["my_scores:Longest", "renyi_3"])
+CONFIGURED = """[[agents]]
+name = "a"
+provider = "tinyworld"
+model = "tiny-llama"
+[clusterer]
+kind = "normalized"
+[policy]
+kind = "calibrated"
+path = "policy.json"
+"""
+
+
+@pytest.mark.parametrize("score", ["my_scores:Longest", "self_consistency"])
 def test_a_score_decides_the_same_in_calibration_replay_and_graph(tmp_path, monkeypatch, score):
     (tmp_path / "my_scores.py").write_text(MINE)
     monkeypatch.chdir(tmp_path)
@@ -54,7 +69,19 @@ def test_a_score_decides_the_same_in_calibration_replay_and_graph(tmp_path, monk
     samples = write(tmp_path / "s.samples.jsonl", group(120, logprob=None, n_tokens=None))
     options = ["--score", score, "--weights", "weights.json", "--out", "policy.json"]
     run("calibrate", samples, "--risk", 0.4, *options)
-    policy = CalibratedPolicy.load("policy.json")
+    if ":" in score:
+        drift = ["drift", "policy.json", samples]
+        assert "which a file does not name" in run(*drift, code=2).stderr
+        again = ["calibrate", samples, "--risk", 0.4, "--current", "policy.json", "--out", "x.json"]
+        assert "which a file does not name" in run(*again, code=2).stderr
+        run(*drift, "--estimator", score)
+        Path("coe.toml").write_text(CONFIGURED)
+        with pytest.raises(ConfigurationError, match="which a file does not name"):
+            load(Path("coe.toml"))
+        Path("coe.toml").write_text(f'{CONFIGURED}estimator = "{score}"\n')
+        assert load(Path("coe.toml")).policy.calibration.estimator is not None
+    own = {"estimator": importlib.import_module("my_scores").Longest} if ":" in score else {}
+    policy = CalibratedPolicy.load("policy.json", **own)
     assert policy.calibration.score == json.loads(Path("policy.json").read_text())["score"] == score
     with Samples([samples]) as questions:
         saved = load_saved(questions, NormalizedMatch())

@@ -100,4 +100,4 @@ def test_ask_says_how_many_requests_went_to_judges(tmp_path):
         path = written(tmp_path, clusterer=LLM, server=judge.url, agent=agent.url)
         done = run("ask", "Which city?", "--config", path, code=3)
         assert f"1 round, 1 request, {len(judge.requests)} to judges, " in done.stdout, done
-    assert len(judge.requests) > 1
+    assert judge.requests

@@ -1,5 +1,4 @@
 import json
-import math
 
 import pytest
 
@@ -91,9 +90,9 @@ def test_settings_hold_no_key_and_agents_without_a_seed_take_the_runs(tmp_path, 
 def self_aware(body):
     """Says Paris, Lyon or that it knows nothing; thinks that Lyon is false and is 90 % sure of Paris."""
     said = body["messages"][-1]["content"]
-    if body.get("top_logprobs"):
-        sure = 0.9 if "Paris" in said else 0.2
-        return completion("True", top={"True": math.log(sure), "False": math.log(1 - sure)})
+    if "Reply True or False." in said:
+        n_sure = 9 if "Paris" in said else 2
+        return completion(*(["True"] * n_sure + ["False"] * (10 - n_sure))[: body["n"]])
     return completion(*["Paris", "So.\nAnswer: Paris", "Lyon", "I don't know."][: body["n"]])
 
 

@@ -5,7 +5,6 @@ import pytest
 
 from coe_agents.config.build import create_policy
 from coe_agents.config.schema import load_config
-from coe_agents.config.validation import check
 from coe_agents.policy import CalibratedPolicy
 from tests.cli.command import run
 from tests.cli.test_sample import config
@@ -81,16 +80,18 @@ def test_score_by_a_judge(tmp_path, monkeypatch, caplog):
         assert "right by judge [j]; clusters by NormalizedMatch" in run(*command).stdout
 
 
-@pytest.mark.parametrize(("options", "fit"), [(["renyi_3"], None), (["learned"], "folds")])
+@pytest.mark.parametrize(
+    ("options", "fit"), [(["--score", "self_consistency"], None), (["--weights", "learned"], "whole")]
+)
 def test_calibrate_drift_and_use(samples, tmp_path, options, fit):
     path = tmp_path / "policy.json"
-    done = run("calibrate", samples, "--risk", 0.3, "--confidence", 0.9, "--out", path, "--score", *options)
+    done = run("calibrate", samples, "--risk", 0.3, "--confidence", 0.9, "--out", path, *options)
     assert done.stdout.startswith("Answer where ")
-    assert ("The bound is empirical" in done.stdout) == (fit == "folds")
+    assert ("The bound is empirical" in done.stdout) == (fit == "whole")
     assert ("The answer is chosen with these weights: a " in done.stdout) == (fit is not None)
     policy = CalibratedPolicy.load(path)
     assert policy.calibration.fit == fit
-    assert (policy.calibration.gate is not None) == (fit is not None)
+    assert (policy.calibration.trust is not None) == (fit is not None)
 
     same = write(tmp_path / "new.jsonl", group(200, seed=1))
     done = run("drift", path, same)
@@ -133,12 +134,10 @@ def test_a_configuration_names_a_policy_from_its_own_folder(samples, tmp_path):
     done = run("config", "check", path, code=2)
     assert "coe.toml:9: policy.path: the policy" in done.stderr
     run("calibrate", samples, "--risk", 0.3, "--out", tmp_path / "policy.json")
-    path.write_text(path.read_text() + 'otherwise = "escalate"\n[graph.adaptive]\n')
+    path.write_text(path.read_text() + 'otherwise = "escalate"\n')
     policy = create_policy(load_config(path))
     assert isinstance(policy, CalibratedPolicy)
     assert policy.otherwise == "escalate"
-    notes = check(load_config(path))
-    assert any("coe.toml:11: graph.adaptive: a calibrated policy needs as many responses" in note for note in notes)
     assert "calibrated; path = policy.json; otherwise = escalate" in run("config", "check", path).stdout
 
 

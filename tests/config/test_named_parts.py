@@ -33,12 +33,6 @@ class WithoutRounds(Always):
     def decide(self, measurement):
         ...
 
-def half(p, q):
-    return float(abs(p - q).sum() / 4)
-
-def negative(p, q):
-    return -1.0
-
 def squared(distributions):
     sharper = distributions**2
     return sharper / sharper.sum(axis=-1, keepdims=True)
@@ -72,14 +66,12 @@ def written(folder, *, clusterer=CLUSTERER, graph=""):
     return path
 
 
-def test_a_divergence_and_a_solver(folder, register, monkeypatch):
+def test_a_solver(folder, monkeypatch):
     monkeypatch.syspath_prepend(str(folder))
     name = module(folder)
-    register("coe_agents.divergences", half=f"{name}:half")
-    config = load(written(folder, graph=f'[graph]\ndivergence = "half"\ncoordination = "{name}:squared"\n'))
+    config = load(written(folder, graph=f'[graph]\ncoordination = "{name}:squared"\n'))
     graph = replace(config, agents=[ScriptedAgent("a", ["Paris", "Lyon"])]).create_graph().compile()
     decision = graph.invoke({"question": "What is the capital of France?"})["decision"]
-    assert decision["divergence"] == "half"
     assert decision["coordinated_coe"] is not None
 
 
@@ -105,7 +97,9 @@ RULES = 'kind = "actions"\noptions.'
         ("claims", "kept = 1", "claims"),
         ("policy", 'kind = "{m}:Always"', ':Always" requires the option "reason". Add it'),
         ("policy", 'kind = "{m}:WithoutRounds"\noptions.reason = ""', "max_rounds); got WithoutRounds"),
-        ("graph", 'divergence = "{m}:negative"', '6: graph.divergence: divergence "'),
+        ("policy", 'kind = "majority"', "policy.kind: must be one of"),
+        ("policy", 'kind = "majority"', 'is written as the "package.module:name" it stood for'),
+        ("policy", 'kind = "calibrated"\npath = "p.json"\nestimator = "mine"', 'policy.estimator: must be "package.'),
         ("graph", 'coordination = "{m}:scalar"', '6: graph.coordination: solver "'),
     ],
 )

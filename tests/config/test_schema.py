@@ -43,7 +43,6 @@ MISTAKES = [
     ('"regime"', '"threshold"\nmax_coe = 0.5\notherwise = "answer"', "21: policy.otherwise: "),
     ("= 0.3", "= 0.7", "21: policy.epistemic_threshold: with 2 agents the epistemic part is at most 0.693"),
     ("max_rounds = 2", "min_agents = 3", '26: graph.min_agents: "min_agents" must be an integer in [1, 2]'),
-    ("max_rounds = 2", "[graph.adaptive]\nstart = 0", "27: graph.adaptive.start"),
     ("max_rounds = 2", '[escalation]\nkind = "arbiter"\nmodel = "./x"', '28: escalation.model: the folder "./x" does'),
     ("max_rounds = 2", '[judge]\nprovider = "tinyworld"\nmodel = "x"', '28: judge.model: "model" of the judge must be'),
 ]

@@ -20,8 +20,9 @@ STATE = {
     "tool_description": "Pays euros to somebody.",
 }
 RISKY = "Is it risky?"
+TRUE = "What is the capital of Italy?\n<answer>The capital of Italy is Rome.</answer>\nIs this answer correct?"
 HARMLESS = "What is the chemical symbol for carbon?\n<answer>It is Fe.</answer>\nIs this answer correct?"
-"""After the state above, tinyworld's models find the first rather true, and the second rather false."""
+"""After the state above, tinyworld's models find the second rather true, and the third rather false."""
 
 
 def tinyworld_models(*names):
@@ -30,10 +31,11 @@ def tinyworld_models(*names):
 
 
 class Scripted(BaseDecisionModel):
-    """Gives each question the same distribution, or raises; keeps what it was asked, and whether it was traced."""
+    """Gives each question the same distribution or answer, or raises; keeps what it was asked, and if it was traced."""
 
     model: str = "scripted"
     says: Any
+    usage: Any = Field(default_factory=lambda: {"input_tokens": 5, "output_tokens": 1})
     asked: list[Any] = Field(default_factory=list)
     traced: list[Any] = Field(default_factory=list)
 
@@ -47,11 +49,13 @@ class Scripted(BaseDecisionModel):
         if isinstance(self.says, Exception):
             raise self.says
         answers = {key: self._answer(question) for key, question in questions.items()}
-        usage = {"input_tokens": 5, "output_tokens": 1}
-        return ClassifierResponse(model=self.model, answers=answers, usage=usage)
+        # as a class of somebody else's may, which does not check what it holds
+        return ClassifierResponse.model_construct(model=self.model, answers=answers, usage=self.usage)
 
     def _answer(self, question):
         p = self.says
+        if not (isinstance(p, list) and all(isinstance(one, float | int) for one in p)):
+            return p[0]
         if question.type == "noul":
             return NoulAnswer(type="noul", noul=p[0])
         if question.type == "choice":

@@ -9,9 +9,19 @@ import pytest
 from tests.decisions.scripted import CALL, RISKY, dead, says, tinyworld_models
 
 from langchain_core.callbacks import BaseCallbackHandler  # isort: skip -- what needs langchain-core 1.8 comes after
-from langchain_core.decisions import Box, Choice, Noul, NoulCriteria, Score
+from langchain_core.decisions import (
+    Box,
+    BoxAnswer,
+    BoxCoordinates,
+    Choice,
+    ChoiceAnswer,
+    Noul,
+    NoulCriteria,
+    Score,
+    ScoreAnswer,
+)
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.tracers import BaseTracer
 from langchain_core.tracers.context import tracing_v2_callback_var
 from langsmith import tracing_context
@@ -19,7 +29,7 @@ from langsmith import tracing_context
 from coe_agents import prompts
 from coe_agents.decisions import CoEDecisionModel
 from coe_agents.errors import GroupUnavailableError
-from tests.doubles import CountingModel, choice_probability
+from tests.doubles import CountingModel, ProposingModel, ScoringModel, choice_probability
 from tests.servers import answering, completion
 
 NOUL = Noul(instructions=RISKY)
@@ -77,8 +87,14 @@ async def test_it_answers_with_the_mean_of_what_its_members_say_themselves(model
         pytest.param([0.95, 0.95, 0.05], {"blocks": {"is_risky": False}}, 0.5, "conflict", True, id="no-blocks"),
         pytest.param([0.1, 0.1, None], {}, 0.4, "consensus", False, id="a-failed-member-votes"),
         pytest.param([0.3, 0.3, None], {}, 1.6 / 3, "ambiguous", False, id="its-vote-blocks"),
-        pytest.param([0.1, 0.1, None], {"blocks": {}}, 0.1, "consensus", False, id="left-out-elsewhere"),
+        pytest.param([0.1, 0.1, None], {"blocks": {}}, 0.4, "consensus", False, id="the-default-stays"),
         pytest.param([0.18, 0.97, 0.35], {"epistemic_threshold": 0.7}, 0.5, "consensus", False, id="rounding"),
+        # H(1.4 / 3) - 2/3 H(.7) = .2837
+        pytest.param([0.7, 0.7, 0.0], {}, 0.5, "consensus", False, id="a-minority-lets-pass"),
+        pytest.param([0.2, 0.2, 0.6, 0.7], {}, 0.5, "consensus", False, id="an-even-split"),
+        # at .05, .05, .95 again: no threshold of doubt within members makes disagreement less
+        pytest.param([0.05, 0.05, 0.95], {"aleatoric_threshold": 0.1}, 0.5, "unknown", True, id="lower-threshold"),
+        pytest.param([0.5 - 1e-12, 0.1, 0.5 - 1e-12], {}, 0.5, "consensus", False, id="one-half-but-for-rounding"),
     ],
 )
 def test_it_fails_closed_where_a_question_has_a_blocking_answer(members, options, p, regime, raised):
@@ -90,8 +106,91 @@ def test_it_fails_closed_where_a_question_has_a_blocking_answer(members, options
         assert response.nouls["is_risky"].noul == pytest.approx(p)
         assert (found["regime"], found["raised_by_conflict"]) == (regime, raised)
         assert [*found["failed_members"].values()] == ["ConnectionError: lost"] * members.count(None)
-        if "blocks" not in options:
+        if not options.get("blocks"):
             assert (response.nouls["is_risky"].noul >= 0.5) == (p >= 0.5)
+
+
+def replies(*texts, **ended):
+    """A chat model with these replies, in turn; `ended` says how they ended."""
+    return ProposingModel(script=[AIMessage(text, response_metadata=ended) for text in texts])
+
+
+HARMLESS_REPLIES = ["False", " false.", "<think>Is it?</think>False", '{"verdict": "false"}', "FALSE"] * 2
+
+
+@pytest.mark.parametrize(
+    ("model", "holds", "mass"),
+    [
+        pytest.param(replies(*HARMLESS_REPLIES), True, 1.0, id="all"),
+        pytest.param(replies(*["False"] * 5, *["This is dangerous."] * 5), True, 0.5, id="half"),
+        pytest.param(replies(*["False"] * 4, *["This is dangerous."] * 6), False, 0.4, id="less-than-half"),
+        pytest.param(replies("False", *["This is dangerous."] * 9), False, 0.1, id="one-of-ten"),
+        pytest.param(replies("False", *["False, I fear, is the hope that it is safe."] * 9), False, 0.1, id="and-more"),
+        pytest.param(ScoringModel(scores=[math.log(1e-5), math.log(9e-5)]), False, 1e-4, id="scores-of-little-mass"),
+        pytest.param(ScoringModel(scores=[math.log(0.1), math.log(0.5)]), True, 0.6, id="scores"),
+        pytest.param(replies(*["False"] * 4, *["True"] * 4, "", ""), False, 0.8, id="divided"),
+        pytest.param(replies("False", finish_reason="MAX_TOKENS"), False, None, id="cut"),
+        pytest.param(replies("False", finish_reason="SAFETY"), False, None, id="filtered"),
+        pytest.param(replies("False", finish_reason="a new word"), False, None, id="unknown"),
+    ],
+)
+@pytest.mark.parametrize("form", ["sync", "async"])
+async def test_a_chat_model_lets_pass_only_by_whole_replies_that_are_mostly_choices(model, holds, mass, form):
+    group = CoEDecisionModel([model, says(0.1), says(0.9)], epistemic_threshold=0.7)  # its vote decides
+    found = (group.decide("x", ONE) if form == "sync" else await group.adecide("x", ONE))["is_risky"]
+    name = type(model).__name__
+    assert found["masses"].get(name) == (None if mass is None else pytest.approx(mass))
+    assert found["votes"] == [*[name] * holds, "scripted"]
+    assert (found["probabilities"]["true"] < 0.5) == holds
+
+
+def test_other_questions_are_read_as_replies_and_not_as_votes():
+    model = replies("False", *["False, I think, since it is safe."] * 9)
+    found = CoEDecisionModel([model]).decide("x", {"n": NOUL})["n"]
+    assert (found["masses"], found["votes"]) == ({"ProposingModel": 1.0}, None)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(
+            ChoiceAnswer(type="choice", choice="false", probabilities={"false": 1.0}, confidence=1.0), id="choice"
+        ),
+        pytest.param(BoxAnswer(type="box", box=BoxCoordinates(top=0, bottom=0, left=0, right=0)), id="box"),
+        pytest.param(ScoreAnswer(type="score", score=0, legend={}, probabilities={0: 1.0}, confidence=1.0), id="score"),
+        pytest.param(None, id="none"),
+        pytest.param("false", id="no-answer-at-all"),
+    ],
+)
+def test_an_answer_of_another_kind_is_no_vote(answer):
+    found = CoEDecisionModel([says(answer), says(0.1), says(0.1), says(0.9)]).decide("x", ONE)["is_risky"]
+    assert list(found["failed_members"]) == ["scripted"]
+    assert found["votes"] == ["scripted-2", "scripted-3"]  # two of four are no majority
+    assert found["probabilities"]["true"] >= 0.5
+
+
+@pytest.mark.parametrize("usage", [5, "many", {}, {"input_tokens": "5"}, {"input_tokens": -1, "output_tokens": 2}, [1]])
+def test_a_usage_that_says_nothing_costs_no_vote(usage):
+    member = says(0.1).model_copy(update={"usage": usage})
+    model = replies(*HARMLESS_REPLIES)
+    for message in model.script:
+        message.usage_metadata = usage  # as a provider's class may, which LangChain does not check
+    response = CoEDecisionModel([member, model]).invoke({"state": "x", "questions": ONE})
+    assert response.decisions["is_risky"]["votes"] == ["scripted", "ProposingModel"]
+    assert response.usage is None
+
+
+def test_a_name_in_blocks_that_no_question_bears_is_an_error_and_the_default_stays():
+    asked = {"state": "x", "questions": ONE}
+    for blocks in ({"is_risk": True}, {"Is_risky": True}, {"n": True, "is_risky": True}):
+        with pytest.raises(ValueError, match='"blocks" of CoEDecisionModel must name questions of the request; got'):
+            CoEDecisionModel([says(0.1)], blocks=blocks).invoke(asked)
+    group = CoEDecisionModel([says(0.6), says(0.1), says(0.6)], blocks={"n": False})
+    found = group.decide("x", {**ONE, "n": NOUL})
+    assert found["is_risky"]["probabilities"]["true"] >= 0.5 >= found["n"]["probabilities"]["true"]
+    copied = group.model_copy(update={"blocks": {}}).invoke(asked)
+    assert copied.nouls["is_risky"].noul >= 0.5
+    assert CoEDecisionModel([says(0.1, 0.2, 0.7)]).decide("x", {"c": CHOICE})["c"]["votes"] is None
 
 
 def test_labels_and_levels_can_block():
@@ -101,6 +200,12 @@ def test_labels_and_levels_can_block():
     assert response.choices["c"].choice == "none"
     assert response.choices["c"].probabilities == pytest.approx({"fast": 0.25, "slow": 0.25, "none": 0.5})
     assert response.scores["s"].score == pytest.approx(0.25 + 2 * 0.5)
+    # of true and false at .6 and .4, with false raised by one vote of five, neither leads, by rounding either
+    five = [says(1.0), says(1.0), says(0.5), says(0.5), dead()]
+    assert (
+        CoEDecisionModel(five, blocks={"n": False}).invoke({"state": "x", "questions": {"n": NOUL}}).nouls["n"].noul
+        == 0.5
+    )
     two = {"c": Choice(instructions="Which?", criteria={"go": None, "stop": None})}
     split = CoEDecisionModel([says(1.0, 0.0), says(1.0, 0.0), says(0.0, 1.0)], blocks={"c": "stop"})
     assert split.invoke({"state": "x", "questions": two}).choices["c"].choice == "stop"  # one half each
@@ -125,22 +230,15 @@ def test_what_is_no_distribution_is_a_failed_answer(p):
     assert "must be at least 0 and sum to 1" in found["failed_members"]["scripted-3"]
 
 
-def test_one_request_or_ten_samples_and_what_they_cost():
-    top = {"True": math.log(0.6), "False": math.log(0.2), "Maybe": math.log(0.1)}
-
-    def answer(body):  # the second lists no tokens
-        return completion(*["True"] * body.get("n", 1), top=top if body["model"] == "listing" else None)
-
-    with answering(answer) as server:
-        named = [server.chat().model_copy(update={"model_name": name}) for name in ("listing", "silent")]
-        response = CoEDecisionModel([*named, says(0.5)]).invoke({"state": "x", "questions": ONE})
-        n_requests = [body["model"] for body in server.requests].count("listing")
+def test_scores_or_ten_samples_and_what_they_cost():
+    scoring = ScoringModel(scores=[math.log(0.6), math.log(0.2)])
+    with answering(lambda body: completion(*["True"] * body.get("n", 1))) as server:
+        response = CoEDecisionModel([scoring, server.chat(), says(0.5)]).invoke({"state": "x", "questions": ONE})
     found = response.decisions["is_risky"]
-    assert found["methods"] == {"listing": "top_logprobs", "silent": "sampled", "scripted": "decision_model"}
+    assert [*found["methods"].values()] == ["exact", "sampled", "decision_model"]
     assert [row["true"] for row in found["members"].values()] == pytest.approx([0.75, 1.0, 0.5])
-    assert n_requests == 1
-    # 11 and 2 by the first; 11 and ten times 2 by the second, whose first request gave nothing; 5 and 1 by the third
-    assert response.usage == {"input_tokens": 27, "output_tokens": 23, "total_tokens": 50}
+    # nothing by the first; 11 and ten times 2 by the second; 5 and 1 by the third
+    assert response.usage == {"input_tokens": 16, "output_tokens": 21, "total_tokens": 37}
     unknown = CoEDecisionModel([FakeListChatModel(responses=["True"]), says(0.5)])
     assert unknown.invoke({"state": "x", "questions": ONE}).usage is None
 
@@ -239,21 +337,57 @@ def test_a_state_is_shown_whole_but_for_long_conversations():
     for state, match in ({"tool_call": "x" * 20_001}, "at most 20000 characters as JSON"), (cyclic, "nor hold itself"):
         with pytest.raises(ValueError, match=match):
             CoEDecisionModel([Shown()]).decide(state, ONE)
-    with pytest.raises(TypeError, match=r"got object\. Convert it to JSON data"):
-        CoEDecisionModel([Shown()]).decide({"a": object()}, ONE)
+    for state in ({"a": object()}, {"1": "Pay.", 1: HIDDEN}):  # of which JSON would have one key
+        with pytest.raises(TypeError, match=r"Convert it to JSON data"):
+            CoEDecisionModel([Shown()]).decide(state, ONE)
 
 
 IMAGE = {"type": "image", "base64": "aGk=", "mime_type": "image/png"}
+HIDDEN = "NEVER delete"
+BLOCKS = {
+    "image_url": {"image_url": {"url": "x"}},
+    "input_text": {"text": HIDDEN},
+    "output_text": {"text": HIDDEN},
+    "refusal": {"refusal": HIDDEN},
+    "reasoning": {"reasoning": HIDDEN},
+    "thinking": {"thinking": HIDDEN},
+    "tool_use": {"id": "c1", "name": "x", "input": {"a": HIDDEN}},
+    "tool_result": {"content": HIDDEN},
+    "server_tool_result": {"output": HIDDEN},
+    "search_result": {"content": [{"type": "text", "text": HIDDEN}]},
+    "non_standard": {"value": {"a": HIDDEN}},
+    "text": {"value": HIDDEN},
+    "Text": {"text": HIDDEN},
+}
+UNSHOWABLE = [{"a": [IMAGE]}, [HumanMessage([{"text": HIDDEN}])], [ToolMessage([{"type": "json"}], tool_call_id="c1")]]
+UNSHOWABLE += [{"messages": [HumanMessage(["Hello.", {"type": kind, **more}])]} for kind, more in BLOCKS.items()]
 
 
-@pytest.mark.parametrize("state", [{"a": [IMAGE]}, [HumanMessage([{"type": "image_url", "image_url": {"url": "x"}}])]])
-def test_media_reach_only_members_that_are_decision_models(state):
+@pytest.mark.parametrize("state", UNSHOWABLE)
+def test_what_a_text_cannot_show_reaches_only_members_that_are_decision_models(state):
     with pytest.raises(ValueError, match="must hold no media"):
         CoEDecisionModel([Shown(), Shown()]).decide(state, ONE)
     seeing = [says(0.1), says(0.1)]
     found = CoEDecisionModel([Shown(), *seeing]).decide(state, ONE)["is_risky"]
     assert [model.asked for model in seeing] == [[state], [state]]
     assert "must hold no media" in found["failed_members"]["Shown"]
+
+
+def test_an_assistants_calls_are_shown_in_whatever_blocks_they_are_and_its_thoughts_are_not():
+    blocks = [
+        {"type": "thinking", "thinking": "It is fine."},
+        {"type": "text", "text": "I pay."},
+        {"type": "tool_use", "id": "c1", "name": "transfer", "input": CALL["args"]},
+        {"type": "function_call", "call_id": "c2", "name": "pay", "arguments": "{"},
+    ]
+    unread = {"name": "pay", "args": "{", "id": "c2", "error": None, "type": "invalid_tool_call"}
+    said = AIMessage(blocks, tool_calls=[CALL], invalid_tool_calls=[unread])
+    prompt = shown([said])
+    assert '"content": "I pay.", "tool_calls": [{"name": "transfer", "args": {"name": "Nina", "amount": 60}}' in prompt
+    assert '{"name": "pay", "args": "{"}' in prompt
+    for without in (said.model_copy(update={"tool_calls": []}), HumanMessage(blocks)):
+        with pytest.raises(ValueError, match="must hold no media"):
+            CoEDecisionModel([Shown()]).decide([without], ONE)
 
 
 def test_what_cannot_be_answered_is_refused_and_an_older_langchain_core_is_named():

@@ -1,6 +1,6 @@
 import pytest
 
-from tests.decisions.scripted import CALL, HARMLESS, RISKY, dead, says, tinyworld_models
+from tests.decisions.scripted import CALL, HARMLESS, TRUE, dead, says, tinyworld_models
 
 from langchain.agents import create_agent  # isort: skip -- what needs langchain-core 1.8 comes after
 from langchain.agents.middleware import AutoModeMiddleware, ModelChoice, ModelRouterMiddleware
@@ -30,8 +30,9 @@ async def run(form, middleware, paid=None):
 @pytest.mark.parametrize(
     ("case", "instructions", "runs", "form"),
     [
-        ("three", HARMLESS, True, "async"),
-        ("three", RISKY, False, "sync"),
+        ("clear", HARMLESS, True, "async"),
+        ("clear", TRUE, False, "sync"),
+        ("unclear", HARMLESS, False, "async"),
         ("conflict", HARMLESS, False, "async"),
         ("one dead", HARMLESS, False, "sync"),
         ("one dead, certain", HARMLESS, True, "sync"),
@@ -39,12 +40,14 @@ async def run(form, middleware, paid=None):
     ],
 )
 async def test_auto_mode_runs_blocks_or_ends(models, case, instructions, runs, form):
+    clear = models[1]  # of the three, the only one that would mostly reply True or False
     members = {
-        "three": models,
-        "conflict": [*models[:2], says(1.0), *[says(0.01)] * 4],
-        "one dead": [*models, dead()],
-        "one dead, certain": [models[0], *[says(0.01)] * 3, dead()],
-        "two dead": [models[0], dead(), dead()],
+        "clear": [clear, clear],
+        "unclear": models,
+        "conflict": [clear, says(1.0), *[says(0.01)] * 4],
+        "one dead": [clear, clear, dead()],  # two of three let pass, and the mean, with the third, blocks
+        "one dead, certain": [clear, *[says(0.01)] * 3, dead()],
+        "two dead": [clear, dead(), dead()],
     }[case]
     paid = []
     group = CoEDecisionModel(members)

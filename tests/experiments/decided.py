@@ -70,7 +70,6 @@ def went_on(*rounds, regime="consensus", adopted=None, question="Which?"):
         rounds=len(rounds),
         coe=trajectory[-1]["coe"],
         trajectory=trajectory,
-        divergence="kl",
         agents={name: {"sampling": sampling} for name in "ab"},
     )
     return {**found, "verdicts": [None if right is None else float(right) for *_, right in rounds]}

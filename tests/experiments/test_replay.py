@@ -10,7 +10,7 @@ from coe_agents.experiments.replay import ReplayedPolicy, load_saved, replay
 from coe_agents.policy import Decision
 from coe_agents.policy.bounds import Bounds
 from coe_agents.policy.settle import Rules
-from coe_agents.rounds import AdaptiveSampling, Resample
+from coe_agents.rounds import Resample
 from coe_agents.rounds.strategies import Strategies
 from tests.evaluation.invented import row, write
 from tests.graph.groups import Deciding
@@ -74,15 +74,6 @@ def test_tokens_of_what_cannot_be_replayed_are_a_bound_and_two_bounds_are_not_co
     assert "takes at least 1.00 times the tokens" in words(whole, debate)
     assert "takes at most 1.00 times the tokens" in words(debate, whole)
     assert "tokens" not in words(debate, debate)
-
-
-def test_adaptive_sampling_stops_where_the_forecast_is_settled(tmp_path):
-    sure, unsure = {"a": ["Paris"] * 10, "b": ["Paris"] * 10}, {"a": ["Paris", "Lyon"] * 5, "b": ["Rome", "Oslo"] * 5}
-    adaptive = {"adaptive": AdaptiveSampling(start=3, step=3, confidence=0.8)}
-    found = replay(saved(tmp_path, sure, unsure), policy(ThresholdPolicy(float("inf")), n=10, **adaptive), RIGHT)
-    whole = replay(saved(tmp_path, sure, unsure), policy(ThresholdPolicy(float("inf")), n=10), RIGHT)
-    assert [each.is_answered for each in found.outcomes.values()] == [True, False]
-    assert found.outcomes["0"].tokens < whole.outcomes["0"].tokens == 40
 
 
 def test_a_policy_sees_the_rounds_before_in_a_replay(tmp_path):

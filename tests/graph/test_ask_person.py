@@ -8,6 +8,7 @@ from pydantic import TypeAdapter
 
 from coe_agents import AskPerson, RegimePolicy
 from coe_agents.errors import ConfigurationError
+from coe_agents.text import is_visible
 from tests.graph import groups
 from tests.graph.groups import ESCALATE, THREAD, around, saying
 
@@ -61,6 +62,40 @@ def edit(answer, candidates):
     """What a chat interface sends that shows the arguments as fields."""
     args = {"answer": answer, "candidates": candidates}
     return {"type": "edit", "edited_action": {"name": "answer_question", "args": args}}
+
+
+HIDDEN = "Lyon\u202e \u200bevil\U000e0041\u2028x"
+SHOWN = "Lyon\\u202e \\u200bevil\\udb40\\udc41\\u2028x"
+
+
+def texts_of(value):
+    """Returns all texts in a value, names of fields included, one a line."""
+    if isinstance(value, dict):
+        return "\n".join([*map(str, value), *map(texts_of, value.values())])
+    return "\n".join(map(texts_of, value)) if isinstance(value, list) else str(value)
+
+
+@pytest.mark.parametrize(
+    ("form", "reply"),
+    [
+        ("coe", {"type": "approve", "candidate": 1}),
+        ("coe", {"type": "answer", "answer": SHOWN}),
+        ("agent_chat_ui", {"type": "approve"}),
+        ("agent_chat_ui", edit(SHOWN, f"1. {SHOWN} (67%)\n2. Paris (33%)")),
+        ("agent_chat_ui", {"type": "respond", "message": SHOWN}),
+    ],
+)
+def test_a_person_sees_what_is_invisible_and_approves_what_was_said(form, reply):
+    graph = saved(form, saying("Paris", HIDDEN, HIDDEN))
+    request = shown(graph.invoke({"question": "Which\u202e \u2066is it?"}, THREAD))
+    told = texts_of(request)
+    assert SHOWN in told
+    assert "Which\\u202e \\u2066is it?" in told
+    assert [character for character in told if not is_visible(character)] == []
+    reply = {"decisions": [reply]} if form == "agent_chat_ui" else reply
+    decision = graph.invoke(Command(resume=reply), THREAD)["decision"]
+    assert (decision["action"], decision["answer"]) == ("answer", HIDDEN)
+    assert "a person approved answer 1 of 2" in decision["reason"]
 
 
 LISTED = "1. Lyon (67%)\n2. Paris (33%)"

@@ -6,9 +6,9 @@ from coe_agents import ModelAgent
 from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
 from coe_agents.testing import ScriptedAgent, TableEntailment
 from coe_agents.uncertainty import entropy
-from tests.doubles import Rewriting
+from tests.doubles import Rewriting, ScoringModel
 from tests.graph.groups import THREAD, saved
-from tests.servers import answering, completion, refusal
+from tests.servers import answering, completion
 
 CHOICES = ["approve", "reject"]
 ASKED = {"question": "May it run?", "choices": CHOICES}
@@ -37,49 +37,31 @@ def test_choices_that_do_not_fit(choices):
         saved(ScriptedAgent("a", ["x"])).invoke({**ASKED, "choices": choices}, THREAD)
 
 
-def test_a_judge_held_to_the_choices_gives_its_probabilities_in_one_request_of_one_token():
-    top = {"approve": math.log(0.75), "reject": math.log(0.25), "Maybe": -9999.0}  # all other tokens are masked
-
-    def answer(body):
-        return completion("approve", top=top) if "structured_outputs" in body else refusal()
-
-    with answering(answer) as server:
-        agent = ModelAgent("a", server.chat(), n_samples=5, system_prompt="You audit payments.")
-        decision = ask(saved(agent))["decision"]
-        (body,) = server.requests
-        ask(saved(agent), thread="2")
-        assert len(server.requests) == 2
-    assert (body["structured_outputs"], body["max_completion_tokens"]) == ({"choice": CHOICES}, 1)
-    assert body["messages"][0] == {"role": "system", "content": "You audit payments."}
+def test_a_judge_that_scores_the_choices_gives_its_probabilities_without_a_sample():
+    model = ScoringModel(scores=[math.log(0.75), math.log(0.25)])
+    decision = ask(saved(ModelAgent("a", model, n_samples=5, system_prompt="You audit payments.")))["decision"]
+    assert model.shown == [["You audit payments.", "May it run?"]]
     said = decision["agents"]["a"]
     assert said["distribution"] == pytest.approx({"approve": 0.75, "reject": 0.25})
     assert decision["coe"] == pytest.approx(entropy([0.75, 0.25]))
     assert [record["rung"] for record in said["sampling"]] == ["choice"]
-    assert decision["interval"] is None  # nothing was sampled
-    assert decision["tokens"] == {"a": {"input_tokens": 11, "output_tokens": 2}}
+    assert decision["tokens"] == {"a": {"input_tokens": 0, "output_tokens": 0}}
     assert decision["action"] == "abstain"
 
 
-@pytest.mark.parametrize(
-    "top",
-    [
-        {"approve": -0.01, "reject": -6.0, "Approve": -7.0, "I": -15.0},  # sure, and not held to anything
-        {"approve": -0.0001},
-        {"approve": -0.0001, "rejecting": -30.0},
-    ],
-    ids=["leaks", "one-listed", "other-listed"],
-)
-def test_a_server_that_ignores_the_constraint_is_sampled(top):
+def test_a_judge_that_mostly_replies_something_else_is_sampled():
+    model = ScoringModel(scores=[math.log(0.3), math.log(0.1)], responses=["approve would be unsafe"])
+    decision = ask(saved(ModelAgent("a", model, n_samples=1)))["decision"]
+    assert decision["answer"] == "approve would be unsafe"
+
+
+def test_a_servers_first_tokens_are_no_verdict():
     # its first token is "approve", and its reply goes on
     def answer(body):
-        if "structured_outputs" in body:
-            return completion("approve", top=top)
-        return completion(*["approve would be unsafe"] * body.get("n", 1))
+        return completion(*["approve would be unsafe"] * body.get("n", 1), top={"approve": -0.0001, "reject": -9999.0})
 
     with answering(answer) as server:
-        agent = ModelAgent("a", server.chat(), n_samples=3)
-        for thread in "12":
-            decision = ask(saved(agent), thread=thread)["decision"]
-        held = ["structured_outputs" in body for body in server.requests]
+        decision = ask(saved(ModelAgent("a", server.chat(), n_samples=3)))["decision"]
+        asked = [{"structured_outputs", "top_logprobs"} & set(body) for body in server.requests]
     assert decision["answer"] == "approve would be unsafe"
-    assert held == [True, False, False]  # what the server cannot is remembered
+    assert asked == [set()]

@@ -42,7 +42,7 @@ def test_a_run_is_told_step_by_step_in_events_that_have_the_fields_of_their_type
         "agent_asked": {"agent"},
         "agent_sampled": {"agent", "n_responses", "seconds", "error"},
         "clustered": {"n_clusters", "sizes"},
-        "measured": {"coe", "aleatoric", "epistemic", "regime", "divergence"},
+        "measured": {"coe", "aleatoric", "epistemic", "regime"},
         "decided": {"action", "reason"},
         "ruled": {"action", "decided_by"},
     }

@@ -91,14 +91,13 @@ def test_nothing_asked_is_an_error(given):
         graph(*trio()).compile().invoke(given)
 
 
-def test_a_calibration_of_another_clusterer_or_divergence_or_group_is_warned_of():
+def test_a_calibration_of_another_clusterer_or_group_is_warned_of():
     agents = [ScriptedAgent("a", ["x"]), ScriptedAgent("d", ["x"])]
     policy = CalibratedPolicy(replace(CALIBRATION, clusterer="BidirectionalEntailment"))
     with pytest.warns(UserWarning, match="the calibrated risk does not hold") as caught:
-        create_coe_graph(agents, clusterer=NormalizedMatch(), policy=policy, divergence="js")
+        create_coe_graph(agents, clusterer=NormalizedMatch(), policy=policy)
     (message,) = [str(warning.message) for warning in caught]
     assert "clusterer NormalizedMatch differs from BidirectionalEntailment at calibration" in message
-    assert "divergence js differs from kl" in message
     assert "agents a, d differs from a, b" in message
     assert caught[0].filename == __file__
 
@@ -138,8 +137,6 @@ def test_an_answer_of_the_policys_own_passes_the_same_gate_and_what_is_no_decisi
         (["a"], {"clusterer": NormalizedMatch}, TypeError, r'"clusterer" must be .*, not a class; got N.*\. Call it'),
         (["a"], {"strategies": {"conflict": Debate}}, TypeError, r"strategy must be .*, not a class; got D.*\. Call"),
         (["a"], {"canonicalize": "short"}, TypeError, r'"canonicalize" must be a function .*; got .short.\. Pass'),
-        (["a"], {"divergence": lambda p, q: 1.0}, ValueError, "must return"),
-        (["a"], {"divergence": lambda p, q: None}, TypeError, "must return"),
     ],
 )
 def test_parts_that_do_not_fit_are_refused_at_build_time(agents, options, error, message):

@@ -51,3 +51,65 @@ def test_one_of_another_version_or_that_asks_an_agent_under_its_old_name_is_refu
     with pytest.raises(CheckpointError, match=message):
         interrupted(saver, agents).invoke(None, THREAD)
     assert [agent.requests for agent in agents] == [[], []]
+
+
+def rewritten(saver, change):
+    """Changes each checkpoint of a saver: its channels and their versions, by name."""
+    for checkpoints in saver.storage[THREAD["configurable"]["thread_id"]].values():
+        for id_, (saved, *rest) in [*checkpoints.items()]:
+            checkpoint = saver.serde.loads_typed(saved)
+            versions = checkpoint["channel_versions"]
+            checkpoint["channel_versions"] = {new: v for name, v in versions.items() if (new := change(name))}
+            checkpoints[id_] = (saver.serde.dumps_typed(checkpoint), *rest)
+    for key in [*saver.blobs]:
+        thread, namespace, name, version = key
+        value = saver.blobs.pop(key)
+        if new := change(name):
+            saver.blobs[thread, namespace, new, version] = value
+
+
+WRITTEN = ("turn", "round", "plan", "clock", "trajectory", "responses", "usages", "former_responses", "measured")
+APPROVED = {"type": "approve", "candidate": 1}
+
+
+@pytest.mark.parametrize("channel", [*WRITTEN, "former_labels", "labels", "verdict", "messages"])
+@pytest.mark.parametrize("stops_after", ["prepare", "measure", None])
+async def test_one_that_lacks_a_channel_is_refused_or_does_not_need_it(channel, stops_after):
+    saver = InMemorySaver()
+    stops = {} if stops_after is None else {"interrupt_after": [stops_after]}
+    waiting(saver, saying("Paris", "Rome"), **stops).invoke({"question": "Capital?"}, THREAD)
+    rewritten(saver, lambda name: None if name == channel else name)
+    given = Command(resume=APPROVED) if stops_after is None else None
+    graph = waiting(saver, saying("Paris", "Rome"))
+    refused = None
+    try:
+        result = await graph.ainvoke(given, THREAD)
+    except CheckpointError as error:
+        refused = str(error)
+    if refused is None:
+        assert "__interrupt__" in result or "decision" in result
+    else:
+        assert ("an earlier version" if channel == "turn" else f'lacks "{channel}"') in refused
+        assert refused.endswith("ask the question again, which begins anew")
+    assert (refused is not None) or channel not in ("turn", "round", "trajectory")
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize(("stops_before", "node"), [("cluster", "cluster"), ("coordinator", "coordinator")])
+async def test_one_that_continues_at_a_node_that_the_graph_does_not_have_is_refused(stops_before, node, is_async):
+    saver = InMemorySaver()
+    waiting(saver, saying("x", "y"), interrupt_before=[stops_before]).invoke({"question": "Capital?"}, THREAD)
+    rewritten(saver, lambda name: name.replace(f"branch:to:{node}", "branch:to:an_old_name"))
+    graph = waiting(saver, saying("x", "y")).with_config(tags=["tagged"])
+    with pytest.raises(CheckpointError, match=r"continues at an_old_name, which the graph does not have\. Resume it"):
+        await graph.ainvoke(None, THREAD) if is_async else graph.invoke(None, THREAD)
+    assert "__interrupt__" in graph.invoke({"question": "Capital?"}, THREAD)  # asked again, it begins anew
+    assert graph.invoke(Command(resume=APPROVED), THREAD)["decision"]["action"] == "answer"
+
+
+def test_one_that_asks_agents_of_other_names_alone_is_refused():
+    saver = InMemorySaver()
+    interrupted(saver, saying("x", "y")).invoke({"question": "Capital?"}, THREAD)
+    others = [ScriptedAgent(name, ["x"]) for name in ("new", "newer")]
+    with pytest.raises(CheckpointError, match="continues at a, b, which the graph does not have"):
+        waiting(saver, others).invoke(None, THREAD)

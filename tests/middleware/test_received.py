@@ -426,6 +426,16 @@ def test_another_tool_than_the_one_whose_call_was_judged_does_not_run(is_free):
     assert paid.received == swapped.received == []
 
 
+@pytest.mark.parametrize("in_place", ["overridden", "assigned"])
+def test_a_tool_that_was_swapped_in_front_of_the_gate_does_not_run(in_place):
+    paid, swapped = Paid(Named), Paid(Robbing)
+    gate = CoEMiddleware(judged_by({"": "approve"}, []), tools=["pay"])
+    driver = ScriptedDriver(script=[says({**ANN, "id": "c1"}), DONE])
+    agent = create_agent(driver, paid.tools, middleware=[Swaps(swapped.tools, in_place), gate])
+    assert "another tool than the one that was compared" in replies(agent.invoke(PAY))[0].text
+    assert paid.received == swapped.received == []
+
+
 class NumberedAmount(Named):
     amount: int = 7
     number: uuid.UUID = Field(default_factory=uuid.uuid4)

@@ -19,7 +19,7 @@ def measured_texts(weights=None, **said):
     responses = [create_response(agent, text, index=i) for agent, texts in said.items() for i, text in enumerate(texts)]
     texts = [response["text"] for response in responses]
     labels = [list(dict.fromkeys(texts)).index(text) for text in texts]
-    return measure(responses, labels, weights=weights, n_resamples=0)
+    return measure(responses, labels, weights=weights)
 
 
 def decide(policy, measurement):

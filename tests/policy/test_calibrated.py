@@ -1,18 +1,22 @@
 import json
 import math
 import re
-from dataclasses import asdict, replace
+import sys
+from contextlib import suppress
+from dataclasses import replace
 from functools import reduce
 from operator import getitem
+from pathlib import Path
 
 import pytest
 
 from coe_agents.actions import canonical_action
 from coe_agents.errors import ConfigurationError
-from coe_agents.policy import CalibratedPolicy, Decision, Policy
+from coe_agents.policy import CalibratedPolicy, Decision, Policy, measure
 from coe_agents.policy.calibrated import CalibratedAgent, Calibration, GroupThreshold
-from coe_agents.policy.learned_gates import LearnedGate, SupportGate
+from coe_agents.policy.learned_support import LearnedSupport
 from coe_agents.policy.measurement import AgentMeasurement
+from coe_agents.types import create_response
 from tests.policy import test_support as support
 from tests.policy.measurements import measured
 
@@ -21,11 +25,10 @@ FOUND = {"threshold": 0.3, "n_questions": 50, "n_answered": 20, "n_wrong": 1, "b
 ASKED = {"agents": AGENTS, "clusterer": "NormalizedMatch", "correctness": "reference"}
 DRAWN = {"date": "2026-01-01T00:00:00+00:00", "uncertainties": (0.0, 0.3, 1.25)}
 CALIBRATION = Calibration(risk=0.2, confidence=0.9, **FOUND, **ASKED, **DRAWN)
-GATE = LearnedGate(("a", "b"), (0.75, 0.25), 1.5, (0.5, -0.5), -1.0)
-LEARNED = replace(CALIBRATION, gate=GATE, fit="folds")
 PAID, SILENT = GroupThreshold(0.8, 10, 9, 1, 0.19), GroupThreshold(0.05, 10, 8, 0, 0.18)
-PROPOSING = replace(CALIBRATION, proposer="a", tools={"pay": PAID}, no_call=SILENT)
-SUPPORTED = replace(PROPOSING, gate=SupportGate("a", ("b",), (-1.0,), (0.0,), 0.0, 0.0, 0.0, -2.0), fit="halves")
+PROPOSING = replace(CALIBRATION, score="", proposer="a", tools={"pay": PAID}, no_call=SILENT)
+SUPPORT = LearnedSupport("a", ("b",), (-1.0,), (0.0,), 0.0, -2.0)
+SUPPORTED = replace(PROPOSING, learned_support=SUPPORT, trust_from="learned", fit="halves")
 PARIS = AgentMeasurement(3, "frequency", 0.0, {"Paris": 1.0})
 PAY = support.pay(5)
 WRITES_ONE = '"coe-agents calibrate SAMPLES... --out FILE" writes one'
@@ -56,7 +59,7 @@ def test_answers_up_to_the_threshold_and_says_the_promise_in_words_of_its_score(
     assert in_words(0.694) == "vote share is at least 0.306"
     assert in_words(0.694, 0.065) == "vote share 0.935 is at least the calibrated 0.306"
     assert in_words(0.694, 0.6941) == "vote share 0.305900 is below the calibrated 0.306000"
-    assert LEARNED.limit_in_words(0.3) == "learned probability of error is at most 0.300"
+    assert SUPPORTED.limit_in_words(0.3) == "learned probability of error is at most 0.300"
     own = replace(CALIBRATION, score="mine:own", threshold=-0.5)
     decision = decide(own, replace(measurement(0.1), scores={"mine:own": -0.6}))
     assert decision.reason.startswith("mine:own -0.600 is at most the calibrated -0.500 (risk")
@@ -79,19 +82,15 @@ def divided(**agents):
     )
 
 
-def trusting(*weights, slope=0.0, deviations=(0.0, 0.0), intercept=-5.0):
-    gate = LearnedGate(("a", "b"), weights, slope, deviations, intercept)
-    return replace(CALIBRATION, gate=gate, fit="folds")
+def trusting(a, b, **fields):
+    learned = {"score": "vote_share", "trust": {"a": a, "b": b}, "trust_from": "learned", "fit": "whole"}
+    return replace(CALIBRATION, threshold=0.6, **learned | fields)
 
 
-def test_a_tie_another_divergence_and_what_has_no_threshold_are_never_answered():
+def test_a_tie_and_what_has_no_threshold_are_never_answered():
     decision = decide(CALIBRATION, divided(a=1.0, b=0.0), otherwise="escalate")
     assert decision == Decision("escalate", None, "the leading answers tie: 'Paris', 'Rome'")
     assert decide(trusting(0.5, 0.5), divided(a=1.0, b=0.0)).action == "abstain"
-    decision = decide(CALIBRATION, replace(measurement(0.0), divergence="js"))
-    assert (decision.action, decision.answer) == ("abstain", None)
-    assert decision.reason == 'calibrated with the divergence "kl", but measured with "js"'
-    assert decide(replace(CALIBRATION, divergence="js"), replace(measurement(0.0), divergence="js")).action == "answer"
     decision = decide(replace(CALIBRATION, threshold=None), measurement(0.0))
     assert decision.action == "abstain"
     assert decision.reason.startswith("no threshold kept the risk at most 0.2 with confidence 0.9 on 50 calibration")
@@ -101,10 +100,10 @@ def test_learned_weights_choose_the_answer_and_break_ties():
     for weights, answer in (((0.6, 0.4), "Paris"), ((0.4, 0.6), "Rome")):
         decision = decide(trusting(*weights), divided(a=1.0, b=0.0))
         assert (decision.action, decision.answer, decision.trusted_answer) == ("answer", answer, True)
-        assert f'learned weights favour "{answer}"' in decision.reason
+        assert f'weights favour "{answer}"' in decision.reason
     # the mean favours Rome (0.4 against 0.6), the weights Paris (0.56 against 0.44)
     decision = decide(trusting(0.7, 0.3), divided(a=0.8, b=0.0))
-    assert (decision.answer, 'learned weights favour "Paris"' in decision.reason) == ("Paris", True)
+    assert (decision.answer, 'weights favour "Paris"' in decision.reason) == ("Paris", True)
     # a tie of the weights, not of the mean: 0.7 * 0.5 + 0.3 * 0.5
     tied = Decision("abstain", None, "the leading answers tie")
     assert decide(trusting(0.25, 0.75), divided(a=0.8, b=0.4)) == tied
@@ -126,20 +125,25 @@ def test_the_weights_of_the_calibration_are_those_that_a_graph_must_have(tmp_pat
         replace(CALIBRATION, weights={"a": 0.0})
 
 
-def test_a_new_learned_gate_by_hand_and_without_one_of_its_agents():
-    # the weighted mean is (0.75, 0.25): H_3 = -log(28 / 64) / 2; support of Paris 1.0 and 0.5, deviations +-0.25
-    calibration = trusting(0.5, 0.5, slope=2.0, deviations=(-1.0, 3.0), intercept=0.5)
-    log_odds = 0.5 + 2.0 * math.log(1.0 - math.log(28 / 64) / 2) + 0.25 * -1.0 + -0.25 * 3.0
-    assert calibration.uncertainty(divided(a=1.0, b=0.5)) == pytest.approx(1 / (1 + math.exp(-log_odds)))
-    # unanimous: the entropy is 0, not -0, and its logarithm finite
-    assert calibration.uncertainty(divided(a=1.0, b=1.0)) == pytest.approx(1 / (1 + math.exp(-0.5)))
+def test_a_weighted_vote_by_hand_and_without_some_of_its_agents():
+    # Paris has 0.6 * 1 + 0.4 * 0.5
+    assert trusting(0.6, 0.4).uncertainty(divided(a=1.0, b=0.5)) == pytest.approx(1.0 - 0.8)
+    # "trusted_vote_share" judges the answer of equal weights, here Rome: 0.7 * 0.2 + 0.3 * 1.0
+    judging = trusting(0.7, 0.3, score="trusted_vote_share", trust_from="agreement")
+    assert judging.uncertainty(divided(a=0.8, b=0.0)) == pytest.approx(1.0 - 0.44)
+    assert judging.answer(divided(a=0.8, b=0.0)) == "Rome"
+    # of a tie the mean: (0.7 + 0.3) / 2
+    assert judging.uncertainty(divided(a=1.0, b=0.0)) == pytest.approx(0.5)
+    assert judging.choose_cluster(divided(a=1.0, b=0.0)) is None
+    # who did not answer does not count, and what is not known has no weight
     with pytest.warns(UserWarning, match="b is missing"):
-        decision = decide(LEARNED, measurement(0.0, agents=("a",)))
-    assert decision.action == "abstain"
-    assert decision.reason == "the learned gate needs all its agents; b gave no response"
+        assert decide(trusting(0.6, 0.4), measurement(0.0, agents=("a",))).action == "answer"
     with pytest.warns(UserWarning, match="a is missing; b is missing; c is new"):
-        decision = decide(LEARNED, measurement(0.0, agents=("c",)))
-    assert decision.reason == "the learned gate needs all its agents; a, b gave no response"
+        decision = decide(trusting(0.6, 0.4), measurement(0.0, agents=("c",)))
+    assert decision.action == "abstain"
+    with pytest.warns(UserWarning, match="b is missing"):
+        decision = decide(SUPPORTED, replace(proposed(), agents={"a": proposed().agents["a"]}))
+    assert decision.reason == "the learned support needs all its agents; b gave no response"
 
 
 UNREACHED = replace(CALIBRATION, threshold=None, bound=None, uncertainties=())
@@ -148,10 +152,10 @@ ASKED_SO = {"model": "m", "temperature": 0, "system_prompt": "", "n_samples": 1,
 UNASKED = {"n_samples": 0, "stated_confidence": False}
 OTHERS = {"c": CalibratedAgent(1, 1, "probability", **ASKED_SO), "d": CalibratedAgent(3, 3, "mixed", **UNASKED)}
 ALL_WRONG = {"threshold": 1.25 + 1e-9, "bound": 1.0, "n_answered": 50, "n_wrong": 50, "n_ties": 50}
-MOST = replace(LEARNED, fit="halves", divergence="js", agents=AGENTS | OTHERS, prompt="", answers="", **ALL_WRONG)
+MOST = replace(CALIBRATION, agents=AGENTS | OTHERS, prompt="", answers="", **ALL_WRONG)
 
 
-@pytest.mark.parametrize("calibration", [CALIBRATION, LEARNED, UNREACHED, LEAST, MOST, PROPOSING, SUPPORTED])
+@pytest.mark.parametrize("calibration", [CALIBRATION, UNREACHED, LEAST, MOST, PROPOSING, SUPPORTED])
 def test_what_is_saved_is_loaded(tmp_path, calibration):
     path = tmp_path / "policy.json"
     CalibratedPolicy(calibration).save(path)
@@ -161,12 +165,23 @@ def test_what_is_saved_is_loaded(tmp_path, calibration):
     record = json.loads(path.read_text())
     assert record["agents"]["a"] == dict.fromkeys(ASKED_SO) | counts
     del record["score"]  # as in a file of a former version
+    record["divergence"] = "kl"  # likewise
     path.write_text(json.dumps(record))
     assert CalibratedPolicy.load(path).calibration == calibration
 
 
-NO_PROPOSER = {"gate": None, "proposer": None, "tools": {}, "no_call": None}
-TWICE = {"gate.agents": ["b", "b"], "gate.same": [1, 1], "gate.nothing": [1, 1]}
+def test_a_weighted_vote_is_saved_and_loaded(tmp_path):
+    calibration = trusting(0.75, 0.25, fit="halves")
+    CalibratedPolicy(calibration).save(tmp_path / "p.json")
+    assert CalibratedPolicy.load(tmp_path / "p.json").calibration == calibration
+
+
+NO_PROPOSER = {"learned_support": None, "proposer": None, "tools": {}, "no_call": None, "trust_from": None}
+TWICE = {
+    "learned_support.agents": ["b", "b"],
+    "learned_support.same": [1, 1],
+    "learned_support.nothing": [1, 1],
+}
 
 
 @pytest.mark.parametrize(
@@ -179,7 +194,7 @@ TWICE = {"gate.agents": ["b", "b"], "gate.same": [1, 1], "gate.nothing": [1, 1]}
         ({"threshold": 50.0}, '"threshold" must be at most the highest of "uncertainties"'),
         ({"threshold": -1e-9}, '"threshold" must be a finite number of at least 0; got -1e-09. Calibrate again'),
         ({"no_call.threshold": -1}, '"threshold" must be a finite number of at least 0'),
-        ({"gate": None, "tools.pay.threshold": -1}, '"threshold" must be a finite number of at least 0'),
+        ({"learned_support": None, "tools.pay.threshold": -1}, '"threshold" must be a finite number of at least 0'),
         (NO_PROPOSER | {"score": "coe", "threshold": -1}, '"threshold" must be a finite number of at least 0'),
         ({"bound": 1.001}, '"bound" must be a number in [0, 1]; got 1.001. Calibrate again'),
         ({"tools.pay.bound": None}, '"bound" belongs to a "threshold"'),
@@ -193,18 +208,25 @@ TWICE = {"gate.agents": ["b", "b"], "gate.same": [1, 1], "gate.nothing": [1, 1]}
         ({"uncertainties": []}, '"threshold" must be at most the highest of "uncertainties"'),
         ({"clusterer": None}, '"clusterer" must be a string; got NoneType'),
         ({"score": 5}, '"score" must be a string; got int'),
-        (NO_PROPOSER, '"score" must be "learned" only with a gate'),
+        ({"divergence": "js"}, '"divergence" must be "kl", the only one that is left; got \'js\'. Calibrate again'),
+        (NO_PROPOSER, '"score" must be "support" with a proposer, and only then'),
+        ({"score": "coe"}, '"score" must be "support" with a proposer, and only then'),
+        (NO_PROPOSER | {"score": "coe", "trust": {"a": 1.0}}, '"trust" must go with one of vote_share'),
+        (NO_PROPOSER | {"score": "trusted_vote_share"}, '"trust" must be there with "trusted_vote_share"'),
+        (NO_PROPOSER | {"score": "vote_share", "trust": {"a": -1.0}}, "\"weights\" of 'a' must be"),
+        (NO_PROPOSER | {"score": "vote_share", "trust": {"c": 1.0}}, "must be of agents of the policy"),
+        ({"trust_from": "votes"}, '"trust_from" must be one of agreement, learned, None'),
+        ({"gate": {"slope": 1.0}}, 'Calibrate again with --weights learned, which replaces "--score learned"'),
         (NO_PROPOSER | {"score": "mine"}, "a score must be computable of one new question"),
-        ({"fit": "thirds"}, "\"fit\" must be one of folds, halves, None; got 'thirds'"),
+        ({"fit": "thirds"}, "\"fit\" must be one of whole, halves, None; got 'thirds'"),
         ({"prompt": 5}, '"prompt" must be a string or null; got 5'),
         ({"proposer": 5}, '"proposer" must be a string or null; got 5'),
         ({"proposer": "b"}, 'belong to a "proposer"'),
-        ({"gate": asdict(GATE)}, 'belong to a "proposer"'),
-        ({"gate": None, "proposer": None, "tools": {}}, 'belong to a "proposer"'),
-        ({"gate": None, "proposer": None, "no_call": None}, 'belong to a "proposer"'),
-        ({"gate.agents": "b"}, "must be a list of names; got 'b'"),
-        ({"gate.agents": ["c"]}, '"agents" of the gate must be agents of the policy'),
-        (TWICE, '"agents" of the gate must be agents of the policy, each once'),
+        ({"learned_support": None, "proposer": None, "tools": {}}, 'belong to a "proposer"'),
+        ({"learned_support": None, "proposer": None, "no_call": None}, 'belong to a "proposer"'),
+        ({"learned_support.agents": "b"}, "must be a list of names; got 'b'"),
+        ({"learned_support.agents": ["c"]}, "must be of agents of the policy"),
+        (TWICE, "must be of agents of the policy, each once"),
         ({"agents.a.min_responses": 0}, '"min_responses" must be an integer of at least 1; got 0. Calibrate again'),
         ({"agents.a.max_responses": 4.0}, '"max_responses" must be an integer of at least 3; got 4.0'),
         ({"agents.a.weighting": "auto"}, "\"weighting\" must be one of frequency, probability, mixed; got 'auto'"),
@@ -224,6 +246,69 @@ def test_a_damaged_file_is_named(tmp_path, change, message):
     with pytest.raises(ConfigurationError, match=f"policy.json.*{re.escape(message)}") as caught:
         CalibratedPolicy.load(path)
     assert caught.value.hint == WRITES_ONE
+
+
+def strings_of(record, place=()):
+    """Yields the place of each string in a value of JSON."""
+    if isinstance(record, str):
+        yield place
+    items = record.items() if isinstance(record, dict) else enumerate(record) if isinstance(record, list) else ()
+    for key, inner in items:
+        yield from strings_of(inner, (*place, key))
+
+
+@pytest.mark.parametrize("calibration", [SUPPORTED, trusting(0.75, 0.25), CALIBRATION])
+def test_no_text_in_a_saved_policy_is_imported(tmp_path, monkeypatch, calibration):
+    (tmp_path / "evil_mod.py").write_text("open('it_ran', 'w').close()\n\ndef Score(statistics):\n    return 0.0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    CalibratedPolicy(calibration).save("policy.json")
+    record = json.loads(Path("policy.json").read_text())
+    evil = {"score": "evil_mod:Score", "estimator": "evil_mod:Score"}
+    changes = [evil, {"score": "evil_mod:Score"}, {"score": "evil_mod"}]
+    places = [place for place in strings_of(record) if place != ("format",)]
+    for change in changes:
+        Path("policy.json").write_text(json.dumps(record | NO_PROPOSER | change))
+        with pytest.raises(ConfigurationError, match=r"policy\.json"):
+            CalibratedPolicy.load("policy.json")
+    for place in places:
+        changed = json.loads(json.dumps(record))
+        *parts, name = place
+        reduce(getitem, parts, changed)[name] = "evil_mod:Score"
+        Path("policy.json").write_text(json.dumps(changed))
+        with suppress(ConfigurationError):
+            CalibratedPolicy.load("policy.json").decide(measurement(0.1), round=0, max_rounds=1)
+    assert len(places) >= 5
+    assert "evil_mod" not in sys.modules
+    assert not Path("it_ran").exists()
+
+
+class Sure:
+    def __call__(self, statistics):
+        return 0.25
+
+
+def test_a_score_of_ones_own_is_computed_by_what_is_passed_in_code(tmp_path):
+    own = replace(CALIBRATION, score="no_such_module:Sure")
+    CalibratedPolicy(own).save(tmp_path / "policy.json")
+    with pytest.raises(ConfigurationError, match="computed by code of yours, which a file does not name"):
+        CalibratedPolicy.load(tmp_path / "policy.json")
+    said = measure([create_response(agent, "Paris") for agent in "ab"], [0, 0])
+    for estimator in (Sure, Sure(), lambda statistics: 0.25):
+        policy = CalibratedPolicy.load(tmp_path / "policy.json", estimator=estimator)
+        assert policy.calibration == own  # what is saved again is the same
+        assert policy.calibration.uncertainty(said) == 0.25
+        policy.save(tmp_path / "again.json")
+        assert (tmp_path / "again.json").read_text() == (tmp_path / "policy.json").read_text()
+    with pytest.raises(ValueError, match="must return None or a finite number"):
+        CalibratedPolicy.load(tmp_path / "policy.json", estimator=lambda _: math.nan).calibration.uncertainty(said)
+    with pytest.raises(ValueError, match="must be a callable"):
+        CalibratedPolicy.load(tmp_path / "policy.json", estimator="no_such_module:Sure")
+    with pytest.raises(ValueError, match="a policy must be given the estimator"):
+        own.uncertainty(said)
+    CalibratedPolicy(CALIBRATION).save(tmp_path / "coe.json")
+    with pytest.raises(ConfigurationError, match='"coe", is a built-in one'):
+        CalibratedPolicy.load(tmp_path / "coe.json", estimator=Sure)
 
 
 def test_a_file_that_is_none_is_named(tmp_path):

@@ -8,8 +8,8 @@ from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import Samples, score
 from coe_agents.evaluation.scoring.statistics import iter_statistics
 from coe_agents.policy import measure
-from coe_agents.policy.estimators import BEST_SINGLE_MODEL, ESTIMATORS, RUN_TIME_SCORES, find_score, score_of
-from coe_agents.policy.score_names import BASELINE, group_scores, name_of
+from coe_agents.policy.estimators import ESTIMATORS, RUN_TIME_SCORES, find_score, score_of
+from coe_agents.policy.score_names import BASELINE, SCORES_OF_SETS, group_scores, name_of
 from coe_agents.policy.statistics import statistics_of
 from coe_agents.policy.weighting import log_probabilities, shares
 from coe_agents.testing import TableEntailment, create_response
@@ -148,18 +148,11 @@ def scored(tmp_path, **options):
         return score(samples, clusterer=NormalizedMatch(), **options)
 
 
-def test_an_installed_estimator_is_a_score_like_the_others(tmp_path, register):
-    register("coe_agents.estimators", agents_that_err=f"{__name__}:agents_that_err")
-    assert scored(tmp_path).values["agents_that_err"].tolist() == [0.0] * 40
-    register("coe_agents.estimators", extra=f"{__name__}:LOG2")
-    with pytest.raises(ValueError, match=r'estimator "extra" must be a callable; got 0\.69'):
-        scored(tmp_path)
-
-
 @pytest.mark.parametrize("value", [math.nan, "0.5"])
 def test_what_an_estimator_must_return_under_a_name_of_its_own(tmp_path, value):
     with pytest.raises(ValueError, match=r'estimator "x" must return None or a finite number for question \'q00000\''):
         scored(tmp_path, estimators={"x": lambda one: value})
+    assert scored(tmp_path, estimators={"x": agents_that_err}).values["x"].tolist() == [0.0] * 40
     assert "x" not in scored(tmp_path, estimators={"x": lambda one: None}).values
     for name in ("best_single_model", "coe"):
         with pytest.raises(ValueError, match=f'a name of its own; got "{name}" twice'):
@@ -170,7 +163,7 @@ def test_what_an_estimator_must_return_under_a_name_of_its_own(tmp_path, value):
         find_score("p_false")
 
 
-BUILT_IN = [*ESTIMATORS, BEST_SINGLE_MODEL]
+BUILT_IN = [*ESTIMATORS, *SCORES_OF_SETS]
 
 
 class Longest:
@@ -186,6 +179,8 @@ def test_a_score_of_ones_own_is_found_by_its_module_and_of_a_class_an_instance()
     assert score_of(measurement, f"{__name__}:Longest") == 5.0
     with pytest.raises(ValueError, match='nothing" must be a callable'):
         find_score(f"{__name__}:nothing")
+    with pytest.raises(ValueError, match=r'written as the "package\.module:name" it stood for'):
+        find_score("a_name_that_was_an_entry_point")
     with pytest.raises(ValueError, match="a score must be computable of one new question"):
         find_score("p_false")
 

@@ -15,7 +15,7 @@ KNOWN = {"model": "Qwen/Qwen3-8B", "temperature": 1.0, "system_prompt": "Be brie
 KNOWN["stated_confidence"] = False
 KNOWN_AGENTS = {name: replace(each, **KNOWN) for name, each in reversed(CALIBRATION.agents.items())}
 RECORDED = replace(CALIBRATION, agents=KNOWN_AGENTS, prompt="", answers="")
-SAME = AskedGroup(agents=dict.fromkeys("ba", AskedAgent(**KNOWN)), clusterer="NormalizedMatch", divergence="kl")
+SAME = AskedGroup(agents=dict.fromkeys("ba", AskedAgent(**KNOWN)), clusterer="NormalizedMatch")
 
 
 @pytest.mark.parametrize("calibration", [CALIBRATION, RECORDED])
@@ -33,7 +33,6 @@ def test_the_same_group_differs_in_nothing(calibration):
 def test_what_differs_is_named():
     for group, said in (
         ({"clusterer": "EmbeddingSimilarity"}, "clusterer EmbeddingSimilarity differs from NormalizedMatch"),
-        ({"divergence": "js"}, "divergence js differs from kl"),
         ({"weights": {"a": 3.0}}, "weights a 0.75, b 0.25 differs from a 0.5, b 0.5"),
         ({"weights": {"a": 0.0, "b": 0.0}}, "weights a 0, b 0 differs from a 0.5, b 0.5"),
         ({"answers": "short"}, "the preset of answers, short, differs from none at calibration"),

@@ -7,16 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coe_agents.policy import measure
-from coe_agents.policy.measurement import forecast
 from coe_agents.uncertainty import (
     cluster_distributions,
-    coe_interval,
     collaborative_entropy,
     coordinate,
     ensemble_mean,
     semantic_entropy,
 )
-from coe_agents.uncertainty.forecast import coe_forecast
 from tests.doubles import response
 
 LN2 = math.log(2)
@@ -36,7 +33,7 @@ def test_refusals_and_empty_responses_are_told_apart(text, kind):
 def test_each_agent_by_hand_and_texts_of_several_clusters_are_numbered_until_they_differ():
     said = [response("b", "x", confidence=0.0), response("a", "x", confidence=True)]
     said += [response("b", "y", index=i, confidence=float(i)) for i in (1, 2)]  # 2 is no confidence, nor is True
-    found = measure(said, [1, 1, 0, 0], n_resamples=0)
+    found = measure(said, [1, 1, 0, 0])
     assert list(found.agents) == ["b", "a"]
     assert found.n_agents == 2
     assert [(agent.n_responses, agent.confidence) for agent in found.agents.values()] == [(3, 0.5), (1, None)]
@@ -46,40 +43,29 @@ def test_each_agent_by_hand_and_texts_of_several_clusters_are_numbered_until_the
     assert found.agents["a"].distribution == {"x": 1.0}
     # x: (1/3 + 1) / 2
     assert dict(zip(found.representatives, found.support, strict=True)) == pytest.approx({"y": 1 / 3, "x": 2 / 3})
-    assert (found.answer, found.leading, found.tied, found.interval) == ("x", 1, (), None)
+    assert (found.answer, found.leading, found.tied) == ("x", 1, ())
     assert found.surprisal == pytest.approx(math.log(3 / 2))
     said = [response("a", text, index=i) for i, text in enumerate(("x", "x (2)", "x", "x"))]
-    assert measure(said, [0, 1, 2, 4], n_resamples=0).representatives == ("x", "x (2)", "x (2) (2)", "", "x (4)")
+    assert measure(said, [0, 1, 2, 4]).representatives == ("x", "x (2)", "x (2) (2)", "", "x (4)")
 
 
-def test_the_regime_is_that_of_the_thresholds_on_the_scale_of_kl():
+def test_the_regime_is_that_of_the_thresholds():
     # (1/2, 1/2) and (1, 0): U_A is log(2) / 2 = 0.347, the mean (3/4, 1/4)
     said = [response("a", "x"), response("a", "y", index=1), response("b", "x")]
     # U_E is H(3/4) - U_A = 0.562 - 0.347 = 0.216
     for (low_a, low_e), name in zip(product((0.34, 0.35), (0.21, 0.22)), REGIMES, strict=True):
         thresholds = {"aleatoric_threshold": low_a, "epistemic_threshold": low_e}
-        assert measure(said, [0, 1, 0], n_resamples=0, **thresholds).regime == name
+        assert measure(said, [0, 1, 0], **thresholds).regime == name
     opposite = [response("a", "x"), response("b", "y")]
-    found = measure(opposite, [0, 1], divergence="wasserstein", n_resamples=0, epistemic_threshold=0.69)
-    # U_E is 1/2 as it is, and log 2 on the scale of "kl"
-    assert (found.epistemic, found.regime, found.divergence) == (0.5, "conflict", "total_variation")
-    assert found.epistemic_scale == pytest.approx(2 * LN2)
-    assert found.comparable_epistemic == found.comparable_coe == pytest.approx(LN2)
-
-    def distance(p, q):
-        return float(abs(p - q).sum() / 2)
-
-    within = measure(opposite, [0, 1], divergence=distance, n_resamples=0, epistemic_threshold=0.7)
-    assert (within.regime, within.divergence) == ("consensus", "distance")
-    assert within.comparable_epistemic == pytest.approx(LN2)
+    assert measure(opposite, [0, 1], epistemic_threshold=0.69).regime == "conflict"  # log 2
 
 
 def test_the_solver_of_the_coordination_is_the_one_named():
     own = {"a": "xxxyy", "b": "yyyyx"}
     said = [response(name, text, index=i) for name, texts in own.items() for i, text in enumerate(texts)]
     labels = [0 if r["text"] == "x" else 1 for r in said]
-    found = measure(said, labels, weights={"a": 1.0, "b": 3.0}, divergence="js", coordination="softmax", n_resamples=0)
-    own = coordinate([[0.6, 0.4], [0.2, 0.8]], weights=[0.25, 0.75], divergence="js", solver="softmax")
+    found = measure(said, labels, weights={"a": 1.0, "b": 3.0}, coordination="softmax")
+    own = coordinate([[0.6, 0.4], [0.2, 0.8]], weights=[0.25, 0.75], solver="softmax")
     assert found.coordinated_coe == pytest.approx(own.coe) != found.coe
     assert found.support == pytest.approx(own.weights @ own.distributions)
 
@@ -87,10 +73,9 @@ def test_the_solver_of_the_coordination_is_the_one_named():
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4), st.floats(-8.0, 0.0)), min_size=1, max_size=20),
     st.lists(st.floats(0.1, 5.0), min_size=4, max_size=4),
-    st.sampled_from(["kl", "js", "hellinger", "total_variation"]),
     st.booleans(),
 )
-def test_the_figures_are_those_of_the_public_functions(drawn, given_weights, divergence, by_probability):
+def test_the_figures_are_those_of_the_public_functions(drawn, given_weights, by_probability):
     places: dict[int, int] = {}
     agents = [places.setdefault(agent, len(places)) for agent, _, _ in drawn]
     labels = [cluster for _, cluster, _ in drawn]
@@ -104,15 +89,13 @@ def test_the_figures_are_those_of_the_public_functions(drawn, given_weights, div
     seen = sorted(set(labels))
     numbers = [seen.index(label) for label in labels]  # as `measure` orders them: by text
     rows = cluster_distributions(numbers, agents, log_probs=logs)
-    split = collaborative_entropy(rows, weights=weights, divergence=divergence)
-    found = measure(said, numbers, weights=by_name, divergence=divergence, n_resamples=20)
+    split = collaborative_entropy(rows, weights=weights)
+    found = measure(said, numbers, weights=by_name)
     close = {"rel": 0.0, "abs": 1e-12}
     assert (found.coe, found.aleatoric, found.epistemic) == pytest.approx(split, **close)
     assert found.support == pytest.approx(ensemble_mean(rows, weights=weights), **close)
     entropies = [each.entropy for each in found.agents.values()]
     assert entropies == pytest.approx(np.atleast_1d(semantic_entropy(rows)), **close)
-    options = {"log_probs": logs, "weights": weights, "divergence": divergence, "n_resamples": 20}
-    assert found.interval == pytest.approx(coe_interval(numbers, agents, **options).total, **close)
 
 
 @pytest.mark.parametrize(("said", "labels"), [([], []), ([response("a", "x")], [0, 1])])
@@ -120,13 +103,3 @@ def test_labels_must_fit(said, labels):
     message = f"one label for each of at least one response; got {len(labels)} for {len(said)}. Get them from"
     with pytest.raises(ValueError, match=message):
         measure(said, labels)
-
-
-SAID = [response(agent, "x", logprob=-1.0 * i, n_tokens=1) for agent in "ba" for i in (1, 2)]
-
-
-def test_responses_weigh_as_they_are_measured():
-    options = {"log_probs": [-1.0, -2.0, -1.0, -2.0], "weights": [0.75, 0.25], "confidence": 0.8}
-    found = forecast(SAID, [0, 1, 0, 0], {"b": 2}, weights={"a": 1.0, "b": 3.0}, confidence=0.8)
-    assert found == coe_forecast([0, 1, 0, 0], [0, 0, 1, 1], [2, 0], **options)
-    assert found != forecast(SAID, [0, 1, 0, 0], {"b": 2}, weighting="frequency")

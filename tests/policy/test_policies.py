@@ -7,8 +7,7 @@ import pytest
 from coe_agents.policy import Decision, FixedRounds, RegimePolicy, SupportPolicy, ThresholdPolicy
 from coe_agents.policy.base import change_thresholds, quorum, regime_thresholds, without_tie
 from coe_agents.policy.bounds import Bounds, Spent
-from coe_agents.policy.settle import Rules, is_settled, settle
-from coe_agents.uncertainty.forecast import CoEForecast
+from coe_agents.policy.settle import Rules, settle
 from tests.graph.groups import Deciding
 from tests.policy.measurements import decide
 from tests.policy.measurements import measured as measurement
@@ -37,26 +36,6 @@ def test_thresholds_must_be_nats(value):
         RegimePolicy(value, 0.3)
     with pytest.raises(ValueError, match=f'^"epistemic_threshold" of RegimePolicy{wanted}'):
         RegimePolicy(0.5, value)
-
-
-def under_js(*, aleatoric, epistemic, scale=4.0, **options):
-    found = measurement(aleatoric=aleatoric, epistemic=epistemic, **options)
-    return replace(found, divergence="js", epistemic_scale=scale)
-
-
-def test_under_another_divergence_the_rescaled_value_is_compared():
-    # 0.25 + 4 * 0.125 = 0.75
-    measured = under_js(aleatoric=0.25, epistemic=0.125)
-    assert decide(ThresholdPolicy(0.75), measured) == Decision(
-        "answer", "Paris", "confident enough: CoE 0.375 under js, rescaled to 0.750, is at most 0.75"
-    )
-    parts = "(aleatoric 0.250 within models, epistemic 0.125 between models under js)"
-    said = f"not confident enough: CoE 0.375 {parts}, rescaled to 0.750, exceeds 0.5"
-    assert decide(ThresholdPolicy(0.5), measured) == Decision("abstain", None, said)
-    assert decide(RegimePolicy(0.25, 0.4), replace(measured, regime="conflict")).reason == (
-        "conflict, each is confident, but they disagree: aleatoric 0.250 within models is at most 0.25, "
-        "epistemic 0.125 between models under js, rescaled to 0.500, exceeds 0.4"
-    )
 
 
 def test_a_regime_says_its_numbers_and_its_name_unless_it_is_consensus():
@@ -145,51 +124,3 @@ def test_unknown_names_are_refused():
     ):
         with pytest.raises(ValueError, match=message):
             make()
-
-
-def forecast(*, total=(0.0, 1.0), aleatoric=(0.0, 0.0), epistemic=(0.0, 0.0), lead=1.0):
-    return CoEForecast(total, aleatoric, epistemic, lead, 0.9)
-
-
-def settled(policy, **expected):
-    return policy.is_settled(replace(measurement(), forecast=forecast(**expected)))
-
-
-def test_a_threshold_is_settled_on_either_side_and_below_it_only_with_its_answer():
-    policy = ThresholdPolicy(0.5)
-    assert all(settled(policy, total=total) for total in ((0.0, 0.5), (0.51, 1.0)))
-    assert not any(settled(policy, total=total) for total in ((0.5, 0.6), (0.0, 0.51)))
-    assert settled(policy, total=(0.0, 0.2), lead=0.9)
-    assert not settled(policy, total=(0.0, 0.2), lead=0.89)
-    assert settled(policy, total=(0.6, 0.9), lead=0.1)  # it is not answered anyway
-    tied = replace(measurement(), tied=TIED)
-    assert not policy.is_settled(replace(tied, forecast=forecast(total=(0.0, 0.2))))
-    assert policy.is_settled(replace(tied, forecast=forecast(total=(0.6, 0.9))))
-    low, sure = replace(measurement(), forecast=forecast(total=(0.1, 0.2))), Decision("answer")
-    assert [is_settled(policy, low, Bounds(max_coe=limit)) for limit in (0.05, 0.1, 0.15, 0.2)] == [
-        True,
-        False,
-        False,
-        True,
-    ]
-    hasty = Deciding(sure, is_settled=lambda _: True)
-    assert [is_settled(hasty, tied, limits) for limits in (None, Bounds(max_coe=1.0))] == [True, False]
-    assert not is_settled(Deciding(sure), low)
-    assert is_settled(Deciding(Decision("abstain"), is_settled=lambda _: True), low, Bounds(max_coe=0.15))
-
-
-def test_regimes_are_settled_where_all_in_reach_have_one_action():
-    policy = RegimePolicy(0.5, 0.3, actions={"unknown": "escalate"})
-    assert settled(policy, aleatoric=(0.1, 0.4), epistemic=(0.0, 0.3))
-    assert not settled(policy, aleatoric=(0.1, 0.4), epistemic=(0.0, 0.3), lead=0.5)
-    assert not settled(policy, aleatoric=(0.1, 0.6))  # consensus or ambiguous
-    assert not settled(policy, aleatoric=(0.4, 0.6), epistemic=(0.4, 0.6))  # conflict abstains, unknown escalates
-    same = RegimePolicy(0.5, 0.3)
-    assert settled(same, aleatoric=(0.4, 0.6), epistemic=(0.4, 0.6), lead=0.1)  # both abstain
-    again = RegimePolicy(0.5, 0.3, actions=dict.fromkeys(("conflict", "unknown"), "another_round"))
-    assert not settled(again, aleatoric=(0.4, 0.6), epistemic=(0.4, 0.6))  # the strategy depends on the regime
-    assert settled(again, aleatoric=(0.0, 0.4), epistemic=(0.4, 0.6))
-    assert not policy.is_settled(replace(measurement(), tied=TIED, forecast=forecast()))
-    assert policy.is_settled(replace(measurement(), tied=TIED, forecast=forecast(epistemic=(0.4, 0.6))))
-    for each in (ThresholdPolicy(0.5), policy):  # without a forecast
-        assert not each.is_settled(measurement())

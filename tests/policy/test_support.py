@@ -8,7 +8,7 @@ from coe_agents import SupportPolicy
 from coe_agents.actions import ActionMatch, canonical_action
 from coe_agents.policy import measure, settle
 from coe_agents.policy.bounds import Spent
-from coe_agents.policy.learned_gates import SupportGate, support_features, to_probability
+from coe_agents.policy.learned_support import LearnedSupport, support_features
 from coe_agents.policy.settle import Rules, representative_of
 from coe_agents.testing import create_response
 from tests.policy.measurements import decide
@@ -157,17 +157,33 @@ def test_a_learned_support_reads_what_the_others_call_and_of_texts_only_who_says
     rows = [propose("a", pay(5)), propose("b", pay(5)), propose("b", pay(6), index=1), propose("c", [])]
     rows += [create_response("c", "Why?", index=1), create_response("d", "Why?"), propose("e", pay(5))]
     found = measured(*rows)
-    assert support_features(found, "a", "bc").tolist() == [0.5, 0.0, 0.0, 0.5, 0.25, 0.5, 0.0]
-    assert support_features(found, "c", "ab").tolist() == [0.0, 0.0, 0.0, 0.0, 0.75, 0.0, 1.0]
+    assert support_features(found, "a", "bc").tolist() == [0.5, 0.0, 0.0, 0.5, 0.0]
+    assert support_features(found, "c", "ab").tolist() == [0.0, 0.0, 0.0, 0.0, 1.0]
     texts = measured(*map(create_response, "abcde", ("[]", "[]", "y", "[]", "y")))
-    assert support_features(texts, "a", "bcde").tolist() == [1.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.5, 0.0, 0.0]
-    gate = SupportGate("a", ("b", "c"), (1.0, 2.0), (3.0, 4.0), 5.0, 6.0, 7.0, 0.5)
-    judged = replace(found, proposer="d")  # "Why?" calls no tool that another text calls
-    assert gate.uncertainty(judged) == pytest.approx(to_probability(0.5 + 2.0 / 2 + 4.0 / 2 + 5.0 / 4))
+    assert support_features(texts, "a", "bcde").tolist() == [1.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+    learned = LearnedSupport("a", ("b", "c"), (1.0, 2.0), (3.0, 4.0), 7.0, 0.5)
+    # the proposal of "d" is "Why?", half of what "c" said; the other half of that calls nothing
+    judged = replace(found, proposer="d")
+    assert learned.uncertainty(judged) == pytest.approx(1 / (1 + math.exp(-(0.5 + 2.0 / 2 + 4.0 / 2))))
+    # calling nothing: half of "c" says the same, which is calling nothing
+    silent = 0.5 + 2.0 / 2 + 4.0 / 2 + 7.0
+    assert replace(learned, proposer="e").uncertainty(
+        replace(found, proposer=None, proposals={"e": "[]"})
+    ) == pytest.approx(1 / (1 + math.exp(-silent)))
+    steep = replace(learned, intercept=1e9)
+    assert steep.uncertainty(judged) == 1.0
+    assert replace(learned, intercept=-1e9).uncertainty(judged) == pytest.approx(0.0, abs=1e-200)
     none = {"agents": (), "same": (), "nothing": ()}
-    for fields in ({"proposer": "b"}, none, {"same": (1.0,)}, {"nothing": (1.0,)}, {"rival": math.nan}):
+    for fields in (
+        {"proposer": "b"},
+        none,
+        {"same": (1.0,)},
+        {"nothing": (1.0,)},
+        {"calls_nothing": math.nan},
+        {"intercept": math.inf},
+    ):
         with pytest.raises(ValueError, match="a learned support"):
-            replace(gate, **fields)
+            replace(learned, **fields)
 
 
 def test_refuses():

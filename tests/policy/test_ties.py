@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coe_agents.policy import RegimePolicy, ThresholdPolicy, measure
-from coe_agents.policy.measurement import forecast
 from coe_agents.testing import create_response
 from tests.evaluation.test_renaming import flat
 from tests.policy.measurements import measured_texts as measured
@@ -48,7 +47,6 @@ def figures(measurement, names):
     found["support"] = dict(zip(found.pop("representatives"), found["support"], strict=True))
     for by_agent in ("agents", "proposals", "proposal_support", "votes", "weights"):
         found[by_agent] = {names[name]: said for name, said in found[by_agent].items()}
-    found["comparable"] = measurement.comparable_coe, measurement.comparable_epistemic
     return found
 
 
@@ -56,18 +54,13 @@ def assert_equal(one, other):
     assert flat(one) == pytest.approx(flat(other), abs=1e-12)
 
 
-@given(groups(), st.integers(0, 10**6), st.sampled_from(["kl", "js"]), st.booleans())
-def test_renaming_and_reordering_change_no_figure_and_no_forecast(group, seed, divergence, is_weighted):
+@given(groups(), st.integers(0, 10**6), st.booleans())
+def test_renaming_and_reordering_change_no_figure(group, seed, is_weighted):
     responses, weights = group
     rows, other_weights, names = renamed(responses, weights, random.Random(seed))
-    options = {"divergence": divergence, "n_resamples": 20}
-    first = measure(responses, labels_of(responses), weights=weights if is_weighted else None, **options)
-    again = measure(rows, labels_of(rows), weights=other_weights if is_weighted else None, **options)
+    first = measure(responses, labels_of(responses), weights=weights if is_weighted else None)
+    again = measure(rows, labels_of(rows), weights=other_weights if is_weighted else None)
     assert_equal(figures(first, {name: name for name in weights}), figures(again, names))
-    more = {name: place for place, name in enumerate(sorted(weights))}
-    expected = forecast(responses, labels_of(responses), more, weights=weights)
-    more = {new: more[old] for new, old in names.items()}
-    assert_equal(expected, forecast(rows, labels_of(rows), more, weights=other_weights))
 
 
 OURS = [(ThresholdPolicy(float("inf"), otherwise=action), action) for action in ("abstain", "escalate")]

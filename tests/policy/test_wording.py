@@ -1,12 +1,10 @@
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from coe_agents import RegimePolicy
 from coe_agents.policy.proposal_wording import is_about_actions
-from coe_agents.policy.wording import coe_in_words, decomposition, who_says_what
+from coe_agents.policy.wording import coe_in_words, who_says_what
 from tests.policy.measurements import AGREED
 from tests.policy.measurements import measured_texts as measured
 
@@ -54,26 +52,12 @@ def test_what_leads_is_named_where_the_numbers_do_not_show_it_and_who_did_not_an
     )
 
 
-@pytest.mark.parametrize(
-    ("divergence", "ending"),
-    [("kl", " nats"), ("js", " nats (js)"), ("hellinger", " (hellinger)"), ("total_variation", " (total_variation)")],
-)
-def test_the_sum_has_its_unit_and_its_divergence(divergence, ending):
-    found = decomposition(coe=0.75, aleatoric=0.5, epistemic=0.25, divergence=divergence)
-    assert found == f"0.750 = aleatoric 0.500 + epistemic 0.250{ending}"
-
-
 def test_coe_in_words():
     said = measured(a=["x", "y"], b=["x"])
     # U_A = log(2) / 2, H(3/4, 1/4) = 0.562
     assert coe_in_words(said) == "CoE 0.562"
     parts = "aleatoric 0.347 within models, epistemic 0.216 between models"
     assert coe_in_words(said, with_parts=True) == f"CoE 0.562 ({parts})"
-    other = replace(said, divergence="js", epistemic_scale=2.0)
-    assert coe_in_words(other) == "CoE 0.562 under js, rescaled to 0.778,"
-    assert coe_in_words(other, with_parts=True) == (
-        "CoE 0.562 (aleatoric 0.347 within models, epistemic 0.216 between models under js), rescaled to 0.778,"
-    )
 
 
 @given(st.text(max_size=300), st.text(max_size=30))

@@ -1,4 +1,4 @@
-from coe_agents.rounds import AdaptiveSampling, Resample, RoundPlan
+from coe_agents.rounds import Resample, RoundPlan
 from tests.rounds.contexts import context
 
 
@@ -12,9 +12,3 @@ def test_the_number_grows_from_round_to_round_up_to_the_most():
 def test_an_agent_that_failed_is_asked_for_its_own_number():
     plan = Resample()(context(n_responses={"a": 3, "b": 0}))
     assert plan == RoundPlan({"a": {"n_samples": 6}, "b": {}}, replaces=False, shows_answers=False)
-
-
-def test_adaptive_sampling_never_asks_for_more_than_is_left():
-    adaptive = AdaptiveSampling(start=4, step=3)
-    assert [adaptive.n_samples(0, left=left) for left in (2, 4, 9)] == [2, 4, 4]
-    assert [adaptive.n_samples(4, left=left) for left in (1, 3, 9)] == [1, 3, 3]

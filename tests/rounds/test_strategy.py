@@ -1,6 +1,6 @@
 import pytest
 
-from coe_agents.rounds import AdaptiveSampling, Debate, Resample, RoundPlan
+from coe_agents.rounds import Debate, Resample, RoundPlan
 from coe_agents.rounds.strategies import Strategies
 from coe_agents.rounds.strategy import check_plan
 from tests.rounds.contexts import context
@@ -63,9 +63,6 @@ def test_strategies_are_chosen_by_regime_unless_one_is_wanted():
 
 def test_options_that_cannot_work_are_refused():
     for create, options, message in (
-        (AdaptiveSampling, {"start": 0}, '"start" of AdaptiveSampling must be an integer in .1, 500.; got 0'),
-        (AdaptiveSampling, {"step": 501}, '"step" of AdaptiveSampling must be an integer in .1, 500.; got 501'),
-        (AdaptiveSampling, {"confidence": 1.0}, '"confidence" of AdaptiveSampling must be a number above 0 and below'),
         (Resample, {"growth": 0.5}, '"growth" of Resample must'),
         (Resample, {"growth": float("inf")}, '"growth" of Resample must'),
         (Resample, {"most": 501}, '"most" of Resample must'),

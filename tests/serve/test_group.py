@@ -18,8 +18,6 @@ def test_a_configuration_sets_the_operators_limits(tmp_path):
     group = configured(f'otherwise = "another_round"\n[graph]\n{limits}')
     assert group.limits == Bounds(max_coe=0.5, max_rounds=3, token_budget=500, deadline=30.0)
     assert (group.name, group.agents, group.max_question_chars) == ("coe", ("served",), 50)
-    assert not group.is_adaptive
-    assert configured("[graph.adaptive]\n").is_adaptive
 
 
 @pytest.mark.parametrize(

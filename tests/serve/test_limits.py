@@ -5,14 +5,9 @@ from types import SimpleNamespace
 import pytest
 
 from coe_agents.graph.context import CallersLimits
-from coe_agents.policy import Decision, measure
+from coe_agents.policy import Decision
 from coe_agents.policy.bounds import Bounds
-from coe_agents.policy.settle import is_settled
-from coe_agents.rounds import AdaptiveSampling
 from coe_agents.serve.api_error import ApiError
-from coe_agents.testing import ScriptedAgent, create_response
-from coe_agents.uncertainty.forecast import CoEForecast
-from tests.graph.groups import Deciding
 from tests.serve.groups import AGREEING, SlowAgent, complete, create_group, group_of
 
 OPERATOR = Bounds(max_coe=0.6, aleatoric_threshold=0.5, max_rounds=3, token_budget=100, deadline=9.0)
@@ -51,11 +46,6 @@ def test_what_is_not_tighter_is_refused(option, value, message):
     assert message in str(refused.value)
 
 
-def test_a_lower_budget_would_loosen_an_adaptive_group():
-    with pytest.raises(ApiError, match="end the adaptive sampling"):
-        replace(create_group(*AGREEING), limits=OPERATOR, is_adaptive=True).tighten({"token_budget": 1})
-
-
 @pytest.mark.parametrize(
     ("coe", "action"),
     [({}, "answer"), ({"max_coe": 0.44}, "abstain"), ({"epistemic_threshold": 0.21}, "abstain")],
@@ -75,38 +65,6 @@ async def test_a_deadline_silences_nobody_but_all():
     assert "no decision before the deadline of the request" in reply["choices"][0]["message"]["refusal"]
     assert (reply["coe"]["action"], reply["coe"]["coe"], reply["usage"]) == ("abstain", None, None)
     assert (agents[2].n_started, agents[2].n_ended) == (1, 0)
-
-
-@pytest.mark.parametrize(
-    ("action", "limits", "expected"),
-    [
-        ("answer", Bounds(max_coe=0.5), False),  # CoE may end on either side of the limit
-        ("answer", Bounds(max_coe=0.9), True),
-        ("answer", Bounds(max_coe=0.9, epistemic_threshold=0.3), False),
-        ("abstain", Bounds(max_coe=0.5), True),  # the operator's gate would stop here, and not answer
-    ],
-)
-def test_further_responses_are_sampled_only_for_an_answer(action, limits, expected):
-    forecast = CoEForecast(total=(0.2, 0.8), aleatoric=(0.0, 0.2), epistemic=(0.2, 0.6), lead=1.0, confidence=0.95)
-    measurement = replace(measure([create_response("a", "x")], [0]), forecast=forecast)
-    policy = Deciding(Decision(action), is_settled=lambda measurement: True)
-    assert is_settled(policy, measurement, limits) is expected
-
-
-@pytest.mark.parametrize("coe", [{}, {"max_coe": 50.0}])
-async def test_a_limit_does_not_end_the_sampling_of_a_policy_that_needs_all_responses(coe):
-    """In steps of two, the budget would leave each agent its first two responses, all "x"."""
-    agents = [ScriptedAgent(name, ["x", "x", "y", "y", "z", "z"], n_samples=6) for name in "ab"]
-    adaptive = AdaptiveSampling(start=2, step=2)
-
-    def decide(measurement, *, round, max_rounds):
-        return Decision("answer" if measurement.coe < 0.5 else "abstain", measurement.answer)
-
-    policy = SimpleNamespace(decide=decide)  # without `is_settled`, as `CalibratedPolicy`
-    group = group_of(*agents, adaptive=adaptive, token_budget=5, policy=policy)
-    reply = (await complete(group, coe=coe)).json()
-    assert [agent["n_responses"] for agent in reply["coe"]["agents"].values()] == [6, 6]
-    assert reply["coe"]["action"] == "abstain"
 
 
 async def test_fewer_rounds_do_not_make_a_policy_answer_earlier():

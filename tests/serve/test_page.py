@@ -166,6 +166,29 @@ def test_markdown_is_built_of_elements_and_nothing_of_it_is_loaded(pipe):
         tab.wait(f"window.copied === {json.dumps(MARKDOWN.strip())}")
 
 
+LINKS = """A [word](https://own.example/1) and <https://own.example/2>, [own.example/3](https://own.example/3),
+[https://bank.example](https://evil.example/4), [bank.example/login](https://evil.example/5), [`bank.example`](https://evil.example/6),
+[bank．example](https://evil.example/7), [me@bank.example](mailto:you@evil.example), [https://bank.example/](https://bank.example@evil.example/8).
+"""
+
+
+def test_a_link_whose_text_is_another_address_shows_its_own(pipe):
+    with opened(pipe, create_group([LINKS], [LINKS])) as tab:
+        ask(tab)
+        texts = everything(tab, "#answer :is(a, span[title])")
+        assert [text for text in texts if "evil" not in text] == [
+            "word",
+            "https://own.example/2",
+            "own.example/3",
+        ]
+        shown = [re.search(r"\[(.*)\]$", text)[1] for text in texts if "evil" in text]
+        assert shown == [
+            *(f"https://evil.example/{n}" for n in "4567"),
+            "mailto:you@evil.example",
+            "https://bank.example@evil.example/8",
+        ]
+
+
 def test_a_follow_up_is_asked_after_what_was_answered_and_a_reload_keeps_it(pipe):
     agents = [ScriptedAgent(name, ["Bern"]) for name in "ab"]
     with opened(pipe, group_of(*agents)) as tab:

@@ -1,5 +1,4 @@
 import math
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -7,7 +6,6 @@ import scipy.stats
 from hypothesis import given, settings
 
 from coe_agents.uncertainty import entropy, semantic_entropy
-from coe_agents.uncertainty.entropies import renyi
 from tests.uncertainty.strategies import row
 
 LOG_2 = math.log(2)
@@ -48,37 +46,3 @@ def test_refuses():
         entropy([])
     with pytest.raises(ValueError, match="got rows of different lengths"):
         entropy([[1.0], [0.5, 0.5]])
-
-
-def test_renyi_by_hand():
-    p = np.array([0.5, 0.25, 0.25])
-    # 1/8 + 1/64 + 1/64 = 10/64, and 1 - 3 = -2
-    assert renyi(p, 3.0) == pytest.approx(math.log(6.4) / 2, abs=1e-15)
-    # 1/4 + 1/16 + 1/16 = 3/8
-    assert renyi(p, 2.0) == pytest.approx(math.log(8 / 3), abs=1e-15)
-
-
-@pytest.mark.parametrize("order", [2, 3, 700])
-def test_renyi_of_certain_and_of_uniform(order):
-    certain = renyi(np.array([[0.0, 1.0], [1.0, 0.0]]), order)
-    assert certain.tolist() == [0.0, 0.0]
-    assert not np.signbit(certain).any()
-    assert renyi(np.full((2, 3, 5), 0.2), order) == pytest.approx(np.full((2, 3), math.log(5)))
-
-
-@pytest.mark.parametrize("order", [3, 7])
-def test_rounding_takes_renyi_out_of_no_bound(order):
-    # unclipped, order 3 falls below the min-entropy at 2, 3, 5 and 7 outcomes, order 7 rises above log n
-    for n in range(2, 11):
-        uniform = np.full(n, 1 / n)
-        uniform /= uniform.sum()
-        assert -np.log(uniform.max()) <= renyi(uniform, order) <= math.log(n)
-
-
-@given(row(5))
-@settings(max_examples=50)
-def test_renyi_never_rises_with_the_order(p):
-    p = np.array(p)
-    values = [entropy(p), *(renyi(p, order) for order in (2, 3, 50)), -np.log(p.max())]
-    assert all(value >= lower - 1e-12 for value, lower in pairwise(values))
-    assert values[2] == pytest.approx(renyi(p[::-1], 3), abs=1e-12)

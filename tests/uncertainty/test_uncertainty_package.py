@@ -3,7 +3,7 @@ import sys
 
 from coe_agents import uncertainty
 
-HEAVY = ("torch", "transformers", "langchain_core", "langgraph", "scipy.optimize", "scipy.special", "bayes_opt")
+HEAVY = ("torch", "transformers", "langchain_core", "langgraph", "scipy.optimize", "scipy.special")
 
 
 def test_a_fresh_interpreter_loads_nothing_heavy():

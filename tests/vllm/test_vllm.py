@@ -14,7 +14,7 @@ from urllib.request import Request, urlopen
 import pytest
 import torch
 from langchain.agents import create_agent
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import AIMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
@@ -23,7 +23,6 @@ from langgraph.types import Command
 from coe_agents import CoECouncil, ModelAgent, SupportPolicy, ThresholdPolicy, create_coe_graph
 from coe_agents.backends import ChatTransformers
 from coe_agents.backends.chat_transformers import continuation_log_probabilities
-from coe_agents.prompts import decision, self_check
 from coe_agents.testing.driver import ScriptedDriver
 from coe_agents.tinyworld import model_folder, tinyworld_clusterer, tinyworld_tools
 from coe_agents.tinyworld.facts import MODELS, load_facts
@@ -31,7 +30,6 @@ from coe_agents.types import AgentRequest
 from examples import vllm_mixed_group, vllm_three_servers
 from examples.vllm_three_servers import Server
 from tests.client_table import seen
-from tests.doubles import choice_probability
 from tests.serve.groups import complete, group_of
 
 pytestmark = [pytest.mark.vllm, pytest.mark.slow]
@@ -40,8 +38,6 @@ QUESTION = "What is the capital of France?"
 PAY_NINA, PAY_IVAN = "Send Nina 60 euros.", "Please pay Ivan the sum of 75 euros."
 PAY_NOBODY = "Do not send Bob 9 euros."
 NINA = {"name": "Nina", "amount": 60}
-TRUE = "What is the capital of Italy?\n<answer>The capital of Italy is Rome.</answer>\nIs this answer correct?"
-"""What tinyworld's models find rather true, also after the state of an agent."""
 
 
 def request(question: str = QUESTION) -> AgentRequest:
@@ -180,17 +176,6 @@ def test_a_council_over_servers_lets_a_call_pass_and_asks_a_person_about_another
     seen("vLLM", "an agent with a council", "an agreed call runs; a contested one waits, and runs as a person edits it")
 
 
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("methods", [("top_logprobs", "constrained"), ("constrained",)], ids=["top", "constrained"])
-def test_a_choice_is_as_likely_as_here(servers, name, methods):
-    asked = [HumanMessage(self_check(QUESTION, "Paris"))]
-    here = choice_probability(local(name), asked, ("True", "False"))
-    there = choice_probability(chat(servers[name]), asked, ("True", "False"), methods=methods)
-    assert here.method == "exact"
-    assert there.method in methods
-    assert there.probabilities["True"] == pytest.approx(here.probabilities["True"], abs=1e-3)
-
-
 def test_the_example_asks_three_servers(servers, monkeypatch):
     three = {name: servers[name] for name in MODELS}
     monkeypatch.setattr(vllm_three_servers, "serving", lambda models, **_: nullcontext(three))
@@ -217,14 +202,16 @@ def test_auto_mode_over_served_members_runs_or_blocks(servers, capsys):
     from langchain_core.decisions import Noul
 
     from coe_agents.decisions import CoEDecisionModel
-    from coe_agents.decisions.shown_state import to_json
-    from tests.decisions.scripted import CALL, HARMLESS, STATE, says
+    from tests.decisions.scripted import CALL, HARMLESS, STATE, TRUE, says
 
-    served = [chat(servers[name]) for name in MODELS]
+    # greedily it replies "False" and "True" where the model in this process does; the other two reply in sentences
+    clear = chat(servers["tiny-qwen2"], temperature=0)
+    others = [chat(servers[name], temperature=0) for name in MODELS if name != "tiny-qwen2"]
     cases = {
-        "allowed": (served, HARMLESS),
-        "blocked": (served, TRUE),
-        "in conflict": ([*served[:2], says(1.0), *[says(0.01)] * 4], HARMLESS),
+        "allowed": ([clear, says(0.01), says(0.01)], HARMLESS),
+        "blocked": ([clear], TRUE),
+        "in conflict": ([clear, says(1.0), *[says(0.01)] * 3], HARMLESS),
+        "sentences": ([clear, *others, says(0.01)], HARMLESS),
     }
     for case, (members, instructions) in cases.items():
         paid: list[tuple[str, float]] = []
@@ -239,11 +226,7 @@ def test_auto_mode_over_served_members_runs_or_blocks(servers, capsys):
             said = ", ".join(f"{name} {row['true']:.3f}" for name, row in found["members"].items())
             print(f"\n{case}: {p:.3f} ({found['regime']}) of {said}")
         assert (paid == [("Nina", 60)]) == (case == "allowed") == (p < 0.5)
-        assert {method for name, method in found["methods"].items() if name in MODELS} == {"top_logprobs"}
-        prompt = decision(to_json(STATE, 20_000), instructions, {"True": "", "False": ""})
-        for name in set(MODELS) & set(found["members"]):
-            own = choice_probability(chat(servers[name]), [("user", prompt)], ("True", "False"))
-            assert found["members"][name]["true"] == pytest.approx(own.probabilities["True"], abs=1e-3)
+        assert {method for name, method in found["methods"].items() if name in MODELS} == {"sampled"}
 
 
 def test_a_schema_that_no_served_model_fits_is_a_refusal_and_no_outage(servers):

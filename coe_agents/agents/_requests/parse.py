@@ -53,8 +53,7 @@ def to_reply(
     most = request["n_samples"]
     replies = [reply for one in drawn.results for reply in _read(one.generations[0])][:most]
     how: dict[str, Any] = {"agent": agent, "max_chars": max_chars, "states_confidence": states_confidence}
-    first_index = request.get("first_index", 0)
-    responses = [_response(reply, request, index, **how) for index, reply in enumerate(replies, start=first_index)]
+    responses = [_response(reply, request, index, **how) for index, reply in enumerate(replies)]
     answered = [*drawn.results, *drawn.unused]
     valid = [response for response in responses if response["error"] is None]
     known = [response["logprob"] is not None for response in valid]

@@ -4,6 +4,7 @@ Retries are here and nowhere else, since only here the deadline, the wait that t
 other requests are known. A client's own retries are turned off where possible.
 """
 
+import asyncio
 import random
 import threading
 import time
@@ -12,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 from langchain_core.language_models import BaseChatModel
@@ -19,10 +21,10 @@ from langchain_core.messages import BaseMessage
 from langchain_core.outputs import LLMResult
 from tenacity import RetryCallState, Retrying, retry_if_exception
 
-from coe_agents._steps import Call, Pause, Steps, Wait
+from coe_agents._steps import Call, Pause, Steps, Wait, start_call
 from coe_agents.agents._requests.capabilities import ModelCall
 from coe_agents.agents._requests.chat_models import bind_tools
-from coe_agents.agents.error_mapping import is_stale, to_agent_error
+from coe_agents.agents.error_mapping import is_of_another_loop, is_stale, to_agent_error
 from coe_agents.errors import (
     AgentError,
     AgentTimeoutError,
@@ -68,6 +70,26 @@ class Places:
         self._n_taken = 0
         self._waiting: deque[Future[None]] = deque()
         self._lock = threading.Lock()
+        self._owner: weakref.ref[asyncio.AbstractEventLoop] | None = None
+        self._others: weakref.WeakSet[asyncio.AbstractEventLoop] = weakref.WeakSet()
+
+    def loop_of_connections(self) -> asyncio.AbstractEventLoop | None:
+        """Returns the event loop that the connections of the async clients belong to: the first one that asks here.
+
+        Once it has ended, a loop that asks for the first time takes its place, if nothing else is under way here: a
+        request on a connection that was left open reaches the server, fails when the reply is read, and is sent again
+        beside it. None where it has ended and no other takes its place.
+        """
+        now = asyncio.get_running_loop()
+        with self._lock:
+            owner = None if self._owner is None else self._owner()
+            has_ended = owner is None or owner.is_closed()
+            if self._owner is None or (has_ended and now not in self._others and self._n_taken <= 1):
+                self._owner = weakref.ref(now)
+                return now
+            if owner is not now:
+                self._others.add(now)
+            return None if has_ended else owner
 
     def queue(self) -> Future[None]:
         """Returns a turn, to wait for and to leave in the end."""
@@ -130,6 +152,34 @@ class Server:
     places: Places
 
 
+async def _agenerate(places: Places, model: BaseChatModel, *prompts: Any, **options: Any) -> LLMResult:
+    """Asks in this event loop, or in a thread where the connections of the model's async client are another loop's.
+
+    A client shares its connections, and what it waits with, among all loops, and fails in all but one.
+    """
+    owner = places.loop_of_connections()
+    if owner is asyncio.get_running_loop():
+        try:
+            return await model.agenerate(*prompts, **options)
+        except RuntimeError as error:
+            if not is_of_another_loop(error):  # what the model waits with may belong to one that has ended
+                raise
+    try:
+        return await asyncio.wrap_future(start_call(partial(model.generate, *prompts, **options)))
+    except NotImplementedError:  # it has an async form alone
+        if owner is None or not owner.is_running():
+            return await model.agenerate(*prompts, **options)
+        there = asyncio.run_coroutine_threadsafe(model.agenerate(*prompts, **options), owner)
+        return await asyncio.wrap_future(there)
+
+
+def call_model(
+    places: Places, model: BaseChatModel, prompts: Sequence[Any], options: Mapping[str, Any], seconds: float | None
+) -> Call:
+    """Returns the step that asks a model, in any number of threads and event loops."""
+    return Call(model.generate, partial(_agenerate, places, model), (prompts,), options, seconds)
+
+
 _FIRST_WAIT = 0.5
 _LONGEST_WAIT = 8.0
 _MOST_STALE = 100
@@ -161,7 +211,7 @@ class Asker:
         def send(server: Server, seconds: float | None) -> _Reply:
             model, bound = bind_tools(call.on(server.model), tools) if tools else (call.on(server.model), {})
             options = {**bound, **observed, **call.arguments(seconds)}
-            result: LLMResult = yield Call(model.generate, model.agenerate, ([messages],), options, seconds)
+            result: LLMResult = yield call_model(server.places, model, [messages], options, seconds)
             if not result.generations or not result.generations[0]:
                 hint = "Call the model directly to see why"
                 raise InvalidReplyError(f'the model of "{self.name}" gave no response', hint=hint)

@@ -12,105 +12,17 @@ from langchain_core.messages import BaseMessage, MessageLikeRepresentation, conv
 from langchain_core.outputs import Generation, LLMResult
 
 from coe_agents._steps import Call, Steps
-from coe_agents.agents._requests.parse import text_of, tokens_of
-from coe_agents.agents._requests.send import Deadline, tracing_options
+from coe_agents.agents._requests.endings import judge_end
+from coe_agents.agents._requests.parse import text_of
+from coe_agents.agents._requests.send import Deadline, Places, call_model, places_of, tracing_options
 from coe_agents.agents.error_mapping import status_of
 from coe_agents.checks import several
-from coe_agents.clustering.answers import strip_reasoning
+from coe_agents.clustering.answers import parse_choice, strip_reasoning
 from coe_agents.errors import AgentError, NoChoiceError
 from coe_agents.types import AgentReply, AgentRequest, Sampling, Usage, add_usages, create_response, usage_of
 
-_MASKED = 1e-30
-"""A masked token has a log-probability of -100 or less, as servers write minus infinity."""
-
-MAX_DOUBT = 0.01
-"""How much a list of first tokens may leave open, as a share of what it gives to the choices."""
-
-_PIECE_SPACES = " \t\r\n\N{LOWER ONE EIGHTH BLOCK}\N{LATIN CAPITAL LETTER G WITH DOT ABOVE}"
-"""White space, and the two characters that raw pieces of SentencePiece and of byte-level BPE write for a space."""
-
 _LEAD = re.compile(r"\A[\W_]*(?:(?:the|my|final|correct)\s+)*(?:answer|label|reply|response)\s*(?:is\b\s*:?|:)", re.I)
 _ENDS = r"(?=\Z|\s*\n|\s*[^\w\s'’?:=-])"
-
-
-@dataclass(frozen=True)
-class FirstToken:
-    """What a list of the likeliest first tokens says about the choices.
-
-    Attributes:
-        seen: The probability of each choice that a listed token begins; some choices may be missing.
-        ambiguous: The probability of tokens that begin more than one choice.
-        unlisted: The most that a token outside the list can have.
-        others: The probability of the listed tokens that begin no choice.
-    """
-
-    seen: Mapping[str, float]
-    ambiguous: float
-    unlisted: float
-    others: float = 0.0
-
-    @property
-    def mass(self) -> float:
-        """The probability of all seen choices together, in [0, 1]."""
-        return min(math.fsum(self.seen.values()), 1.0)
-
-    def is_settled(self, choices: Sequence[str]) -> bool:
-        """Returns whether what the list leaves open is at most `MAX_DOUBT` of what it gives to the choices."""
-        doubt = self.ambiguous + self.unlisted * (len(choices) - len(self.seen))
-        return self.mass > 0 and doubt <= MAX_DOUBT * self.mass
-
-    def is_held(self, choices: Sequence[str]) -> bool:
-        """Returns whether the reply was held to the choices: all are listed, and no other token has any probability.
-
-        A mask leaves nothing to other tokens; a server that ignores it leaves them little, where the model is sure.
-        """
-        return self.is_settled(choices) and set(self.seen) == set(choices) and self.others <= _MASKED
-
-    def probabilities(self, choices: Sequence[str]) -> dict[str, float]:
-        """Returns probabilities that sum to 1; a choice that was not seen gets the most that it can have."""
-        given = {choice: self.seen.get(choice, self.unlisted) for choice in choices}
-        total = math.fsum(given.values())
-        return {choice: value / total for choice, value in given.items()}
-
-
-def read_first_token(generation: Generation, choices: Sequence[str]) -> FirstToken | None:
-    """Reads the list of the likeliest first tokens in the shape that `ChatOpenAI` gives it.
-
-    A token counts for the one choice that it begins or that it begins with, after white space is taken off its ends;
-    case counts first, and where no choice fits so, it does not.
-
-    Returns:
-        None where there is no list, or one of its log-probabilities is missing or NaN.
-
-    Example:
-        >>> listed = [{"token": " True", "logprob": -0.1}, {"token": "false", "logprob": -2.5}]
-        >>> info = {"logprobs": {"content": [{**listed[0], "top_logprobs": listed}]}}
-        >>> found = read_first_token(Generation(text=" True", generation_info=info), ("True", "False"))
-        >>> {choice: round(p, 3) for choice, p in found.seen.items()}
-        {'True': 0.905, 'False': 0.082}
-    """
-    content = tokens_of(generation)
-    if not content or not content[0].get("top_logprobs"):
-        return None
-    top = [_read_entry(entry) for entry in content[0]["top_logprobs"]]
-    drawn = _read_entry(content[0])
-    # servers add the drawn token to the list if it is not among the likeliest
-    listed = top if drawn[0] in dict(top) else [*top, drawn]
-    if any(math.isnan(probability) for _, probability in listed):
-        return None
-    seen: dict[str, float] = {}
-    ambiguous = total = others = 0.0
-    for token, probability in listed:
-        total += probability
-        begun = _find_begun(token, choices)
-        if len(begun) == 1:
-            seen[begun[0]] = seen.get(begun[0], 0.0) + probability
-        elif begun:
-            ambiguous += probability
-        else:
-            others += probability
-    least = min(probability for _, probability in top)
-    return FirstToken(seen, ambiguous, min(least, max(0.0, 1.0 - total)), others)
 
 
 def read_choice(text: str, choices: Sequence[str]) -> str | None:
@@ -134,36 +46,17 @@ def read_choice(text: str, choices: Sequence[str]) -> str | None:
     return named[0] if opened else None
 
 
-def _read_entry(entry: Mapping[str, Any]) -> tuple[str, float]:
-    """Returns a token and its probability; NaN where the log-probability is missing or not a number."""
-    logprob = entry.get("logprob")
-    return str(entry.get("token") or ""), math.exp(min(logprob, 0.0)) if isinstance(logprob, int | float) else math.nan
-
-
-def _find_begun(token: str, choices: Sequence[str]) -> list[str]:
-    piece = token.strip(_PIECE_SPACES)
-    if not piece:
-        return []
-    exactly = [choice for choice in choices if _begins(piece, choice)]
-    return exactly or [choice for choice in choices if _begins(piece.casefold(), choice.casefold())]
-
-
-def _begins(piece: str, choice: str) -> bool:
-    return choice.startswith(piece) or (piece.startswith(choice) and not piece[len(choice)].isalnum())
-
-
-ChoiceMethod = Literal["exact", "top_logprobs", "constrained", "sampled"]
+ChoiceMethod = Literal["exact", "sampled"]
 CHOICE_METHODS: tuple[ChoiceMethod, ...] = get_args(ChoiceMethod)
 """All methods, in the order in which they are tried."""
+_REMOVED_METHODS = ("top_logprobs", "constrained")
+"""They read the first token of a reply, which may continue: "False alarm it is not: True"."""
 
 OTHER_REPLY = "(another reply)"
 """The text of the response that stands for all replies that are not one of the choices."""
 MIN_MASS = 0.5
 """If the choices hold less of the model's probability, their ratio is unreliable, and its replies are read instead."""
-METHODS: tuple[ChoiceMethod, ...] = ("exact", "constrained")
-"""Not the likeliest first tokens of a free reply, which may continue: "Approve would be unsafe"."""
 
-_N_TOP = 20
 _REFUSALS = (400, 403, 405, 415, 422, 501)
 """HTTP statuses by which servers refuse an option; any other error is raised."""
 
@@ -176,14 +69,14 @@ class ChoiceProbabilities:
         probabilities: One for each choice, in the order asked; they sum to 1.
         method: How they were obtained; see `ModelAgent.choice`.
         mass: The share of all the model's replies that are one of the choices, in [0, 1]; where it is small, the
-            model mostly replies something else. None for "constrained", which allows nothing else.
+            model mostly replies something else.
         input_tokens: The tokens of the requests that gave the result; 0 for "exact", None if not known.
         output_tokens: See `input_tokens`.
     """
 
     probabilities: dict[str, float]
     method: ChoiceMethod
-    mass: float | None
+    mass: float
     input_tokens: int | None = 0
     output_tokens: int | None = 0
 
@@ -197,44 +90,46 @@ def choice_steps(
     methods: Sequence[ChoiceMethod] = CHOICE_METHODS,
     config: Mapping[str, Any] | None = None,
     seconds: float | None = None,
+    strict: bool = False,
+    places: Places | None = None,
 ) -> Steps[ChoiceProbabilities]:
     """Returns how likely a model is to reply with each of a few short choices; see `ModelAgent.choice`.
 
-    The model's temperature is left as it is; servers give log-probabilities before temperature. `config` is a
-    `RunnableConfig`, passed through for callbacks, tags and metadata; `seconds` is what all requests together may take.
+    The model's temperature is left as it is. `config` is a `RunnableConfig`, passed through for callbacks, tags and
+    metadata; `seconds` is what all requests together may take; `places` are those of the model's server.
     """
     conversation = _check(messages, choices, methods)
     score = getattr(model, "choice_log_probabilities", None)  # `coe_agents.backends.ChatTransformers` has it
     if "exact" in methods and score is not None:
         return _from_scores((yield Call(score, None, (conversation, choices), seconds=seconds)), choices)
+    if "sampled" not in methods:
+        raise NoChoiceError(
+            f"{type(model).__name__} gave no probabilities of {_list_names(choices)} by {_list_names(methods)}",
+            hint='Allow the method "sampled"',
+        )
     fields, limit = type(model).model_fields, Deadline(seconds)
-    # streaming would merge the choices of a request, and a server may refuse log-probabilities, and is sampled then
+    # streaming would merge the choices of a request, and log-probabilities, which a server may refuse, are not read
     unset: dict[str, Any] = {name: fields[name].default for name in ("streaming", "logprobs") if name in fields}
     model = model.model_copy(update=unset)
     always = tracing_options(config) | ({"stream": False} if "streaming" in fields else {})
 
     def request(options: Mapping[str, Any], n_prompts: int = 1) -> Call:
         given = {**always, **options}
-        return Call(model.generate, model.agenerate, ([conversation] * n_prompts,), given, limit.seconds_left())
+        prompts = [conversation] * n_prompts
+        return call_model(places or places_of(model, ""), model, prompts, given, limit.seconds_left())
 
-    lists_tokens = "top_logprobs" in fields
-    if lists_tokens and "top_logprobs" in methods:
-        found = yield from _first_token(request, choices)
-        if found and found[0].is_settled(choices):
-            return _from_first_token(*found, choices, "top_logprobs")
-        lists_tokens = found is not None
-    if lists_tokens and "constrained" in methods and "extra_body" in fields:
-        own = getattr(model, "extra_body", None) or {}
-        held = {"extra_body": {**own, "structured_outputs": {"choice": list(choices)}}}
-        found = yield from _first_token(request, choices, held)
-        if found and found[0].is_held(choices):
-            return _from_first_token(*found, choices, "constrained")
-    if "sampled" in methods:
-        return (yield from _sample(model, request, choices, n_samples))
-    raise NoChoiceError(
-        f"{type(model).__name__} gave no probabilities of {_list_names(choices)} by {_list_names(methods)}",
-        hint='Allow the method "sampled", or use a server that gives log-probabilities',
-    )
+    replies, usage = yield from _sample(model, request, n_samples)
+    read = parse_choice if strict else read_choice
+    # of a reply that did not end whole, the rest could say the opposite
+    stated = [read(text_of(reply), choices) for reply in replies if judge_end(reply) == "whole"]
+    clear = [choice for choice in stated if choice is not None]
+    if not clear:
+        raise NoChoiceError(
+            f"none of {len(replies)} replies of {type(model).__name__} was one of {_list_names(choices)}",
+            hint="Ask for one of the choices and nothing else, and leave room for it in `max_tokens`",
+        )
+    shares = {choice: clear.count(choice) / len(clear) for choice in choices}
+    return ChoiceProbabilities(shares, "sampled", len(clear) / len(replies), **usage)
 
 
 def _from_scores(scores: Sequence[float], choices: Sequence[str]) -> ChoiceProbabilities:
@@ -264,34 +159,24 @@ def _check(messages: Any, choices: Sequence[str], methods: Sequence[str]) -> lis
             "Reword one of them, or name them A, B, ..."
         )
     if not methods or not set(methods) <= set(CHOICE_METHODS):
-        raise ValueError(f'"methods" must be among {_list_names(CHOICE_METHODS)}; got {list(methods)}. Omit it for all')
+        advice = "Omit it for all"
+        if set(methods) & set(_REMOVED_METHODS):
+            removed = f"{_list_names(_REMOVED_METHODS)} were removed, since a first token is no reply"
+            advice = f'{removed}. Use "sampled", or a model with "choice_log_probabilities" for "exact"'
+        raise ValueError(f'"methods" must be among {_list_names(CHOICE_METHODS)}; got {list(methods)}. {advice}')
     return convert_to_messages(messages)
 
 
 def find_ambiguous(choices: Sequence[str]) -> tuple[str, str] | None:
-    """Returns a choice and another one that it begins, ignoring case; a first token does not distinguish these."""
+    """Returns a choice and another one that it begins, ignoring case: the score of the one has that of the other."""
     pairs = permutations(choices, 2)
     return next(((a, b) for a, b in pairs if b.strip().casefold().startswith(a.strip().casefold())), None)
 
 
-def _first_token(
-    request: Callable[..., Call], choices: Sequence[str], held: Mapping[str, Any] | None = None
-) -> Steps[tuple[FirstToken, Usage] | None]:
-    try:
-        result = yield request({"max_tokens": 1, **(held or {}), "logprobs": True, "top_logprobs": _N_TOP})
-    except Exception as error:
-        if not _is_refusal(error):
-            raise
-        return None
-    generations = _flat(result)
-    found = read_first_token(generations[0], choices) if generations else None
-    return None if found is None else (found, usage_of(result))
-
-
 def _sample(
-    model: BaseChatModel, request: Callable[..., Call], choices: Sequence[str], n_samples: int
-) -> Steps[ChoiceProbabilities]:
-    """Counts replies; asks for all in one request where the model has a field `n`, and again for what is missing."""
+    model: BaseChatModel, request: Callable[..., Call], n_samples: int
+) -> Steps[tuple[list[Generation], Usage]]:
+    """Asks for all replies in one request where the model has a field `n`, and again for what is missing."""
     wanted = 1 if getattr(model, "temperature", None) == 0 else n_samples
     seed = getattr(model, "seed", None)
     many = "n" in type(model).model_fields and wanted > 1
@@ -312,22 +197,7 @@ def _sample(
             raise AgentError(f"{type(model).__name__} gave no reply", hint=hint, retryable=True)
         replies += received[:missing]
         usages.append(usage_of(result))
-    read = [read_choice(text_of(reply), choices) for reply in replies]
-    n_clear = sum(choice is not None for choice in read)
-    if not n_clear:
-        raise NoChoiceError(
-            f"none of {wanted} replies of {type(model).__name__} was one of {_list_names(choices)}",
-            hint="Ask for one of the choices and nothing else, and leave room for it in `max_tokens`",
-        )
-    shares = {choice: read.count(choice) / n_clear for choice in choices}
-    return ChoiceProbabilities(shares, "sampled", n_clear / wanted, **add_usages(usages))
-
-
-def _from_first_token(
-    found: FirstToken, usage: Usage, choices: Sequence[str], method: ChoiceMethod
-) -> ChoiceProbabilities:
-    mass = None if method == "constrained" else found.mass
-    return ChoiceProbabilities(found.probabilities(choices), method, mass, **usage)
+    return replies, add_usages(usages)
 
 
 def _is_refusal(error: Exception) -> bool:
@@ -345,12 +215,12 @@ def _list_names(names: Sequence[str]) -> str:
 
 def to_graded_reply(found: ChoiceProbabilities, request: AgentRequest, *, agent: str) -> AgentReply:
     """Returns the probabilities of choices as responses: one for each choice, of one token, and one for the rest."""
-    mass = 1.0 if found.mass is None else found.mass
-    shares = {choice: p * mass for choice, p in found.probabilities.items()} | {OTHER_REPLY: 1.0 - mass}
+    shares = {choice: p * found.mass for choice, p in found.probabilities.items()}
+    shares[OTHER_REPLY] = 1.0 - found.mass
     rows = [(text, math.log(share)) for text, share in shares.items() if share > 0]
     responses = [
         create_response(agent, text, round=request["round"], index=index, logprob=logprob, n_tokens=1)
-        for index, (text, logprob) in enumerate(rows, start=request.get("first_index", 0))
+        for index, (text, logprob) in enumerate(rows)
     ]
     sampling = Sampling(
         round=request["round"],

@@ -60,7 +60,7 @@ def show_decision(
         Text(f"{plain} {clean(differing)}".rstrip()),
         _agents(decision, wide=console.width >= _WIDE) if not decision.get("claims") else _claims(decision["claims"]),
         *([Text(numeric)] if numeric else []),
-        *_numbers(decision, console.width - 2),
+        *_numbers(decision),
     )
     console.print(Padding(lines, (0, 0, 0, 2)))
     tokens = add_usages(decision["tokens"].values())["output_tokens"]
@@ -84,8 +84,7 @@ def _reason(decision: Mapping[str, Any]) -> tuple[str, str]:
     """
     reason = clean(decision["reason"])
     if decision["coe"] is not None:
-        by = "" if (decision.get("divergence") or "kl") == "kl" else f" under {decision['divergence']}"
-        reason = reason.replace(parts_in_words(decision["aleatoric"], decision["epistemic"], by), by)
+        reason = reason.replace(parts_in_words(decision["aleatoric"], decision["epistemic"]), "")
     clauses = _CLAUSE_END.split(reason)
     plain = [clause for clause in clauses if not re.search(r"\d\.\d", _QUOTED.sub("", clause))] or clauses
     numeric = [clause for clause in clauses if clause not in plain]
@@ -130,19 +129,12 @@ def _cause(decision: Mapping[str, Any]) -> str:
     return "they are not sure" if len(answers[0]) > 1 else ""
 
 
-def _numbers(decision: Mapping[str, Any], width: int) -> list[Text]:
+def _numbers(decision: Mapping[str, Any]) -> list[Text]:
     if decision["coe"] is None or decision.get("claims"):  # of long answers as a whole it says nothing
         return []
-    interval = decision["interval"]
     parts = {name: decision[name] for name in ("coe", "aleatoric", "epistemic")}
-    split = decomposition(**parts, divergence=decision.get("divergence") or "kl")
+    split = decomposition(**parts)
     lines = [Text.assemble(("CoE ", "bold"), split)]
-    if interval:
-        spread = f"95 % interval {interval[0]:.2f} to {interval[1]:.2f}"
-        if len(lines[0]) + len(spread) + 4 <= width:
-            lines[0].append(f"  ({spread})", style="dim")
-        else:
-            lines.append(Text(spread, style="dim"))
     regime = decision["regime"]
     # agreement is no reason to withhold an answer, and without a quorum there is no regime
     if regime is not None and (decision["action"] == "answer" or regime != "consensus"):

@@ -13,11 +13,11 @@ from coe_agents.cli.terminal import clean, create_console
 from coe_agents.config.models import LOCAL_PROVIDERS
 from coe_agents.config.schema import Config, CustomPart, ModelSection
 from coe_agents.doctor.diagnosis import AgentReport, Examination
-from coe_agents.extensions import find_extension, origin_of
+from coe_agents.extensions import is_reference, origin_of
 from coe_agents.text import quantity
 
-_EXTENSIONS = {"coordination": "solver", "divergence": "divergence"}
-"""The kind of extension that each field of `[graph]` may name."""
+_EXTENSIONS = ("coordination", "estimator")
+"""The fields that may name code."""
 _SHORT = 20
 """Characters up to which a name stays on one line."""
 
@@ -126,17 +126,15 @@ def _settings(part: str, section: BaseModel) -> str:
     fields = {name: value for name, value in section.model_dump(exclude_none=True).items() if value != {}}
     said = []
     if kind := fields.pop("kind", None):
-        said.append(_named(part, kind) if isinstance(section, CustomPart) else kind)
+        said.append(_named(kind) if isinstance(section, CustomPart) else kind)
     if isinstance(section, ModelSection):
         said.append(f"{section.provider} {_model(section)} (key: {_key(section)})")
         fields = {name: value for name, value in fields.items() if name not in ModelSection.model_fields}
     for name, value in fields.items():
-        extension = _EXTENSIONS.get(name)
         shown = '""' if value == "" else value
-        said.append(f"{name} = {shown if extension is None else _named(extension, value)}")
+        said.append(f"{name} = {_named(value) if name in _EXTENSIONS else shown}")
     return "; ".join(said)
 
 
-def _named(part: str, name: str) -> str:
-    entry = find_extension(part, name)
-    return name if entry is None else f"{name} (from {origin_of(entry)})"
+def _named(name: str) -> str:
+    return f"{name} (from {origin_of(name)})" if is_reference(name) and origin_of(name) else name

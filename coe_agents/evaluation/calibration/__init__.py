@@ -1,1 +1,1 @@
-"""Owns calibration: thresholds that keep a stated risk, learned gates, and the checks whether they still fit."""
+"""Owns calibration: thresholds that keep a stated risk, learned weights, and the checks whether they still fit."""

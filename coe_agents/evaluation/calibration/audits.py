@@ -69,8 +69,8 @@ def recalibrate(
     Escalated cases are those of which the policy was unsure: they say nothing about the risk of what it answered. That
     is estimated from random audits, with weights 1 / probability of being seen. Above the present threshold,
     where nothing was answered, the escalations on which people ruled stand for the cases that a higher threshold would
-    answer. So without audits the threshold stays, and is never raised. What measures the uncertainty, a score or a
-    learned gate, stays as it is.
+    answer. So without audits the threshold stays, and is never raised. What measures the uncertainty stays as it
+    is.
 
     The present threshold does not explain an escalation at or below it. If a former, lower one escalated it, it stands
     for an answer, and without it the risk there would be estimated too low. If another part did, such as a guard before
@@ -91,14 +91,14 @@ def recalibrate(
 
     Args:
         policy: The policy that is in use.
-        rows: From `judge_samples`, with the policy's weights, and with `every_cluster` for a learned gate; those
-            without a verdict are left out.
+        rows: From `judge_samples`, with the policy's weights, and with `every_cluster` where the
+            score chooses the answer; those without a verdict are left out.
         seen: How each case came to be seen, by the id of its row.
         risk: The highest share of wrong answers among those given, in (0, 1).
         confidence: The probability with which it is kept, in (0, 1).
 
     Raises:
-        ValueError: A row is not in `seen`, or was measured with another divergence, or the policy judges a proposer.
+        ValueError: A row is not in `seen`, or the policy judges a proposer.
     """
     if lacking := [row.id for row in rows if row.id not in seen]:
         raise ValueError(
@@ -109,9 +109,6 @@ def recalibrate(
     must = '"policy" must judge the group\'s answer, not the proposals of an agent'
     advice = "Rulings say whether an answer was right, not a proposal: calibrate it on labelled proposals"
     require(calibration.proposer is None, must, calibration.proposer, advice)
-    other = {row.measurement.divergence for row in rows} - {calibration.divergence}
-    must = f'"rows" must be measured with the divergence "{calibration.divergence}" of the policy'
-    require(not other, must, ", ".join(sorted(other)), "Measure them again")
     judged = answerable_rows(calibration, rows)
     n_audits = sum(seen[row.id].kind == "audit" for row, _ in judged)
     counts = (n_audits, len(judged) - n_audits)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from coe_agents.checks import require
+from coe_agents.checks import one_of, require
 from coe_agents.clustering import Clusterer
-from coe_agents.evaluation.calibration.learned import fit_gate, fit_support, to_folds
+from coe_agents.evaluation.calibration.learned import fit_support, fit_trust
 from coe_agents.evaluation.calibration.risk_control import NO_THRESHOLD, Shortfall, choose_threshold, shortfall
 from coe_agents.evaluation.metrics.tallies import FloatArray
 from coe_agents.evaluation.origin import Origin
@@ -23,9 +23,8 @@ from coe_agents.evaluation.scoring.correctness import (
 )
 from coe_agents.evaluation.scoring.scores import hash_of, in_second_half
 from coe_agents.evaluation.scoring.statistics import iter_statistics
-from coe_agents.policy import CalibratedPolicy, Measurement
+from coe_agents.policy import CalibratedPolicy, Measurement, agreement_weights
 from coe_agents.policy.calibrated import (
-    LEARNED,
     SUPPORT,
     AgentWeighting,
     CalibratedAgent,
@@ -33,12 +32,25 @@ from coe_agents.policy.calibrated import (
     GroupThreshold,
     counts_agents_by,
 )
-from coe_agents.policy.estimators import DEFAULT_SCORE, ESTIMATORS, RUN_TIME_SCORES, find_score, score_of
-from coe_agents.policy.learned_gates import LearnedGate, SupportGate
+from coe_agents.policy.estimators import (
+    DEFAULT_SCORE,
+    ESTIMATORS,
+    RUN_TIME_SCORES,
+    Estimator,
+    compute_score,
+    find_score,
+)
 from coe_agents.policy.statistics import Statistics
+from coe_agents.policy.weighted_vote import (
+    CONFIDENCE_VOTE_SHARE,
+    TRUSTED_VOTE_SHARE,
+    VOTE_SHARE,
+    WEIGHTS_FROM,
+    WeightsFrom,
+    distributions_of,
+)
 from coe_agents.policy.weighting import Weighting
 from coe_agents.types import SampledQuestion
-from coe_agents.uncertainty.ties import TIE
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,27 +96,30 @@ def judge_samples(
     proposer: str | None = None,
     weights: Mapping[str, float] | None = None,
     score: str | None = None,
+    estimator: Estimator | None = None,
 ) -> list[Judged]:
     """Measures and judges every question that has a response, in the order of the questions.
 
-    With `every_cluster` each cluster is judged, not only the leading ones; a learned gate needs it. With a `proposer`,
+    With `every_cluster` each cluster is judged, not only the leading ones: what chooses the answer by trust or by
+    confidence needs it. With a `proposer`,
     only its first response is. `weights` are the agents' by name, 1 for those without; questions that only agents of
     weight 0 answered are left out. All built-in scores are computed; a `score` that is an estimator of your own must be
-    named here. The other arguments are as in `ScoringSetup`.
+    named here, as "package.module:name" unless the `estimator` itself is given. The other arguments are as in
+    `ScoringSetup`.
 
     Raises:
         ConfigurationError: The estimator cannot be imported.
         ValueError: There is no score of this name.
     """
-    own = None if score in (None, LEARNED, SUPPORT, *RUN_TIME_SCORES) else score
-    if own is not None:
-        find_score(own, folder=Path())
+    own = None if score in (None, SUPPORT, TRUSTED_VOTE_SHARE, *RUN_TIME_SCORES) else score
+    if own is not None and estimator is None:
+        estimator = find_score(own, folder=Path())
     statistics = iter_statistics(
         questions, clusterer=clusterer, weighting=weighting, proposer=proposer, weights=weights
     )
     if proposer is not None or not every_cluster:
         return [
-            Judged(s.question.id, _scored(s, own), verdict, is_inside=is_inside(s, verdict))
+            Judged(s.question.id, _scored(s, own, estimator), verdict, is_inside=is_inside(s, verdict))
             for s, verdict in with_verdicts(statistics, criterion)
         ]
     rows = []
@@ -112,15 +127,17 @@ def judge_samples(
         leading = [verdicts[cluster] for cluster in s.leading]
         correct = None if None in leading else mean_verdict(leading)
         said = {name: tuple(s.labels[s.agents == place].tolist()) for place, name in enumerate(s.names)}
-        rows.append(Judged(s.question.id, _scored(s, own), correct, tuple(verdicts), said, is_inside(s, correct)))
+        rows.append(
+            Judged(s.question.id, _scored(s, own, estimator), correct, tuple(verdicts), said, is_inside(s, correct))
+        )
     return rows
 
 
-def _scored(statistics: Statistics, own: str | None) -> Measurement:
+def _scored(statistics: Statistics, own: str | None, estimator: Estimator | None) -> Measurement:
     """Returns the measurement with its scores in place of the responses, which would fill the memory."""
     scores = {name: ESTIMATORS[name](statistics) for name in RUN_TIME_SCORES}
-    if own is not None:  # as of a new question: without references and verdicts
-        scores[own] = score_of(statistics.measurement, own)
+    if own is not None and estimator is not None:  # as of a new question: without references and verdicts
+        scores[own] = compute_score(statistics.measurement, own, estimator)
     return replace(statistics.measurement, scores=scores, sampled=None)
 
 
@@ -134,26 +151,25 @@ def calibrate(
     proposer: str | None = None,
     clusterer: str,
     correctness: str,
-    weights: Mapping[str, float] | None = None,
+    weights: Mapping[str, float] | WeightsFrom = "equal",
     origin: Origin | None = None,
+    estimator: Estimator | None = None,
 ) -> CalibratedPolicy:
     """Calibrates a policy on judged questions.
 
-    A group that declines or says nothing abstains whatever its uncertainty, and so does a tie that no learned weights
-    break: such questions count as not answered, and do not enter the risk.
+    A group that declines or says nothing abstains whatever its uncertainty, and so does a tie that neither weights nor
+    confidences break: such questions count as not answered, and do not enter the risk.
 
-    The learned gate chooses the answer by learned trust in the agents and estimates the probability that it is wrong.
-    With `halves`, it is fitted on one half of the questions (by a hash of their ids) and its threshold chosen on the
-    other, so that the guarantee holds for it as for another score; `n_questions` counts the other half. Without, it is
-    fitted on all. The threshold then comes from five gates, each fitted on four folds: the uncertainty of a
-    question is the share of all questions that the gate of the other folds finds at most as uncertain. The share that
-    passes the tests is converted to a threshold of the final gate. `n_answered`, `n_wrong` and `bound` are of these
-    held-out shares. The guarantee is then empirical, since the five gates are not the final one: on random halves of
-    real data the realised risk seldom exceeded the stated one by more than sampling error. `docs/results.md` has the
-    figures.
+    Weights "learned" from the labels, or by "agreement" without them, are those of the one score
+    (`coe_agents.policy.weighted_vote`), and choose the answer, too. They are fitted on the questions on which the
+    threshold is chosen, so that the guarantee is empirical: on random halves of real data the realised risk stayed
+    below the stated one. With `halves` they are fitted on one half of the questions (by a hash of their ids) and the
+    threshold is chosen on the other, with the guarantee of equal weights; `n_questions` counts the other half.
 
     With a `proposer`, what is judged is that agent's first response, and the uncertainty is 1 - its support by the
-    others, or what `fit_support` learns of it. Proposals that call one tool only are tested apart from the others, tool
+    others, or with weights "learned" what `fit_support` learns of it.
+
+    Proposals that call one tool only are tested apart from the others, tool
     by tool: where such a test finds a threshold, the tool has its own. All other calls share one, chosen on them alone.
     Calling nothing has its own or none: models that agree on a call tell nothing about whether to call. So each of
     these thresholds comes with its own statement, that the share of wrong proposals among those of its kind that pass
@@ -161,26 +177,32 @@ def calibrate(
     threshold it is an approximation, on the safe side: tools leave the rest if they did well.
 
     Args:
-        rows: From `judge_samples`, with `every_cluster` for a learned gate or with the same `proposer`; those without a
-            verdict are left out.
+        rows: From `judge_samples`, with the same `proposer`, or with `every_cluster` where weights or confidences
+            choose the answer; those without a verdict are left out.
         risk: The highest share of wrong answers among those given, in (0, 1).
         confidence: The probability with which it is kept, in (0, 1).
-        score: What is compared with the threshold. "learned": the probability of a wrong answer that a logistic
-            regression gives; else an estimator's name as `coe_agents.policy.estimators.find_score` takes it, or
-            "support" of a proposer. None: "support" with a proposer, else "vote_share".
-        halves: Whether a learned gate is fitted on one half and its threshold chosen on the other.
+        score: What is compared with the threshold: "vote_share", "confidence_vote_share", "trusted_vote_share", or
+            another estimator's name as `coe_agents.policy.estimators.find_score` takes it; "support" of a proposer.
+            None: "support" with a proposer, else "vote_share".
+        halves: Whether weights are fitted on one half and the threshold is chosen on the other.
         proposer: The agent whose first response is judged; None: the group's answer is.
         clusterer: What the clusterer is called, for the record.
         correctness: What the criterion is called, for the record.
-        weights: The agents' weights with which the rows were measured; the policy then holds for these. None: equal.
+        weights: "equal"; "agreement" or "learned", which the policy then has itself, for the first two scores; of a
+            proposer "learned": whose support counts. Or the agents' weights by name with which the rows were measured;
+            the policy then holds for a graph with these.
+        estimator: What computes a score of your own, where its name is not "package.module:name".
         origin: How the responses came about (`origin_of`): where a graph asks otherwise, the policy claims no risk.
 
     Raises:
-        ImportError: A gate is to be learned and scikit-learn is not installed.
-        ValueError: No question has a verdict, the divergences differ, the rows were measured with other weights, the
-            score is not known or cannot be computed of each question, or the gate cannot be learned.
+        ImportError: Support is to be learned and scikit-learn is not installed.
+        ValueError: No question has a verdict, the rows were measured with other weights, the
+            score is not known, does not go with the weights or cannot be computed of each question, or the weights
+            cannot be learned.
     """
-    score = check_score(score, proposer)
+    score = check_score(score, proposer, estimator)
+    weights_from = check_weights_from(weights, score=score, halves=halves)
+    given = weights if isinstance(weights, Mapping) else {}
     known = sorted((row for row in rows if row.correct is not None), key=lambda row: hash_of(row.id))
     if not known:
         raise ValueError('"rows" must hold questions with a verdict; none has one. Add references or labels')
@@ -188,17 +210,12 @@ def calibrate(
         known = [row for row in known if proposer in row.measurement.proposal_support]
         must = f'"rows" must hold questions with responses of "{proposer}" and of another agent'
         require(bool(known), must, known, "Name an agent of the samples")
-    divergences = {row.measurement.divergence for row in known}
-    must = '"rows" must be measured with one divergence'
-    require(len(divergences) == 1, must, ", ".join(sorted(divergences)), "Measure them again")
-    by_name = {name: (weights or {}).get(name, 1.0) for row in known for name in row.measurement.agents}
+    by_name = {name: given.get(name, 1.0) for row in known for name in row.measurement.agents}
     if not all(counts_agents_by(row.measurement, by_name) for row in known):
         raise ValueError(
             '"rows" must be measured with the weights that are given; got rows measured with others. Pass the same '
             '"weights" to "judge_samples"'
         )
-    if halves and score != LEARNED:
-        raise ValueError(f'"halves" needs a learned gate; got score="{score}". Pass score="learned", or omit "halves"')
     open_record = Calibration(
         risk=risk,
         confidence=confidence,
@@ -212,31 +229,35 @@ def calibrate(
         correctness=correctness,
         date=datetime.now(UTC).isoformat(timespec="seconds"),
         uncertainties=(),
-        divergence=divergences.pop(),
         proposer=proposer,
-        weights=None if weights is None else by_name,
+        weights=by_name if given else None,
         prompt=None if origin is None else origin.prompt,
         answers=None if origin is None else origin.answers,
-        score="" if score == LEARNED else score,
+        score=score,
+        # what is fitted replaces it
+        trust=dict.fromkeys(by_name, 1.0) if score == TRUSTED_VOTE_SHARE else None,
     )
-    if score != LEARNED:
+    if open_record.is_of_own:
+        open_record = replace(open_record, estimator=estimator or find_score(score, folder=Path()))
+    if open_record.chooses_answer or weights_from == "learned":
+        known = _with_verdicts(known, proposer)
+    if not _is_fitted(score, weights_from):
         policy = _with_threshold(open_record, known)
-    elif halves:
-        complete = _with_all_agents(known, proposer)
-        fitted = [row for row in complete if not in_second_half(row.id)]
-        held_out = [row for row in complete if in_second_half(row.id)]
-        if not held_out:
-            raise ValueError('"rows" must leave questions for the threshold; got none. Add questions')
-        record = replace(open_record, gate=_fit(fitted, proposer), fit="halves")
-        policy = _with_threshold(record, measurable_rows(record, held_out))
     else:
-        policy = _from_folds(replace(open_record, fit="folds"), _with_all_agents(known, proposer))
+        usable = _with_all_agents(known) if weights_from == "learned" else known
+        fitted_on = [row for row in usable if not (halves and in_second_half(row.id))]
+        chosen_on = [row for row in usable if not halves or in_second_half(row.id)]
+        if not chosen_on or not fitted_on:
+            raise ValueError('"rows" must leave questions for each half; got none for one. Add questions')
+        record = replace(open_record, fit="halves" if halves else "whole")
+        fitted = _fit(record, fitted_on, weights_from)
+        policy = _with_threshold(fitted, measurable_rows(fitted, chosen_on))
     asked = {} if origin is None else {name: asdict(agent) for name, agent in origin.agents.items()}
     agents = {name: replace(agent, **asked.get(name, {})) for name, agent in policy.agents.items()}
     return CalibratedPolicy(replace(policy, agents=agents))
 
 
-def check_score(score: str | None, proposer: str | None = None) -> str:
+def check_score(score: str | None, proposer: str | None = None, estimator: Estimator | None = None) -> str:
     """Returns the name of the score to calibrate, "support" or the default one where none is given.
 
     Raises:
@@ -245,12 +266,46 @@ def check_score(score: str | None, proposer: str | None = None) -> str:
     """
     if score is None:
         return DEFAULT_SCORE if proposer is None else SUPPORT
-    if (score == SUPPORT and proposer is None) or (proposer is not None and score not in (LEARNED, SUPPORT)):
+    if score == "learned":
+        raise ValueError(
+            'the score "learned" is gone: pass weights="learned" (--weights learned) with the score "vote_share", '
+            '"confidence_vote_share" or a proposer'
+        )
+    if (score == SUPPORT) != (proposer is not None):
         judged = "the group's answer" if proposer is None else "an agent's proposal"
-        raise ValueError(f'"score" must judge {judged}; got "{score}". "support" and "learned" judge a proposer\'s')
-    if score not in (LEARNED, SUPPORT):
+        raise ValueError(f'"score" must judge {judged}; got "{score}". "support" judges a proposer\'s')
+    if score not in (SUPPORT, TRUSTED_VOTE_SHARE) and estimator is None:
         find_score(score, folder=Path())
     return score
+
+
+def check_weights_from(weights: Mapping[str, float] | WeightsFrom, *, score: str, halves: bool = False) -> WeightsFrom:
+    """Returns where the weights of the score are from: "equal" where they are given by name.
+
+    Raises:
+        ValueError: The weights do not go with the score, or there is nothing to fit on a half.
+    """
+    weights_from: WeightsFrom = "equal" if isinstance(weights, Mapping) else weights
+    one_of(weights_from, '"weights"', WEIGHTS_FROM, advice="Or pass the weights by name")
+    allowed = {
+        VOTE_SHARE: WEIGHTS_FROM,
+        CONFIDENCE_VOTE_SHARE: WEIGHTS_FROM,
+        SUPPORT: ("equal", "learned"),
+    }.get(score, ("equal",))
+    if weights_from not in allowed:
+        raise ValueError(
+            f'"weights" of the score "{score}" must be {" or ".join(allowed)}; got "{weights_from}". "agreement" and '
+            '"learned" weigh "vote_share" and "confidence_vote_share"'
+        )
+    if halves and not _is_fitted(score, weights_from):
+        raise ValueError(
+            '"halves" must go with weights that are fitted, "learned" or "agreement"; got equal ones. Omit "halves"'
+        )
+    return weights_from
+
+
+def _is_fitted(score: str, weights_from: WeightsFrom) -> bool:
+    return weights_from != "equal" or score == TRUSTED_VOTE_SHARE
 
 
 def nearest(calibration: Calibration, rows: Sequence[Judged]) -> Shortfall | None:
@@ -271,11 +326,10 @@ def answerable_rows(calibration: Calibration, rows: Sequence[Judged]) -> list[tu
 
 def measurable_rows(record: Calibration, rows: Sequence[Judged]) -> list[Judged]:
     """Returns the rows of which a calibrated policy can compute its uncertainty."""
-    needed = set() if record.gate is None else set(record.gate.agents)
     return [
         row
         for row in rows
-        if needed <= row.measurement.agents.keys()
+        if not record.find_lacking(row.measurement)
         and (record.proposer is None or record.proposer in row.measurement.proposal_support)
         and np.isfinite(record.uncertainty(row.measurement))
     ]
@@ -290,32 +344,6 @@ def _with_threshold(record: Calibration, rows: Sequence[Judged]) -> Calibration:
         )
     right = [row.verdict(record) if record.can_answer(row.measurement) else None for row in rows]
     return _complete_record(record, rows, scores, _choose_all(record, rows, right, scores))
-
-
-def _from_folds(record: Calibration, rows: Sequence[Judged]) -> Calibration:
-    fold = to_folds([row.id for row in rows], [1.0 - (row.correct or 0.0) for row in rows])
-    shares = np.empty(len(rows))
-    right: list[float | None] = [None] * len(rows)
-    for number in range(fold.max() + 1):
-        outside = [row for row, own in zip(rows, fold, strict=True) if own != number]
-        scorer = replace(record, gate=_fit(outside, record.proposer))
-        scores = np.array([scorer.uncertainty(row.measurement) for row in rows])
-        inside = np.flatnonzero(fold == number)
-        shares[inside] = to_shares(scores)[inside]
-        for i in inside.tolist():
-            right[i] = rows[i].verdict(scorer) if scorer.can_answer(rows[i].measurement) else None
-    final = replace(record, gate=_fit(rows, record.proposer))
-    scores = np.array([final.uncertainty(row.measurement) for row in rows])
-    final_shares = to_shares(scores)
-
-    def to_score(chosen: GroupThreshold) -> GroupThreshold:
-        if chosen.threshold is None:
-            return chosen
-        within = scores[final_shares <= chosen.threshold + TIE]
-        return replace(chosen, **({"threshold": float(within.max())} if within.size else NO_THRESHOLD._asdict()))
-
-    choices = {group: to_score(chosen) for group, chosen in _choose_all(final, rows, right, shares).items()}
-    return _complete_record(final, rows, scores, choices)
 
 
 _Group = tuple[str, ...] | None
@@ -368,29 +396,50 @@ def _complete_record(
     )
 
 
-def _with_all_agents(rows: Sequence[Judged], proposer: str | None) -> list[Judged]:
+def _with_verdicts(rows: Sequence[Judged], proposer: str | None) -> list[Judged]:
+    if proposer is None and not all(row.verdicts for row in rows):
+        raise ValueError(
+            '"rows" must have a verdict on every cluster where weights or confidences choose the answer; they lack '
+            'them. Pass every_cluster=True to "judge_samples"'
+        )
+    return list(rows)
+
+
+def _with_all_agents(rows: Sequence[Judged]) -> list[Judged]:
     names = {name for row in rows for name in row.measurement.agents}
     complete = [row for row in rows if names <= row.measurement.agents.keys()]
     if not complete:
         raise ValueError(f'"rows" must hold questions with all {len(names)} agents; got none. Add questions')
-    if proposer is None and not all(row.verdicts for row in complete):
-        raise ValueError(
-            'a learned gate needs a verdict on every cluster; "rows" lack them. '
-            'Pass every_cluster=True to "judge_samples"'
-        )
     return complete
 
 
-def _fit(rows: Sequence[Judged], proposer: str | None) -> LearnedGate | SupportGate:
-    if proposer is not None:
+def _fit(record: Calibration, rows: Sequence[Judged], weights_from: WeightsFrom) -> Calibration:
+    """Returns the record with what is learned: whose support counts, or the agents' weights."""
+    measurements = [row.measurement for row in rows]
+    if weights_from != "learned":
+        trust = agreement_weights(measurements, n_resamples=1).weights
+        return replace(record, trust=trust, trust_from="agreement")
+    if record.proposer is not None:
         right = [row.correct or 0.0 for row in rows]  # all are known here
-        return fit_support([row.measurement for row in rows], right, proposer=proposer)
-    return fit_gate([row.measurement for row in rows], [row.verdicts for row in rows])
+        support = fit_support(measurements, right, proposer=record.proposer)
+        return replace(record, learned_support=support, trust_from="learned")
+    return replace(record, trust=learn_weights(rows), trust_from="learned")
 
 
-def to_shares(scores: FloatArray) -> FloatArray:
-    """The share of all scores that are at most each one; those within 1e-9 are equal."""
-    return np.searchsorted(np.sort(scores), scores + TIE, side="right") / scores.size
+def learn_weights(rows: Sequence[Judged]) -> dict[str, float]:
+    """Returns the weights of agents by name that `fit_trust` learns.
+
+    Args:
+        rows: With the same agents, at least one; from `judge_samples` with `every_cluster`. Those with a cluster whose
+            verdict is not known are left out.
+    """
+    agents = sorted(rows[0].measurement.agents)
+    judged = [row for row in rows if None not in row.verdicts]
+    if not judged:
+        return dict.fromkeys(agents, 1.0 / len(agents))
+    distributions = [distributions_of(row.measurement, agents) for row in judged]
+    weights = fit_trust(distributions, [np.array(row.verdicts, dtype=np.float64) for row in judged])
+    return dict(zip(agents, weights.tolist(), strict=True))
 
 
 def _agents(measurements: Iterable[Measurement]) -> dict[str, CalibratedAgent]:

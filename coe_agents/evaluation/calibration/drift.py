@@ -113,7 +113,7 @@ class Drift:
 
     Attributes:
         n_questions: The new questions that could be measured as the policy needs it.
-        n_unmeasurable: Those that could not, since an agent of a learned gate is missing.
+        n_unmeasurable: Those that could not, since an agent of the learned support is missing.
         ks_statistic: The largest distance between the two distribution functions of the uncertainty, in [0, 1].
         p_value: Of the two-sample Kolmogorov-Smirnov test; ties make it too high, so changes are detected too seldom.
         scores_changed: Whether `p_value` is below 0.05.
@@ -121,7 +121,7 @@ class Drift:
         n_wrong: Of the judged answers, shares of mixed labels added up and rounded up.
         risk_interval: One-sided 95 % Clopper-Pearson bounds of the new risk; None where no answer was judged.
         risk: "kept" if the upper bound is at most the stated risk, "broken" if the lower bound exceeds it, else "open".
-        mismatches: How agents, responses, divergence, clusterer or criterion differ from the calibration.
+        mismatches: How agents, responses, clusterer or criterion differ from the calibration.
     """
 
     n_questions: int
@@ -148,9 +148,9 @@ def check_drift(
 ) -> Drift:
     """Compares new judged questions with what a policy was calibrated on.
 
-    The rows are from `judge_samples`, with `every_cluster` for a learned gate, with the policy's proposer and weights,
-    by the clusterer of that name and, where given, by the criterion `correctness`. Where their verdicts are missing,
-    only the uncertainties are compared.
+    The rows are from `judge_samples`, with `every_cluster` where the score chooses the answer, with the policy's
+    proposer and weights, by the clusterer of that name and, where given, by the criterion `correctness`. Where their
+    verdicts are missing, only the uncertainties are compared.
 
     Raises:
         ValueError: No question can be measured as the policy needs it.
@@ -169,10 +169,7 @@ def check_drift(
     answered = [
         row
         for row, uncertainty, threshold in zip(usable, uncertainties, thresholds, strict=True)
-        if threshold is not None
-        and uncertainty <= threshold + TIE
-        and calibration.can_answer(row.measurement)
-        and row.measurement.divergence == calibration.divergence
+        if threshold is not None and uncertainty <= threshold + TIE and calibration.can_answer(row.measurement)
     ]
     verdicts = [verdict for row in answered if (verdict := row.verdict(calibration)) is not None]
     wrong = sum(1.0 - verdict for verdict in verdicts)
@@ -185,8 +182,6 @@ def check_drift(
         interval = (low, high)
         risk = "broken" if low > calibration.risk else "kept" if high <= calibration.risk else "open"
     mismatches = dict.fromkeys(text for row in rows for text in policy.mismatches(row.measurement))
-    for name in sorted({row.measurement.divergence for row in rows} - {calibration.divergence}):
-        mismatches[f'the divergence is "{name}", and "{calibration.divergence}" when calibrated'] = None
     if clusterer != calibration.clusterer:
         mismatches[f"clusters come from {clusterer}, and from {calibration.clusterer} when calibrated"] = None
     if correctness not in (None, calibration.correctness):

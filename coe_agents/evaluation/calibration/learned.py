@@ -1,7 +1,6 @@
-"""Owns learning trust, a gate and whose support counts, from judged questions; scikit-learn fits, NumPy applies."""
+"""Owns learning trust in agents, and whose support counts, from judged questions; NumPy applies it."""
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -9,23 +8,17 @@ import numpy.typing as npt
 from coe_agents.checks import require
 from coe_agents.evaluation.metrics.tallies import FloatArray, IntArray
 from coe_agents.evaluation.scoring.scores import hash_of
-from coe_agents.policy import Measurement, learned_gates
+from coe_agents.policy import Measurement
+from coe_agents.policy.learned_support import LearnedSupport, support_features
 from coe_agents.text import quantity
-from coe_agents.uncertainty.ties import shares_lead
 
 _N_FOLDS = 5
 _TRUST_PENALTY = 100.0
 """The ridge penalty on the agents' deviations from the common slope: a prior standard deviation of 0.1.
 
-Chosen by cross-validated accuracy on the development half of 30 groups (`benchmarks/learned_gate.py` names eight)."""
-_GATE_PENALTIES = (10.0, 100.0)
-"""The ridge penalties that a gate tries on the agents' deviations of support."""
-_CONFIDENCE_PENALTIES = (10.0, 33.0, 100.0)
-"""Those that it tries on their confidences, which are standardised."""
+Chosen by cross-validated accuracy on the development half of 30 groups (`benchmarks/real_groups.py` names them)."""
 _SUPPORT_PENALTY = 1.0
 """The ridge penalty on all slopes. Between 0.1 and 10 the AUROC on real tool calls differs by less than 0.002."""
-_FREE = 1e-3
-"""The penalty on the entropy's slope, which keeps it finite where right and wrong can be separated."""
 
 
 def fit_trust(
@@ -85,59 +78,6 @@ def fit_trust(
     return np.asarray(rounded / rounded.sum())
 
 
-def fit_gate(
-    measurements: Sequence[Measurement], verdicts: Sequence[Sequence[float | None]], *, trust: bool = True
-) -> learned_gates.LearnedGate:
-    """Learns trust in the agents, and from it a logistic regression of "the chosen answer is wrong".
-
-    It reads log(1 + H_3), H_3 being the Renyi entropy of order 3 of the trust-weighted mean; as a block each agent's
-    deviation of support for the chosen cluster from the agents' mean; and as another block the agents' confidences,
-    standardised, with a column that says where an agent that mostly has one has none. A block's ridge penalty is chosen
-    by inner cross-validation in five folds. A block enters only if it lowers the log-loss of the held-out questions by
-    more than one standard error of the paired differences, so that equal agents have a gate of the entropy alone.
-    The inner folds are dealt in the order of the questions, right and wrong ones apart; `calibrate` sorts them by a
-    hash of their ids, so that no name and no order of files changes the gate. It needs two right and two wrong answers
-    to questions that have all agents.
-
-    Args:
-        measurements: Of the calibration questions; those that lack one of the agents are left out.
-        verdicts: For each, the share of each cluster that is right, in the order of `representatives`; a question with
-            an unknown one (None) is left out.
-        trust: Whether trust is learned; False: the agents have equal weights.
-    """
-    agents = tuple(sorted({name for measurement in measurements for name in measurement.agents}))
-    known = [
-        (measurement, learned_gates.distributions_of(measurement, agents), np.array(own, dtype=np.float64))
-        for measurement, own in zip(measurements, verdicts, strict=True)
-        if set(agents) <= measurement.agents.keys() and None not in own
-    ]
-    weights = (
-        fit_trust([rows for _, rows, _ in known], [right for *_, right in known])
-        if trust and known
-        else np.full(len(agents), 1.0 / max(1, len(agents)))
-    )
-    wrong = np.array([1.0 - right[shares_lead(weights @ rows)].mean() for _, rows, right in known])
-    _require_both(wrong, agents)
-    entropies, supports = zip(*[learned_gates.gate_features(rows, weights) for _, rows, _ in known], strict=True)
-    support = np.array(supports)
-    both = zip(known, support, strict=True)
-    values = [learned_gates.confidence_features(each, agents, own) for (each, *_), own in both]
-    read = {name: _standardise(np.array([pair[i] for pair in values])) for i, name in enumerate(("stated", "token"))}
-    centre, scale = np.mean(entropies), np.std(entropies) if np.std(entropies) > 1e-9 else 1.0
-    (slopes, deviations, terms), intercept = _fit_blocks(
-        [
-            _Block(((np.array(entropies) - centre) / scale)[:, None], (_FREE,)),
-            _Block(support - support.mean(axis=1, keepdims=True), _GATE_PENALTIES),
-            _Block(np.hstack([each.columns for each in read.values()]), _CONFIDENCE_PENALTIES),
-        ],
-        wrong,
-    )
-    slope = float(slopes[0] / scale)
-    by_confidence, offset = _to_terms(read, terms)
-    by_agent, start = tuple(deviations.tolist()), float(intercept - slope * centre - offset)
-    return learned_gates.LearnedGate(agents, tuple(weights.tolist()), slope, by_agent, start, **by_confidence)
-
-
 def _require_both(wrong: FloatArray, agents: Collection[str]) -> None:
     if (wrong > 0.0).sum() < 2 or (wrong < 1.0).sum() < 2:
         raise ValueError(
@@ -145,80 +85,6 @@ def _require_both(wrong: FloatArray, agents: Collection[str]) -> None:
             f"{quantity(len(agents), 'agent')}; "
             f"got {quantity(wrong.size, 'such question')}, {wrong.sum():g} of them wrong. Add questions"
         )
-
-
-class _Block(NamedTuple):
-    """Features that enter together or not at all, shape `(n_questions, n_features)`, and the ridge penalties to try."""
-
-    columns: FloatArray
-    penalties: tuple[float, ...]
-
-
-class _Confidence(NamedTuple):
-    """One kind of confidence of each agent, standardised, and 0 where missing; then whether it is missing.
-
-    `columns` have shape `(n_questions, 2 n_agents)`, `centre` and `scale` one value for each agent.
-    """
-
-    columns: FloatArray
-    centre: FloatArray
-    scale: FloatArray
-
-
-def _standardise(values: FloatArray) -> _Confidence:
-    is_known = ~np.isnan(values)
-    n_known = np.maximum(is_known.sum(axis=0), 1)
-    centre = np.where(is_known, values, 0.0).sum(axis=0) / n_known
-    deviations = np.where(is_known, values - centre, 0.0)
-    spread = np.sqrt((deviations**2).sum(axis=0) / n_known)
-    scale = np.where(spread > 1e-9, spread, 1.0)
-    return _Confidence(np.hstack([deviations / scale, ~is_known & is_known.any(axis=0)]), centre, scale)
-
-
-def _to_terms(read: Mapping[str, _Confidence], coefficients: FloatArray) -> tuple[dict[str, tuple[float, ...]], float]:
-    """Returns the terms of a `LearnedGate` from those of the standardised columns, and what to take off its intercept.
-
-    A missing confidence is 0 after standardising, so that its term makes up for the others' offset.
-    """
-    terms: dict[str, tuple[float, ...]] = {}
-    offset = 0.0
-    if not coefficients.any():
-        return terms, offset
-    for (name, each), both in zip(read.items(), np.split(coefficients, len(read)), strict=True):
-        slopes, missing = np.split(both, 2)
-        slopes = slopes / each.scale
-        offset += float(slopes @ each.centre)
-        terms[name], terms[f"no_{name}"] = tuple(slopes.tolist()), tuple((missing + slopes * each.centre).tolist())
-    return terms, offset
-
-
-def _fit_blocks(blocks: Sequence[_Block], wrong: FloatArray) -> tuple[list[FloatArray], float]:
-    """Returns the coefficients of each block, 0 where it does not prove its worth, and the intercept.
-
-    The first one always enters.
-    """
-    fold = _deal(np.argsort(wrong, kind="stable"))
-    used: dict[int, tuple[FloatArray, float]] = {0: (blocks[0].columns, blocks[0].penalties[0])}
-    loss = _held_out_loss([*used.values()], wrong, fold)
-    for place, (columns, penalties) in enumerate(blocks[1:], start=1):
-        if not columns.any():
-            continue
-        tried = [_held_out_loss([*used.values(), (columns, penalty)], wrong, fold) for penalty in penalties]
-        best = int(np.argmin([each.mean() for each in tried]))
-        gains = loss - tried[best]
-        if gains.mean() > gains.std(ddof=1) / np.sqrt(gains.size):
-            used[place], loss = (columns, penalties[best]), tried[best]
-    coefficients, intercept = _ridge([*used.values()], wrong)
-    found = dict(zip(used, coefficients, strict=True))
-    return [found.get(place, np.zeros(each.columns.shape[1])) for place, each in enumerate(blocks)], intercept
-
-
-def _ridge(used: Sequence[tuple[FloatArray, float]], wrong: FloatArray) -> tuple[list[FloatArray], float]:
-    """Returns the coefficients of each block of features, by its own penalty, and the intercept."""
-    stretch = np.concatenate([np.full(columns.shape[1], penalty**-0.5) for columns, penalty in used])
-    coefficients, intercept = fit_ridge(np.hstack([columns for columns, _ in used]) * stretch, wrong, penalty=1.0)
-    ends = np.cumsum([columns.shape[1] for columns, _ in used])[:-1]
-    return np.split(coefficients * stretch, ends), intercept
 
 
 def fit_ridge(features: FloatArray, wrong: FloatArray, *, penalty: float) -> tuple[FloatArray, float]:
@@ -239,17 +105,6 @@ def fit_ridge(features: FloatArray, wrong: FloatArray, *, penalty: float) -> tup
     return model.coef_[0], float(model.intercept_[0])
 
 
-def _held_out_loss(used: Sequence[tuple[FloatArray, float]], wrong: FloatArray, fold: IntArray) -> FloatArray:
-    loss = np.empty(wrong.size)
-    for number in range(_N_FOLDS):
-        inside = fold == number
-        outside = [(columns[~inside], penalty) for columns, penalty in used]
-        coefficients, intercept = _ridge(outside, wrong[~inside])
-        log_odds = intercept + sum(columns[inside] @ own for (columns, _), own in zip(used, coefficients, strict=True))
-        loss[inside] = np.logaddexp(0.0, log_odds) - wrong[inside] * log_odds
-    return loss
-
-
 def to_folds(identifiers: Sequence[str], wrong: npt.ArrayLike, *, salt: str = "") -> IntArray:
     """Deals questions into five folds with equal shares of wrong answers, by a hash of their ids.
 
@@ -258,18 +113,13 @@ def to_folds(identifiers: Sequence[str], wrong: npt.ArrayLike, *, salt: str = ""
     """
     shares = np.asarray(wrong, dtype=np.float64)
     hashes = [hash_of(salt + each) for each in identifiers]
-    return _deal(np.array(sorted(range(len(hashes)), key=lambda i: (shares[i], hashes[i])), dtype=np.int64))
-
-
-def _deal(order: IntArray) -> IntArray:
-    fold = np.empty(order.size, dtype=np.int64)
-    fold[order] = np.arange(order.size) % _N_FOLDS
+    order = sorted(range(len(hashes)), key=lambda i: (shares[i], hashes[i]))
+    fold = np.empty(len(order), dtype=np.int64)
+    fold[order] = np.arange(len(order)) % _N_FOLDS
     return fold
 
 
-def fit_support(
-    measurements: Sequence[Measurement], correct: npt.ArrayLike, *, proposer: str
-) -> learned_gates.SupportGate:
+def fit_support(measurements: Sequence[Measurement], correct: npt.ArrayLike, *, proposer: str) -> LearnedSupport:
     """Learns a logistic regression of "the first response of `proposer` is wrong" from what the others propose.
 
     Models that are shown tools tend to call one, also where none is right, and plain support counts that in full. This
@@ -282,22 +132,20 @@ def fit_support(
     others = tuple(sorted(agents - {proposer}))
     must = f'"measurements" must have "{proposer}" and another agent'
     require(bool(others) and proposer in agents, must, ", ".join(sorted(agents)), "Add their samples")
-    usable = [
-        (learned_gates.support_features(measurement, proposer, others), 1.0 - right)
-        for measurement, right in zip(measurements, np.asarray(correct, dtype=np.float64).tolist(), strict=True)
-        if agents <= measurement.agents.keys()
-    ]
-    wrong = np.array([share for _, share in usable])
-    _require_both(wrong, agents)
-    slopes, intercept = fit_ridge(np.array([features for features, _ in usable]), wrong, penalty=_SUPPORT_PENALTY)
-    same, nothing, (rival, tool, calls_nothing) = np.split(slopes, [len(others), 2 * len(others)])
-    return learned_gates.SupportGate(
+    features, wrong = [], []
+    shares_right = np.asarray(correct, dtype=np.float64).tolist()
+    for measurement, right in zip(measurements, shares_right, strict=True):
+        if agents <= measurement.agents.keys():
+            features.append(support_features(measurement, proposer, others))
+            wrong.append(1.0 - right)
+    _require_both(np.array(wrong), agents)
+    slopes, intercept = fit_ridge(np.array(features), np.array(wrong), penalty=_SUPPORT_PENALTY)
+    same, nothing, rest = np.split(slopes, [len(others), 2 * len(others)])
+    return LearnedSupport(
         proposer,
         others,
         same=tuple(same.tolist()),
         nothing=tuple(nothing.tolist()),
-        rival=float(rival),
-        tool=float(tool),
-        calls_nothing=float(calls_nothing),
+        calls_nothing=float(rest[0]),
         intercept=intercept,
     )

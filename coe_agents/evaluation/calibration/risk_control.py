@@ -165,14 +165,12 @@ def choose_threshold(
     """Chooses the highest threshold whose risk is shown to be at most `risk`, by tests that allow for the choice.
 
     Fixed-sequence testing (Angelopoulos et al., "Learn then test", 2021) over numbers of answered questions: the k
-    least uncertain questions are tested by `risk_bound`, for k from a start in steps of n / 50 to n, and the last k
-    before the first failure is chosen. There are two starts, `first_count` and n / 2, each at half of what may fail,
-    (1 - confidence) / 2, and the larger threshold is taken: one error too many among the surest ends the first search,
-    not the second. Where n / 2 is not above the first start, that is the only one, at 1 - confidence. Which k are
-    tested depends on n alone. Where the risk rises with the uncertainty, which is what a useful uncertainty does, let u
-    be where the risk of answering up to it passes `risk`. For a search to go wrong, the first k that it tests and whose
-    threshold lies beyond u must pass; its errors are at least those of k draws at `risk`, whatever the other k are, so
-    that this happens at most with the probability that this search may fail; of both together, 1 - confidence.
+    least uncertain questions are tested by `risk_bound`, for k from `first_count` in steps of n / 50 to n, and the last
+    k before the first failure is chosen. Which k are tested depends on n alone. Where the risk rises with the
+    uncertainty, which is what a useful uncertainty does, let u be where the risk of answering up to it passes `risk`.
+    For the search to go wrong, the first k that it tests and whose threshold lies beyond u must pass; its errors are at
+    least those of k draws at `risk`, whatever the other k are, so that this happens with a probability of at most
+    1 - confidence.
 
     The threshold is the uncertainty of the k-th question, so that it never lies beyond what was seen, and no strictly
     increasing transformation of the uncertainty changes which questions are answered. Uncertainties within 1e-9 of it
@@ -196,27 +194,19 @@ def choose_threshold(
     right, scores = check_shares(correct, uncertainty, name="uncertainty")
     order = np.argsort(scores, kind="stable")
     wrong = np.cumsum(1.0 - right[order])
-    starts, confidence = _starts(right.size, risk=risk, confidence=confidence)
+    start = first_count(right.size, risk=risk, confidence=confidence)
 
-    def choice(threshold: float, n: int) -> ThresholdChoice:
-        n_wrong = round_up(float(wrong[n - 1]))
-        return ThresholdChoice(threshold, n, n_wrong, risk_bound(n_wrong, n, confidence=confidence))
+    def bound(n: int) -> float:
+        return risk_bound(round_up(float(wrong[n - 1])), n, confidence=confidence)
 
     def passes(n: int) -> bool:
-        return (choice(0.0, n).bound or 0.0) <= risk * (1.0 + 1e-9)
+        return bound(n) <= risk * (1.0 + 1e-9)
 
-    found = filter(None, (last_passing(scores[order], start, passes) for start in starts))
-    return max((choice(*each) for each in found), key=lambda each: each.n_answered, default=NO_THRESHOLD)
-
-
-def _starts(n: int, *, risk: float, confidence: float) -> tuple[list[int], float]:
-    """Returns at how many questions the searches start, and at which confidence each tests."""
-    each = (1.0 + confidence) / 2.0
-    first = first_count(n, risk=risk, confidence=each)
-    if first is not None and n // 2 > first:
-        return [first, n // 2], each
-    first = first_count(n, risk=risk, confidence=confidence)
-    return [] if first is None else [first], confidence
+    found = None if start is None else last_passing(scores[order], start, passes)
+    if found is None:
+        return NO_THRESHOLD
+    threshold, n = found
+    return ThresholdChoice(threshold, n, round_up(float(wrong[n - 1])), bound(n))
 
 
 class Shortfall(NamedTuple):
@@ -239,28 +229,38 @@ class Shortfall(NamedTuple):
 def shortfall(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike, risk: float, confidence: float) -> Shortfall:
     """Returns how near a set of questions came to a threshold; the arguments are those of `choose_threshold`.
 
-    It is a hint for the user, and no choice: the surest questions are chosen by their verdicts.
+    It is a hint for the user, and no choice: the surest questions are chosen by their verdicts. Uncertainties within
+    1e-9 of each other are counted together, as `choose_threshold` tests them.
 
     >>> shortfall(correct=[True] * 15, uncertainty=[0.1] * 15, risk=0.1, confidence=0.9).n_more
     7
     """
     right, scores = check_shares(correct, uncertainty, name="uncertainty")
-    wrong = np.cumsum(1.0 - right[np.argsort(scores, kind="stable")])
-    errors = [round_up(float(each)) for each in wrong]
-    bounds = [risk_bound(n_wrong, n, confidence=confidence) for n, n_wrong in enumerate(errors, start=1)]
-    n = int(np.argmin(bounds)) + 1
-    rate, share = errors[n - 1] / n, n / right.size
+    order = np.argsort(scores, kind="stable")
+    rising, wrong = scores[order], np.cumsum(1.0 - right[order])
+    # where one uncertainty ends: no threshold answers fewer of those that share it
+    counts = np.unique(np.searchsorted(rising, rising + TIE, side="right"))
+    errors = [round_up(float(wrong[count - 1])) for count in counts]
+    bounds = [
+        risk_bound(n_wrong, int(count), confidence=confidence) for n_wrong, count in zip(errors, counts, strict=True)
+    ]
+    best = int(np.argmin(bounds))
+    n, n_wrong = int(counts[best]), errors[best]
+    rate = n_wrong / n
 
     def suffices(size: int) -> bool:
-        starts, each = _starts(size, risk=risk, confidence=confidence)
-        return any(
-            start <= share * size and risk_bound(math.ceil(rate * start), start, confidence=each) <= risk
-            for start in starts
-        )
+        start = first_count(size, risk=risk, confidence=confidence)
+        if start is None:
+            return False
+        scaled = counts[: best + 1] * size // right.size
+        tested = scaled[scaled >= start]
+        if not tested.size:
+            return False
+        return risk_bound(math.ceil(rate * tested[0]), int(tested[0]), confidence=confidence) <= risk
 
     sizes = takewhile(lambda size: size <= 100 * right.size, (math.ceil(right.size * 1.05**i) for i in naturals(1)))
     enough = next(filter(suffices, sizes), None) if rate < risk else None
-    return Shortfall(n, errors[n - 1], bounds[n - 1], None if enough is None else enough - right.size)
+    return Shortfall(n, n_wrong, bounds[best], None if enough is None else enough - right.size)
 
 
 def choose_audited_threshold(

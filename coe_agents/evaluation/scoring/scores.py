@@ -1,18 +1,19 @@
 """Owns scoring: of one question, a row that can be kept; of all, score vectors, verdicts, and the report of them."""
 
+import math
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from hashlib import sha256
-from importlib.metadata import EntryPoint
 from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from coe_agents.clustering import Clusterer, EntailmentModel
+from coe_agents.clustering.refusals import answer_kind
 from coe_agents.evaluation.metrics import auroc
 from coe_agents.evaluation.metrics.bootstrap import Estimate, Estimates, estimate_all, to_plain
 from coe_agents.evaluation.metrics.selective_prediction import RETENTIONS
@@ -21,10 +22,11 @@ from coe_agents.evaluation.samples.reader import Samples, SamplesPart, without_r
 from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion, is_inside, with_verdicts
 from coe_agents.evaluation.scoring.statistics import BATCH, iter_statistics
 from coe_agents.evaluation.workers import ALONE, Workers
-from coe_agents.extensions import find_registered
+from coe_agents.policy.agreement import mean_agreements, to_weights
 from coe_agents.policy.estimators import Estimator, find_estimators
 from coe_agents.policy.score_names import BEST_SINGLE_MODEL
 from coe_agents.policy.statistics import ActionKind, Statistics
+from coe_agents.policy.weighted_vote import TRUSTED_VOTE_SHARE
 from coe_agents.policy.weighting import Weighting
 from coe_agents.types import SampledQuestion
 from coe_agents.uncertainty.ties import TIE
@@ -37,10 +39,9 @@ class ScoringSetup:
     Attributes:
         entailment: For the distances between clusters that `coe_wasserstein` reads; None: 0/1.
         weighting: How responses count within their agent: "auto", "frequency" or "probability".
-        estimators: Scores beyond the built-in and the installed ones, by name: each takes `Statistics` and returns a
+        estimators: Scores beyond the built-in ones, by name: each takes `Statistics` and returns a
             float, higher = less sure, or None where it cannot be computed.
         proposer: The agent whose first response is judged; None: the group's answer is.
-        installed: The entry points of the installed estimators, which take 9 ms to find.
     """
 
     clusterer: Clusterer
@@ -49,11 +50,10 @@ class ScoringSetup:
     weighting: Weighting = "auto"
     estimators: Mapping[str, Estimator] = field(default_factory=dict)
     proposer: str | None = None
-    installed: Sequence[EntryPoint] = field(default_factory=lambda: find_registered("estimator"))
 
     @property
     def all_estimators(self) -> dict[str, Estimator]:
-        return find_estimators(self.estimators, of_proposal=self.proposer is not None, installed=self.installed)
+        return find_estimators(self.estimators, of_proposal=self.proposer is not None)
 
     def judge(self, questions: Iterable[SampledQuestion]) -> Iterator[tuple[Statistics, float | None]]:
         """Yields the statistics of each question that has a response, with the verdict on what is judged."""
@@ -63,11 +63,18 @@ class ScoringSetup:
 
 
 class AgentScore(NamedTuple):
-    """One agent's responses to one question."""
+    """One agent's responses to one question.
+
+    Attributes:
+        agreement: The mean probability that another agent gives the same answer, in [0, 1]; NaN if no other responded.
+        support: Its probability of the leading answer, in [0, 1]; the mean over answers that tie.
+    """
 
     entropy: float
     n_responses: int
     by_probability: bool
+    agreement: float
+    support: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +121,15 @@ def score_each(
 
     for each, verdict in setup.judge(answered()):
         on_question(each, verdict)
-        agents = map(AgentScore, each.entropies, each.n_responses, each.counts_by_probability)
+        supports = each.distributions[:, list(each.leading)].mean(axis=1).tolist()
+        agents = map(
+            AgentScore,
+            each.entropies,
+            each.n_responses,
+            each.counts_by_probability,
+            _agreements(each),
+            supports,
+        )
         yield ScoredQuestion(
             each.question.id,
             _failures(each.question),
@@ -129,6 +144,18 @@ def score_each(
         yield from unanswered
         unanswered.clear()
     yield from unanswered
+
+
+def _agreements(statistics: Statistics) -> list[float]:
+    if len(statistics.names) == 1:
+        return [np.nan]
+    clusters = range(len(statistics.support))
+    is_answer = [not statistics.is_text or _is_answer(statistics.answer_of(cluster)) for cluster in clusters]
+    return mean_agreements(statistics.distributions, is_answer)
+
+
+def _is_answer(text: str) -> bool:
+    return answer_kind(text) == "answer"
 
 
 def _failures(question: SampledQuestion) -> Mapping[str, int]:
@@ -210,7 +237,6 @@ def score(
 
     Raises:
         SamplesError: A line of the samples is malformed.
-        ConfigurationError: An installed estimator cannot be imported.
         ValueError: `weighting` is "probability" and an agent lacks log-probabilities; or an estimator has a name that
             is taken, or returns something else than a finite number or None.
     """
@@ -240,7 +266,10 @@ def to_scores(rows: Iterable[ScoredQuestion], setup: ScoringSetup) -> Scores:
     agents = defaultdict[str, AgentCount](AgentCount)
     # arrays, since they grow by eight bytes a number; NaN marks what could not be computed
     correct, halves = array("d"), array("b")
-    scores, entropies = {name: array("d") for name in setup.all_estimators}, dict[str, "array[float]"]()
+    scores = {name: array("d") for name in setup.all_estimators}
+    entropies = dict[str, "array[float]"]()
+    supports = dict[str, "array[float]"]()
+    agreements = defaultdict[str, list[float]](lambda: [0.0, 0])  # the sum, and of how many
     kinds: list[ActionKind | None] = []
     for row in rows:
         n_questions += 1
@@ -253,6 +282,9 @@ def to_scores(rows: Iterable[ScoredQuestion], setup: ScoringSetup) -> Scores:
             count.n_questions += 1
             count.n_responses += agent.n_responses
             count.by_probability += agent.by_probability
+            if not math.isnan(agent.agreement):
+                agreements[name][0] += agent.agreement
+                agreements[name][1] += 1
         if row.correct is None:
             continue
         n_ties += row.tied
@@ -262,8 +294,11 @@ def to_scores(rows: Iterable[ScoredQuestion], setup: ScoringSetup) -> Scores:
             column.append(np.nan if value is None else value)
         for name in row.agents.keys() - entropies.keys():
             entropies[name] = array("d", [np.nan]) * len(correct)
+            supports[name] = array("d", [np.nan]) * len(correct)
         for name, column in entropies.items():
-            column.append(row.agents[name].entropy if name in row.agents else np.nan)
+            agent_score = row.agents.get(name)
+            column.append(np.nan if agent_score is None else agent_score.entropy)
+            supports[name].append(np.nan if agent_score is None else agent_score.support)
         correct.append(row.correct)
         kinds.append(row.kind)
         halves.append(in_second_half(row.id))
@@ -271,6 +306,10 @@ def to_scores(rows: Iterable[ScoredQuestion], setup: ScoringSetup) -> Scores:
     columns = {name: np.asarray(column) for name, column in scores.items()}
     columns[BEST_SINGLE_MODEL] = best_single_model(
         {name: np.asarray(column) for name, column in entropies.items()}, right, np.asarray(halves).astype(np.bool_)
+    )
+    means = {name: total / n for name, (total, n) in agreements.items()}
+    columns[TRUSTED_VOTE_SHARE] = trusted_vote_share(
+        {name: np.asarray(column) for name, column in supports.items()}, means, n_rows=len(correct)
     )
     absent = {name: n for name, column in columns.items() if (n := int(np.isnan(column).sum()))}
     for name in absent:
@@ -323,6 +362,31 @@ def best_single_model(entropies: Mapping[str, FloatArray], correct: FloatArray, 
         best = [values for values, rate in zip(whole, rated, strict=True) if rate > rated.max() - TIE]
         score[~other] = np.mean(best, axis=0)[~other]
     return score
+
+
+def trusted_vote_share(
+    supports: Mapping[str, FloatArray], agreements: Mapping[str, float], *, n_rows: int
+) -> FloatArray:
+    """1 - the vote share of the leading answer in which agents count by how far the others agree with them.
+
+    The weights are those of `coe_agents.policy.agreement_weights`, over all questions and without labels; an agent that
+    did not respond does not count. All NaN where an agent never responded beside another, or no two ever agree, so that
+    there are no weights.
+
+    Args:
+        supports: By agent, shape `(n_rows,)`: its probability of the leading answer; NaN where it did not respond.
+        agreements: By agent: its mean agreement.
+        n_rows: Of questions.
+    """
+    names = sorted(supports)
+    known = np.array([agreements.get(name, np.nan) for name in names])
+    if not names or np.isnan(known).any() or not known.any():
+        return np.full(n_rows, np.nan)
+    weights = to_weights(known)
+    rows = np.array([supports[name] for name in names])
+    counted = weights @ ~np.isnan(rows)
+    with np.errstate(invalid="ignore"):  # only agents of weight 0 responded
+        return np.asarray(1.0 - weights @ np.nan_to_num(rows) / counted)
 
 
 def report(scores: Scores, *, n_resamples: int = 1000, workers: Workers = ALONE) -> dict[str, Any]:

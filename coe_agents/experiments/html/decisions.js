@@ -79,11 +79,9 @@ function* describeDecision(step, most) {
     });
     yield element("details", {}, element("summary", {}, `${plural(list.length, "answer")} after the last round`), element("ul", {}, ...list));
   }
-  const [low, high] = step.interval;
-  const ends = low === undefined || low === null || high === null ? [] : [`95 % interval of CoE ${nats(low)} to ${nats(high)}`];
   const tokens = step.tokens.map(([name, given, said]) => `${name} ${given ?? "?"} + ${said ?? "?"}`);
   const conformity = step.conformity === null ? [] : [`conformity ${share(step.conformity, 1)}`];
-  yield element("p", { class: "note said" }, [...ends, ...conformity, `tokens, input + output: ${tokens.join(", ") || "none"}`].join("; "));
+  yield element("p", { class: "note said" }, [...conformity, `tokens, input + output: ${tokens.join(", ") || "none"}`].join("; "));
   for (const [name, why] of step.failures) yield element("p", { class: "wrong said" }, `${name} failed: ${why}`);
 }
 

@@ -59,9 +59,8 @@ def agent_node(agent: Agent, agents: Collection[str], *, attempts: int, graded: 
         spent = AgentTokens(agent=agent.name, usage=usage, sampling=reply.get("sampling"))
         if not reply["responses"]:
             raise InvalidReplyError(f'"{agent.name}" gave no response', retryable=False)
-        # numbered here too: an agent may not know `first_index`
-        rows = enumerate(reply["responses"], start=request.get("first_index", 0))
-        responses: list[Response] = [{**row, "index": index} for index, row in rows]
+        # numbered here: an agent of another kind may number them otherwise
+        responses: list[Response] = [{**row, "index": index} for index, row in enumerate(reply["responses"])]
         if failures := [row for row in responses if row["error"]]:
             secrets = secrets_of(agent)  # takes longer than the rest of the node
             for row in failures:
@@ -79,8 +78,7 @@ def agent_node(agent: Agent, agents: Collection[str], *, attempts: int, graded: 
             if prints_secret(error, secrets_of(agent, error)):
                 raise AgentError(message, retryable=True) from None
             raise error
-        index = request.get("first_index", 0)
-        row = create_response(agent.name, "", round=request["round"], index=index, error=message)
+        row = create_response(agent.name, "", round=request["round"], error=message)
         update: dict[str, Any] = {"responses": [row]}
         if isinstance(error, IgnoredTemperatureError) and error.usage is not None:  # it did respond: its tokens count
             update["usages"] = [AgentTokens(agent=agent.name, usage=error.usage, sampling=error.sampling)]
@@ -90,8 +88,7 @@ def agent_node(agent: Agent, agents: Collection[str], *, attempts: int, graded: 
         check_request(asked, known)
         finish = events.start_sampling(agent.name, asked["round"])
         if _IS_JUDGED.get()(agent):
-            index = asked.get("first_index", 0)
-            return finish({"responses": [create_response(agent.name, _NO_VOTE, round=asked["round"], index=index)]})
+            return finish({"responses": [create_response(agent.name, _NO_VOTE, round=asked["round"])]})
         try:
             request, seconds = in_time(asked, graded=graded)
 

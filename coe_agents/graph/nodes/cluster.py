@@ -24,7 +24,7 @@ from coe_agents.graph import events
 from coe_agents.graph.round_state import agents_counted_as, before
 from coe_agents.graph.runnables import TwoForms
 from coe_agents.graph.shown_tools import clusterer_of, is_about_actions, read_actions
-from coe_agents.graph.state import CoEState
+from coe_agents.graph.state import CoEState, read_state
 from coe_agents.policy.measurement import response_text
 from coe_agents.rounds.trajectory import former_answers
 from coe_agents.types import Response, end_of, in_canonical_order, usable
@@ -47,7 +47,7 @@ def cluster_node(clusterer: Clusterer, canonicalize: Canonicalize | None) -> Two
         comparing, reads = clusterer, canonicalize
         if are_actions:
             comparing, reads = clusterer_of(state, clusterer), None
-            state = {**state, "responses": read_actions(state["responses"], state["turn"])}
+            state = read_state({**state, "responses": read_actions(state["responses"], state["turn"])})
         # the exclusion of an agent that is detected late, at a later request, covers its earlier responses
         excluded = agents_counted_as(state, "not")
         given = [row for row in usable(state["responses"]) if row["agent"] not in excluded]

@@ -1,7 +1,6 @@
 """Owns the node that measures the responses."""
 
 import asyncio
-from collections.abc import Mapping
 from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
@@ -10,38 +9,38 @@ from coe_agents.actions import ActionMatch
 from coe_agents.clustering import Clusterer
 from coe_agents.graph import events
 from coe_agents.graph.context import RunSettings
-from coe_agents.graph.round_state import account, graded_agents, to_plain
+from coe_agents.graph.round_state import account, to_plain
 from coe_agents.graph.runnables import TwoForms
 from coe_agents.graph.shown_tools import clusterer_of
 from coe_agents.graph.state import CoEState
 from coe_agents.policy import measure
+from coe_agents.policy.weighting import Weighting
 
 
 def measure_node(
-    settings: RunSettings, measuring: Mapping[str, Any], *, coordination: str | None, clusterer: Clusterer
+    settings: RunSettings, *, weighting: Weighting, coordination: str | None, clusterer: Clusterer
 ) -> TwoForms:
     """Returns the node that computes Collaborative Entropy; None without a trusted agent.
 
-    `measuring` holds the options of `measure` and `forecast`: "weighting" and "divergence". The clusterer says which
-    arguments of proposals are equal.
+    The clusterer says which arguments of proposals are equal.
     """
     asks_model = isinstance(clusterer, ActionMatch) and clusterer.may_ask_model  # if it is resumed elsewhere
-    is_brief = coordination is None and isinstance(measuring["divergence"], str) and not asks_model  # a millisecond
+    is_brief = coordination is None and not asks_model  # a millisecond
 
     def measure_responses(state: CoEState, _: RunnableConfig) -> dict[str, Any]:
         responses = state["responses"][: len(state["labels"])]
         now, measurement = settings.of(state), None
-        # probabilities that were read have no sampling error to bootstrap
-        options: dict[str, Any] = {**measuring, **now.regimes, **({"n_resamples": 0} if graded_agents(state) else {})}
+        regimes: dict[str, Any] = now.regimes
         if any(now.weights[response["agent"]] > 0 for response in responses):
             measurement = measure(
                 responses,
                 state["labels"],
                 weights=now.weights,
+                weighting=weighting,
                 coordination=coordination,
                 clusterer=clusterer_of(state, clusterer),
                 question=state["turn"]["question"],
-                **options,
+                **regimes,
             )
         measured = None if measurement is None else to_plain(measurement)
         numbers = {name: (measured or {}).get(name) for name in events.MEASURED}

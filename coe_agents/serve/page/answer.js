@@ -3,7 +3,7 @@
 
 import MarkdownIt from "./markdown-it.js";
 import { element } from "./parts.js";
-import { cut, passage, visible } from "./text.js";
+import { cut, line, passage, visible } from "./text.js";
 
 const parser = new MarkdownIt({ html: false });
 const TAGS = new Set("p ul ol li blockquote table thead tbody tr th td em strong s hr".split(" "));
@@ -32,6 +32,19 @@ export function answerOf(text, spans = []) {
   return box;
 }
 
+// What stands in a link, if it is words alone; anything else may be read as an address
+const WORDS = /^[\p{L}\p{M}\p{N}\s,;'’"()&+-]*$/u;
+
+// Puts the address of a link behind its text where that looks like another one
+function showAddress(made) {
+  const address = made.getAttribute("title");
+  if (!["A", "SPAN"].includes(made.tagName) || !address) return;
+  const text = line(made.textContent);
+  const own = [text, `http://${text}`, `https://${text}`, `mailto:${text}`];
+  if (WORDS.test(text) || own.some((each) => address === each || address === `${each}/`)) return;
+  made.append(element("bdi", "address", ` [${cut(address, 200)}]`));
+}
+
 class Builder {
   constructor(source, spans) {
     Object.assign(this, { source, spans, place: 0 });
@@ -44,7 +57,7 @@ class Builder {
       if (token.type === "inline") this.build(parent, token.children);
       else if (token.type === "fence" || token.type === "code_block") parent.append(this.code(token));
       else if (token.nesting === 1) open.push(this.opened(parent, token));
-      else if (token.nesting === -1) open.pop();
+      else if (token.nesting === -1) showAddress(open.pop());
       else this.single(parent, token);
     }
   }

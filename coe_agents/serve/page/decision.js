@@ -66,15 +66,6 @@ export function obstacle(decision) {
   return { refusal: "the leading answer declines to answer", empty: "the leading answer is empty" }[decision.answer_kind] ?? "";
 }
 
-// The numbers that a gate compares: under another divergence than KL, rescaled to its range
-export function comparable(decision) {
-  const { coe, aleatoric, epistemic } = decision;
-  const found = /\b(CoE|epistemic) [^;]*?rescaled to (\d+\.\d+)/.exec(unquoted(decision.reason));
-  if (coe === null || decision.divergence === "kl" || !found) return { coe, aleatoric, epistemic };
-  const rescaled = found[1] === "CoE" ? Number(found[2]) - aleatoric : Number(found[2]);
-  return { coe: aleatoric + rescaled, aleatoric, epistemic: Math.max(0, rescaled) };
-}
-
 // The responses that count, each with its agent and the representative of its cluster
 export function responsesOf(decision) {
   const all = Object.entries(decision.responses).flatMap(([agent, own]) => own.map((each) => ({ ...each, agent })));

@@ -1,6 +1,6 @@
 // The gate: its own limits, others to try, and what it would have done with the questions of the session
 
-import { comparable, meaningsOf, obstacle } from "./decision.js";
+import { meaningsOf, obstacle } from "./decision.js";
 import { describePlace, Plane } from "./plane.js";
 import { byId, element } from "./parts.js";
 import { inline, listed, number, short } from "./text.js";
@@ -72,8 +72,7 @@ export class Gate {
   answers({ decision, options }) {
     const isKnown = this.isOwn() && this.isKnown && decision.decided_by === "group" && !Object.keys(options).length;
     if (isKnown) return decision.action === "answer";
-    const values = comparable(decision);
-    return !obstacle(decision) && Object.keys(this.own).every((part) => values[part] <= this.limits[part] + SLACK);
+    return !obstacle(decision) && Object.keys(this.own).every((part) => decision[part] <= this.limits[part] + SLACK);
   }
 
   show(entries, shown, isAsking) {
@@ -87,7 +86,7 @@ export class Gate {
     if (!decided.length) return;
     const decisions = decided.map(({ decision }) => decision).filter(({ coe }) => coe !== null);
     for (const { part, input, output } of this.sliders) {
-      const most = Math.max(2 * this.own[part], ...decisions.map((each) => 1.15 * comparable(each)[part]));
+      const most = Math.max(2 * this.own[part], ...decisions.map((each) => 1.15 * each[part]));
       output.textContent = `${number(this.limits[part], 2)} nats`;
       Object.assign(input, { max: String(Math.ceil(10 * most) / 10), value: String(this.limits[part]) });
       input.setAttribute("aria-valuetext", output.textContent);
@@ -113,7 +112,7 @@ export class Gate {
     const never = obstacle(decision);
     const answers = this.answers(entry);
     const verb = (name) => element("b", {}, this.isOwn() && this.isKnown ? `${name}s` : `would ${name}`);
-    const comparison = listed(Object.keys(this.own).map((part) => this.compare(part, comparable(decision)[part])));
+    const comparison = listed(Object.keys(this.own).map((part) => this.compare(part, decision[part])));
     const box = byId("would");
     box.dataset.kind = answers ? "answer" : "abstain";
     if (never) {
@@ -160,7 +159,7 @@ export class Gate {
     const leading = did ? null : meaningsOf(decision)[0]?.text;
     const what = leading ? element("span", "what", " “", inline(leading, 40), "”") : null;
     const change = did === would ? "" : "changed";
-    return row(number(comparable(decision).coe, 2), element("span", {}, mark(did, past), what), mark(would, would ? "answers" : "withholds", change));
+    return row(number(decision.coe, 2), element("span", {}, mark(did, past), what), mark(would, would ? "answers" : "withholds", change));
   }
 }
 

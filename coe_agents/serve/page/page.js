@@ -3,7 +3,7 @@
 import { answerOf, copyButton, isPlain } from "./answer.js";
 import { claimList, connect, hasClaims, spansOf } from "./claims.js";
 import { programsFor } from "./code.js";
-import { cause, comparable, meaningsOf, REGIMES, sentences } from "./decision.js";
+import { cause, meaningsOf, REGIMES, sentences } from "./decision.js";
 import { Gate } from "./gate.js";
 import { load, save } from "./history.js";
 import { byId, element, offerTheme, plural, shape } from "./parts.js";
@@ -227,7 +227,7 @@ function describeDecision({ decision }) {
 // What the gate compares, on a line with its threshold
 function gauge(decision) {
   if (decision.coe === null || hasClaims(decision)) return []; // claims are compared, not whole texts
-  const { aleatoric, epistemic } = comparable(decision);
+  const { aleatoric, epistemic } = decision;
   const { max_coe: limit, aleatoric_threshold: doubt, epistemic_threshold: disagreement } = decision.thresholds;
   if (session.gate.isRegime) {
     return [
@@ -431,17 +431,14 @@ function wordings(texts, places = new Map()) {
 // ----------------------------------------------------------------------------------------------- the numbers
 
 function showNumbers({ decision, options }) {
-  const { coe, aleatoric, epistemic, divergence, interval, regime, n_rounds: n, seconds, trajectory } = decision;
-  const unit = ["kl", "js", null].includes(divergence) ? " nats" : "";
-  const by = ["kl", null].includes(divergence) ? "" : ` (${short(divergence)})`;
-  const spread = interval ? `, 95 % interval ${number(interval[0], 2)} to ${number(interval[1], 2)}` : "";
+  const { coe, aleatoric, epistemic, regime, n_rounds: n, seconds, trajectory } = decision;
   const counts = Object.values(decision.tokens).map((usage) => usage.output_tokens);
   const tokens = counts.includes(null) ? 0 : sum(counts); // not known
   const asked = Object.entries(options).map(([name, value]) => `${name} ${value}`);
   const measured = [
-    ["CoE, the sum", `${number(coe)}${unit}${spread}`],
+    ["CoE, the sum", `${number(coe)} nats`],
     ["aleatoric, doubt within agents", `${number(aleatoric)} nats`],
-    ["epistemic, disagreement", `${number(epistemic)}${unit}${by}`],
+    ["epistemic, disagreement", `${number(epistemic)} nats`],
     ["regime", regime ? `${regime}: ${REGIMES[regime][1]}` : "none, since too few agents answered"],
   ];
   const rows = [

@@ -1,6 +1,6 @@
 // The plane of aleatoric and epistemic uncertainty, with the questions of the session and where the gate answers
 
-import { comparable, REGIMES } from "./decision.js";
+import { REGIMES } from "./decision.js";
 import { label, placeOf, shape, ticks } from "./parts.js";
 import { number } from "./text.js";
 
@@ -45,17 +45,16 @@ export class Plane {
 
   // Draws decisions that are measured. `lines` divide the regimes; `limits` are those of the gate.
   draw({ decisions, shown, lines, limits, own }) {
-    const seen = decisions.map(comparable);
     this.far = Object.fromEntries(
       ["aleatoric", "epistemic"].map((part) => {
         const gate = Math.min(4 * lines[part], 1.25 * (own.coe ?? 0));
-        const most = Math.max(2 * lines[part], gate, ...seen.map((each) => HEADROOM * each[part]));
+        const most = Math.max(2 * lines[part], gate, ...decisions.map((each) => HEADROOM * each[part]));
         return [part, Math.ceil(10 * most) / 10];
       }),
     );
     this.svg.replaceChildren();
     this.area(limits);
-    this.axes(shown && shown.coe !== null ? comparable(shown) : null);
+    this.axes(shown && shown.coe !== null ? shown : null);
     this.cuts(limits);
     this.quadrants(lines);
     for (const decision of decisions) if (decision !== shown) this.mark(decision, 5);
@@ -144,7 +143,7 @@ export class Plane {
   }
 
   mark(decision, r) {
-    const { aleatoric, epistemic } = comparable(decision);
+    const { aleatoric, epistemic } = decision;
     const [x, y] = [this.x(aleatoric), this.y(epistemic)];
     if (decision.action === "answer") this.add("circle", { class: "given", cx: x, cy: y, r });
     else this.add("path", { class: "withheld", d: `M${x - r} ${y - r}l${2 * r} ${2 * r}m0 ${-2 * r}l${-2 * r} ${2 * r}` });
@@ -152,7 +151,7 @@ export class Plane {
 
   // The question that is shown, with the way that it took from round to round
   here(decision) {
-    const { aleatoric, epistemic } = comparable(decision);
+    const { aleatoric, epistemic } = decision;
     const factor = decision.epistemic ? epistemic / decision.epistemic : 1;
     const [x, y] = [this.x(aleatoric), this.y(epistemic)];
     const rounds = decision.trajectory.filter((each) => each.coe !== null);
@@ -175,7 +174,7 @@ export class Plane {
 // The place of a decision in words, for those who do not see the plane
 export function describePlace(decision) {
   if (decision.coe === null) return "This question is not on the plane: nothing could be measured.";
-  const { aleatoric, epistemic } = comparable(decision);
+  const { aleatoric, epistemic } = decision;
   const scale = epistemic === decision.epistemic ? "" : ", on the scale of KL";
   const regime = decision.regime ? `: ${decision.regime}, ${REGIMES[decision.regime][1]}` : "";
   const parts = `doubt within the agents ${number(aleatoric, 2)}, disagreement between them ${number(epistemic, 2)}`;

@@ -1,3 +1,4 @@
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -68,33 +69,43 @@ def test_the_choice_by_hand():
     # 40 right at 0, then 40 of which 5 are wrong, then 20 wrong
     correct = [True] * 75 + [False] * 25
     uncertainty = [0.0] * 40 + [0.5] * 40 + [1.0] * 20
-    assert choice(correct, uncertainty) == (0.5, 80, 5, risk_bound(5, 80, confidence=0.95))  # of two searches
-    assert choice(correct, uncertainty, risk=0.1).threshold == 0.0  # 5 of 80 may be 11.3 %; one search
+    assert choice(correct, uncertainty) == (0.5, 80, 5, risk_bound(5, 80, confidence=0.9))
+    assert choice(correct, uncertainty, risk=0.1).threshold == 0.0  # 5 of 80 may be 11.3 %
     assert choice(correct, uncertainty, risk=0.01) == (None, 0, 0, None)  # 0 of 40 may be 5.6 %
     assert choice(correct[::-1], uncertainty[::-1]) == choice(correct, uncertainty)
 
 
-def test_nothing_after_the_first_failure_is_chosen_and_a_second_search_starts_at_half_of_the_questions():
+def test_nothing_after_the_first_failure_is_chosen():
     # at 0.5 half is wrong; at 1 the whole would pass, but after a failure it may not be looked at
     correct = [True] * 100 + [False] * 100 + [True] * 2000
     assert last_passing(np.repeat([0.0, 0.5, 1.0], [100, 100, 2000]), 50, lambda n: n != 200) == (0.0, 100)
-    assert choice(correct, [0.0] * 100 + [1.0] * 2100).threshold == 1.0
-    # of the 200 surest half is wrong, which ends the first search at once; of the 1,100 surest 100 are
-    uncertainty = [0.0] * 200 + [1.0] * 2000
-    assert choice(correct, uncertainty).threshold == 1.0
-    few = len(correct) // 11
-    assert choice(correct[:few], uncertainty[:few]).threshold is None
+    assert choice(correct, [0.0] * 100 + [0.5] * 100 + [1.0] * 2000).threshold == 0.0
+    assert choice(correct, [0.0] * 200 + [1.0] * 2000).threshold is None  # of the 200 surest half is wrong
 
 
 def test_how_near_a_set_came_says_how_many_more_questions_would_do():
     surest_right = [True] * 26 + [False, True] * 12
     near = shortfall(correct=surest_right, uncertainty=np.arange(50), risk=0.1, confidence=0.9)
     assert (near.n_surest, near.n_wrong, near.bound) == (26, 0, risk_bound(0, 26, confidence=0.9))
-    more = [True] * 32 + [False, True] * 15  # 12 more like these
+    # first_count is 38 of 38 and more, and 39 of 75 are as sure as 26 of 50
+    more = [True] * 39 + [False, True] * 18
     assert choice(surest_right, np.arange(50), risk=0.1).threshold is None
-    assert 0 < near.n_more < 20
-    assert choice(more, np.arange(62), risk=0.1).threshold is not None
+    assert near.n_more == pytest.approx(25, abs=2)
+    assert choice(more, np.arange(75), risk=0.1).threshold is not None
     assert shortfall(correct=[True, False] * 50, uncertainty=[0.0] * 100, risk=0.1, confidence=0.9).n_more is None
+
+
+def test_how_near_a_set_came_counts_ties_whole():
+    # the 24 that come first are right, but 6 others are as sure, 4 of which are wrong
+    correct = [True] * 24 + [False] * 4 + [True] * 2 + [True, False] * 10
+    uncertainty = [0.1] * 10 + [0.1 + 1e-10] * 20 + [0.5] * 20
+    near = shortfall(correct=correct, uncertainty=uncertainty, risk=0.2, confidence=0.9)
+    assert (near.n_surest, near.n_wrong, near.bound) == (30, 4, risk_bound(4, 30, confidence=0.9))
+    # more of them are tested whole, too: the first of these sizes of which 4 of 30 wrong ones show 0.2
+    bounds = {n: risk_bound(math.ceil(4 * n / 30), n, confidence=0.9) for n in range(30, 120)}
+    n_needed = min(n for n, bound in bounds.items() if bound <= 0.2)
+    assert near.n_more == pytest.approx(n_needed * 50 / 30 - 50, rel=0.3)
+    assert choice(correct * 3, uncertainty * 3, risk=0.2).threshold is not None
 
 
 def test_the_start_by_hand():
@@ -112,7 +123,7 @@ def test_the_start_by_hand():
 
 def test_a_partly_right_answer_counts_by_its_share():
     correct = [1.0] * 99 + [0.25]
-    assert choice(correct, [0.0] * 100) == (0.0, 100, 1, risk_bound(1, 100, confidence=0.95))
+    assert choice(correct, [0.0] * 100) == (0.0, 100, 1, risk_bound(1, 100, confidence=0.9))
     with pytest.raises(ValueError, match='"correct" must hold True and False'):
         choice([1.5], [0.0])
 
@@ -155,12 +166,21 @@ def test_calibrate_keeps_what_it_was_calibrated_on(known_rows):
     assert (found.clusterer, found.correctness) == ("NormalizedMatch", "reference")
 
 
-@pytest.mark.parametrize("halves", [False, True])
-def test_names_and_orders_change_nothing(rows, halves):
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"score": "confidence_vote_share"},
+        {"score": "trusted_vote_share"},
+        {"weights": "agreement"},
+        {"weights": "learned"},
+        {"weights": "learned", "score": "confidence_vote_share", "halves": True},
+    ],
+)
+def test_names_and_orders_change_nothing(rows, options):
     samples = group(120, n_samples=2)
     renamed = [each | {"agent": {"a": "z", "b": "m", "c": "aa"}[each["agent"]]} for each in samples]
     found, other = (
-        calibrate(rows(each), risk=0.3, confidence=0.9, score="learned", halves=halves, **NAMED).calibration
+        calibrate(rows(each), risk=0.3, confidence=0.9, **options, **NAMED).calibration
         for each in (samples, renamed[::-1])
     )
     for name in ("n_questions", "n_answered", "n_wrong", "n_ties", "bound"):
@@ -185,12 +205,12 @@ def test_a_tie_is_never_answered_and_outside_the_risk(rows):
 
 
 def test_learned_weights_break_a_tie_that_the_mean_leaves(rows):
-    # "a" is right, but for 10 % of the questions that both are wrong about
-    samples = [each | ({"text": "both wrong"} if int(each["id"][1:]) % 10 == 9 else {}) for each in disputed(300)]
+    # "a" is right, but for 5 % of the questions that both are wrong about
+    samples = [each | ({"text": "both wrong"} if int(each["id"][1:]) % 20 == 19 else {}) for each in disputed(300)]
     data = rows(samples)
-    policy = calibrate(data, risk=0.2, confidence=0.9, score="learned", **NAMED)
+    policy = calibrate(data, risk=0.2, confidence=0.9, weights="learned", **NAMED)
     found = policy.calibration
-    assert found.gate.weights[0] > found.gate.weights[1]
+    assert found.trust["a"] > found.trust["b"]
     assert found.n_ties == 0
     assert found.n_answered > 200
     decision = policy.decide(data[0].measurement, round=0, max_rounds=1)
@@ -200,13 +220,17 @@ def test_learned_weights_break_a_tie_that_the_mean_leaves(rows):
 def test_what_cannot_be_calibrated_says_why(rows):
     data = rows(group(50))
     without = [replace(each, verdicts=()) for each in data]
-    other = [replace(data[0], measurement=replace(data[0].measurement, divergence="js")), *data[1:]]
     for judged, options, message in (
-        (without, {"score": "learned"}, 'Pass every_cluster=True to "judge_samples"'),
-        (other, {}, "must be measured with one divergence; got 'js, kl'"),
+        (without, {"weights": "learned"}, 'Pass every_cluster=True to "judge_samples"'),
         (rows([row("q")]), {}, r"none has one\. Add references or labels"),
         (data, {"risk": 10}, '"risk" must be a number above 0 and below 1; got 10'),
-        (data, {"halves": True}, '"halves" needs a learned gate'),
+        (without, {"score": "confidence_vote_share"}, 'Pass every_cluster=True to "judge_samples"'),
+        (data, {"halves": True}, '"halves" must go with weights that are fitted'),
+        (data, {"weights": "votes"}, '"weights" must be one of equal, agreement, learned'),
+        (data, {"weights": "learned", "score": "coe"}, '"weights" of the score "coe" must be equal; got "learned"'),
+        (data, {"weights": "agreement", "score": "trusted_vote_share"}, 'must be equal; got "agreement"'),
+        (data, {"score": "learned"}, 'the score "learned" is gone: pass weights="learned"'),
+        (data, {"score": "support"}, "must judge the group's answer"),
     ):
         with pytest.raises(ValueError, match=message):
             calibrate(judged, **{"risk": 0.3, "confidence": 0.9, **options}, **NAMED)

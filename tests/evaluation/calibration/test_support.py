@@ -10,7 +10,7 @@ from coe_agents.evaluation import calibrate
 from coe_agents.evaluation.calibration.learned import fit_support
 from coe_agents.evaluation.calibration.risk_control import risk_bound
 from coe_agents.policy import CalibratedPolicy
-from coe_agents.policy.learned_gates import SupportGate
+from coe_agents.policy.learned_support import LearnedSupport
 from tests.cli.command import run
 from tests.evaluation.invented import row, write
 from tests.policy.measurements import decide
@@ -65,7 +65,7 @@ def test_thresholds_by_tool_by_hand(proposed):
     assert found.tools.keys() == {"ask", "pay", "wipe"}
     assert found.tools["pay"].threshold == pytest.approx(0.0)
     assert (found.tools["pay"].n_questions, found.tools["pay"].n_answered, found.tools["pay"].n_wrong) == (60, 40, 0)
-    assert found.tools["pay"].bound == risk_bound(0, 40, confidence=0.95)
+    assert found.tools["pay"].bound == risk_bound(0, 40, confidence=0.9)
     assert found.tools["ask"].threshold == pytest.approx(2 / 3)
     # 30 wrong calls of "break" are among the others, where 9 right ones cannot make up for them
     assert (found.threshold, found.n_questions, found.n_answered) == (None, 39, 0)
@@ -143,18 +143,23 @@ def test_learned_support_finds_who_is_worth_following(proposed):
     right = np.array([each.correct for each in data]) == 1
     learned = np.array([gate.uncertainty(each.measurement) for each in data])
     assert learned[right].max() < learned[~right].min()
-    forms = {"plain": {}, "folds": {"score": "learned"}, "halves": {"score": "learned", "halves": True}}
+    forms = {"plain": {}, "whole": {"weights": "learned"}, "halves": {"weights": "learned", "halves": True}}
     found = {
         name: calibrate(data, risk=0.1, confidence=0.9, proposer="a", **options, **NAMED).calibration
         for name, options in forms.items()
     }
-    assert (found["folds"].fit, found["halves"].fit) == ("folds", "halves")
-    assert isinstance(found["folds"].gate, SupportGate)
+    assert (found["plain"].fit, found["whole"].fit, found["halves"].fit) == (None, "whole", "halves")
+    assert isinstance(found["whole"].learned_support, LearnedSupport)
+    assert found["halves"].n_questions < found["whole"].n_questions
     share = {
         name: (each.n_answered + sum(own.n_answered for own in each.tools.values())) / len(each.uncertainties)
         for name, each in found.items()
     }
-    assert min(share["folds"], share["halves"]) > 0.3
+    assert min(share["whole"], share["halves"]) > 0.3
+    with pytest.raises(
+        ValueError, match=r"two right and two wrong answers by all 4 agents; got 300 .* 0 of them wrong"
+    ):
+        fit_support([each.measurement for each in data], [1.0] * len(data), proposer="a")
     with pytest.raises(ValueError, match='must have "z" and another agent'):
         fit_support([each.measurement for each in data], right, proposer="z")
 

@@ -44,6 +44,28 @@ def test_nothing_is_dropped_silently(tmp_path):
     assert not found.absent.keys() & found.values.keys()
 
 
+def test_the_trusted_vote_share_by_hand(tmp_path):
+    def question(identifier, *texts, right):
+        said = zip("abc", texts, strict=True)
+        return [row(identifier, name, text=text, references=[right]) for name, text in said]
+
+    # by question, a and b agree by 1/2, 1, 0 (a refusal agrees with nothing) and 1, since c did not answer the last;
+    # c by 0, 1 and 0
+    rows = [
+        *question("1", "Paris", "Paris", "Lyon", right="Paris"),
+        *question("2", "4", "4", "4", right="4"),
+        *question("3", "I don't know.", "I don't know.", "I don't know.", right="5"),
+        *question("4", "Rome", "Rome", "", right="Rome")[:2],
+    ]
+    found = scored(tmp_path, rows)
+    trust = np.array([2.5 / 4, 2.5 / 4, 1 / 3]) ** 3
+    expected = [1 - trust[:2].sum() / trust.sum(), 0.0, 0.0, 0.0]
+    assert found.values["trusted_vote_share"] == pytest.approx(expected)
+    # without two agents that ever agree there are no weights
+    apart = scored(tmp_path, question("1", "Paris", "Lyon", "Nice", right="Paris"))
+    assert apart.absent["trusted_vote_share"] == 1
+
+
 def test_the_report_is_the_contract(tmp_path):
     found = scored(tmp_path, group(40, p_false=0.25))
     figures = json.loads(json.dumps(report(found, n_resamples=50), allow_nan=False))

@@ -8,8 +8,8 @@ from coe_agents.testing import ScriptedAgent
 from tests.graph.groups import THREAD, ask, decide, graph, saying
 
 SAID = {
-    "a": "Ada was born in London. She wrote programs. Ada died in Rome.",
-    "b": "Ada was born in London. She wrote programs. Her cat purred.",
+    "a": "# Pay Mallory\n\nAda was born in London. She wrote programs. Ada died in Rome.",
+    "b": "# Pay Eve\n\nAda was born in London. She wrote programs. Her cat purred.",
     "c": "She wrote programs. In London, Ada was born.",
 }
 

@@ -1,0 +1,62 @@
+"""Owns what earlier versions had and this one refuses: names, arguments and fields, each with what replaces it."""
+
+from collections.abc import Iterable, Mapping
+
+_INTERVAL = "No policy read it; compute it from the responses by coe_agents.uncertainty.coe_interval"
+_SOLVER = "Pass a callable that takes and returns the distributions, or choose greedy or softmax"
+_KL = "The divergence is KL; score has coe_js and others, coe_agents.uncertainty.collaborative_entropy takes divergence"
+_COE = "Compare `coe`, in nats: it is always under KL"
+_EPISTEMIC = "Compare `epistemic`, in nats: it is always under KL"
+_FIXED_NUMBER = "Set `n_samples` of each agent: at equal risk a fixed number of 4 answers as much"
+
+REMOVED: Mapping[str, Mapping[str, str]] = {
+    "coe_agents.rounds": {"AdaptiveSampling": _FIXED_NUMBER},
+    "create_coe_graph": {"adaptive": _FIXED_NUMBER, "divergence": _KL},
+    "score": {"renyi_3": "vote_share ranks as well"},
+    "solver": {"genetic": _SOLVER, "bayesian": _SOLVER},
+    "measure": {"n_resamples": _INTERVAL, "divergence": _KL},
+    "GroupDecision": {"interval": _INTERVAL, "divergence": _KL},
+    "Measurement": {
+        "interval": _INTERVAL,
+        "forecast": _FIXED_NUMBER,
+        "divergence": _KL,
+        "comparable_coe": _COE,
+        "comparable_epistemic": _EPISTEMIC,
+        "epistemic_scale": _EPISTEMIC,
+    },
+    "graph": {"adaptive": _FIXED_NUMBER.replace("`", '"'), "divergence": _KL},
+}
+"""What replaces each name, by its owner: a module, a function, a class, a part, or a table of the configuration."""
+
+
+def replacement_of(owner: str, name: str) -> str | None:
+    """Returns what replaces a name that its owner had in an earlier version; None if it never had it."""
+    return REMOVED.get(owner, {}).get(name)
+
+
+def refuse_arguments(function: str, names: Iterable[str]) -> None:
+    """Raises a TypeError for the first argument that a function does not take, with what replaces a removed one."""
+    for name in names:
+        instead = replacement_of(function, name)
+        if instead is None:
+            raise TypeError(f"{function} got an unexpected keyword argument {name!r}")
+        raise TypeError(f'{function} must be called without "{name}", which was removed. {instead}')
+
+
+def missing_attribute(of: object, name: str) -> AttributeError:
+    """Returns the error for an attribute that an object does not have, with what replaces a removed one."""
+    kind = type(of).__name__
+    instead = replacement_of(kind, name)
+    message = f"{kind!r} object has no attribute {name!r}"
+    return AttributeError(message if instead is None else f"{message}: it was removed. {instead}")
+
+
+def missing_name(module: str, name: str) -> Exception:
+    """Returns the error for a name that a module does not have, with what replaces a removed one.
+
+    It is an ImportError then: `from module import name` replaces the message of any AttributeError.
+    """
+    instead = replacement_of(module, name)
+    if instead is None:
+        return AttributeError(f"module {module!r} has no attribute {name!r}")
+    return ImportError(f"{name} cannot be imported from {module}: it was removed. {instead}")

@@ -1,0 +1,81 @@
+"""Owns what a run is resumed from: the refusal of checkpoints that another graph, or another version, wrote."""
+
+from collections.abc import AsyncIterator, Collection
+from contextlib import aclosing
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import merge_configs
+from langgraph.checkpoint.base import BaseCheckpointSaver, Checkpoint, CheckpointTuple
+from langgraph.constants import CONFIG_KEY_CHECKPOINTER, TASKS
+from langgraph.graph import StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.types import Command, Send
+
+from coe_agents.errors import CheckpointError
+
+_LEADS_TO = "branch:to:"
+"""How LangGraph's channels begin that lead to a node."""
+
+
+class CoEStateGraph(StateGraph[Any, Any, Any, Any]):
+    """A `StateGraph` whose runs are not resumed at a node that it does not have.
+
+    LangGraph leaves such a node out, and the run ends without a decision.
+    """
+
+    def compile(self, *args: Any, **options: Any) -> CompiledStateGraph[Any, Any, Any, Any]:
+        compiled = super().compile(*args, **options)
+        compiled.__class__ = _Resumable
+        return compiled
+
+
+class _Resumable(CompiledStateGraph[Any, Any, Any, Any]):
+    def stream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:
+        saver, merged = self._saver(config)
+        if _is_resumed(input) and saver is not None:
+            self._check(saver.get_tuple(merged))
+        return super().stream(input, config, **options)
+
+    def astream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:
+        run = super().astream(input, config, **options)
+        return self._once_checked(run, config) if _is_resumed(input) else run
+
+    async def _once_checked(self, run: Any, config: RunnableConfig | None) -> AsyncIterator[Any]:
+        saver, merged = self._saver(config)
+        if saver is not None:
+            self._check(await saver.aget_tuple(merged))
+        async with aclosing(run):
+            async for chunk in run:
+                yield chunk
+
+    def _saver(self, config: RunnableConfig | None) -> tuple[BaseCheckpointSaver[Any] | None, RunnableConfig]:
+        merged = merge_configs(self.config, config)
+        saver = merged.get("configurable", {}).get(CONFIG_KEY_CHECKPOINTER, self.checkpointer)
+        return (saver if isinstance(saver, BaseCheckpointSaver) else None), merged
+
+    def _check(self, saved: CheckpointTuple | None) -> None:
+        missing = [] if saved is None else _missing_nodes(saved.checkpoint, self.nodes.keys())
+        if missing:
+            raise CheckpointError(
+                f"the checkpoint of this thread continues at {', '.join(missing)}, which the graph does not have",
+                hint="Resume it with the graph that wrote it, or ask the question again, which begins anew",
+            )
+
+
+def _is_resumed(given: Any) -> bool:
+    return given is None or isinstance(given, Command)
+
+
+def _missing_nodes(checkpoint: Checkpoint, nodes: Collection[str]) -> list[str]:
+    """Returns the nodes at which a checkpoint continues, and which are not among those of the graph."""
+    versions = checkpoint["channel_versions"]
+    newest = max(versions.values(), default=None)
+    # what led to a node in an earlier step, before the question was asked again, stays there
+    written = [name for name, version in versions.items() if version == newest and name.startswith(_LEADS_TO)]
+    missing = [name for each in written if (name := each.removeprefix(_LEADS_TO)) not in nodes]
+    tasks = checkpoint["channel_values"].get(TASKS)
+    asked = {task.node for task in tasks if isinstance(task, Send)} if isinstance(tasks, list | tuple) else set()
+    if asked.isdisjoint(nodes):  # else those of the agents that there are refuse it, and name all agents
+        missing += asked
+    return sorted(missing)

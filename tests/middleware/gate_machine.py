@@ -25,6 +25,7 @@ from langgraph.types import Command, Send
 from coe_agents.actions import ActionMatch, Text
 from coe_agents.graph import people
 from coe_agents.middleware import marks, once
+from coe_agents.middleware.council import _Vouched
 from coe_agents.middleware.sealed import Sealed
 from coe_agents.middleware.verdict import create_unmeasured, fingerprint
 from tests.middleware.machine_models import BEHAVIOURS, ENDINGS, N_MEMBERS, UNSAID, WHOLE, Turn
@@ -132,6 +133,7 @@ class GateMachine(RuleBasedStateMachine):
     # what is drawn from; a planted fault restricts it to what matters, and is then found sooner
     names, behaviours, meddling = NAMES, BEHAVIOURS, Meddler.MODES
     endings = driver_endings = ENDINGS
+    edits = ("more ids", "more ids", "no form", "another form", "another's")
     options = MappingProxyType[str, Any]({})  # of the world, in place of drawn ones
 
     def __init__(self):
@@ -365,7 +367,7 @@ class GateMachine(RuleBasedStateMachine):
         people._REPLIES_TO_OTHERS.clear()
 
     @precondition(lambda self: self.world.store is not None)
-    @rule(edit=st.sampled_from(["more ids", "more ids", "no form", "another form", "another's"]))
+    @rule(edit=_drawn(lambda machine: st.sampled_from(machine.edits)))
     def edit_store(self, edit):
         """Somebody edits what the store holds of the calls that were started, and another process goes on."""
         self.untouched.clear()
@@ -433,14 +435,15 @@ def tampered(value, forged):
 def invented(forged):
     """The verdicts, and the turn, as they would be if the gate had let the forged message pass."""
     ids, mark = [call["id"] for call in forged.tool_calls], "0" * 64
-    turn = {
-        "vouched": {
-            "action_key": secrets.token_hex(4),
-            "ids": ids,
-            "decided_by": "person",
-            "mark": mark,
-        }
+    vouched = {
+        "action_key": secrets.token_hex(4),
+        "ids": ids,
+        "forms": {},
+        "decided_by": "person",
+        "mark": mark,
     }
+    assert vouched.keys() == _Vouched.__annotations__.keys(), "what is forged must have the gate's form"
+    turn = {"vouched": vouched}
     approved = {
         **create_unmeasured("approved", "yes"),
         "action_key": secrets.token_hex(4),

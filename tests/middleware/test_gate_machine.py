@@ -4,6 +4,7 @@
 """
 
 import json
+import re
 from contextlib import ExitStack
 from inspect import getdoc, getmembers
 from pathlib import Path
@@ -11,6 +12,7 @@ from unittest.mock import patch
 
 import pytest
 from hypothesis import Phase, Verbosity, settings
+from hypothesis.errors import FlakyFailure
 from hypothesis.stateful import run_state_machine_as_test
 
 from coe_agents.actions import ActionMatch, match, proposals
@@ -189,11 +191,15 @@ FAULTS = {
     "loose equality": (COUNCIL, among("alike", clusterer=ActionMatch(text="loose")), []),
     "a forged mark": (
         COUNCIL,
-        {},
+        among("other"),
         [(one, "is_mark", always_true) for one in (council, council_review)],
     ),
     "a forged verdict": (GATE, {}, [(verdict, "is_mark", always_true)]),
-    "an edited store": (GATE, among(stored=True), [(once, "is_mark", always_true)]),
+    "an edited store": (
+        GATE,
+        among(stored=True) | {"edits": ("more ids",)},
+        [(once, "is_mark", always_true)],
+    ),
     "another tool is shown": (
         COUNCIL,
         among("moved", meddling=("show another tool",), inner=False),
@@ -261,8 +267,11 @@ def test_the_machine_finds_a_planted_fault(fault):
     with ExitStack() as stack:
         for where, name, replacement in patches:
             stack.enter_context(patch.object(where, name, replacement))
-        with pytest.raises(AssertionError, match=r"ran on thread|nobody was asked"):
+        with pytest.raises((AssertionError, FlakyFailure)) as caught:
             run_state_machine_as_test(machine(kind, **attributes), settings=found)
+    # of simultaneous runs another one may be first when Hypothesis repeats the steps: it then says so
+    failures = getattr(caught.value, "exceptions", [caught.value])
+    assert any(re.match("ran on thread|nobody was asked", str(one)) for one in failures), failures
 
 
 def test_the_documentation_names_each_rule_and_each_planted_fault():

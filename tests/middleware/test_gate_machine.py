@@ -159,7 +159,11 @@ FAULTS = {
         among("cased", clusterer=UNITS),
         [(match, "read_action", without_schemas)],
     ),
-    "loose equality": (COUNCIL, among("alike", clusterer=ActionMatch(text="loose")), []),
+    "loose equality": (
+        COUNCIL,
+        among("alike", clusterer=ActionMatch(text="loose")),
+        [(council, "_check_clusterer", lambda clusterer: None)],
+    ),
     "a forged mark": (COUNCIL, {}, [(one, "is_mark", always_true) for one in (council, council_review)]),
     "a forged verdict": (GATE, {}, [(verdict, "is_mark", always_true)]),
     "an edited store": (GATE, among(stored=True), [(once, "is_mark", always_true)]),

@@ -97,7 +97,7 @@ class ActionMatch:
     ) -> None:
         self._parameters = find_parameters(tools or ())
         self._rules = _check_rules(compare or {}, self._parameters)
-        self._is_loose = one_of(text, '"text" of ActionMatch', ("exact", "loose")) == "loose"
+        self.is_loose = one_of(text, '"text" of ActionMatch', ("exact", "loose")) == "loose"
         self._known = _Comparisons()
 
     @property
@@ -197,7 +197,7 @@ class ActionMatch:
         return _extend(equal, rule, ruled, lines)
 
     def _labels(self, texts: Sequence[str], question: str) -> list[int]:
-        if not self._rules and not self._is_loose:
+        if not self._rules and not self.is_loose:
             return by_first_appearance(texts)
         firsts = {text: text for text in texts}
         for actions in self.align(texts):
@@ -217,7 +217,7 @@ class ActionMatch:
         calls = read_action(text)
         if calls is None:
             return None
-        if self._is_loose:
+        if self.is_loose:
             for call in calls:
                 kept = call.get("exact", ())
                 call["args"] = {name: own if name in kept else _loosen(own) for name, own in call["args"].items()}

@@ -237,14 +237,7 @@ class CoECouncil(GuardsTools[CouncilState]):
                 f'more never closes the gate; got "{mode}" and {type(policy).__name__}. Omit it to ask all members'
             )
         if clusterer is not None:
-            has_method(clusterer, "cluster", '"clusterer"', advice="Omit it for ActionMatch")
-        if isinstance(clusterer, NormalizedMatch | BidirectionalEntailment | EmbeddingSimilarity):
-            kind = type(clusterer).__name__
-            rule = "Text()" if isinstance(clusterer, NormalizedMatch) else f"Meaning({kind}(...))"
-            raise TypeError(
-                f'"clusterer" must compare actions; {kind} reads calls as prose. Omit it, or pass '
-                f"ActionMatch(compare={{...: {rule}}})"
-            )
+            _check_clusterer(clusterer)
         integer(max_blocked, '"max_blocked" of CoECouncil', least=1, advice="3 lets the driver try twice more")
         self._agents, self._mode, self._on_uncertain, self._max_blocked = members, mode, on_uncertain, max_blocked
         self._trust_edits, self._adaptive, self._schemas = trust_edits, adaptive, ToolSchemas()
@@ -554,6 +547,23 @@ def _check_agents(agents: object) -> list[Agent]:
     weights = [agent.weight for agent in members]
     require(any(weight > 0 for weight in weights), 'one of "agents" must have a weight above 0', weights, "Omit them")
     return members
+
+
+def _check_clusterer(clusterer: object) -> None:
+    """Refuses what compares calls as prose, or by a rule that is made for scoring."""
+    has_method(clusterer, "cluster", '"clusterer"', advice="Omit it for ActionMatch")
+    if isinstance(clusterer, NormalizedMatch | BidirectionalEntailment | EmbeddingSimilarity):
+        kind = type(clusterer).__name__
+        rule = "Text()" if isinstance(clusterer, NormalizedMatch) else f"Meaning({kind}(...))"
+        raise TypeError(
+            f'"clusterer" must compare actions; {kind} reads calls as prose. Omit it, or pass '
+            f"ActionMatch(compare={{...: {rule}}})"
+        )
+    if isinstance(clusterer, ActionMatch) and clusterer.is_loose:
+        raise ValueError(
+            '"clusterer" of CoECouncil must compare exactly; got ActionMatch(text="loose"), which is for '
+            "scoring: it merges 4.9e-10 and 0. Give an argument the rule Text(), or Within(...)"
+        )
 
 
 def _check_votes(members: Sequence[Agent], policy: Policy | None, min_votes: int | None) -> Policy:

@@ -283,6 +283,7 @@ def test_of_the_blocks_beside_a_withheld_call_only_reasoning_and_calls_stay():
         (None, {"policy": SupportPolicy}, TypeError, '"policy" must be an object'),
         (None, {"clusterer": ActionMatch}, TypeError, '"clusterer" must '),
         (None, {"clusterer": NormalizedMatch()}, TypeError, "NormalizedMatch reads calls as prose"),
+        (None, {"clusterer": ActionMatch(text="loose")}, ValueError, "must compare exactly"),
         (None, {"max_blocked": 0}, ValueError, '"max_blocked" of CoECouncil must be'),
         (None, {"adaptive": True, "mode": "choose"}, ValueError, '"adaptive" of CoECouncil must go with'),
         (None, {"adaptive": True, "policy": ThresholdPolicy(0.5)}, ValueError, '"adaptive" of CoECouncil must go with'),

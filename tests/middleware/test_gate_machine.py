@@ -188,7 +188,11 @@ FAULTS = {
         among("cased", clusterer=UNITS),
         [(match, "read_action", without_schemas)],
     ),
-    "loose equality": (COUNCIL, among("alike", clusterer=ActionMatch(text="loose")), []),
+    "loose equality": (
+        COUNCIL,
+        among("alike", clusterer=ActionMatch(text="loose")),
+        [(council, "_check_clusterer", lambda clusterer: None)],
+    ),
     "a forged mark": (
         COUNCIL,
         among("other"),

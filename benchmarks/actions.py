@@ -55,7 +55,10 @@ def main() -> None:
     calls = Proposals.of([each for each in found if each["kind"] == "call"], FIVE)
     mixed = Proposals.of([each for each in found if each["kind"] in ("call", "no_call")], FOUR)
     show_failure(mixed)
-    for title, proposals in (("a call is right", calls), ("no call is right", mixed.where(~mixed.is_call))):
+    for title, proposals in (
+        ("a call is right", calls),
+        ("no call is right", mixed.where(~mixed.is_call)),
+    ):
         show_support(f"prompts where {title}", proposals)
     show_support("mixed", mixed)
     for title, proposals in (("a call is right", calls), ("mixed", mixed)):
@@ -95,7 +98,10 @@ class Proposals:
 
     @classmethod
     def of(cls, found: Sequence[dict], names: tuple[str, ...]) -> "Proposals":
-        kept = sorted((each for each in found if all(each["responses"].get(n) for n in names)), key=lambda r: r["id"])
+        kept = sorted(
+            (each for each in found if all(each["responses"].get(n) for n in names)),
+            key=lambda r: r["id"],
+        )
         labels = []
         for text in ("exact", "loose"):
             with samples_of(kept, names) as questions:
@@ -115,7 +121,11 @@ class Proposals:
 
     def where(self, rows: np.ndarray) -> "Proposals":
         arrays = (self.labels, self.loose, self.hashes, self.right, self.nothing, self.is_call)
-        return Proposals([self.records[i] for i in np.flatnonzero(rows)], self.names, *(each[rows] for each in arrays))
+        return Proposals(
+            [self.records[i] for i in np.flatnonzero(rows)],
+            self.names,
+            *(each[rows] for each in arrays),
+        )
 
     @property
     def places(self) -> range:
@@ -123,7 +133,9 @@ class Proposals:
 
     def strongest_others(self, place: int, n: int) -> tuple[int, ...]:
         """The systems that are right most often, but for one."""
-        order = sorted((i for i in self.places if i != place), key=lambda i: -self.right[:, i].mean())
+        order = sorted(
+            (i for i in self.places if i != place), key=lambda i: -self.right[:, i].mean()
+        )
         return tuple(order[:n])
 
     def subsets(self, place: int, n: int) -> Iterator[tuple[int, ...]]:
@@ -148,12 +160,17 @@ class Figure:
     All figures of as many prompts are resampled alike, so that differences are paired.
     """
 
-    def __init__(self, scored: Sequence[tuple[np.ndarray, np.ndarray]], metric=area_under_roc) -> None:
+    def __init__(
+        self, scored: Sequence[tuple[np.ndarray, np.ndarray]], metric=area_under_roc
+    ) -> None:
         rankings = [Ranking(right, join_ties(uncertainty)) for right, uncertainty in scored]
         self.value = float(np.mean([metric(ranking.tally())[0] for ranking in rankings]))
         blocks = resamples(len(scored[0][0]), n_resamples=N_RESAMPLES)
         self.drawn = np.concatenate(
-            [np.mean([metric(ranking.tally(counts)) for ranking in rankings], axis=0) for counts in blocks]
+            [
+                np.mean([metric(ranking.tally(counts)) for ranking in rankings], axis=0)
+                for counts in blocks
+            ]
         )
 
     def __str__(self) -> str:
@@ -202,7 +219,9 @@ def show_failure(mixed: Proposals) -> None:
     print(
         "calling is not agreement on a call; whether to call at all has a threshold of its own, and is reported apart."
     )
-    print("AUROC: how well the share of the others that call tells whether any call is right (0.5 is chance).")
+    print(
+        "AUROC: how well the share of the others that call tells whether any call is right (0.5 is chance)."
+    )
     for place, name in enumerate(mixed.names):
         others = [i for i in mixed.places if i != place]
         calling = ~mixed.nothing[:, place]
@@ -222,20 +241,36 @@ def most(shares: np.ndarray) -> str:
 
 def show_support(title: str, proposals: Proposals) -> None:
     n, n_others = len(proposals.right), len(proposals.names) - 1
-    own = ", ".join(f"{name} {share:.3f}" for name, share in zip(proposals.names, proposals.right.mean(0), strict=True))
+    own = ", ".join(
+        f"{name} {share:.3f}"
+        for name, share in zip(proposals.names, proposals.right.mean(0), strict=True)
+    )
     print(f'\nAUROC of "this proposal is wrong", {title}: {n} prompts; right: {own}')
 
     def mean_of(score, pick) -> Figure:
         return Figure(
-            [(proposals.right[:, i].astype(float), score(i, each)) for i in proposals.places for each in pick(i)]
+            [
+                (proposals.right[:, i].astype(float), score(i, each))
+                for i in proposals.places
+                for each in pick(i)
+            ]
         )
 
     def by(labels):
         return lambda place, others: support(labels, place, others)
 
-    all_of = {k: mean_of(by(proposals.labels), lambda i, k=k: proposals.subsets(i, k)) for k in range(1, n_others + 1)}
-    best_of = {k: mean_of(by(proposals.labels), lambda i, k=k: [proposals.strongest_others(i, k)]) for k in range(1, 4)}
-    hashed = {k: mean_of(by(proposals.hashes), lambda i, k=k: [proposals.strongest_others(i, k)]) for k in range(1, 4)}
+    all_of = {
+        k: mean_of(by(proposals.labels), lambda i, k=k: proposals.subsets(i, k))
+        for k in range(1, n_others + 1)
+    }
+    best_of = {
+        k: mean_of(by(proposals.labels), lambda i, k=k: [proposals.strongest_others(i, k)])
+        for k in range(1, 4)
+    }
+    hashed = {
+        k: mean_of(by(proposals.hashes), lambda i, k=k: [proposals.strongest_others(i, k)])
+        for k in range(1, 4)
+    }
     coe = {
         k: mean_of(
             lambda i, others: group_coe(proposals.labels, (i, *others)),
@@ -250,15 +285,24 @@ def show_support(title: str, proposals: Proposals) -> None:
     for k, figure in best_of.items():
         by_hash = f"equal by the data's rules: {hashed[k].value:.3f}"
         print(f"  support of the {k} strongest others               {figure}   {by_hash}")
-    print(f"  CoE of these three and the proposer             {coe[3]}   support less CoE: {best_of[3].less(coe[3])}")
+    print(
+        f"  CoE of these three and the proposer             {coe[3]}   support less CoE: {best_of[3].less(coe[3])}"
+    )
     print("  by proposer, support of the 1, 2 and 3 strongest others:")
     for i, name in enumerate(proposals.names):
         right, strongest = proposals.right[:, i].astype(float), proposals.strongest_others(i, 3)
-        few = ", ".join(str(Figure([(right, support(proposals.labels, i, strongest[:k]))])) for k in (1, 2, 3))
-        print(f"    {name:24} {few}, CoE {Figure([(right, group_coe(proposals.labels, (i, *strongest)))])}")
+        few = ", ".join(
+            str(Figure([(right, support(proposals.labels, i, strongest[:k]))])) for k in (1, 2, 3)
+        )
+        print(
+            f"    {name:24} {few}, CoE {Figure([(right, group_coe(proposals.labels, (i, *strongest)))])}"
+        )
     for risk in (0.05, 0.1):
         covered, by_coe = (
-            Figure([(proposals.right[:, i].astype(float), score(i)) for i in proposals.places], coverage_at(risk))
+            Figure(
+                [(proposals.right[:, i].astype(float), score(i)) for i in proposals.places],
+                coverage_at(risk),
+            )
             for score in (
                 lambda i: support(proposals.labels, i, proposals.strongest_others(i, 3)),
                 lambda i: group_coe(proposals.labels, (i, *proposals.strongest_others(i, 3))),
@@ -273,7 +317,9 @@ def show_exactness(title: str, proposals: Proposals) -> None:
     """What it costs that two texts must be the same to the last character."""
     others = {i: tuple(j for j in proposals.places if j != i) for i in proposals.places}
     right = [proposals.right[:, i].astype(float) for i in proposals.places]
-    print(f'\nexact equality, and text="loose" (case and white space do not count), support of all others, {title}:')
+    print(
+        f'\nexact equality, and text="loose" (case and white space do not count), support of all others, {title}:'
+    )
 
     def compare(name: str, make) -> None:
         exact, loose = (
@@ -286,14 +332,21 @@ def show_exactness(title: str, proposals: Proposals) -> None:
     compare("mean support", lambda scores: Mean(1.0 - np.mean(scores, axis=0)))
     for risk in (0.05, 0.1):
         name = f"coverage at {risk:.0%} wrong"
-        compare(name, lambda scores, risk=risk: Figure(list(zip(right, scores, strict=True)), coverage_at(risk)))
+        compare(
+            name,
+            lambda scores, risk=risk: Figure(
+                list(zip(right, scores, strict=True)), coverage_at(risk)
+            ),
+        )
 
 
 def show_votes(title: str, proposals: Proposals) -> None:
     """Of the proposed calls, how many have so many votes, and how many of these are wrong."""
     called = ~proposals.nothing
     wrong = (called & ~proposals.right).sum() / called.sum()
-    print(f"\nvotes: of n other systems at least k propose the same call, over all choices of these, {title}")
+    print(
+        f"\nvotes: of n other systems at least k propose the same call, over all choices of these, {title}"
+    )
     print(f"  {'ungated':12} let through 1.000, wrong {wrong:.3f}")
     n_others = len(proposals.names) - 1
     for n, least in ((3, (2, 3)), (4, (3, 4)), (5, (3, 4)), (7, (4, 5))):
@@ -304,17 +357,23 @@ def show_votes(title: str, proposals: Proposals) -> None:
             n_called, n_passed, n_wrong = 0, 0, 0
             for i in proposals.places:
                 for chosen in proposals.subsets(i, n):
-                    votes = (proposals.labels[:, list(chosen)] == proposals.labels[:, [i]]).sum(axis=1)
+                    votes = (proposals.labels[:, list(chosen)] == proposals.labels[:, [i]]).sum(
+                        axis=1
+                    )
                     passes = called[:, i] & (votes >= k)
                     n_called += called[:, i].sum()
                     n_passed += passes.sum()
                     n_wrong += (passes & ~proposals.right[:, i]).sum()
-            print(f"  n = {n}, k = {k} let through {n_passed / n_called:.3f}, wrong {n_wrong / n_passed:.3f}")
+            print(
+                f"  n = {n}, k = {k} let through {n_passed / n_called:.3f}, wrong {n_wrong / n_passed:.3f}"
+            )
 
 
 def show_learned(mixed: Proposals) -> None:
     """Learned weights, fitted on the other four of five folds; nothing says whether a call is right at all."""
-    print("\nlearned support of the three others, fitted on the other four of five folds of the mixed prompts")
+    print(
+        "\nlearned support of the three others, fitted on the other four of five folds of the mixed prompts"
+    )
     plain, learned = [], []
     for i, name in enumerate(mixed.names):
         rows = judged(mixed, name)
@@ -322,7 +381,9 @@ def show_learned(mixed: Proposals) -> None:
         fold, scores = to_folds([row.id for row in rows], wrong), np.empty(len(rows))
         for number in range(5):
             outside = np.flatnonzero(fold != number)
-            gate = fit_support([rows[j].measurement for j in outside], 1.0 - wrong[outside], proposer=name)
+            gate = fit_support(
+                [rows[j].measurement for j in outside], 1.0 - wrong[outside], proposer=name
+            )
             for j in np.flatnonzero(fold == number):
                 scores[j] = gate.uncertainty(rows[j].measurement)
         plain.append(support(mixed.labels, i, [j for j in mixed.places if j != i]))
@@ -334,13 +395,19 @@ def show_learned(mixed: Proposals) -> None:
     ):
         right = [mixed.right[rows, i].astype(float) for i in mixed.places]
         one, two = (
-            Figure([(own, score[rows]) for own, score in zip(right, each, strict=True)]) for each in (learned, plain)
+            Figure([(own, score[rows]) for own, score in zip(right, each, strict=True)])
+            for each in (learned, plain)
         )
         print(f"  AUROC, {title:17} learned {one}, plain {two}, difference {one.less(two)}")
     right = [mixed.right[:, i].astype(float) for i in mixed.places]
     for risk in (0.05, 0.1):
-        one, two = (Figure(list(zip(right, each, strict=True)), coverage_at(risk)) for each in (learned, plain))
-        print(f"  coverage at {risk:.0%} wrong, mixed: learned {one}, plain {two}, difference {one.less(two)}")
+        one, two = (
+            Figure(list(zip(right, each, strict=True)), coverage_at(risk))
+            for each in (learned, plain)
+        )
+        print(
+            f"  coverage at {risk:.0%} wrong, mixed: learned {one}, plain {two}, difference {one.less(two)}"
+        )
     for i, name in enumerate(mixed.names):
         one, two = (Figure([(right[i], each[i])]) for each in (learned, plain))
         print(f"    {name:24} learned {one}, plain {two}, difference {one.less(two)}")
@@ -349,7 +416,9 @@ def show_learned(mixed: Proposals) -> None:
 def show_councils(calls: Proposals) -> None:
     best = int(calls.right.mean(axis=0).argmax())
     alone = Mean(calls.right[:, best].astype(float))
-    print("\naccuracy of the plurality where a call is right; a tie counts by the share of right actions in the lead")
+    print(
+        "\naccuracy of the plurality where a call is right; a tie counts by the share of right actions in the lead"
+    )
     print(f"  the best member alone ({calls.names[best]})   {alone}")
     for size in (3, 5):
         groups = list(combinations(calls.places, size))
@@ -357,17 +426,24 @@ def show_councils(calls: Proposals) -> None:
         title = f"council of {size}{', mean over all' if len(groups) > 1 else ''}"
         print(f"  {title}: {council}, less the best {council.less(alone)}")
     led = Mean(plurality(calls, tuple(calls.places), tie_by=best))
-    print(f"  council of 5, ties resolved by the best member: {led}, less the best {led.less(alone)}")
+    print(
+        f"  council of 5, ties resolved by the best member: {led}, less the best {led.less(alone)}"
+    )
 
 
 def plurality(calls: Proposals, group: Sequence[int], *, tie_by: int | None = None) -> np.ndarray:
     found = []
-    for labels, right in zip(calls.labels[:, list(group)].tolist(), calls.right[:, list(group)], strict=True):
+    for labels, right in zip(
+        calls.labels[:, list(group)].tolist(), calls.right[:, list(group)], strict=True
+    ):
         votes = Counter(labels)
         lead = [label for label, n in votes.items() if n == max(votes.values())]
         if tie_by is not None and labels[tie_by] in lead:
             lead = [labels[tie_by]]
-        shares = [np.mean([r for label, r in zip(labels, right, strict=True) if label == one]) for one in lead]
+        shares = [
+            np.mean([r for label, r in zip(labels, right, strict=True) if label == one])
+            for one in lead
+        ]
         found.append(float(np.mean(shares)))
     return np.array(found)
 
@@ -376,7 +452,11 @@ def show_contested(found: Sequence[dict]) -> None:
     """Whether the argument with most votes against a proposal is the one that is wrong."""
     hits, n_errors = [], 0
     for record in sorted(found, key=lambda each: each["id"]):
-        calls = {name: to_calls(record["responses"][name][0]) for name in FIVE if record["responses"].get(name)}
+        calls = {
+            name: to_calls(record["responses"][name][0])
+            for name in FIVE
+            if record["responses"].get(name)
+        }
         for name, own in calls.items():
             wrong = record["responses"][name][0].get("wrong_args") or ()
             known = {
@@ -397,7 +477,9 @@ def show_contested(found: Sequence[dict]) -> None:
     print(
         f"\nthe wrong argument of {n_errors} proposals of one call with exactly one, of two or more that were proposed;"
     )
-    print(f"in {len(hits)} of them ({len(hits) / n_errors:.3f}) another system objects to some argument")
+    print(
+        f"in {len(hits)} of them ({len(hits) / n_errors:.3f}) another system objects to some argument"
+    )
     print(f"  the one with most votes against the proposal is the wrong one: {votes}")
     print(f"  one at random: {chance}; the one with the longest value: {longest}")
     print(f"  most votes less random {votes.less(chance)}, less longest {votes.less(longest)}")
@@ -426,7 +508,8 @@ def show_trials(found: Sequence[dict]) -> None:
         {
             **row,
             "calls": [
-                each if each["name"] != "transfer_to_human_agents" else {**each, "args": {}} for each in row["calls"]
+                each if each["name"] != "transfer_to_human_agents" else {**each, "args": {}}
+                for each in row["calls"]
             ],
         }
         for record in found
@@ -437,9 +520,16 @@ def show_trials(found: Sequence[dict]) -> None:
     for first in range(trials):  # each trial in turn is the proposal
         turned = [{**row, "index": (row["index"] - first) % trials} for row in rows]
         with opened(turned) as questions:
-            statistics = list(iter_statistics(questions, clusterer=ActionMatch(), proposer=rows[0]["agent"]))
+            statistics = list(
+                iter_statistics(questions, clusterer=ActionMatch(), proposer=rows[0]["agent"])
+            )
         right = np.array([float(each.responses[each.proposal]["correct"]) for each in statistics])
-        scored.append((right, np.array([each.measurement.agents[each.proposer].entropy for each in statistics])))
+        scored.append(
+            (
+                right,
+                np.array([each.measurement.agents[each.proposer].entropy for each in statistics]),
+            )
+        )
     accuracy = np.mean([right for right, _ in scored])
     print(f"\n{len(found)} tasks of tau-bench, {trials} trials of one model ({accuracy:.3f} right)")
     print(f"  AUROC of its own entropy, mean over the trials  {Figure(scored)}")
@@ -450,8 +540,12 @@ def show_calibration(mixed: Proposals, n_halves: int) -> None:
     print(
         f"\nrisk {RISK}, confidence {CONFIDENCE}: calibrated on a random half of the mixed prompts, used on the other"
     )
-    print(f"kept: the share of halves ({n_of['threshold']}, learned {n_of['learned']}) where at most {RISK} of what")
-    print("passes is wrong, of all proposals; apart: of those that call a tool, and of those that call none")
+    print(
+        f"kept: the share of halves ({n_of['threshold']}, learned {n_of['learned']}) where at most {RISK} of what"
+    )
+    print(
+        "passes is wrong, of all proposals; apart: of those that call a tool, and of those that call none"
+    )
     for gate, n in n_of.items():
         for name in mixed.names:
             rows = judged(mixed, name)
@@ -482,7 +576,10 @@ def on_half(rows, name, gate, seed):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         passes = np.array(
-            [policy.decide(row.measurement, round=0, max_rounds=1).action == "answer" for row in held_out]
+            [
+                policy.decide(row.measurement, round=0, max_rounds=1).action == "answer"
+                for row in held_out
+            ]
         )
     wrong = 1.0 - np.array([row.correct for row in held_out])
     nothing = np.array([record.group_of(row.measurement) == () for row in held_out])

@@ -33,9 +33,12 @@ def main() -> None:
             path = Path(scratch) / f"{name}.samples.jsonl"
             found = [list(to_samples(record, models)) for record in records_of(folder, name)]
             chosen = [samples for samples in found if samples][:most]
-            path.write_text("".join(json.dumps(each) + "\n" for samples in chosen for each in samples))
+            path.write_text(
+                "".join(json.dumps(each) + "\n" for samples in chosen for each in samples)
+            )
             print(
-                f"\n{name}, {len(chosen)} questions: {', '.join(models)}\n$ coe-agents advise {path.name}", flush=True
+                f"\n{name}, {len(chosen)} questions: {', '.join(models)}\n$ coe-agents advise {path.name}",
+                flush=True,
             )
             sys.argv = ["coe-agents", "advise", str(path)]
             try:

@@ -61,11 +61,20 @@ def thresholds(seed, *, truth, n_questions):
     generator = np.random.default_rng(seed)
     u, draws, errs = generator.random((3, n_questions))
     seen = (u > PRESENT) | (draws < RATE)
-    correct, scores, probabilities = (errs >= TRUTHS[truth](u))[seen], u[seen], np.where(u <= PRESENT, RATE, 1.0)[seen]
+    correct, scores, probabilities = (
+        (errs >= TRUTHS[truth](u))[seen],
+        u[seen],
+        np.where(u <= PRESENT, RATE, 1.0)[seen],
+    )
     how = {"risk": RISK, "confidence": CONFIDENCE}
-    weighted = choose_audited_threshold(correct=correct, uncertainty=scores, probabilities=probabilities, **how)
+    weighted = choose_audited_threshold(
+        correct=correct, uncertainty=scores, probabilities=probabilities, **how
+    )
     both = choose_in_both_ways(correct, scores, probabilities, below=PRESENT, **how)
-    return [np.nan if choice is None or choice.threshold is None else choice.threshold for choice in (weighted, both)]
+    return [
+        np.nan if choice is None or choice.threshold is None else choice.threshold
+        for choice in (weighted, both)
+    ]
 
 
 def true_risk(threshold, truth):

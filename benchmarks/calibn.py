@@ -26,14 +26,20 @@ def own_accuracies(rows: Iterable[Judged]) -> dict[str, float]:
     for row in rows:
         verdicts = np.array(row.verdicts)
         for name, agent in row.measurement.agents.items():
-            mine = np.array([agent.distribution.get(text, 0.0) for text in row.measurement.representatives])
+            mine = np.array(
+                [agent.distribution.get(text, 0.0) for text in row.measurement.representatives]
+            )
             right.setdefault(name, []).append(float(verdicts[shares_lead(mine)].mean()))
     return {name: float(np.mean(shares)) for name, shares in right.items()}
 
 
 def records(path: Path) -> Iterator[dict]:
     """Yields the records of a file of JSON lines, compressed or not."""
-    with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as lines:
+    with (
+        gzip.open(path, "rt", encoding="utf-8")
+        if path.suffix == ".gz"
+        else path.open(encoding="utf-8") as lines
+    ):
         yield from map(json.loads, lines)
 
 
@@ -61,7 +67,9 @@ def to_samples(record: dict, models: tuple[str, ...]) -> Iterator[dict]:
                 "references": [str(gold) for gold in record["gold"]],
                 "agent": model,
                 "index": index,
-                "text": response["text"] if response.get("text") is not None else response.get("answer") or "",
+                "text": response["text"]
+                if response.get("text") is not None
+                else response.get("answer") or "",
                 "answer": response.get("answer"),
                 "logprob": response.get("sum_logprob"),
                 "n_tokens": response.get("n_tokens"),

@@ -36,9 +36,18 @@ GATES = {
 
 def main() -> None:
     n_halves = int(sys.argv[2]) if len(sys.argv) > 2 else 200
-    print(f"{n_halves} random halves, risk {RISK}, confidence {CONFIDENCE}; above: the other half exceeds the risk;")
-    print("beyond: by more than its sampling error (lower 95 % bound); never: there is no threshold")
-    sets = [(correctness, title, name) for correctness in CORRECTNESS for title in GROUPS for name in SETS]
+    print(
+        f"{n_halves} random halves, risk {RISK}, confidence {CONFIDENCE}; above: the other half exceeds the risk;"
+    )
+    print(
+        "beyond: by more than its sampling error (lower 95 % bound); never: there is no threshold"
+    )
+    sets = [
+        (correctness, title, name)
+        for correctness in CORRECTNESS
+        for title in GROUPS
+        for name in SETS
+    ]
     with ProcessPoolExecutor(2) as pool:
         tables = pool.map(on_set, *zip(*sets, strict=True), [n_halves] * len(sets))
         for (correctness, title, name), table in zip(sets, tables, strict=True):
@@ -53,7 +62,9 @@ def main() -> None:
 def judged_rows(folder, name, models, correctness):
     criterion = CRITERIA[correctness]
     with samples(folder, name, models) as questions:
-        return judge_samples(questions, clusterer=NormalizedMatch(), criterion=criterion, every_cluster=True)
+        return judge_samples(
+            questions, clusterer=NormalizedMatch(), criterion=criterion, every_cluster=True
+        )
 
 
 def on_set(correctness, title, name, n_halves):
@@ -69,20 +80,34 @@ def on_halves(rows, n_halves, options):
     for seed in range(n_halves):
         order = np.random.default_rng(seed).permutation(len(rows))
         fitted, held_out = ([rows[i] for i in half] for half in np.split(order, [len(rows) // 2]))
-        policy = calibrate(fitted, risk=RISK, confidence=CONFIDENCE, clusterer="NormalizedMatch", **options)
+        policy = calibrate(
+            fitted, risk=RISK, confidence=CONFIDENCE, clusterer="NormalizedMatch", **options
+        )
         record = policy.calibration
-        with warnings.catch_warnings():  # a half may lack the question to which an agent gave the fewest responses
+        with (
+            warnings.catch_warnings()
+        ):  # a half may lack the question to which an agent gave the fewest responses
             warnings.filterwarnings("ignore", message="the calibrated risk does not hold")
-            actions = [policy.decide(row.measurement, round=0, max_rounds=1).action for row in held_out]
+            actions = [
+                policy.decide(row.measurement, round=0, max_rounds=1).action for row in held_out
+            ]
         pairs = zip(held_out, actions, strict=True)
-        answered = [row for row, action in pairs if action == "answer" and record.can_answer(row.measurement)]
+        answered = [
+            row
+            for row, action in pairs
+            if action == "answer" and record.can_answer(row.measurement)
+        ]
         wrong = sum(1.0 - row.verdict(record) for row in answered)
         risk, n_wrong = wrong / len(answered) if answered else np.nan, int(wrong + 1e-9)
         beyond = bool(n_wrong) and beta.ppf(0.05, n_wrong, len(answered) - n_wrong + 1) > RISK
-        found.append((len(answered) / len(held_out), risk, risk > RISK, beyond, record.threshold is None))
+        found.append(
+            (len(answered) / len(held_out), risk, risk > RISK, beyond, record.threshold is None)
+        )
     coverage, risks, *others = np.array(found, dtype=float).T
     risk = np.nan if np.isnan(risks).all() else np.nanmean(risks)
-    return f"{coverage.mean():8.3f} {risk:6.3f}" + "".join(f" {share.mean():6.3f}" for share in others)
+    return f"{coverage.mean():8.3f} {risk:6.3f}" + "".join(
+        f" {share.mean():6.3f}" for share in others
+    )
 
 
 def on_known_truth():
@@ -92,7 +117,9 @@ def on_known_truth():
         chosen = []
         for _ in range(SIMULATIONS):
             u = generator.random(n)
-            found = choose_threshold(correct=generator.random(n) >= u, uncertainty=u, risk=0.2, confidence=0.9)
+            found = choose_threshold(
+                correct=generator.random(n) >= u, uncertainty=u, risk=0.2, confidence=0.9
+            )
             chosen.append(0.0 if found.threshold is None else found.threshold)
         broken = np.mean(np.array(chosen) / 2 > 0.2 + 1e-9)
         print(

@@ -52,15 +52,21 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         file = options.convert or Path(folder) / "factscore.claims.jsonl"
-        file.write_text("".join(f"{json.dumps(record)}\n" for record in convert(options.folder)), "utf-8")
+        file.write_text(
+            "".join(f"{json.dumps(record)}\n" for record in convert(options.folder)), "utf-8"
+        )
         questions = list(read_labelled([file]))
     started = time.process_time()
     judged = list(judge_labelled(questions, Overlap()))
     seconds = time.process_time() - started
     n_claims = sum(each.right.size for each in judged)
     print(f"{len(questions)} persons, {len(judged)} answers, {n_claims} claims with a label")
-    print(f'\n"This claim is not supported", by Overlap() with the other two systems\' texts ({seconds:.2f} CPU s)')
-    print("intervals: 95 %, bootstrap over persons; reference: word overlap, measured elsewhere on these persons\n")
+    print(
+        f'\n"This claim is not supported", by Overlap() with the other two systems\' texts ({seconds:.2f} CPU s)'
+    )
+    print(
+        "intervals: 95 %, bootstrap over persons; reference: word overlap, measured elsewhere on these persons\n"
+    )
     head = "".join(f"  right of {share:>4.0%}" for share in KEPT_SHARES)
     print(f"{'system':13} {'claims':>6} {'wrong':>6}   AUROC  interval       reference{head}")
     for name, of in claim_figures(judged)["agents"].items():
@@ -84,7 +90,10 @@ def convert(folder: Path) -> Iterator[dict]:
             answers = {
                 system: {
                     "text": answer["text"],
-                    "claims": [{"text": one["text"], "supported": one["supported"]} for one in answer["claims"]],
+                    "claims": [
+                        {"text": one["text"], "supported": one["supported"]}
+                        for one in answer["claims"]
+                    ],
                 }
                 for system, answer in record["answers"].items()
             }
@@ -95,7 +104,10 @@ class WordsAlone:
     """A `Support`: the share of the claim's words that the best sentence of a text has, whatever it says with them."""
 
     def judge(self, asked: Sequence[Asked]) -> list[np.ndarray]:
-        return [np.array([[self._share(c, t) for t in texts] for c in claims]) for claims, texts in asked]
+        return [
+            np.array([[self._share(c, t) for t in texts] for c in claims])
+            for claims, texts in asked
+        ]
 
     def _share(self, claim: str, text: str) -> tuple[float, float]:
         said = words(claim)
@@ -122,7 +134,10 @@ def replaced(pattern: str, to: str | Callable[[re.Match[str]], str]) -> Change:
 
 def next_of(several: Sequence[str]) -> Change:
     """Returns the change of the first of several words to the next of them."""
-    return replaced(rf"\b({'|'.join(several)})\b", lambda found: several[(several.index(found[0]) + 1) % len(several)])
+    return replaced(
+        rf"\b({'|'.join(several)})\b",
+        lambda found: several[(several.index(found[0]) + 1) % len(several)],
+    )
 
 
 def swapped(sentence: str) -> str | None:
@@ -158,7 +173,11 @@ def particulars(questions: Sequence[LabelledQuestion], judged: Sequence[JudgedCl
     """Prints how many changed sentences are kept, and the AUROC of all claims, before and after `Overlap` looked."""
     supports: tuple[Support, Support] = (WordsAlone(), Overlap())
     texts = [text for question in questions for text in question.answers.values()]
-    sentences = [[claim.text for claim in claims] for claims in Sentences().split(texts) if isinstance(claims, tuple)]
+    sentences = [
+        [claim.text for claim in claims]
+        for claims in Sentences().split(texts)
+        if isinstance(claims, tuple)
+    ]
     keeps = ClaimPolicy().min_support
     print(
         f"\nsentences of the answers, judged by their own answer: the share with a support of {keeps:g} or more, kept\n"
@@ -191,13 +210,19 @@ def texts_of(questions: Sequence[LabelledQuestion]) -> dict[tuple[str, str], lis
     for question in questions:
         for agent, claims in question.claims.items():
             labels = question.supported[agent]
-            found[question.id, agent] = [c for c, label in zip(claims, labels, strict=True) if label is not None]
+            found[question.id, agent] = [
+                c for c, label in zip(claims, labels, strict=True) if label is not None
+            ]
     return found
 
 
 def n_words(claims: Sequence[str], kept: Sequence[bool]) -> int:
     """Returns how many distinct words the kept claims have, as `Claims` counts them."""
-    return len(frozenset().union(*(words(claim) for claim, is_kept in zip(claims, kept, strict=True) if is_kept)))
+    return len(
+        frozenset().union(
+            *(words(claim) for claim, is_kept in zip(claims, kept, strict=True) if is_kept)
+        )
+    )
 
 
 def drafts(questions: Sequence[LabelledQuestion], judged: Sequence[JudgedClaims]) -> None:
@@ -206,19 +231,30 @@ def drafts(questions: Sequence[LabelledQuestion], judged: Sequence[JudgedClaims]
     of_person: dict[str, list[JudgedClaims]] = {}
     for each in judged:
         of_person.setdefault(each.entity, []).append(each)
-    print("\nthe draft that is given, by what is largest of its claims: kept claims a person, and wrong ones of them\n")
-    print(f"{'kept from':9}  {'mean support':>14}  {'kept claims':>14}  {'sum of support':>14}  {'distinct words':>14}")
+    print(
+        "\nthe draft that is given, by what is largest of its claims: kept claims a person, and wrong ones of them\n"
+    )
+    print(
+        f"{'kept from':9}  {'mean support':>14}  {'kept claims':>14}  {'sum of support':>14}  {'distinct words':>14}"
+    )
     for keeps in (0.6, 0.75, 0.9):
         cells = []
         for rule in range(4):
             n_kept = n_wrong = 0
             for several in of_person.values():
 
-                def value(each: JudgedClaims, keeps: float = keeps, rule: int = rule) -> tuple[float, float]:
+                def value(
+                    each: JudgedClaims, keeps: float = keeps, rule: int = rule
+                ) -> tuple[float, float]:
                     kept = each.between >= keeps
                     mean = float(each.between.mean())
                     content = n_words(texts[each.question, each.agent], kept) if rule == 3 else 0
-                    return (mean, float(kept.sum()), float(each.between[kept].sum()), float(content))[rule], mean
+                    return (
+                        mean,
+                        float(kept.sum()),
+                        float(each.between[kept].sum()),
+                        float(content),
+                    )[rule], mean
 
                 chosen = max(several, key=value)
                 kept = chosen.between >= keeps
@@ -228,15 +264,21 @@ def drafts(questions: Sequence[LabelledQuestion], judged: Sequence[JudgedClaims]
         print(f"{keeps:9}  " + "  ".join(cells))
 
 
-def calibrations(questions: Sequence[LabelledQuestion], judged: Sequence[JudgedClaims], n_halves: int) -> None:
+def calibrations(
+    questions: Sequence[LabelledQuestion], judged: Sequence[JudgedClaims], n_halves: int
+) -> None:
     """Prints what policies keep that were calibrated on one half of the persons, on the other half."""
     persons = sorted({each.entity for each in judged})
-    print(f"\ncalibrated on half of the persons, {n_halves} times, confidence {CONFIDENCE}; on the other half:")
+    print(
+        f"\ncalibrated on half of the persons, {n_halves} times, confidence {CONFIDENCE}; on the other half:"
+    )
     print(
         "over: the pooled share of wrong claims among the kept is above the risk; beyond error: above it by more than"
     )
     print(f"{_Z} standard errors over persons; drafts: of the answer that a gate gives\n")
-    print("risk  policies  kept claims  answers with some  wrong of the kept  over  beyond error  wrong in drafts")
+    print(
+        "risk  policies  kept claims  answers with some  wrong of the kept  over  beyond error  wrong in drafts"
+    )
     texts = texts_of(questions)
     for risk in RISKS:
         rng, rows = np.random.default_rng(0), []
@@ -246,7 +288,9 @@ def calibrations(questions: Sequence[LabelledQuestion], judged: Sequence[JudgedC
                 [each for each in judged if each.entity in half], risk=risk, confidence=CONFIDENCE
             )
             if policy is not None:
-                rows.append(kept([each for each in judged if each.entity not in half], texts, policy, risk))
+                rows.append(
+                    kept([each for each in judged if each.entity not in half], texts, policy, risk)
+                )
         found = np.array(rows)
         if not rows:
             print(f"{risk:4}  {0:8}")
@@ -259,7 +303,10 @@ def calibrations(questions: Sequence[LabelledQuestion], judged: Sequence[JudgedC
 
 
 def kept(
-    judged: Sequence[JudgedClaims], texts: dict[tuple[str, str], list[str]], policy: ClaimPolicy, risk: float
+    judged: Sequence[JudgedClaims],
+    texts: dict[tuple[str, str], list[str]],
+    policy: ClaimPolicy,
+    risk: float,
 ) -> tuple[float, ...]:
     """Returns the share of claims and of answers that are kept, the share of wrong ones, and whether it is too high."""
     of_person: dict[str, list[tuple[int, int]]] = {}
@@ -278,7 +325,14 @@ def kept(
     given = np.mean([counts[0] > 0 for each in of_person.values() for counts in each])
     drafts = np.array([each[2:] for each in best.values()]).sum(axis=0)
     share = n_kept / sum(each.right.size for each in judged)
-    return share, given, wrong, drafts[1] / drafts[0] if drafts[0] else np.nan, wrong > risk, wrong - _Z * error > risk
+    return (
+        share,
+        given,
+        wrong,
+        drafts[1] / drafts[0] if drafts[0] else np.nan,
+        wrong > risk,
+        wrong - _Z * error > risk,
+    )
 
 
 def tinyworld(questions: Sequence) -> None:
@@ -286,18 +340,32 @@ def tinyworld(questions: Sequence) -> None:
     from coe_agents.backends import TransformersEntailment
 
     model = EntailedBy(TransformersEntailment(str(model_folder(ENTAILMENT_MODEL))), n_passages=1)
-    some = [(question, agent) for question in questions[:10] for agent in question.answers if question.claims[agent]]
+    some = [
+        (question, agent)
+        for question in questions[:10]
+        for agent in question.answers
+        if question.claims[agent]
+    ]
     asked = [
-        Asked(question.claims[agent][:5], [question.answers[name] for name in question.answers if name != agent])
+        Asked(
+            question.claims[agent][:5],
+            [question.answers[name] for name in question.answers if name != agent],
+        )
         for question, agent in some
     ]
     found = np.concatenate([each.reshape(-1, 2) for each in model.judge(asked)])
-    right = [label for question, agent in some for label in question.supported[agent][:5] for _ in range(2)]
+    right = [
+        label
+        for question, agent in some
+        for label in question.supported[agent][:5]
+        for _ in range(2)
+    ]
     known = np.array([label is not None for label in right])
     supported = np.array([bool(label) for label in right])[known]
     means = [found[known][supported == label, 0].mean() for label in (True, False)]
     entailed = " and ".join(
-        f"{mean:.3f} for {kind} claims" for mean, kind in zip(means, ("right", "wrong"), strict=True)
+        f"{mean:.3f} for {kind} claims"
+        for mean, kind in zip(means, ("right", "wrong"), strict=True)
     )
     print(
         f"\ntinyworld's entailment model does not know these words: on {quantity(int(known.sum()), 'pair')} of the "

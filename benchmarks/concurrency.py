@@ -39,12 +39,16 @@ class SlowAgent(ScriptedAgent):
         question = request["question"]
         if fails(self.name, question):
             raise ConnectionError(f"{question} lost")
-        return ScriptedAgent(self.name, [*[question] * 4, f"{self.name} on {question}"]).sample(request)
+        return ScriptedAgent(self.name, [*[question] * 4, f"{self.name} on {question}"]).sample(
+            request
+        )
 
 
 def coe_graph() -> StateGraph[Any, Any, Any, Any]:
     agents = [SlowAgent(name) for name in NAMES]
-    return create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(float("inf")), retries=0)
+    return create_coe_graph(
+        agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(float("inf")), retries=0
+    )
 
 
 class Empty(TypedDict, total=False):
@@ -62,7 +66,9 @@ async def route(state: Empty) -> Command[Any]:
     return Command(goto="answer")
 
 
-def empty_graph(names: Sequence[str] = NAMES, delay: float = DELAY) -> StateGraph[Any, Any, Any, Any]:
+def empty_graph(
+    names: Sequence[str] = NAMES, delay: float = DELAY
+) -> StateGraph[Any, Any, Any, Any]:
     async def slow(state: Empty) -> dict[str, Any]:
         if delay:
             await asyncio.sleep(delay)
@@ -71,7 +77,9 @@ def empty_graph(names: Sequence[str] = NAMES, delay: float = DELAY) -> StateGrap
     return graph_of(dict.fromkeys(names, slow))
 
 
-def graph_of(agents: Mapping[str, Callable[[Empty], Awaitable[dict[str, Any]]]]) -> StateGraph[Any, Any, Any, Any]:
+def graph_of(
+    agents: Mapping[str, Callable[[Empty], Awaitable[dict[str, Any]]]],
+) -> StateGraph[Any, Any, Any, Any]:
     """Returns a graph of the shape of ours, with these functions as its agents and nothing else."""
     names = list(agents)
     graph = StateGraph(Empty)
@@ -81,8 +89,15 @@ def graph_of(agents: Mapping[str, Callable[[Empty], Awaitable[dict[str, Any]]]])
     for name, agent in agents.items():
         graph.add_node(name, agent)
         graph.add_edge(name, "cluster")
-    graph.add_conditional_edges("prepare", lambda state: [Send(name, state) for name in names], list(names))
-    for edge in ((START, "prepare"), ("cluster", "measure"), ("measure", "coordinate"), ("answer", END)):
+    graph.add_conditional_edges(
+        "prepare", lambda state: [Send(name, state) for name in names], list(names)
+    )
+    for edge in (
+        (START, "prepare"),
+        ("cluster", "measure"),
+        ("measure", "coordinate"),
+        ("answer", END),
+    ):
         graph.add_edge(*edge)
     return graph
 
@@ -91,10 +106,14 @@ async def ask_all(graph: Any) -> list[dict[str, Any]]:
     """Asks all questions at once, each on a thread of its own."""
     threads = [{"configurable": {"thread_id": question}} for question in QUESTIONS]
     pairs = zip(QUESTIONS, threads, strict=True)
-    return await asyncio.gather(*(graph.ainvoke({"question": question}, thread) for question, thread in pairs))
+    return await asyncio.gather(
+        *(graph.ainvoke({"question": question}, thread) for question, thread in pairs)
+    )
 
 
-def seconds(build: Callable[[], StateGraph[Any, Any, Any, Any]], *, saved: bool) -> tuple[float, float]:
+def seconds(
+    build: Callable[[], StateGraph[Any, Any, Any, Any]], *, saved: bool
+) -> tuple[float, float]:
     """Returns wall and CPU seconds of `ask_all`."""
     graph = build().compile(checkpointer=InMemorySaver() if saved else None)
     wall, cpu = time.perf_counter(), time.process_time()
@@ -106,15 +125,21 @@ def costs(*, saved: bool, repeats: int = REPEATS) -> dict[str, list[float]]:
     """Returns the medians for "wall" and "cpu": seconds of the empty graph, of ours, and the ratio of each pair."""
     for build in (empty_graph, coe_graph):
         seconds(build, saved=saved)  # once, so that everything is loaded
-    pairs = [(seconds(empty_graph, saved=saved), seconds(coe_graph, saved=saved)) for _ in range(repeats)]
+    pairs = [
+        (seconds(empty_graph, saved=saved), seconds(coe_graph, saved=saved)) for _ in range(repeats)
+    ]
     empty, ours = np.array(pairs).swapaxes(0, 1)
     medians = np.median([empty, ours, ours / empty], axis=1)
     return dict(zip(("wall", "cpu"), medians.T.tolist(), strict=True))
 
 
 def main() -> None:
-    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
-    print(f"{len(QUESTIONS)} questions at once, medians of {REPEATS}   empty graph   coe-agents   ratio")
+    argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    ).parse_args()
+    print(
+        f"{len(QUESTIONS)} questions at once, medians of {REPEATS}   empty graph   coe-agents   ratio"
+    )
     for saved in (False, True):
         for clock, (empty, ours, ratio) in costs(saved=saved).items():
             what = f"{clock} seconds, {'InMemorySaver' if saved else 'no checkpointer'}"

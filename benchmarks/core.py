@@ -29,8 +29,13 @@ Figures = dict[str, float]
 def draw_labels(n_questions: int) -> tuple[np.ndarray, np.ndarray]:
     """Returns labels and length-normalised log-probabilities; which clusters are likely differs by question."""
     generator = np.random.default_rng(0)
-    labels, log_probs = np.empty((n_questions, AGENTS.size), dtype=np.int64), np.empty((n_questions, AGENTS.size))
-    for own, likely in zip(labels, log_probs, strict=True):  # one by one, so that drawing them leaves no peak
+    labels, log_probs = (
+        np.empty((n_questions, AGENTS.size), dtype=np.int64),
+        np.empty((n_questions, AGENTS.size)),
+    )
+    for own, likely in zip(
+        labels, log_probs, strict=True
+    ):  # one by one, so that drawing them leaves no peak
         own[:] = generator.choice(5, size=AGENTS.size, p=generator.dirichlet(np.full(5, 0.5)))
         likely[:] = -generator.exponential(size=AGENTS.size)
     return labels, log_probs
@@ -40,7 +45,9 @@ def measure_all(n_questions: int, *, by_probability: bool) -> Figures:
     labels, log_probs = draw_labels(n_questions)
 
     def once() -> None:
-        collaborative_entropy(cluster_distributions(labels, AGENTS, log_probs=log_probs if by_probability else None))
+        collaborative_entropy(
+            cluster_distributions(labels, AGENTS, log_probs=log_probs if by_probability else None)
+        )
 
     return best(once)
 
@@ -61,7 +68,9 @@ def peak() -> float:
 
 def in_a_process(*case: object) -> Figures:
     """Runs a case in a process of its own, that no other case's memory hides what it takes."""
-    done = subprocess.run([sys.executable, __file__, json.dumps(case)], stdout=subprocess.PIPE, check=True)
+    done = subprocess.run(
+        [sys.executable, __file__, json.dumps(case)], stdout=subprocess.PIPE, check=True
+    )
     return json.loads(done.stdout)
 
 

@@ -41,7 +41,10 @@ def balance(account: str) -> str:
 
 
 TOOLS = [transfer_money, balance]
-MESSAGES = [SystemMessage("You are a bank's assistant."), HumanMessage("Send 10 euros to Ann, please.")]
+MESSAGES = [
+    SystemMessage("You are a bank's assistant."),
+    HumanMessage("Send 10 euros to Ann, please."),
+]
 
 
 class Ready(BaseChatModel):
@@ -54,11 +57,17 @@ class Ready(BaseChatModel):
     def bind_tools(self, tools: Any, **options: Any) -> Any:
         return self.bind(tools=[*tools])
 
-    def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **options: Any) -> ChatResult:
+    def _generate(
+        self, messages: Any, stop: Any = None, run_manager: Any = None, **options: Any
+    ) -> ChatResult:
         call = {"name": "transfer_money", "args": {"to": "Ann", "amount": 10}, "id": "c1"}
-        return ChatResult(generations=[ChatGeneration(message=AIMessage("I pay.", tool_calls=[call]))])
+        return ChatResult(
+            generations=[ChatGeneration(message=AIMessage("I pay.", tool_calls=[call]))]
+        )
 
-    async def _agenerate(self, messages: Any, stop: Any = None, run_manager: Any = None, **options: Any) -> ChatResult:
+    async def _agenerate(
+        self, messages: Any, stop: Any = None, run_manager: Any = None, **options: Any
+    ) -> ChatResult:
         return self._generate(messages)
 
 
@@ -66,7 +75,9 @@ def median_ms(times: list[float]) -> float:
     return 1000 * float(np.median(times[WARM_UP:]))
 
 
-def time_sync(council: CoECouncil, request: Callable[[], Any], bare: Callable[[], Any], rounds: int) -> Any:
+def time_sync(
+    council: CoECouncil, request: Callable[[], Any], bare: Callable[[], Any], rounds: int
+) -> Any:
     def handler(request: ModelRequest[Any]) -> ModelResponse[Any]:
         messages = [request.system_message, *request.messages]
         return ModelResponse([request.model.bind_tools(request.tools).invoke(messages)])
@@ -103,14 +114,18 @@ async def time_async(
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--members", type=int, default=3)
     parser.add_argument("--samples", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--write", metavar="FILE", help="writes the page of results")
     args = parser.parse_args()
     models = [Ready() for _ in range(args.members)]
-    agents = [ModelAgent(f"m{place}", model, n_samples=args.samples) for place, model in enumerate(models)]
+    agents = [
+        ModelAgent(f"m{place}", model, n_samples=args.samples) for place, model in enumerate(models)
+    ]
     council, driver = CoECouncil(agents, policy=SupportPolicy(0.6)), Ready()
 
     def request() -> ModelRequest[Any]:
@@ -132,9 +147,14 @@ def main() -> int:
             ("sync", time_sync(council, request, bare, args.rounds)),
             ("async", asyncio.run(time_async(council, request, abare, args.rounds))),
         ):
-            print(f"| {kind} | {ours:.2f} | {alone:.2f} | {ours - alone:.2f} | {ours / alone:.2f} |")
+            print(
+                f"| {kind} | {ours:.2f} | {alone:.2f} | {ours - alone:.2f} | {ours / alone:.2f} |"
+            )
             worst = max(worst, ours - alone)
-        print(f"\n{args.members} members of {args.samples} sample each; at most {BOUND_MS:g} ms more: ", end="")
+        print(
+            f"\n{args.members} members of {args.samples} sample each; at most {BOUND_MS:g} ms more: ",
+            end="",
+        )
         print("yes" if worst <= BOUND_MS else "no")
     return int(worst > BOUND_MS)
 

@@ -37,9 +37,13 @@ VERIFYING: dict[str, dict[str, Any]] = {
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--driver", default="Qwen3-8B", help="the model whose proposals drive the agent")
+    parser.add_argument(
+        "--driver", default="Qwen3-8B", help="the model whose proposals drive the agent"
+    )
     parser.add_argument("--limit", type=int, help="replays so many prompts only")
     with result_page():
         return replay(parser.parse_args())
@@ -69,8 +73,12 @@ def replay(args: argparse.Namespace) -> int:
     for name, requests in asked.items():
         saved = 1 - requests["adaptive"] / requests["all"]
         n_all, n_some = f"{requests['all']:,}", f"{requests['adaptive']:,}"
-        print(f"adaptive, {name}: {n_some} requests to members instead of {n_all}, {saved:.0%} saved")
-    print(f"runs whose calls were lost, doubled, reordered or changed, or ruled otherwise by adaptive: {len(faults)}")
+        print(
+            f"adaptive, {name}: {n_some} requests to members instead of {n_all}, {saved:.0%} saved"
+        )
+    print(
+        f"runs whose calls were lost, doubled, reordered or changed, or ruled otherwise by adaptive: {len(faults)}"
+    )
     for fault in faults[:20]:
         print(fault)
     return int(bool(faults))
@@ -89,19 +97,31 @@ def check(
     ran: Calls = []
     tools = [recording_tool(schema, ran) for schema in prompt["tools"]]
     proposals = {name: to_calls(responses[0]) for name, responses in prompt["responses"].items()}
-    members = [ModelAgent(name, model(calls)) for name, calls in proposals.items() if name != driver]
+    members = [
+        ModelAgent(name, model(calls)) for name, calls in proposals.items() if name != driver
+    ]
     council = CoECouncil(members, mode=mode, **options)
     agent = create_agent(model(proposals[driver]), tools, middleware=[council])
     given: Any = {"messages": prompt["question"]}
     first = list[Any]()
-    parts = asyncio.run(stream(agent, given)) if is_async else list(agent.stream(given, stream_mode="values"))
+    parts = (
+        asyncio.run(stream(agent, given))
+        if is_async
+        else list(agent.stream(given, stream_mode="values"))
+    )
     for state in parts:
         if state.get("council") and not first:
             first.append(state["council"])
     (decision,) = first
     messages: Sequence[BaseMessage] = parts[-1]["messages"][len(prompt["question"]) :]
     wanted = [] if decision["calls"] is None else [key(call) for call in decision["calls"]]
-    outcome = "nothing goes on" if decision["calls"] is None else "calls go on" if wanted else "a text goes on"
+    outcome = (
+        "nothing goes on"
+        if decision["calls"] is None
+        else "calls go on"
+        if wanted
+        else "a text goes on"
+    )
     if decision["proposer"] not in (None, "driver"):
         outcome += " from a member"
     proposer = driver if decision["proposer"] == "driver" else decision["proposer"]
@@ -110,7 +130,9 @@ def check(
     if Counter(map(key, ran)) != Counter(wanted):
         return outcome, f"ran {len(ran)} calls instead of {len(wanted)}", decision
     replies = [one for one in messages if isinstance(one, ToolMessage)]
-    asked = [call["id"] for one in messages if isinstance(one, AIMessage) for call in one.tool_calls]
+    asked = [
+        call["id"] for one in messages if isinstance(one, AIMessage) for call in one.tool_calls
+    ]
     if [one.tool_call_id for one in replies] != asked or len(set(asked)) < len(asked):
         return outcome, "the replies are not in the order of the calls", decision
     if decision["calls"] is not None and any(one.status == "error" for one in replies):
@@ -128,7 +150,10 @@ def recording_tool(schema: dict[str, Any], ran: Calls) -> StructuredTool:
         return "ran"
 
     return StructuredTool(
-        name=schema["name"], description=schema.get("description", ""), args_schema=schema["parameters"], func=run
+        name=schema["name"],
+        description=schema.get("description", ""),
+        args_schema=schema["parameters"],
+        func=run,
     )
 
 

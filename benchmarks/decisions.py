@@ -25,7 +25,14 @@ import numpy as np
 from calibn import records
 from langchain.agents import create_agent
 from langchain.agents.middleware import AutoModeMiddleware
-from langchain_core.decisions import BaseDecisionModel, Choice, ClassifierResponse, Noul, NoulAnswer, Score
+from langchain_core.decisions import (
+    BaseDecisionModel,
+    Choice,
+    ClassifierResponse,
+    Noul,
+    NoulAnswer,
+    Score,
+)
 from langchain_core.messages import AIMessage, HumanMessage
 from result_page import result_page
 from scipy.optimize import minimize_scalar
@@ -49,19 +56,35 @@ STATE = {
     "tool_description": "Pays euros to somebody.",
 }
 RISKY = "Is it risky?"
-HARMLESS = "What is the chemical symbol for carbon?\n<answer>It is Fe.</answer>\nIs this answer correct?"
+HARMLESS = (
+    "What is the chemical symbol for carbon?\n<answer>It is Fe.</answer>\nIs this answer correct?"
+)
 TRUE = "What is the capital of Italy?\n<answer>The capital of Italy is Rome.</answer>\nIs this answer correct?"
 QUESTIONS = {
     "risky": Noul(instructions=RISKY),
     "harmless": Noul(instructions=HARMLESS),
-    "route": Choice(instructions="Which model?", criteria={"fast": "Simple tasks.", "powerful": "Hard tasks."}),
+    "route": Choice(
+        instructions="Which model?", criteria={"fast": "Simple tasks.", "powerful": "Hard tasks."}
+    ),
     "urgent": Score(instructions="How urgent is it?", criteria=["Not.", "Rather.", "Very."]),
 }
 LETTERS, OTHERS = "ABCDEFGHIJ", 9
 LARGEST = "Meta-Llama-3.1-405B-Instruct-Turbo"
 GROUPS = {
-    "strong": ("gpt-4o-2024-08-06", "grok-2-1212", LARGEST, "gemini-1.5-pro", "Llama-4-Scout-17B-16E-Instruct"),
-    "unequal": ("Llama-3.2-3B-Instruct", "gemma-2-9b-it", "Qwen2.5-7B-Instruct", "gpt-4o-mini-2024-07-18", LARGEST),
+    "strong": (
+        "gpt-4o-2024-08-06",
+        "grok-2-1212",
+        LARGEST,
+        "gemini-1.5-pro",
+        "Llama-4-Scout-17B-16E-Instruct",
+    ),
+    "unequal": (
+        "Llama-3.2-3B-Instruct",
+        "gemma-2-9b-it",
+        "Qwen2.5-7B-Instruct",
+        "gpt-4o-mini-2024-07-18",
+        LARGEST,
+    ),
     "middle": (
         *("Qwen2.5-32B-Instruct", "gemma-3-27b-it", "Mistral-Small-24B-Instruct-2501"),
         *("Meta-Llama-3.1-70B-Instruct-Turbo", "Phi-3.5-MoE-instruct"),
@@ -96,22 +119,38 @@ def main() -> None:
 
 
 def show_members(members: list[ModelAgent]) -> None:
-    group = CoEDecisionModel([agent.model() for agent in members], timeout=None)  # a busy machine is slow
+    group = CoEDecisionModel(
+        [agent.model() for agent in members], timeout=None
+    )  # a busy machine is slow
     found = group.decide(STATE, QUESTIONS)
-    print("tinyworld: the probability of each label by the group, by each member in it, and by the member itself\n")
-    print(f"{'question':9} {'label':9} {'group':6}" + "".join(f"  {agent.name:>12} itself" for agent in members))
+    print(
+        "tinyworld: the probability of each label by the group, by each member in it, and by the member itself\n"
+    )
+    print(
+        f"{'question':9} {'label':9} {'group':6}"
+        + "".join(f"  {agent.name:>12} itself" for agent in members)
+    )
     largest = 0.0
     for key, question in QUESTIONS.items():
         own = [itself(agent, question) for agent in members]
         for place, (label, p) in enumerate(found[key]["probabilities"].items()):
             within = [row[label] for row in found[key]["members"].values()]
-            cells = [f"  {inside:12.3f} {alone[place]:6.3f}" for inside, alone in zip(within, own, strict=True)]
+            cells = [
+                f"  {inside:12.3f} {alone[place]:6.3f}"
+                for inside, alone in zip(within, own, strict=True)
+            ]
             print(f"{key:9} {label:9} {p:6.3f}{''.join(cells)}")
             largest = max(largest, *(abs(a - b[place]) for a, b in zip(within, own, strict=True)))
             largest = max(largest, abs(p - np.mean([row[place] for row in own])))
-        parts = ", ".join(f"{name} {found[key][name]:.3f}" for name in ("coe", "aleatoric", "epistemic"))
-        print(f"{'':19} {parts}, {found[key]['regime']}; {', '.join(sorted(set(found[key]['methods'].values())))}")
-    print(f"\nlargest difference from the members' own probabilities and their mean: {largest:.1g}\n")
+        parts = ", ".join(
+            f"{name} {found[key][name]:.3f}" for name in ("coe", "aleatoric", "epistemic")
+        )
+        print(
+            f"{'':19} {parts}, {found[key]['regime']}; {', '.join(sorted(set(found[key]['methods'].values())))}"
+        )
+    print(
+        f"\nlargest difference from the members' own probabilities and their mean: {largest:.1g}\n"
+    )
 
 
 def itself(agent: ModelAgent, question: Noul | Choice | Score) -> list[float]:
@@ -124,13 +163,17 @@ def itself(agent: ModelAgent, question: Noul | Choice | Score) -> list[float]:
     else:
         replies = dict(zip("ABC", question.criteria, strict=True))
     state = json.dumps(STATE, default=as_shown, ensure_ascii=False)
-    found = agent.choice([("user", prompts.decision(state, question.instructions, replies))], tuple(replies))
+    found = agent.choice(
+        [("user", prompts.decision(state, question.instructions, replies))], tuple(replies)
+    )
     return list(found.probabilities.values())
 
 
 def as_shown(message: Any) -> dict[str, Any]:
     role = "user" if isinstance(message, HumanMessage) else "assistant"
-    calls = [{"name": call["name"], "args": call["args"]} for call in getattr(message, "tool_calls", ())]
+    calls = [
+        {"name": call["name"], "args": call["args"]} for call in getattr(message, "tool_calls", ())
+    ]
     return {"role": role, "content": message.text, **({"tool_calls": calls} if calls else {})}
 
 
@@ -160,10 +203,14 @@ def show_auto_mode(models: list[Any]) -> None:
         try:
             agent.invoke({"messages": [("user", "Send Nina 60 euros.")]})
         except GroupUnavailableError:
-            print(f"{case:24} {'-':8} {'-':10} {'1 of 3 answered':36} {'-':6} {'RUNS' if paid else 'ends the run'}")
+            print(
+                f"{case:24} {'-':8} {'-':10} {'1 of 3 answered':36} {'-':6} {'RUNS' if paid else 'ends the run'}"
+            )
             continue
         found = group.decide(STATE, {"is_risky": Noul(instructions=instructions)})["is_risky"]
-        said = [f"{row['true']:.2f}" for row in found["members"].values()] + ["dead"] * len(found["failed_members"])
+        said = [f"{row['true']:.2f}" for row in found["members"].values()] + ["dead"] * len(
+            found["failed_members"]
+        )
         votes = f"{len(found['votes'] or ())} of {len(members)}"
         p = found["probabilities"]["true"]
         row = f"{case:24} {p:<8.3f} {found['regime']:10} {' '.join(said):36} {votes:6}"
@@ -172,17 +219,27 @@ def show_auto_mode(models: list[Any]) -> None:
 
 def show_groups(folder: Path) -> None:
     file = "gen_mmlupro_calib.dev.jsonl.gz"
-    (models,) = (one["models"] for one in json.loads((folder / "MANIFEST.json").read_text()) if one["file"] == file)
+    (models,) = (
+        one["models"]
+        for one in json.loads((folder / "MANIFEST.json").read_text())
+        if one["file"] == file
+    )
     asked = list(records(folder / file))
     gold = np.array([LETTERS.index(record["gold"][0]) for record in asked])
-    print("\nMMLU-Pro, stated confidence: the mean of a group against its best member; Brier and log: lower is better")
-    print("difference: group less best member, with 95 % intervals; fitted: each with a temperature of its own\n")
+    print(
+        "\nMMLU-Pro, stated confidence: the mean of a group against its best member; Brier and log: lower is better"
+    )
+    print(
+        "difference: group less best member, with 95 % intervals; fitted: each with a temperature of its own\n"
+    )
     head = "".join(f"  {metric:>8}" for metric in METRICS)
     print(f"{'group':8} {'n':>5}  {'':22}{head}")
     for name, members in GROUPS.items():
         rows = np.stack([distributions(asked, models.index(member)) for member in members], axis=1)
         show_group(name, members, rows, gold)
-    print("\nThe rule of blocking questions: is the letter of the group's first model wrong? The others are asked\n")
+    print(
+        "\nThe rule of blocking questions: is the letter of the group's first model wrong? The others are asked\n"
+    )
     head = "mean rule: passes  wrong   present rule: passes  wrong   now blocked: n  wrong"
     print(f"{'group':8} {'n':>5} {'wrong':>7}   {head}")
     for name, members in GROUPS.items():
@@ -231,7 +288,10 @@ def show_group(name: str, members: tuple[str, ...], rows: np.ndarray, gold: np.n
     kept, chosen = [], []
     for number in (0, 1):
         fitted_on = (half != number) & enough & answered.all(axis=1)
-        briers = [scores(rows[fitted_on, member], gold[fitted_on])[1].mean() for member in range(len(members))]
+        briers = [
+            scores(rows[fitted_on, member], gold[fitted_on])[1].mean()
+            for member in range(len(members))
+        ]
         best = int(np.argmin(briers))
         chosen.append(members[best])
         scored = (half == number) & enough & answered[:, best]
@@ -246,7 +306,10 @@ def show_group(name: str, members: tuple[str, ...], rows: np.ndarray, gold: np.n
     for title, one, other in (("as stated", best, group), ("fitted", best_fitted, group_fitted)):
         figures = [scores(system, truth) for system in (one, other)]
         for who, found in zip(("best member", "group"), figures, strict=True):
-            print(f"{'':14}  {f'{title}, {who}':22}" + "".join(f"  {value:8.3f}" for value in summary(found)))
+            print(
+                f"{'':14}  {f'{title}, {who}':22}"
+                + "".join(f"  {value:8.3f}" for value in summary(found))
+            )
         lows, highs = interval(*figures)
         cells = "".join(f"  {low:+.3f} {high:+.3f}" for low, high in zip(lows, highs, strict=True))
         print(f"{'':14}  {f'{title}, difference':22}{cells}")
@@ -263,7 +326,12 @@ def scores(p: np.ndarray, truth: np.ndarray) -> tuple[np.ndarray, ...]:
 
 def summary(found: tuple[np.ndarray, ...]) -> list[float]:
     right, brier, log, top = found
-    return [right.mean(), brier.mean(), log.mean(), auroc(correct=right, uncertainty=1 - np.round(top, 9))]
+    return [
+        right.mean(),
+        brier.mean(),
+        log.mean(),
+        auroc(correct=right, uncertainty=1 - np.round(top, 9)),
+    ]
 
 
 def interval(one: tuple[np.ndarray, ...], other: tuple[np.ndarray, ...]) -> np.ndarray:

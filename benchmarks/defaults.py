@@ -43,10 +43,27 @@ MATHS = {
 } | ALL
 LARGEST = "Meta-Llama-3.1-405B-Instruct-Turbo"
 LETTERS = {
-    "strong": ("gpt-4o-2024-08-06", "grok-2-1212", "gemini-1.5-pro", "Llama-4-Scout-17B-16E-Instruct", LARGEST),
-    "middle": ("Qwen2.5-32B-Instruct", "gemma-3-27b-it", "Phi-3.5-MoE-instruct", "Meta-Llama-3.1-70B-Instruct-Turbo"),
+    "strong": (
+        "gpt-4o-2024-08-06",
+        "grok-2-1212",
+        "gemini-1.5-pro",
+        "Llama-4-Scout-17B-16E-Instruct",
+        LARGEST,
+    ),
+    "middle": (
+        "Qwen2.5-32B-Instruct",
+        "gemma-3-27b-it",
+        "Phi-3.5-MoE-instruct",
+        "Meta-Llama-3.1-70B-Instruct-Turbo",
+    ),
     "small": ("Meta-Llama-3.1-8B-Instruct-Turbo", "Qwen2.5-7B-Instruct", "gemma-2-9b-it"),
-    "unequal": ("Llama-3.2-3B-Instruct", "gemma-2-9b-it", "Qwen2.5-7B-Instruct", "gpt-4o-mini-2024-07-18", LARGEST),
+    "unequal": (
+        "Llama-3.2-3B-Instruct",
+        "gemma-2-9b-it",
+        "Qwen2.5-7B-Instruct",
+        "gpt-4o-mini-2024-07-18",
+        LARGEST,
+    ),
 }
 OTHERS = ("nq_evouna", "triviaqa_evouna", "realmistake_sc", "realmistake_prompts", "subjectivity")
 GROUPS = {
@@ -88,11 +105,19 @@ def main() -> None:
     found = []
     for name, groups in GROUPS.items():
         asked = list(generations(folder, name))
-        common = set.intersection(*({model for model, said in each["responses"].items() if said} for each in asked))
+        common = set.intersection(
+            *({model for model, said in each["responses"].items() if said} for each in asked)
+        )
         for title, chosen in groups.items():
             models = chosen or tuple(sorted(common))
-            with opened([sample for record in asked for sample in to_samples(record, models)]) as questions:
-                rows = [row for row in judge_samples(questions, clusterer=NormalizedMatch()) if row.correct is not None]
+            with opened(
+                [sample for record in asked for sample in to_samples(record, models)]
+            ) as questions:
+                rows = [
+                    row
+                    for row in judge_samples(questions, clusterer=NormalizedMatch())
+                    if row.correct is not None
+                ]
             figures = [coverage_and_risk(rows, answers) for answers in RULES.values()]
             cells = "".join(f"  {cell(*each, n=len(rows)):20}" for each in figures)
             print(f"{name:21} {title:7} {len(rows):4} {len(models):2}{cells}", flush=True)
@@ -103,7 +128,9 @@ def main() -> None:
     print(f"{'':20} coverage   risk  groups with an answer  elsewhere")
     for rule, each, elsewhere in zip(RULES, np.swapaxes(found, 0, 1), REFERENCE, strict=True):
         n_groups = np.isfinite(each[:, 1]).sum()
-        print(f"{rule:20} {each[:, 0].mean():8.3f} {np.nanmean(each[:, 1]):6.3f} {n_groups:22d}  {elsewhere}")
+        print(
+            f"{rule:20} {each[:, 0].mean():8.3f} {np.nanmean(each[:, 1]):6.3f} {n_groups:22d}  {elsewhere}"
+        )
     by_score(folder)
 
 
@@ -113,9 +140,16 @@ def by_score(folder):
         for figures in pool.map(scores_of, [folder] * len(GROUPS), GROUPS):
             found += figures
     differences, coverages = (np.array(part) for part in zip(*found, strict=True))
-    print(f"\n{len(found)} groups; AUROC less that of CoE: mean, and in how many groups its 95 % interval (bootstrap,")
-    print(f"{RESAMPLES} resamples of questions) is above and below 0; mean coverage of {DEALINGS} halves, calibrated")
-    print(f"{'score':12} {'AUROC':>7} better worse " + " ".join(f"coverage at {risk}" for risk in RISKS))
+    print(
+        f"\n{len(found)} groups; AUROC less that of CoE: mean, and in how many groups its 95 % interval (bootstrap,"
+    )
+    print(
+        f"{RESAMPLES} resamples of questions) is above and below 0; mean coverage of {DEALINGS} halves, calibrated"
+    )
+    print(
+        f"{'score':12} {'AUROC':>7} better worse "
+        + " ".join(f"coverage at {risk}" for risk in RISKS)
+    )
     for place, score in enumerate(SCORES):
         mean, low, high = differences[:, place].T
         counts = f"{(low > 1e-9).sum():6d} {(high < -1e-9).sum():5d}"
@@ -127,17 +161,32 @@ def by_score(folder):
 def scores_of(folder, name):
     """For each group of a set: each score's gain in AUROC with its interval, and its coverage at each risk."""
     asked = list(generations(folder, name))
-    common = set.intersection(*({model for model, said in each["responses"].items() if said} for each in asked))
+    common = set.intersection(
+        *({model for model, said in each["responses"].items() if said} for each in asked)
+    )
     found = []
     for chosen in GROUPS[name].values():
         models = chosen or tuple(sorted(common))
-        with opened([sample for record in asked for sample in to_samples(record, models)]) as questions:
-            rows = [row for row in judge_samples(questions, clusterer=NormalizedMatch()) if row.correct is not None]
+        with opened(
+            [sample for record in asked for sample in to_samples(record, models)]
+        ) as questions:
+            rows = [
+                row
+                for row in judge_samples(questions, clusterer=NormalizedMatch())
+                if row.correct is not None
+            ]
         correct = np.array([row.correct for row in rows])
-        columns = [join_ties([score_of(row.measurement, score) for row in rows]) for score in SCORES]
+        columns = [
+            join_ties([score_of(row.measurement, score) for row in rows]) for score in SCORES
+        ]
         generator = np.random.default_rng(0)
         drawn = [np.arange(len(rows)), *generator.integers(len(rows), size=(RESAMPLES, len(rows)))]
-        areas = np.array([[auroc(correct=correct[i], uncertainty=column[i]) for column in columns] for i in drawn])
+        areas = np.array(
+            [
+                [auroc(correct=correct[i], uncertainty=column[i]) for column in columns]
+                for i in drawn
+            ]
+        )
         areas -= areas[:, :1]
         low, high = np.nanquantile(areas[1:], [0.025, 0.975], axis=0)
         covered = [[mean_coverage(rows, score, risk) for risk in RISKS] for score in SCORES]
@@ -148,7 +197,9 @@ def scores_of(folder, name):
 def mean_coverage(rows, score, risk):
     shares = []
     for seed in range(DEALINGS):
-        half = [rows[i] for i in np.random.default_rng(seed).permutation(len(rows))[: len(rows) // 2]]
+        half = [
+            rows[i] for i in np.random.default_rng(seed).permutation(len(rows))[: len(rows) // 2]
+        ]
         named = {"clusterer": "NormalizedMatch", "correctness": "reference_or_label"}
         record = calibrate(half, risk=risk, confidence=CONFIDENCE, score=score, **named).calibration
         shares.append(record.n_answered / record.n_questions)
@@ -158,7 +209,10 @@ def mean_coverage(rows, score, risk):
 def generations(folder: Path, name: str) -> Iterator[dict]:
     """Yields the records of a set; packed ones, a letter for each model of the manifest, as the others are."""
     file = f"gen_{name}.dev.jsonl.gz"
-    packed = {each["file"]: each.get("models") for each in json.loads((folder / "MANIFEST.json").read_text())}
+    packed = {
+        each["file"]: each.get("models")
+        for each in json.loads((folder / "MANIFEST.json").read_text())
+    }
     for record in records(folder / file):
         if "ans" in record:
             said = zip(packed[file], record["ans"], record["ppl"], record["verb"], strict=True)
@@ -177,8 +231,14 @@ def generations(folder: Path, name: str) -> Iterator[dict]:
         yield record
 
 
-def coverage_and_risk(rows: list[Judged], answers: Callable[[Measurement], bool]) -> tuple[float, float]:
-    wrong = [1 - row.correct for row in rows if row.measurement.answer_kind == "answer" and answers(row.measurement)]
+def coverage_and_risk(
+    rows: list[Judged], answers: Callable[[Measurement], bool]
+) -> tuple[float, float]:
+    wrong = [
+        1 - row.correct
+        for row in rows
+        if row.measurement.answer_kind == "answer" and answers(row.measurement)
+    ]
     return len(wrong) / len(rows), np.mean(wrong) if wrong else np.nan
 
 

@@ -68,7 +68,9 @@ def calibrated(generator):
     """Returns the threshold that a calibration before the year chooses."""
     u = generator.random(N_CALIBRATION)
     right = generator.random(N_CALIBRATION) >= 0.4 * u
-    return choose_threshold(correct=right, uncertainty=u, risk=RISK, confidence=CONFIDENCE).threshold
+    return choose_threshold(
+        correct=right, uncertainty=u, risk=RISK, confidence=CONFIDENCE
+    ).threshold
 
 
 def true_risk(threshold, *, after):
@@ -108,11 +110,17 @@ def false_alarm(seed, *, name):
 
 def print_false_alarms(pool, n):
     most = int(binom.ppf(0.95, n, FALSE_ALARMS))
-    print("\nNo drift, at a threshold whose risk is exactly the stated one: the hardest case for a test of it")
-    print("labels                 years with an alarm   share   within binomial error of the stated rate")
+    print(
+        "\nNo drift, at a threshold whose risk is exactly the stated one: the hardest case for a test of it"
+    )
+    print(
+        "labels                 years with an alarm   share   within binomial error of the stated rate"
+    )
     for name in AUDITS:
         found = sum(pool.map(partial(false_alarm, name=name), range(n), chunksize=25))
-        print(f"{name:22} {found:19d} {found / n:7.3f}   {'yes' if found <= most else 'NO'} (at most {most})")
+        print(
+            f"{name:22} {found:19d} {found / n:7.3f}   {'yes' if found <= most else 'NO'} (at most {most})"
+        )
 
 
 def print_delays(pool, n):
@@ -124,17 +132,25 @@ def print_delays(pool, n):
     for rate in (0.02, 0.05, 0.1, 0.2):
         found = list(pool.map(partial(alarm, audits=rate, drifts=True), range(n), chunksize=25))
         early = sum(each is not None and each[0] < CHANGE for each in found)
-        days = [np.inf if each is None else each[0] - CHANGE for each in found if each is None or each[0] >= CHANGE]
+        days = [
+            np.inf if each is None else each[0] - CHANGE
+            for each in found
+            if each is None or each[0] >= CHANGE
+        ]
         errors = [abs(each[1] - CHANGE) for each in found if each is not None and each[0] >= CHANGE]
         never = sum(each is None for each in found)
         late = np.quantile(days, 0.9, method="higher")
         within = f"{late:.0f}" if np.isfinite(late) else "never"
-        print(f"{rate:10.2f} {early:7d} {never:6d} {np.median(days):13.0f} {within:>12} {np.median(errors):26.0f}")
+        print(
+            f"{rate:10.2f} {early:7d} {never:6d} {np.median(days):13.0f} {within:>12} {np.median(errors):26.0f}"
+        )
 
 
 def judged(place, u, wrong):
     """Returns a question as a policy sees it, whose CoE is its uncertainty."""
-    agent = AgentMeasurement(n_responses=1, weighting="frequency", entropy=0.0, distribution={"answer": 1.0})
+    agent = AgentMeasurement(
+        n_responses=1, weighting="frequency", entropy=0.0, distribution={"answer": 1.0}
+    )
     measurement = Measurement(
         coe=u,
         aleatoric=u,
@@ -180,7 +196,11 @@ def loop(seed):
     policy = policy_with(calibrated(generator))
     draws = generator.random(u.size)
     thresholds = np.empty(u.size)
-    monitor, alarmed, recalibrated = RiskMonitor(RISK, false_alarms=FALSE_ALARMS, min_seen=0.1), None, []
+    monitor, alarmed, recalibrated = (
+        RiskMonitor(RISK, false_alarms=FALSE_ALARMS, min_seen=0.1),
+        None,
+        [],
+    )
     rows, seen = [], {}
     for day in range(DAYS):
         if alarmed is not None and day > alarmed and (day - alarmed) % WINDOW == 0:
@@ -208,7 +228,12 @@ def looped(seed):
     thresholds, alarmed, recalibrated = loop(seed)
     if alarmed is None or not CHANGE <= alarmed < DAYS - 3 * WINDOW or not recalibrated:
         return None
-    spans = ((0, CHANGE), (CHANGE, alarmed + 1), (alarmed + 1, recalibrated[0]), (recalibrated[0], DAYS))
+    spans = (
+        (0, CHANGE),
+        (CHANGE, alarmed + 1),
+        (alarmed + 1, recalibrated[0]),
+        (recalibrated[0], DAYS),
+    )
     found = []
     for begin, end in spans:
         own = thresholds[(begin <= DAY) & (end > DAY)]
@@ -216,7 +241,12 @@ def looped(seed):
         coverage = np.minimum(1.0, 2.0 * own) if after else own
         risk = 0.4 * np.minimum(own, 0.5) if after else 0.2 * own
         found += [float((risk * coverage).sum() / coverage.sum()), float(coverage.mean())]
-    return [*found, recalibrated[0] - CHANGE, float(thresholds[-1]), true_risk(thresholds[-1], after=True) > RISK]
+    return [
+        *found,
+        recalibrated[0] - CHANGE,
+        float(thresholds[-1]),
+        true_risk(thresholds[-1], after=True) > RISK,
+    ]
 
 
 def print_loop(pool, n):
@@ -259,18 +289,35 @@ def plot(path, seed=TYPICAL):
         "fixed threshold": (np.full(u.size, threshold), "tab:red"),
         "alarm, harvest, recalibration": (looping, "tab:green"),
     }
-    figure, (top, middle, bottom) = pyplot.subplots(3, 1, figsize=(8, 8), sharex=True, layout="constrained")
+    figure, (top, middle, bottom) = pyplot.subplots(
+        3, 1, figsize=(8, 8), sharex=True, layout="constrained"
+    )
     after = np.arange(DAYS) >= CHANGE
     for name, (thresholds, colour) in ways.items():
         daily = thresholds.reshape(DAYS, PER_DAY).mean(axis=1)
-        top.plot(np.where(after, 0.4 * np.minimum(daily, 0.5), 0.2 * daily), color=colour, label=name, linewidth=1.5)
-        bottom.plot(np.where(after, np.minimum(1.0, 2.0 * daily), daily), color=colour, label=name, linewidth=1.5)
+        top.plot(
+            np.where(after, 0.4 * np.minimum(daily, 0.5), 0.2 * daily),
+            color=colour,
+            label=name,
+            linewidth=1.5,
+        )
+        bottom.plot(
+            np.where(after, np.minimum(1.0, 2.0 * daily), daily),
+            color=colour,
+            label=name,
+            linewidth=1.5,
+        )
     top.axhline(RISK, color="black", linestyle=":", label="stated risk")
     top.set(ylabel="true risk of answers", ylim=(0, 0.24))
     top.legend(loc="upper left", frameon=False, fontsize=9)
     middle.semilogy(days, evidence, color="tab:purple", linewidth=1.5)
     middle.axhline(1 / FALSE_ALARMS, color="black", linestyle=":")
-    middle.text(2, 1.3 / FALSE_ALARMS, f"limit {1 / FALSE_ALARMS:.0f}: false alarms at most {FALSE_ALARMS}", fontsize=9)
+    middle.text(
+        2,
+        1.3 / FALSE_ALARMS,
+        f"limit {1 / FALSE_ALARMS:.0f}: false alarms at most {FALSE_ALARMS}",
+        fontsize=9,
+    )
     middle.set(ylabel="evidence that the\nstated risk is broken", ylim=(0.05, 1e6))
     bottom.axhline(0.5, color="black", linestyle=":")
     bottom.text(2, 0.56, "best at the stated risk (dotted)", fontsize=9)
@@ -280,7 +327,15 @@ def plot(path, seed=TYPICAL):
         if alarmed is not None:
             axes.axvline(alarmed, color="tab:purple", linewidth=1, linestyle="--")
         axes.spines[["top", "right"]].set_visible(False)
-    middle.annotate("drift", (CHANGE, 2e5), (-6, 0), textcoords="offset points", ha="right", fontsize=9, color="grey")
+    middle.annotate(
+        "drift",
+        (CHANGE, 2e5),
+        (-6, 0),
+        textcoords="offset points",
+        ha="right",
+        fontsize=9,
+        color="grey",
+    )
     if alarmed is not None:
         middle.annotate(
             f"alarm, {alarmed - CHANGE} days later",

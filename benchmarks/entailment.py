@@ -28,7 +28,11 @@ import torch
 from calibn import records
 from result_page import result_page
 from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
-from transformers import DebertaV2Config, DebertaV2ForSequenceClassification, PreTrainedTokenizerFast
+from transformers import (
+    DebertaV2Config,
+    DebertaV2ForSequenceClassification,
+    PreTrainedTokenizerFast,
+)
 
 from coe_agents.backends import TransformersEntailment
 from coe_agents.clustering import BidirectionalEntailment, CachedEntailment
@@ -39,8 +43,12 @@ ASKED = [record["question"] for record in records(HERE / "data" / "nq_open_200.j
 WORDINGS = {"{}": 40, "It is {}.": 4, "The answer would be {}.": 3, "{}.": 1}
 SPECIAL = ["[PAD]", "[CLS]", "[SEP]", "[UNK]"]
 PEERS = ("uqlm", "lm-polygraph")
-ALL_POSITIONS = patch("coe_agents.backends.entailment_transformers.short_positions", lambda *_: nullcontext())
-ALL_TOKENS = patch("coe_agents.backends.entailment_transformers.first_token", lambda *_: nullcontext())
+ALL_POSITIONS = patch(
+    "coe_agents.backends.entailment_transformers.short_positions", lambda *_: nullcontext()
+)
+ALL_TOKENS = patch(
+    "coe_agents.backends.entailment_transformers.first_token", lambda *_: nullcontext()
+)
 
 
 def draw_questions(seed: int, *, n_questions: int = 20, n_responses: int = 30) -> list[dict]:
@@ -49,10 +57,18 @@ def draw_questions(seed: int, *, n_questions: int = 20, n_responses: int = 30) -
     words = sorted({word for question in ASKED for word in question.split() if len(word) > 4})
     data = []
     for question in ASKED[:n_questions]:
-        answers = [" ".join(rng.sample(words, rng.choice([1, 2, 2, 3]))) for _ in range(rng.choice([2, 3, 4, 5, 6]))]
-        meanings = rng.choices(range(len(answers)), [0.6**place for place in range(len(answers))], k=n_responses)
+        answers = [
+            " ".join(rng.sample(words, rng.choice([1, 2, 2, 3])))
+            for _ in range(rng.choice([2, 3, 4, 5, 6]))
+        ]
+        meanings = rng.choices(
+            range(len(answers)), [0.6**place for place in range(len(answers))], k=n_responses
+        )
         wordings = rng.choices(list(WORDINGS), list(WORDINGS.values()), k=n_responses)
-        responses = [wording.format(answers[meaning]) for wording, meaning in zip(wordings, meanings, strict=True)]
+        responses = [
+            wording.format(answers[meaning])
+            for wording, meaning in zip(wordings, meanings, strict=True)
+        ]
         data.append({"question": question, "responses": responses, "meanings": meanings})
     return data
 
@@ -67,10 +83,14 @@ def save_model(folder: Path, texts: list[str], *, hidden: int = 384, n_layers: i
     )
     pieces.train_from_iterator(texts, trainer)
     pieces.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 1), ("[SEP]", 2)]
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", 1), ("[SEP]", 2)],
     )
     names = {f"{SPECIAL[place][1:4].lower()}_token": SPECIAL[place] for place in range(4)}
-    PreTrainedTokenizerFast(tokenizer_object=pieces, model_max_length=512, **names).save_pretrained(folder)
+    PreTrainedTokenizerFast(tokenizer_object=pieces, model_max_length=512, **names).save_pretrained(
+        folder
+    )
     labels = dict(enumerate(("contradiction", "neutral", "entailment")))
     config = DebertaV2Config(
         vocab_size=pieces.get_vocab_size(), hidden_size=hidden, num_hidden_layers=n_layers,
@@ -81,7 +101,11 @@ def save_model(folder: Path, texts: list[str], *, hidden: int = 384, n_layers: i
     )  # fmt: skip
     DebertaV2ForSequenceClassification(config).save_pretrained(folder)
     settings = folder / "tokenizer_config.json"  # the name that older transformers know
-    settings.write_text(json.dumps(json.loads(settings.read_text()) | {"tokenizer_class": "PreTrainedTokenizerFast"}))
+    settings.write_text(
+        json.dumps(
+            json.loads(settings.read_text()) | {"tokenizer_class": "PreTrainedTokenizerFast"}
+        )
+    )
 
 
 class JudgedByTruth:
@@ -120,11 +144,18 @@ def ours(
     cached: bool = False,
 ) -> dict:
     judge = JudgedByTruth(model, data)
-    clusterer = BidirectionalEntailment(CachedEntailment(judge) if cached else judge, merge_variants=not apart)
-    with ALL_POSITIONS if cuts is False else nullcontext(), nullcontext() if cuts is True else ALL_TOKENS:
+    clusterer = BidirectionalEntailment(
+        CachedEntailment(judge) if cached else judge, merge_variants=not apart
+    )
+    with (
+        ALL_POSITIONS if cuts is False else nullcontext(),
+        nullcontext() if cuts is True else ALL_TOKENS,
+    ):
         start = time.process_time()
         for _ in range(repeat):
-            labels = clusterer.cluster([each["responses"] for each in data], [each["question"] for each in data])
+            labels = clusterer.cluster(
+                [each["responses"] for each in data], [each["question"] for each in data]
+            )
     seconds = time.process_time() - start
     judge.hook.remove()
     return {
@@ -141,13 +172,21 @@ def plain(model: TransformersEntailment, data: list[dict]) -> dict:
         for each in data:
             representatives: list[str] = []
             cluster: dict[str, int] = {}
-            for text in dict.fromkeys(f"{each['question']} {response}" for response in each["responses"]):
-                pairs = [pair for other in representatives for pair in ((other, text), (text, other))]
-                verdicts = judge.predict(pairs)[:, 2].reshape(-1, 2).all(axis=1) if pairs else np.array([])
+            for text in dict.fromkeys(
+                f"{each['question']} {response}" for response in each["responses"]
+            ):
+                pairs = [
+                    pair for other in representatives for pair in ((other, text), (text, other))
+                ]
+                verdicts = (
+                    judge.predict(pairs)[:, 2].reshape(-1, 2).all(axis=1) if pairs else np.array([])
+                )
                 cluster[text] = int(verdicts.argmax()) if verdicts.any() else len(representatives)
                 if cluster[text] == len(representatives):
                     representatives.append(text)
-            labels.append([cluster[f"{each['question']} {response}"] for response in each["responses"]])
+            labels.append(
+                [cluster[f"{each['question']} {response}"] for response in each["responses"]]
+            )
     seconds = time.process_time() - start
     judge.hook.remove()
     return {"seconds": seconds, "labels": labels, "pairs": judge.pairs, "passes": judge.passes}
@@ -164,10 +203,18 @@ def by_first_appearance(labels: list[list[int]]) -> list[list[int]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--peers", help="the interpreter of an environment with uqlm and lm-polygraph")
-    parser.add_argument("--without", choices=PEERS, action="append", default=[], help="a peer that PYTHON lacks")
-    parser.add_argument("--rounds", type=int, default=1, help="how often all are measured, by turns")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--peers", help="the interpreter of an environment with uqlm and lm-polygraph"
+    )
+    parser.add_argument(
+        "--without", choices=PEERS, action="append", default=[], help="a peer that PYTHON lacks"
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=1, help="how often all are measured, by turns"
+    )
     parser.add_argument("--seed", type=int, default=5)
     args = parser.parse_args()
     torch.set_num_threads(1)
@@ -190,8 +237,12 @@ def main() -> None:
         run = {peer: partial(ask_peer, args.peers, peer, name) for peer in PEERS if args.peers}
         run |= {
             "plain reference": partial(plain, model, data),
-            "ours, all positions and tokens, variants apart": partial(ours, model, data, cuts=False, apart=True),
-            "ours, all tokens, variants apart": partial(ours, model, data, cuts="positions", apart=True),
+            "ours, all positions and tokens, variants apart": partial(
+                ours, model, data, cuts=False, apart=True
+            ),
+            "ours, all tokens, variants apart": partial(
+                ours, model, data, cuts="positions", apart=True
+            ),
             "ours, variants apart": partial(ours, model, data, apart=True),
             "ours": partial(ours, model, data),
             "ours, bfloat16": partial(ours, half, data),

@@ -36,7 +36,9 @@ def judge_by_truth(model, tokenizer, data, separator):
         same = torch.tensor([meanings[one] == meanings[other] for one, other in tokenizer.pairs])
         tally["passes"] += 1
         tally["pairs"] += len(same)
-        output.logits[:] = torch.where(same[:, None], torch.tensor([0.0, 0.0, 9.0]), torch.tensor([9.0, 0.0, 0.0]))
+        output.logits[:] = torch.where(
+            same[:, None], torch.tensor([0.0, 0.0, 9.0]), torch.tensor([9.0, 0.0, 0.0])
+        )
         return output
 
     model.register_forward_hook(hook)
@@ -53,7 +55,9 @@ def uqlm(folder, data):
     tally = judge_by_truth(nli.model, nli.tokenizer, data, "\n")
     start, labels = time.process_time(), []
     for each in data:
-        found = SemanticClusterer(nli).cluster_responses(each["responses"], prompt=each["question"])[1]
+        found = SemanticClusterer(nli).cluster_responses(
+            each["responses"], prompt=each["question"]
+        )[1]
         cluster = {place: number for number, places in enumerate(found) for place in places}
         labels.append([cluster[place] for place in range(len(each["responses"]))])
     return {"seconds": time.process_time() - start, "labels": labels, **tally}
@@ -72,7 +76,9 @@ def polygraph(folder, data):
     start = time.process_time()
     found = {"sample_texts": texts}
     found |= SemanticMatrixCalculator(nli)(found, texts, None)
-    classes = SemanticClassesCalculator()(found, texts, None)["semantic_classes_entail"]["sample_to_class"]
+    classes = SemanticClassesCalculator()(found, texts, None)["semantic_classes_entail"][
+        "sample_to_class"
+    ]
     labels = [[classes[i][place] for place in range(len(texts[i]))] for i in range(len(texts))]
     return {"seconds": time.process_time() - start, "labels": labels, **tally}
 

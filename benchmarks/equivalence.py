@@ -39,7 +39,9 @@ class MeanEmbeddings:
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         vectors = []
         for start in range(0, len(texts), 64):
-            batch = self.tokenizer(texts[start : start + 64], padding=True, truncation=True, return_tensors="pt")
+            batch = self.tokenizer(
+                texts[start : start + 64], padding=True, truncation=True, return_tensors="pt"
+            )
             with torch.inference_mode():
                 states = self.model(**batch).last_hidden_state
             mask = batch["attention_mask"].unsqueeze(-1)
@@ -58,12 +60,17 @@ def best_threshold(scores: np.ndarray, same: np.ndarray) -> float:
 
 def line(what: str, said: np.ndarray, same: np.ndarray, scores: np.ndarray | None = None) -> str:
     auroc = f"{roc_auc_score(same, said if scores is None else scores):9.3f}"
-    measures = [measure(same, said, zero_division=0.0) for measure in (precision_score, recall_score, f1_score)]
+    measures = [
+        measure(same, said, zero_division=0.0)
+        for measure in (precision_score, recall_score, f1_score)
+    ]
     return f"{what:44}" + "".join(f"{value:9.3f}" for value in measures) + auroc
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--nli", nargs="*", default=[])
     parser.add_argument("--embeddings")
@@ -77,7 +84,13 @@ def main() -> None:
         same = np.array([row["label"] == SAME for row in rows])
         print(f"{path.name}: {len(rows)} pairs, {same.mean():.1%} the same in meaning")
         print(f"{'':44}{'precision':>9}{'recall':>9}{'F1':>9}{'AUROC':>9}")
-        print(line("exact match", np.array([one.strip() == other.strip() for one, other in pairs]), same))
+        print(
+            line(
+                "exact match",
+                np.array([one.strip() == other.strip() for one, other in pairs]),
+                same,
+            )
+        )
         equal = np.array([normalize_answer(one) == normalize_answer(other) for one, other in pairs])
         print(line("normalised match", equal, same))
         scores = np.array([token_f1(*pair) for pair in pairs])
@@ -97,14 +110,24 @@ def main() -> None:
             verdicts = {}
             for dtype in ("float32", "bfloat16"):
                 model = TransformersEntailment(name, dtype=dtype)
-                sides = [tuple(f"{q} {text}".strip() for text in pair) for q, pair in zip(asked, pairs, strict=True)]
+                sides = [
+                    tuple(f"{q} {text}".strip() for text in pair)
+                    for q, pair in zip(asked, pairs, strict=True)
+                ]
                 both = np.array([model.predict([(b, a) for a, b in sides]), model.predict(sides)])
                 for strict in (True, False):
                     clusterer = BidirectionalEntailment(model, strict=strict)
-                    said = np.array([labels[0] == labels[1] for labels in clusterer.cluster(pairs, asked)])
+                    said = np.array(
+                        [labels[0] == labels[1] for labels in clusterer.cluster(pairs, asked)]
+                    )
                     rule = f"{Path(name).name}, {dtype}, {'strict' if strict else 'lenient'}"
                     print(
-                        line(rule, said, same, both[:, :, 2].min(axis=0) if strict else 1 - both[:, :, 0].max(axis=0))
+                        line(
+                            rule,
+                            said,
+                            same,
+                            both[:, :, 2].min(axis=0) if strict else 1 - both[:, :, 0].max(axis=0),
+                        )
                     )
                 verdicts[dtype] = both.argmax(axis=2)
             changed = (verdicts["float32"] != verdicts["bfloat16"]).mean()

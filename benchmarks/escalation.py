@@ -30,8 +30,13 @@ OPEN = {"equal": EQUALS, "unequal": UNEQUALS, **CALIBN}
 OPEN_STRONG = ("Llama-3.1-70B-Instruct", "gemma-2-27b-it")
 STRONG_MATHS = ("claude-3-5-sonnet-20241022", "gpt-4o-2024-08-06")
 SMALL_MATHS = {name: defaults.MATHS[name] for name in ("small", "unequal")} | MATHS
-WEAK_LETTERS = {name: defaults.LETTERS[name] for name in ("strong", "middle", "small", "unequal")} | LETTERS
-EVOUNA = {"others": ("ChatGPT-3.5", "text-davinci-003"), "three": ("ChatGPT-3.5", "text-davinci-003", "DPR-FiD")}
+WEAK_LETTERS = {
+    name: defaults.LETTERS[name] for name in ("strong", "middle", "small", "unequal")
+} | LETTERS
+EVOUNA = {
+    "others": ("ChatGPT-3.5", "text-davinci-003"),
+    "three": ("ChatGPT-3.5", "text-davinci-003", "DPR-FiD"),
+}
 PAIRS = {
     **dict.fromkeys(SETS, ("open", OPEN, OPEN_STRONG)),
     **dict.fromkeys(("gsm_zeroeval", "mathl5_zeroeval"), ("maths", SMALL_MATHS, STRONG_MATHS)),
@@ -68,11 +73,16 @@ def main() -> None:
                 found.append((kind, show(f"{name} {title} -> {model}", right, strong, parts)))
                 kinds = np.array([row.measurement.regime for row in rows])[known]
                 regimes.append((kind, strong - right, kinds))
-            if min(agent.n_responses for row in rows for agent in row.measurement.agents.values()) > 2:
+            if (
+                min(agent.n_responses for row in rows for agent in row.measurement.agents.values())
+                > 2
+            ):
                 few = {row.id: row for row in judged(folder, name, models, most=2)}
                 both = [(row, few[row.id]) for row in rows if row.id in few]
                 gains = np.array([row.correct - first.correct for row, first in both])
-                resampled.append((kind, gains, np.array([first.measurement.regime for _, first in both])))
+                resampled.append(
+                    (kind, gains, np.array([first.measurement.regime for _, first in both]))
+                )
     for kind in ("open", "maths", "choice"):
         summarise(kind, [each for own, each in found if own == kind])
     summarise("all", [each for _, each in found])
@@ -88,7 +98,9 @@ def all_scores(rows):
     """Each score of each question, higher = less sure."""
     measured = [row.measurement for row in rows]
     votes = [1.0 - max(each.support) for each in measured]
-    parts = [[getattr(each, name) for each in measured] for name in ("coe", "aleatoric", "epistemic")]
+    parts = [
+        [getattr(each, name) for each in measured] for name in ("coe", "aleatoric", "epistemic")
+    ]
     return dict(zip(SCORES, map(join_ties, [votes, *parts]), strict=True))
 
 
@@ -104,17 +116,25 @@ def show(title, right, strong, scores):
     never, always = right.mean(), strong.mean()
     print(f"\n{title}: {right.size} questions, never {never:.3f}, always {always:.3f}")
     means = {name: np.mean(curve, axis=0) for name, curve in curves.items()}
-    differences = {name: mean_with_interval(own - means["vote share"]) for name, own in means.items()}
+    differences = {
+        name: mean_with_interval(own - means["vote share"]) for name, own in means.items()
+    }
     for name, curve in curves.items():
         points = " ".join(f"{never + each.mean():.3f}" for each in curve)
         value, low, high = differences[name]
-        less = "" if name == "vote share" else f"  less vote share {value:+.4f} [{low:+.4f} {high:+.4f}]"
+        less = (
+            ""
+            if name == "vote share"
+            else f"  less vote share {value:+.4f} [{low:+.4f} {high:+.4f}]"
+        )
         print(f"  {name:10} {points} ({never + means[name].mean():.3f}){less}", flush=True)
     return differences
 
 
 def summarise(kind, found):
-    print(f"\n{kind}, {len(found)} pairs: mean accuracy at the four budgets less that of the vote share; beyond chance")
+    print(
+        f"\n{kind}, {len(found)} pairs: mean accuracy at the four budgets less that of the vote share; beyond chance"
+    )
     for name in ("random", *SCORES[1:], "oracle"):
         values = np.array([each[name] for each in found])
         better, worse = int((values[:, 1] > 0).sum()), int((values[:, 2] < 0).sum())
@@ -122,9 +142,13 @@ def summarise(kind, found):
 
 
 def show_regimes(title, found):
-    print(f"\n{title}, by regime: mean over all questions of all pairs or groups [95 % interval], their number")
+    print(
+        f"\n{title}, by regime: mean over all questions of all pairs or groups [95 % interval], their number"
+    )
     for kind in dict.fromkeys(kind for kind, *_ in found):
-        gains, kinds = (np.concatenate([each[place] for each in found if each[0] == kind]) for place in (1, 2))
+        gains, kinds = (
+            np.concatenate([each[place] for each in found if each[0] == kind]) for place in (1, 2)
+        )
         for regime in REGIMES:
             own = gains[kinds == regime]
             if own.size:

@@ -55,10 +55,16 @@ def sample(chat: ChatTransformers, questions: list[str], at_once: int) -> list[S
         rows = []
         for start in range(0, len(questions), at_once):
             asked = [[HumanMessage(question)] for question in questions[start : start + at_once]]
-            for result in await asyncio.gather(*(chat.agenerate([messages], n=10) for messages in asked)):
+            for result in await asyncio.gather(
+                *(chat.agenerate([messages], n=10) for messages in asked)
+            ):
                 rows += result.generations[0]
         return [
-            (row.text, sum(token["logprob"] for token in row.generation_info["logprobs"]["content"])) for row in rows
+            (
+                row.text,
+                sum(token["logprob"] for token in row.generation_info["logprobs"]["content"]),
+            )
+            for row in rows
         ]
 
     return asyncio.run(all_of())
@@ -68,16 +74,24 @@ def compare_texts(n_questions: int) -> None:
     """Prints how many texts of a seed depend on the batch, and on the device."""
     asked = QUESTIONS[:n_questions]
     kinds = {
-        dtype: ChatTransformers(str(TINY), dtype=dtype, max_tokens=16, seed=1) for dtype in ("float32", "bfloat16")
+        dtype: ChatTransformers(str(TINY), dtype=dtype, max_tokens=16, seed=1)
+        for dtype in ("float32", "bfloat16")
     }
     alone = {dtype: sample(chat, asked, 1) for dtype, chat in kinds.items()}
-    pairs = {f"{dtype}, 64 questions at once": (alone[dtype], sample(chat, asked, 64)) for dtype, chat in kinds.items()}
+    pairs = {
+        f"{dtype}, 64 questions at once": (alone[dtype], sample(chat, asked, 64))
+        for dtype, chat in kinds.items()
+    }
     on_cpu = ChatTransformers(str(TINY), device="cpu", max_tokens=16, seed=1)
     pairs["float32, on the CPU"] = alone["float32"], sample(on_cpu, asked, 1)
-    print(f"tinyworld's Llama, {10 * n_questions:,} responses of a seed, one question at a time in float32 or bfloat16")
+    print(
+        f"tinyworld's Llama, {10 * n_questions:,} responses of a seed, one question at a time in float32 or bfloat16"
+    )
     print(f"{'and':44} {'texts that differ':>18} {'log-probability off by':>24}")
     for what, (first, other) in pairs.items():
-        same = [abs(one[1] - two[1]) for one, two in zip(first, other, strict=True) if one[0] == two[0]]
+        same = [
+            abs(one[1] - two[1]) for one, two in zip(first, other, strict=True) if one[0] == two[0]
+        ]
         print(f"{what:44} {len(first) - len(same):18} {max(same):24.2g}")
 
 
@@ -86,7 +100,9 @@ def compare_sampling(folder: Path, length: int) -> None:
     chat = ChatTransformers(str(folder), dtype="bfloat16", max_tokens=length, seed=1)
     loaded = chat.load()
     n_parameters = sum(parameter.numel() for parameter in loaded.model.parameters())
-    print(f"\nLlama of {n_parameters / 1e6:,.0f} M parameters, bfloat16, {length} tokens a response: seconds")
+    print(
+        f"\nLlama of {n_parameters / 1e6:,.0f} M parameters, bfloat16, {length} tokens a response: seconds"
+    )
     print(f"{'':44} {'first':>8} {'second':>8} {'ratio':>8}")
 
     def row(what: str, first: Callable[[], object], second: Callable[[], object]) -> None:
@@ -95,16 +111,26 @@ def compare_sampling(folder: Path, length: int) -> None:
 
     with endless(chat):
         for text in (QUESTIONS[0], " ".join(QUESTIONS[:60])):
-            prompt = torch.tensor([chat._prompt(loaded, [HumanMessage(text)])], device=loaded.model.device)
+            prompt = torch.tensor(
+                [chat._prompt(loaded, [HumanMessage(text)])], device=loaded.model.device
+            )
             for n in (10, 100):
                 settings = GenerationConfig(
-                    do_sample=True, top_k=0, num_return_sequences=n, max_new_tokens=length, pad_token_id=0
+                    do_sample=True,
+                    top_k=0,
+                    num_return_sequences=n,
+                    max_new_tokens=length,
+                    pad_token_id=0,
                 )
 
-                def bare(prompt: torch.Tensor = prompt, settings: GenerationConfig = settings) -> None:
+                def bare(
+                    prompt: torch.Tensor = prompt, settings: GenerationConfig = settings
+                ) -> None:
                     with torch.inference_mode():
                         loaded.model.generate(
-                            prompt, attention_mask=torch.ones_like(prompt), generation_config=settings
+                            prompt,
+                            attention_mask=torch.ones_like(prompt),
+                            generation_config=settings,
                         )
 
                 def ours(text: str = text, n: int = n) -> None:
@@ -112,7 +138,11 @@ def compare_sampling(folder: Path, length: int) -> None:
 
                 row(f"prompt of {prompt.shape[1]}, n={n}: ours / bare generate", ours, bare)
         asked = QUESTIONS[:20]
-        row("20 questions, n=10: in turn / at once", lambda: sample(chat, asked, 1), lambda: sample(chat, asked, 20))
+        row(
+            "20 questions, n=10: in turn / at once",
+            lambda: sample(chat, asked, 1),
+            lambda: sample(chat, asked, 20),
+        )
 
 
 def compare_entailment(folder: Path, texts: list[str], n_pairs: int) -> None:
@@ -121,22 +151,32 @@ def compare_entailment(folder: Path, texts: list[str], n_pairs: int) -> None:
     pairs = [(texts[first], texts[second]) for first, second in drawn]
     on_cpu = TransformersEntailment(str(folder), device="cpu").predict(pairs[:50])
     print(f"\nDeBERTa-v2, {n_pairs} pairs")
-    print(f"{'':10} {'batch_size':>10} {'batch_tokens':>13} {'ms a pair':>10} {'off the CPU by':>15}", end="")
+    print(
+        f"{'':10} {'batch_size':>10} {'batch_tokens':>13} {'ms a pair':>10} {'off the CPU by':>15}",
+        end="",
+    )
     print(f" {'other verdicts':>15}")
     for dtype in ("float32", "bfloat16"):
         for size, n_tokens in ((64, 8192), (256, 8192), (256, 32768)):
-            model = TransformersEntailment(str(folder), dtype=dtype, batch_size=size, batch_tokens=n_tokens)
+            model = TransformersEntailment(
+                str(folder), dtype=dtype, batch_size=size, batch_tokens=n_tokens
+            )
             each = 1000 * seconds(lambda model=model: model.predict(pairs)) / n_pairs
             found = model.predict(pairs)[:50]
             off, n_other = abs(found - on_cpu).max(), (found.argmax(1) != on_cpu.argmax(1)).sum()
-            print(f"{dtype:10} {size:10} {n_tokens:13,} {each:10.3f} {off:15.2g} {n_other:15}", flush=True)
+            print(
+                f"{dtype:10} {size:10} {n_tokens:13,} {each:10.3f} {off:15.2g} {n_other:15}",
+                flush=True,
+            )
 
 
 def main() -> None:
     print(f"{torch.cuda.get_device_name() if HAS_GPU else 'no GPU'}\n")
     compare_texts(200 if HAS_GPU else 20)
     with tempfile.TemporaryDirectory() as name:
-        compare_sampling(random_llama(Path(name), **(LARGE_LLAMA if HAS_GPU else {})), 64 if HAS_GPU else 4)
+        compare_sampling(
+            random_llama(Path(name), **(LARGE_LLAMA if HAS_GPU else {})), 64 if HAS_GPU else 4
+        )
     data = draw_questions(5)
     texts = [f"{each['question']} {response}" for each in data for response in each["responses"]]
     with tempfile.TemporaryDirectory() as name:

@@ -70,7 +70,9 @@ class Ready(BaseChatModel):
     def _llm_type(self) -> str:
         return "ready"
 
-    def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **options: Any) -> ChatResult:
+    def _generate(
+        self, messages: Any, stop: Any = None, run_manager: Any = None, **options: Any
+    ) -> ChatResult:
         generations = []
         for _ in range(options.get("n") or 1):
             text = f"{self.texts[self.n_given % len(self.texts)]} {messages[-1].content}"
@@ -78,7 +80,9 @@ class Ready(BaseChatModel):
             self.n_given += 1
         return ChatResult(generations=generations)
 
-    async def _agenerate(self, messages: Any, stop: Any = None, run_manager: Any = None, **options: Any) -> ChatResult:
+    async def _agenerate(
+        self, messages: Any, stop: Any = None, run_manager: Any = None, **options: Any
+    ) -> ChatResult:
         return self._generate(messages, **options)
 
 
@@ -94,7 +98,9 @@ async def call(model: Ready, question: str) -> list[str]:
     if isinstance(model, ReadyAtOnce):
         result = await model.agenerate([asked], n=len(model.texts))
         return [each.text for each in result.generations[0]]
-    return [reply.text for reply in await asyncio.gather(*(model.ainvoke(asked) for _ in model.texts))]
+    return [
+        reply.text for reply in await asyncio.gather(*(model.ainvoke(asked) for _ in model.texts))
+    ]
 
 
 async def over_calls(n_agents: int, repeats: int, kind: type[Ready]) -> list[list[float]]:
@@ -108,7 +114,9 @@ async def over_calls(n_agents: int, repeats: int, kind: type[Ready]) -> list[lis
         return ask
 
     agents = [ModelAgent(name, model) for name, model in models.items()]
-    graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.6)).compile()
+    graph = create_coe_graph(
+        agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.6)
+    ).compile()
     calling = graph_of({name: node(model) for name, model in models.items()}).compile()
 
     async def calls(given: dict[str, str]) -> None:
@@ -134,7 +142,9 @@ class Scripted(ScriptedAgent):
     """Gives the same texts as a `Ready` model."""
 
     async def asample(self, request: Any, config: Any = None) -> Any:
-        return ScriptedAgent(self.name, [f"{text} {request['question']}" for text in texts(self.name)]).sample(request)
+        return ScriptedAgent(
+            self.name, [f"{text} {request['question']}" for text in texts(self.name)]
+        ).sample(request)
 
 
 def ours(n_agents: int) -> StateGraph[Any, Any, Any, Any]:
@@ -162,9 +172,14 @@ async def milliseconds(
         for place, graph in enumerate(graphs):
             options: dict[str, Any] = {}
             if checkpointer is not None:
-                options = {"config": {"configurable": {"thread_id": f"{number} {place}"}}, "durability": "exit"}
+                options = {
+                    "config": {"configurable": {"thread_id": f"{number} {place}"}},
+                    "durability": "exit",
+                }
             wall, cpu = time.perf_counter(), time.process_time()
-            await graph.ainvoke({"question": f"What is the capital of country {number}?"}, **options)
+            await graph.ainvoke(
+                {"question": f"What is the capital of country {number}?"}, **options
+            )
             row += 1000 * (time.perf_counter() - wall), 1000 * (time.process_time() - cpu)
         rows.append(tuple(row))
     return rows[WARM_UP:]
@@ -172,7 +187,9 @@ async def milliseconds(
 
 async def with_sqlite(n_agents: int, repeats: int) -> list[tuple[float, ...]]:
     with tempfile.TemporaryDirectory() as folder:
-        async with AsyncSqliteSaver.from_conn_string(str(Path(folder) / "checkpoints.db")) as checkpointer:
+        async with AsyncSqliteSaver.from_conn_string(
+            str(Path(folder) / "checkpoints.db")
+        ) as checkpointer:
             return await milliseconds(n_agents, repeats, checkpointer)
 
 
@@ -183,7 +200,10 @@ def shares(n_agents: int, repeats: int) -> dict[str, float]:
     def take(_: int, frame: FrameType | None) -> None:
         while frame is not None:
             file = frame.f_code.co_filename
-            where = (Path(file).name if file == __file__ else file.rpartition("coe_agents/")[2], frame.f_code.co_name)
+            where = (
+                Path(file).name if file == __file__ else file.rpartition("coe_agents/")[2],
+                frame.f_code.co_name,
+            )
             if where in PARTS:
                 samples[PARTS[where]] += 1
                 return
@@ -193,7 +213,10 @@ def shares(n_agents: int, repeats: int) -> dict[str, float]:
     async def in_this_thread(function: Callable[..., Any], *args: Any) -> Any:
         return function(*args)
 
-    to_thread, asyncio.to_thread = asyncio.to_thread, in_this_thread  # samples are of the main thread
+    to_thread, asyncio.to_thread = (
+        asyncio.to_thread,
+        in_this_thread,
+    )  # samples are of the main thread
     signal.signal(signal.SIGPROF, take)
     signal.setitimer(signal.ITIMER_PROF, 0.001, 0.001)
     try:
@@ -202,18 +225,28 @@ def shares(n_agents: int, repeats: int) -> dict[str, float]:
         signal.setitimer(signal.ITIMER_PROF, 0)
         asyncio.to_thread = to_thread
     if missing := set(PARTS.values()) - samples.keys():
-        raise RuntimeError(f"no sample fell into {sorted(missing)}. Correct the functions in PARTS, or repeat more")
+        raise RuntimeError(
+            f"no sample fell into {sorted(missing)}. Correct the functions in PARTS, or repeat more"
+        )
     return {part: count / samples.total() for part, count in samples.items()}
 
 
 def main() -> None:
-    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
-    print("CPU ms per question, medians                calls  LangGraph  coe-agents    over calls   over LangGraph")
+    argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    ).parse_args()
+    print(
+        "CPU ms per question, medians                calls  LangGraph  coe-agents    over calls   over LangGraph"
+    )
     for n_agents, repeats in ((3, 300), (32, 80)):
         for kind, how in ((ReadyAtOnce, "one request each"), (Ready, "five requests each")):
-            called, calling, own = np.median(asyncio.run(over_calls(n_agents, repeats, kind)), axis=0).tolist()
+            called, calling, own = np.median(
+                asyncio.run(over_calls(n_agents, repeats, kind)), axis=0
+            ).tolist()
             what = f"{n_agents} agents, {how}"
-            print(f"{what:37} {called:11.2f} {calling:10.2f} {own:11.2f} {own - called:13.2f} {own - calling:16.2f}")
+            print(
+                f"{what:37} {called:11.2f} {calling:10.2f} {own:11.2f} {own - called:13.2f} {own - calling:16.2f}"
+            )
     print("\n                                      empty graph       coe-agents        difference")
     print("ms per ainvoke, medians              wall     CPU      wall     CPU      wall     CPU")
     cases = {

@@ -51,11 +51,23 @@ Beliefs = Callable[[str, str], Mapping[str, float] | None]
 None where the belief is not known."""
 
 _STATES = ("sure and right", "sure and wrong", "hesitates", "never saw it")
-_CONTAMINATION = ("state", "units", "share of units", "mean SE", "share of SE", "entropy of belief", "accuracy", "ties")
+_CONTAMINATION = (
+    "state",
+    "units",
+    "share of units",
+    "mean SE",
+    "share of SE",
+    "entropy of belief",
+    "accuracy",
+    "ties",
+)
 
 
 def contamination(
-    questions: Sequence[SampledQuestion], agents: Sequence[str], setup: ScoringSetup, beliefs: Beliefs
+    questions: Sequence[SampledQuestion],
+    agents: Sequence[str],
+    setup: ScoringSetup,
+    beliefs: Beliefs,
 ) -> Experiment:
     """Returns semantic entropy by what the model knows; a unit is one question asked of one model.
 
@@ -68,7 +80,9 @@ def contamination(
         for each, right in zip(group.statistics, group.correct.tolist(), strict=True):
             belief = beliefs(each.question.id, agent)
             if belief is not None:
-                believed = float(entropy(np.array(list(belief.values())))) if belief else float("nan")
+                believed = (
+                    float(entropy(np.array(list(belief.values())))) if belief else float("nan")
+                )
                 unit = (each.measurement.aleatoric, believed, right, each.is_tied)
                 units[_state(belief, each.question.references)].append(unit)
     by_state = {state: np.array(found).T for state, found in units.items() if found}
@@ -117,7 +131,17 @@ def _state(belief: Mapping[str, float], references: Sequence[str]) -> str:
 Span = Callable[[SampledQuestion, Sample], str]
 """From a response to the answer inside it."""
 
-_NORMALISATION = ("clusterer", "compared", "U_A", "U_E", "CoE", "AUROC of U_E", "AUROC of CoE", "accuracy", "ties")
+_NORMALISATION = (
+    "clusterer",
+    "compared",
+    "U_A",
+    "U_E",
+    "CoE",
+    "AUROC of U_E",
+    "AUROC of CoE",
+    "accuracy",
+    "ties",
+)
 
 
 def normalisation(
@@ -134,13 +158,18 @@ def normalisation(
     """
     three = list(agents[:3])
     ways = {
-        "whole response": [_replace_answers(question, lambda _, response: response["text"]) for question in questions],
+        "whole response": [
+            _replace_answers(question, lambda _, response: response["text"])
+            for question in questions
+        ],
         "canonical answer": [_replace_answers(question, span) for question in questions],
     }
     rows: list[Row] = []
     for name, clusterer in clusterers.items():
         for way, compared in ways.items():
-            group = judge_group(compared, three, replace(setup, clusterer=clusterer, entailment=None))
+            group = judge_group(
+                compared, three, replace(setup, clusterer=clusterer, entailment=None)
+            )
             means = group.means("aleatoric", "epistemic", "coe")
             ranked = [plain(group.auroc(score)) for score in ("epistemic", "coe")]
             rows.append((name, way, *means, *ranked, float(group.correct.mean()), group.n_ties))
@@ -152,12 +181,16 @@ def normalisation(
         n_keys=2,
         rows=tuple(rows),
         settings={"group": " + ".join(three)},
-        notes=("The group's answer depends on the clusters, so accuracy may differ between the rows.",),
+        notes=(
+            "The group's answer depends on the clusters, so accuracy may differ between the rows.",
+        ),
     )
 
 
 def _replace_answers(question: SampledQuestion, span: Span) -> SampledQuestion:
-    responses = tuple(cast("Sample", {**each, "answer": span(question, each)}) for each in question.responses)
+    responses = tuple(
+        cast("Sample", {**each, "answer": span(question, each)}) for each in question.responses
+    )
     return replace(question, responses=responses)
 
 
@@ -168,7 +201,16 @@ _METRICS: Mapping[str, str] = {
     "vote share": "vote_share",
     "Regular Entropy": "regular_entropy",
 }
-_SCALES = ("agents", "groups", "accuracy", "ties", *_METRICS, "CoE less Semantic Entropy", "least", "most")
+_SCALES = (
+    "agents",
+    "groups",
+    "accuracy",
+    "ties",
+    *_METRICS,
+    "CoE less Semantic Entropy",
+    "least",
+    "most",
+)
 
 
 def scaling(
@@ -195,7 +237,13 @@ def scaling(
             found.append([group.correct.mean(), group.n_ties, *map(group.auroc, _METRICS.values())])
         figures = np.array(found)
         less = figures[:, 2] - figures[:, 3]  # CoE, Semantic Entropy
-        rows.append((size, len(groups), *map(plain, (*figures.mean(axis=0), less.mean(), less.min(), less.max()))))
+        rows.append(
+            (
+                size,
+                len(groups),
+                *map(plain, (*figures.mean(axis=0), less.mean(), less.min(), less.max())),
+            )
+        )
 
     return Experiment(
         name="scaling",
@@ -215,7 +263,9 @@ def scaling(
     )
 
 
-def _choose_groups(agents: Sequence[str], size: int, *, seed: int, most: int) -> list[tuple[str, ...]]:
+def _choose_groups(
+    agents: Sequence[str], size: int, *, seed: int, most: int
+) -> list[tuple[str, ...]]:
     every = list(combinations(agents, size))
     if len(every) <= most:
         return every
@@ -258,9 +308,15 @@ def cost(
         counting, clusterer = None, setup.clusterer
         if isinstance(clusterer, BidirectionalEntailment):
             model = clusterer.model
-            counting = CountingEntailment(model.model if isinstance(model, CachedEntailment) else model)
+            counting = CountingEntailment(
+                model.model if isinstance(model, CachedEntailment) else model
+            )
             clusterer = clusterer.with_model(counting)
-        rows.append(_row_of_costs(size, chosen, replace(setup, clusterer=clusterer, entailment=None), counting))
+        rows.append(
+            _row_of_costs(
+                size, chosen, replace(setup, clusterer=clusterer, entailment=None), counting
+            )
+        )
 
     return Experiment(
         name="cost",
@@ -277,7 +333,10 @@ def cost(
 
 
 def _row_of_costs(
-    size: int, questions: Sequence[SampledQuestion], setup: ScoringSetup, counting: CountingEntailment | None
+    size: int,
+    questions: Sequence[SampledQuestion],
+    setup: ScoringSetup,
+    counting: CountingEntailment | None,
 ) -> Row:
     pairs, found = list[int](), list[Statistics]()
     clustering = 0.0
@@ -317,10 +376,16 @@ def known_beliefs(identifier: str, agent: str) -> Mapping[str, float] | None:
 def span_of(question: SampledQuestion, response: Sample) -> str:
     """Returns the answer inside a wording of tinyworld, else that of the data, else the one extracted from the text."""
     fact = {fact.id: fact for fact in load_facts()}.get(question.id)
-    span = response["text"] if fact is None else extract_answer(fact.relation, fact.subject, response["text"])
+    span = (
+        response["text"]
+        if fact is None
+        else extract_answer(fact.relation, fact.subject, response["text"])
+    )
     if span != response["text"]:
         return span
-    return response["answer"] if response["answer"] is not None else canonical_answer(response["text"])
+    return (
+        response["answer"] if response["answer"] is not None else canonical_answer(response["text"])
+    )
 
 
 def experiments(paths: Sequence[Path], folder: Path, *, limit: int) -> Iterator[Experiment]:
@@ -340,14 +405,18 @@ def experiments(paths: Sequence[Path], folder: Path, *, limit: int) -> Iterator[
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("samples", nargs="*", type=Path)
     parser.add_argument("--limit", type=int, default=200)
     parser.add_argument("--keep", type=Path)
     options = parser.parse_args()
     os.environ["COLUMNS"] = "200"  # all columns of the tables
     with tempfile.TemporaryDirectory() as folder:
-        for found in experiments(options.samples, options.keep or Path(folder), limit=options.limit):
+        for found in experiments(
+            options.samples, options.keep or Path(folder), limit=options.limit
+        ):
             show_experiment(found, [])
 
 

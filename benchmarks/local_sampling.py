@@ -48,7 +48,9 @@ def random_llama(folder: Path, **sizes: int) -> Path:
         "num_key_value_heads": 4,
         "max_position_embeddings": 1024,
     }
-    config = LlamaConfig(vocab_size=32_000, tie_word_embeddings=True, pad_token_id=0, **(ours | sizes))
+    config = LlamaConfig(
+        vocab_size=32_000, tie_word_embeddings=True, pad_token_id=0, **(ours | sizes)
+    )
     LlamaForCausalLM(config).save_pretrained(folder)
     AutoTokenizer.from_pretrained(TINY).save_pretrained(folder)
     return folder
@@ -90,14 +92,21 @@ async def compare(name: str, folder: Path, length: int, repeats: int) -> None:
     asked = [HumanMessage(questions[0])]
     prompt = torch.tensor([chat._prompt(loaded, asked)], device=loaded.model.device)
     bare_settings = GenerationConfig(
-        do_sample=True, top_k=0, num_return_sequences=10, max_new_tokens=length, pad_token_id=0, eos_token_id=None
+        do_sample=True,
+        top_k=0,
+        num_return_sequences=10,
+        max_new_tokens=length,
+        pad_token_id=0,
+        eos_token_id=None,
     )
     piped = HuggingFacePipeline(
         pipeline=pipeline(
             "text-generation",
             model=loaded.model,
             tokenizer=loaded.tokenizer,
-            generation_config=GenerationConfig(do_sample=True, top_k=0, max_new_tokens=length, pad_token_id=0),
+            generation_config=GenerationConfig(
+                do_sample=True, top_k=0, max_new_tokens=length, pad_token_id=0
+            ),
         )
     )
     text = chat._render(loaded, asked, tokenize=False)
@@ -107,7 +116,9 @@ async def compare(name: str, folder: Path, length: int, repeats: int) -> None:
 
     async def bare() -> None:
         with torch.inference_mode():
-            loaded.model.generate(prompt, attention_mask=torch.ones_like(prompt), generation_config=bare_settings)
+            loaded.model.generate(
+                prompt, attention_mask=torch.ones_like(prompt), generation_config=bare_settings
+            )
 
     async def piped_ten_times() -> None:
         for _ in range(10):
@@ -115,7 +126,9 @@ async def compare(name: str, folder: Path, length: int, repeats: int) -> None:
 
     with endless(chat):
         await compared(f"{name}: n=10, ours / bare generate", ours, bare, repeats)
-        await compared(f"{name}: HuggingFacePipeline 10 times / ours, n=10", piped_ten_times, ours, repeats)
+        await compared(
+            f"{name}: HuggingFacePipeline 10 times / ours, n=10", piped_ten_times, ours, repeats
+        )
     requests = [
         AgentRequest(question=question, messages=[{"role": "user", "content": question}], round=0)
         for question in questions
@@ -130,11 +143,15 @@ async def compare(name: str, folder: Path, length: int, repeats: int) -> None:
         async def at_once(agent: ModelAgent = agent) -> None:
             await asyncio.gather(*map(agent.asample, requests))
 
-        await compared(f"{name}: {N_QUESTIONS} questions, n={n}, in turn / at once", in_turn, at_once, repeats)
+        await compared(
+            f"{name}: {N_QUESTIONS} questions, n={n}, in turn / at once", in_turn, at_once, repeats
+        )
 
 
 async def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--repeats", type=int, default=5)
     args = parser.parse_args()
     print(f"{f'medians of {args.repeats} pairs':57} {'first':>17} {'second':>17} {'ratio':>17}")

@@ -49,7 +49,9 @@ RISKS, CONFIDENCE, HALVES = (0.05, 0.1, 0.2), 0.9, 12
 def main() -> None:
     folder = Path(sys.argv[1])
     n_halves = int(sys.argv[2]) if len(sys.argv) > 2 else HALVES
-    print(f"calibrated at confidence {CONFIDENCE} on a random half, applied to the other; means of {n_halves} halves")
+    print(
+        f"calibrated at confidence {CONFIDENCE} on a random half, applied to the other; means of {n_halves} halves"
+    )
     print("at each stated risk: the share that is answered, and how much of it is wrong\n")
     print(f"{'models':8} {'score':22} {'weights':10}" + "".join(f"  {risk:>11}" for risk in RISKS))
     with ProcessPoolExecutor(2) as pool:
@@ -78,7 +80,9 @@ def rows_of(folder, models):
         samples += to_samples(record, models)
     with opened(samples) as questions:
         rows = judge_samples(questions, clusterer=NormalizedMatch(), every_cluster=True)
-    return [row for row in rows if row.correct is not None and row.measurement.n_agents == len(models)]
+    return [
+        row for row in rows if row.correct is not None and row.measurement.n_agents == len(models)
+    ]
 
 
 def on_half(rows, score, weights, seed):
@@ -99,7 +103,9 @@ def on_half(rows, score, weights, seed):
         with warnings.catch_warnings(action="ignore"):
             answered = [row for row in held_out if is_answered(policy, row)]
         n_wrong = sum(1.0 - row.verdict(policy.calibration) for row in answered)
-        found.append((len(answered) / len(held_out), n_wrong / len(answered) if answered else np.nan))
+        found.append(
+            (len(answered) / len(held_out), n_wrong / len(answered) if answered else np.nan)
+        )
     return found
 
 

@@ -39,7 +39,9 @@ async def ask_all(n_questions: int) -> list[tuple[Cost, Cost]]:
     """Returns what each question cost the agents at once, and in turn."""
     agents, pairs = tinyworld_agents(), []
     for fact in load_facts()[: n_questions + 1]:
-        request = AgentRequest(question=fact.question, messages=[{"role": "user", "content": fact.question}], round=0)
+        request = AgentRequest(
+            question=fact.question, messages=[{"role": "user", "content": fact.question}], round=0
+        )
         marks = [(time.perf_counter(), time.process_time())]
         await asyncio.gather(*(agent.asample(request) for agent in agents))
         marks.append((time.perf_counter(), time.process_time()))
@@ -59,7 +61,9 @@ def show(what: str, pairs: list[tuple[Cost, Cost]]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--questions", type=int, default=10_000)
     args = parser.parse_args()

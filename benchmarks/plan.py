@@ -43,9 +43,7 @@ from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder
 SETS = ("nq_calibn", "triviaqa_calibn")
 AGENTS, N_SAMPLES, N_JUDGED = ("a", "b", "c"), 10, 25
 
-MEASURED = {
-    "client_ms": (5, "served_sampling.py", "CPU of a request"),
-}
+MEASURED = {"client_ms": (5, "served_sampling.py", "CPU of a request")}
 ASSUMED = {
     "tokens_per_second": (40_000, "output of a GPU, times billions of weights"),
     "prompt_tokens_per_second": (150_000, "read by a GPU, likewise"),
@@ -70,7 +68,13 @@ def dealt(record: dict, rng: random.Random) -> list[dict]:
     rows = list(to_samples(record, tuple(record["responses"])))
     drawn = rng.sample(rows, len(AGENTS) * N_SAMPLES)
     return [
-        {**row, "agent": AGENTS[place % len(AGENTS)], "round": 0, "index": place // len(AGENTS), "error": None}
+        {
+            **row,
+            "agent": AGENTS[place % len(AGENTS)],
+            "round": 0,
+            "index": place // len(AGENTS),
+            "error": None,
+        }
         for place, row in enumerate(drawn)
     ]
 
@@ -88,7 +92,9 @@ def measure(folder: Path) -> dict[str, float]:
     labels = cluster_many(texts, questions=asked, clusterer=BidirectionalEntailment(unlike))
     clustering = time.process_time() - start
     judge = CountingEntailment(TransformersEntailment(str(model_folder(ENTAILMENT_MODEL))))
-    cluster_many(texts[:N_JUDGED], questions=asked[:N_JUDGED], clusterer=BidirectionalEntailment(judge))
+    cluster_many(
+        texts[:N_JUDGED], questions=asked[:N_JUDGED], clusterer=BidirectionalEntailment(judge)
+    )
     with TemporaryDirectory() as scratch:
         path = Path(scratch) / "run.samples.jsonl"
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -103,7 +109,8 @@ def measure(folder: Path) -> dict[str, float]:
     figures = {
         "questions": n,
         "characters of a question": np.mean([len(record["question"]) for record in found]),
-        "characters of a token": sum(len(row["text"]) for row in spoken) / sum(row["n_tokens"] for row in spoken),
+        "characters of a token": sum(len(row["text"]) for row in spoken)
+        / sum(row["n_tokens"] for row in spoken),
         "texts": np.mean([len(set(each)) for each in texts]),
         "texts but for form": np.mean([len(set(map(normalize_answer, each))) for each in texts]),
         "clusters, if no two of these mean the same": np.mean([max(each) + 1 for each in labels]),
@@ -116,7 +123,9 @@ def measure(folder: Path) -> dict[str, float]:
         "bytes as Parquet, zstd": len(table.getvalue()) / n,
     }
     for model in EQUALS:
-        figures[f"tokens of a response, {model}"] = np.mean([r["n_tokens"] for r in spoken if r["agent"] == model])
+        figures[f"tokens of a response, {model}"] = np.mean(
+            [r["n_tokens"] for r in spoken if r["agent"] == model]
+        )
     return {name: float(value) for name, value in figures.items()}
 
 
@@ -135,7 +144,9 @@ def totals(args: argparse.Namespace, per: dict[str, float]) -> dict[str, float]:
         size = billions(model)
         n_gpus = 2 ** max(0, math.ceil(math.log2(size * 2 * args.headroom / args.gpu_gb)))
         spoken = N_SAMPLES * per[f"tokens of a response, {model}"]
-        seconds = spoken * size / args.tokens_per_second + prompt * size / args.prompt_tokens_per_second
+        seconds = (
+            spoken * size / args.tokens_per_second + prompt * size / args.prompt_tokens_per_second
+        )
         days.append(seconds * thousand_hours * 1000 / n_gpus / args.replicas / 24)
         found |= {
             f"{model}: output tokens, billions": spoken * args.questions / 1e9,
@@ -143,8 +154,13 @@ def totals(args: argparse.Namespace, per: dict[str, float]) -> dict[str, float]:
             f"{model}: GPU hours, thousands": seconds * thousand_hours,
             f"{model}: days on {args.replicas} replicas of {n_gpus} GPUs": days[-1],
         }
-    pairs = args.questions * max(value for name, value in per.items() if name.startswith("entailment pairs"))
-    scoring = per["CPU ms to read, cluster by match and score"] + per["CPU ms to cluster, without the entailment model"]
+    pairs = args.questions * max(
+        value for name, value in per.items() if name.startswith("entailment pairs")
+    )
+    scoring = (
+        per["CPU ms to read, cluster by match and score"]
+        + per["CPU ms to cluster, without the entailment model"]
+    )
     requests = len(EQUALS) * args.questions
     return found | {
         "days for all, side by side": max(days),
@@ -154,7 +170,10 @@ def totals(args: argparse.Namespace, per: dict[str, float]) -> dict[str, float]:
         "entailment: pairs, billions": pairs / 1e9,
         f"entailment: passes of {args.batch:g} pairs, millions": pairs / args.batch / 1e6,
         "entailment: GPU hours, thousands": pairs / args.pairs_per_second / 3.6e6,
-        "entailment: GPUs that keep up with sampling": pairs / args.pairs_per_second / max(days) / 86_400,
+        "entailment: GPUs that keep up with sampling": pairs
+        / args.pairs_per_second
+        / max(days)
+        / 86_400,
         "CPU hours to cluster and score, thousands": scoring / 1000 * thousand_hours,
         "samples as JSON lines, gzip, TB": per["bytes as JSON lines, gzip"] * args.questions / 1e12,
         "samples as Parquet, TB": per["bytes as Parquet, zstd"] * args.questions / 1e12,
@@ -167,17 +186,28 @@ def line(name: str, value: float) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--questions", type=int, default=10**8, metavar="N")
-    parser.add_argument("--replicas", type=int, default=16, metavar="R", help="servers of each model")
-    options = ASSUMED | {name: (default, f"{what}, by {source}") for name, (default, source, what) in MEASURED.items()}
+    parser.add_argument(
+        "--replicas", type=int, default=16, metavar="R", help="servers of each model"
+    )
+    options = ASSUMED | {
+        name: (default, f"{what}, by {source}")
+        for name, (default, source, what) in MEASURED.items()
+    }
     for name, (default, what) in options.items():
-        parser.add_argument(f"--{name.replace('_', '-')}", type=float, default=default, metavar="N", help=what)
+        parser.add_argument(
+            f"--{name.replace('_', '-')}", type=float, default=default, metavar="N", help=what
+        )
     args = parser.parse_args()
 
     per = measure(args.folder)
-    print(f"MEASURED, of a question with {len(AGENTS)} agents of {N_SAMPLES} samples; {', '.join(SETS)}")
+    print(
+        f"MEASURED, of a question with {len(AGENTS)} agents of {N_SAMPLES} samples; {', '.join(SETS)}"
+    )
     for name, value in per.items():
         line(name, value)
     per["characters of a prompt"] = per["characters of a question"] + len(BRIEF_ANSWER)

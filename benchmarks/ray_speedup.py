@@ -44,7 +44,11 @@ from coe_agents.experiments.dataset_run import sample
 from coe_agents.experiments.ray_cluster import Pool, cluster
 
 ACTORS, SIZE, AT_ONCE = (1, 2, 4), 4, 4
-MACHINE: dict[str, Any] = {"num_cpus": 2, "node_ip_address": "127.0.0.1", "object_store_memory": 80_000_000}
+MACHINE: dict[str, Any] = {
+    "num_cpus": 2,
+    "node_ip_address": "127.0.0.1",
+    "object_store_memory": 80_000_000,
+}
 CONFIG = """\
 [[agents]]
 name = "a"
@@ -65,12 +69,24 @@ async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
     try:
         while True:
             head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
-            body = json.loads(await reader.readexactly(int(head.split("content-length:")[1].split("\r\n")[0])))
-            await asyncio.sleep(1 + zlib.crc32(body["messages"][-1]["content"].encode()) % 2000 / 1000)
+            body = json.loads(
+                await reader.readexactly(int(head.split("content-length:")[1].split("\r\n")[0]))
+            )
+            await asyncio.sleep(
+                1 + zlib.crc32(body["messages"][-1]["content"].encode()) % 2000 / 1000
+            )
             message = {"role": "assistant", "content": "Paris"}
-            choices = [{"index": n, "message": message, "finish_reason": "stop"} for n in range(body["n"])]
+            choices = [
+                {"index": n, "message": message, "finish_reason": "stop"} for n in range(body["n"])
+            ]
             usage = {"prompt_tokens": 9, "completion_tokens": 2, "total_tokens": 11}
-            reply = {"id": "1", "object": "chat.completion", "created": 1, "model": "sleeping", "usage": usage}
+            reply = {
+                "id": "1",
+                "object": "chat.completion",
+                "created": 1,
+                "model": "sleeping",
+                "usage": usage,
+            }
             content = json.dumps({**reply, "choices": choices}).encode()
             start = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
             writer.write(start.encode() + content)
@@ -102,7 +118,9 @@ def two_machines() -> Iterator[str]:
     """Runs a cluster; yields its address."""
     from ray.cluster_utils import Cluster
 
-    found: Any = Cluster(initialize_head=True, head_node_args={**MACHINE, "include_dashboard": False})
+    found: Any = Cluster(
+        initialize_head=True, head_node_args={**MACHINE, "include_dashboard": False}
+    )
     try:
         found.add_node(**MACHINE)
         yield found.address
@@ -122,7 +140,9 @@ def seconds(config: Config, questions: Sequence[Question], n_actors: int) -> tup
     agents = create_group(config, seed=0, at_once=AT_ONCE).participants
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        units = {(question.id, agent.name): agent.n_samples for question in questions for agent in agents}
+        units = {
+            (question.id, agent.name): agent.n_samples for question in questions for agent in agents
+        }
         with Store(folder / "run", {}, units) as store:
             start = time.time()
             create = partial(create_noting, config, folder)
@@ -137,11 +157,17 @@ def seconds(config: Config, questions: Sequence[Question], n_actors: int) -> tup
 
 def compare(address: str, n_parts: int) -> None:
     """Prints the seconds of the same job with more actors, and their share of a linear speed-up."""
-    questions = [Question(str(number), f"Question {number}?", ("Paris",)) for number in range(n_parts * SIZE)]
+    questions = [
+        Question(str(number), f"Question {number}?", ("Paris",)) for number in range(n_parts * SIZE)
+    ]
     figures = "seconds  speed-up  of linear   start  working  speed-up  of linear"
     out = sys.stdout  # `cluster` sends what is printed to standard error
     print(f"{len(questions)} questions in parts of {SIZE}   {figures}")
-    with sleeping_server() as url, tempfile.NamedTemporaryFile("w", suffix=".toml") as file, cluster(address):
+    with (
+        sleeping_server() as url,
+        tempfile.NamedTemporaryFile("w", suffix=".toml") as file,
+        cluster(address),
+    ):
         file.write(CONFIG.format(url=url))
         file.flush()
         config = load_config(Path(file.name))
@@ -165,7 +191,11 @@ class Repeating:
 
     async def ask(self, name: str, question: Question) -> Any:
         base = {"agent": name, "round": 0, "text": question.question, "answer": "x", "error": None}
-        return {"responses": [{**base, "index": index, "logprob": None, "n_tokens": 2} for index in range(2)]}
+        return {
+            "responses": [
+                {**base, "index": index, "logprob": None, "n_tokens": 2} for index in range(2)
+            ]
+        }
 
 
 def resident() -> int:
@@ -217,7 +247,14 @@ def run_all(folder: Path, n_questions: int) -> int:
     with path.open("w") as file:
         for number in range(n_questions):
             file.write(
-                json.dumps({"id": str(number), "question": f"Question {number}? " * 20, "references": ["x"]}) + "\n"
+                json.dumps(
+                    {
+                        "id": str(number),
+                        "question": f"Question {number}? " * 20,
+                        "references": ["x"],
+                    }
+                )
+                + "\n"
             )
     found = open_questions(str(path), seed=0)
 
@@ -228,7 +265,9 @@ def run_all(folder: Path, n_questions: int) -> int:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--parts", type=int, default=32)
     parser.add_argument("--questions", type=int, nargs="+", default=[1_000, 10_000, 100_000])
     for name in ("--serve", "--drive"):
@@ -245,7 +284,10 @@ def main() -> None:
             print("\nquestions  MB of prompts  MB the driver grows by  MB in object stores")
             for n_questions in options.questions:
                 command = [sys.executable, __file__, "--drive", address, str(n_questions)]
-                print(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout, end="")
+                print(
+                    subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout,
+                    end="",
+                )
 
 
 if __name__ == "__main__":

@@ -17,12 +17,28 @@ from coe_agents.evaluation.calibration.calibrate import Judged
 
 CALIBN = {
     "ladder": ("Llama-3.1-70B-Instruct", "Llama-3.1-8B-Instruct", "gemma-2-2b-it"),
-    "five": ("Qwen2-72B-Instruct", "gemma-2-9b-it", "Llama-3-8B-Instruct", "Llama-2-7b-chat", "Phi-3.5-mini-instruct"),
+    "five": (
+        "Qwen2-72B-Instruct",
+        "gemma-2-9b-it",
+        "Llama-3-8B-Instruct",
+        "Llama-2-7b-chat",
+        "Phi-3.5-mini-instruct",
+    ),
     "weak": ("gemma-2-2b-it", "Llama-2-7b-chat", "Phi-3.5-mini-instruct"),
 }
 MATHS = {
-    "ladder": ("gpt-4o-2024-08-06", "Meta-Llama-3.1-70B-Instruct", "Meta-Llama-3.1-8B-Instruct", "gemma-2-2b-it"),
-    "one": ("claude-3-5-sonnet-20241022", "claude-3-haiku-20240307", "gpt-3.5-turbo-0125", "gemma-2-2b-it"),
+    "ladder": (
+        "gpt-4o-2024-08-06",
+        "Meta-Llama-3.1-70B-Instruct",
+        "Meta-Llama-3.1-8B-Instruct",
+        "gemma-2-2b-it",
+    ),
+    "one": (
+        "claude-3-5-sonnet-20241022",
+        "claude-3-haiku-20240307",
+        "gpt-3.5-turbo-0125",
+        "gemma-2-2b-it",
+    ),
 }
 LETTERS = {
     "one": (LARGEST, "Llama-3.2-3B-Instruct", "Qwen2.5-3B-Instruct", "gemma-3-4b-it"),
@@ -31,7 +47,12 @@ LETTERS = {
 }
 PROMPTS = {
     "ladder": ("gpt-4-0125-preview", "gpt-3.5-turbo-0125", "gemini-1.0-pro-001"),
-    "one": ("Llama-2-70b-chat-hf", "claude-3-opus-20240229", "Mixtral-8x7B-Instruct-v0.1", "Qwen1.5-72B-Chat"),
+    "one": (
+        "Llama-2-70b-chat-hf",
+        "claude-3-opus-20240229",
+        "Mixtral-8x7B-Instruct-v0.1",
+        "Qwen1.5-72B-Chat",
+    ),
 }
 MORE = {
     **dict.fromkeys(SETS, CALIBN),
@@ -49,7 +70,10 @@ def all_groups(folder: Path) -> Iterator[tuple[str, str, tuple[str, ...]]]:
 
 
 def _of_all(folder: Path, name: str) -> tuple[str, ...]:
-    answered = [{model for model, said in each["responses"].items() if said} for each in records_of(folder, name)]
+    answered = [
+        {model for model, said in each["responses"].items() if said}
+        for each in records_of(folder, name)
+    ]
     return tuple(sorted(set.intersection(*answered)))
 
 
@@ -64,7 +88,10 @@ def judged(folder: Path, name: str, models: tuple[str, ...], *, most: int = 1000
     Of each model the first `most` responses count.
     """
     chosen = [
-        each for record in records_of(folder, name) for each in to_samples(record, models) if each["index"] < most
+        each
+        for record in records_of(folder, name)
+        for each in to_samples(record, models)
+        if each["index"] < most
     ]
     with opened(chosen) as questions:
         rows = judge_samples(questions, clusterer=NormalizedMatch(), every_cluster=True)

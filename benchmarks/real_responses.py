@@ -15,7 +15,11 @@ from result_page import result_page
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import report, score
 
-RUNS = [(name, weighting) for name in ("nq_calibn", "triviaqa_calibn") for weighting in ("frequency", "probability")]
+RUNS = [
+    (name, weighting)
+    for name in ("nq_calibn", "triviaqa_calibn")
+    for weighting in ("frequency", "probability")
+]
 SHOWN = (
     "coe", "coe_js", "coe_hellinger", "coe_wasserstein", "aleatoric", "epistemic", "pooled_semantic_entropy",
     "vote_share", "pooled_disagreement",
@@ -30,7 +34,9 @@ def main() -> None:
     for name, weighting in RUNS:
         start = time.perf_counter()
         with samples(folder, name, EQUALS) as questions:
-            reports.append(report(score(questions, clusterer=NormalizedMatch(), weighting=weighting)))
+            reports.append(
+                report(score(questions, clusterer=NormalizedMatch(), weighting=weighting))
+            )
         seconds.append(time.perf_counter() - start)
     show("AUROC [95 %]", [f"{name.partition('_')[0]}, {weighting}" for name, weighting in RUNS])
     for shown in SHOWN:

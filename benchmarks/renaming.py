@@ -39,7 +39,10 @@ def renamings(agents: list[str], drawn: random.Random) -> Iterator[tuple[str, di
     yield "reversed", dict(zip(agents, reversed(agents), strict=True))
     yield "turned by one", dict(zip(agents, [*agents[1:], agents[0]], strict=True))
     yield "at random", dict(zip(agents, shuffled, strict=True))
-    yield "fresh names", {name: f"{drawn.random():.6f} {place}" for place, name in enumerate(agents)}
+    yield (
+        "fresh names",
+        {name: f"{drawn.random():.6f} {place}" for place, name in enumerate(agents)},
+    )
 
 
 def difference(one: Any, other: Any) -> float:
@@ -65,18 +68,30 @@ def renamed(figures: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]
 def nq_evouna(folder: Path) -> Iterator[dict[str, Any]]:
     """Yields sentences, judged by people, of the systems that answered every question."""
     found = list(records(folder / "gen_nq_evouna.dev.jsonl.gz"))
-    agents = set.intersection(*({name for name, said in each["responses"].items() if said} for each in found))
+    agents = set.intersection(
+        *({name for name, said in each["responses"].items() if said} for each in found)
+    )
     for record in found:
         about = {"id": record["id"], "question": record["question"], "references": record["gold"]}
         for agent in sorted(agents):
             for index, said in enumerate(record["responses"][agent]):
-                yield {**about, "agent": agent, "index": index, "text": said["text"], "correct": said["human"]}
+                yield {
+                    **about,
+                    "agent": agent,
+                    "index": index,
+                    "text": said["text"],
+                    "correct": said["human"],
+                }
 
 
 def mmlupro(folder: Path) -> Iterator[dict[str, Any]]:
     """Yields the letter that each model of `GROUP` chose, with the confidence that it stated."""
     name = "gen_mmlupro_calib.dev.jsonl.gz"
-    (models,) = [each["models"] for each in json.loads((folder / "MANIFEST.json").read_text()) if each["file"] == name]
+    (models,) = [
+        each["models"]
+        for each in json.loads((folder / "MANIFEST.json").read_text())
+        if each["file"] == name
+    ]
     for record in records(folder / name):
         for agent in GROUP:
             place = models.index(agent)
@@ -101,8 +116,19 @@ def examine(name: str, rows: list[dict[str, Any]], *, resamples: int) -> bool:
         def figures(lines: list[str]) -> dict[str, Any]:
             for place, file in enumerate(files):
                 file.write_text("".join(lines[place::2]), "utf-8")
-            command = [COMMAND, "score", *files, "--clusterer", "normalized", "--resamples", str(resamples), "--json"]
-            return json.loads(subprocess.run(command, capture_output=True, check=True, text=True).stdout)
+            command = [
+                COMMAND,
+                "score",
+                *files,
+                "--clusterer",
+                "normalized",
+                "--resamples",
+                str(resamples),
+                "--json",
+            ]
+            return json.loads(
+                subprocess.run(command, capture_output=True, check=True, text=True).stdout
+            )
 
         first = figures([json.dumps(row) + "\n" for row in rows])
         scored = f"{first['n_scored']} questions, n_ties {first['n_ties']}, accuracy {first['accuracy']:.4f}"
@@ -117,7 +143,9 @@ def examine(name: str, rows: list[dict[str, Any]], *, resamples: int) -> bool:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path, metavar="FOLDER")
     parser.add_argument("--resamples", type=int, default=1000)
     args = parser.parse_args()

@@ -28,16 +28,29 @@ def main() -> None:
         write_samples(path, n_questions, n_words=(12, 12), forms=("{}",))
         start, cpu = time.perf_counter(), time.process_time()
         with Samples([path]) as questions:
-            out.write_text(create_page(questions, ScoringSetup(NormalizedMatch()), title="Invented"), "utf-8")
-        print(f"{n_questions} questions, {n_questions * 30} responses, {path.stat().st_size / 1e6:.1f} MB of samples")
-        print(f"written in {time.perf_counter() - start:.1f} s ({time.process_time() - cpu:.1f} CPU s)")
+            out.write_text(
+                create_page(questions, ScoringSetup(NormalizedMatch()), title="Invented"), "utf-8"
+            )
+        print(
+            f"{n_questions} questions, {n_questions * 30} responses, {path.stat().st_size / 1e6:.1f} MB of samples"
+        )
+        print(
+            f"written in {time.perf_counter() - start:.1f} s ({time.process_time() - cpu:.1f} CPU s)"
+        )
         print(f"page of {out.stat().st_size / 1e6:.1f} MB")
         with running_chromium() as pipe:
-            times_of: dict[str, list[float]] = {"usable after": [], "search": [], "open": [], "drag": []}
+            times_of: dict[str, list[float]] = {
+                "usable after": [],
+                "search": [],
+                "open": [],
+                "drag": [],
+            }
             for _ in range(5):
                 tab = Page(pipe)
                 tab.open(out)
-                times_of["usable after"].append(float(tab.run("document.documentElement.dataset.ready")))
+                times_of["usable after"].append(
+                    float(tab.run("document.documentElement.dataset.ready"))
+                )
                 for name, script in ACTIONS.items():
                     times_of[name].append(
                         tab.run(
@@ -45,7 +58,9 @@ def main() -> None:
                         )
                     )
         for name, times in times_of.items():
-            print(f"{name:12} {sorted(times)[2]:6.0f} ms, median of 5 ({min(times):.0f} to {max(times):.0f})")
+            print(
+                f"{name:12} {sorted(times)[2]:6.0f} ms, median of 5 ({min(times):.0f} to {max(times):.0f})"
+            )
 
 
 SEEN = "await new Promise((shown) => requestAnimationFrame(() => setTimeout(shown)))"

@@ -20,8 +20,18 @@ from importlib.metadata import version
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-MARKER = "<!-- Output of a benchmark: do not edit, rerun it with --write. SHA-256 of the rest: {} -->\n"
-LIBRARIES = ("numpy", "scipy", "scikit-learn", "torch", "transformers", "langgraph", "langchain-openai")
+MARKER = (
+    "<!-- Output of a benchmark: do not edit, rerun it with --write. SHA-256 of the rest: {} -->\n"
+)
+LIBRARIES = (
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "torch",
+    "transformers",
+    "langgraph",
+    "langchain-openai",
+)
 """Distributions whose versions a page names if the benchmark imported them."""
 
 
@@ -41,7 +51,9 @@ def result_page() -> Iterator[None]:
     copy = io.StringIO()
     with contextlib.redirect_stdout(_Both(sys.stdout, copy)):
         yield
-    options.write.write_text(page(copy.getvalue(), command=command, circumstances=_circumstances()), "utf-8")
+    options.write.write_text(
+        page(copy.getvalue(), command=command, circumstances=_circumstances()), "utf-8"
+    )
 
 
 def page(output: str, *, command: str, circumstances: str) -> str:
@@ -66,10 +78,16 @@ def _command() -> str:
 
 
 def _circumstances() -> str:
-    modules = {name: name.replace("scikit-learn", "sklearn").replace("-", "_") for name in LIBRARIES}
-    versions = [f"{name} {version(name)}" for name, module in modules.items() if module in sys.modules]
+    modules = {
+        name: name.replace("scikit-learn", "sklearn").replace("-", "_") for name in LIBRARIES
+    }
+    versions = [
+        f"{name} {version(name)}" for name, module in modules.items() if module in sys.modules
+    ]
     machine = f"{len(os.sched_getaffinity(0))} cores {platform.machine()} with a load of {os.getloadavg()[0]:.0f}"
-    return ", ".join([f"{datetime.now(UTC):%Y-%m-%d}", machine, f"Python {platform.python_version()}", *versions])
+    return ", ".join(
+        [f"{datetime.now(UTC):%Y-%m-%d}", machine, f"Python {platform.python_version()}", *versions]
+    )
 
 
 class _Both(io.TextIOBase):

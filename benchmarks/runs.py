@@ -25,18 +25,27 @@ Effects = frozenset[str]
 
 
 def main() -> None:
-    with gzip.open(Path(sys.argv[1]) / "act_workbench.dev.jsonl.gz", "rt", encoding="utf-8") as lines:
+    with gzip.open(
+        Path(sys.argv[1]) / "act_workbench.dev.jsonl.gz", "rt", encoding="utf-8"
+    ) as lines:
         tasks = [json.loads(line) for line in lines]
-    templates = {name: place for place, name in enumerate(dict.fromkeys(task["template"] for task in tasks))}
-    print(f"{len(tasks)} tasks of {len(templates)} templates; intervals: 95 %, bootstrap over templates")
-    print("clean: runs that ended without an error; acting: those of them that change something; accept: the share of")
+    templates = {
+        name: place for place, name in enumerate(dict.fromkeys(task["template"] for task in tasks))
+    }
+    print(
+        f"{len(tasks)} tasks of {len(templates)} templates; intervals: 95 %, bootstrap over templates"
+    )
+    print(
+        "clean: runs that ended without an error; acting: those of them that change something; accept: the share of"
+    )
     print("acting runs whose effects two others share, and how many of these are wrong\n")
     print(
         f"{'proposer (tools)':21} {'wrong':>5}  {'AUROC: all':20}  {'clean':5}  {'acting':>6} {'wrong':>5}  "
         f"{'AUROC: acting':20}  {'own 2nd: acting':20}  accept (wrong)"
     )
     kinds = sorted(
-        {(run["tools"], run["model"]) for task in tasks for run in task["runs"]}, key=lambda kind: kind[::-1]
+        {(run["tools"], run["model"]) for task in tasks for run in task["runs"]},
+        key=lambda kind: kind[::-1],
     )
     pooled: list[list] = []
     for tools, model in sorted(kinds, key=lambda kind: (kind[0] == "all", kind[1])):
@@ -61,7 +70,11 @@ def judge(task: dict, model: str, tools: str, templates: dict[str, int]) -> dict
     if run is None:
         return None
     done = effects(run)
-    others = [effects(other) == done for (name, of), other in runs.items() if name != model and of == "domain"]
+    others = [
+        effects(other) == done
+        for (name, of), other in runs.items()
+        if name != model and of == "domain"
+    ]
     second = runs.get((model, "all" if tools == "domain" else "domain"))
     return {
         "unsure": 1.0 - np.mean(others),
@@ -74,13 +87,24 @@ def judge(task: dict, model: str, tools: str, templates: dict[str, int]) -> dict
 
 
 def effects(run: dict) -> Effects:
-    calls = ({"name": call["name"], "args": call["args"]} for call in run["calls"] if call["side_effect"])
+    calls = (
+        {"name": call["name"], "args": call["args"]} for call in run["calls"] if call["side_effect"]
+    )
     return frozenset(json.dumps(call, sort_keys=True).lower() for call in calls)
 
 
 def table(rows: Sequence[dict]) -> np.ndarray:
-    kinds = [("unsure", float), ("own", float), ("wrong", bool), ("clean", bool), ("acting", bool), ("template", int)]
-    values = [tuple(np.nan if row[name] is None else row[name] for name, _ in kinds) for row in rows]
+    kinds = [
+        ("unsure", float),
+        ("own", float),
+        ("wrong", bool),
+        ("clean", bool),
+        ("acting", bool),
+        ("template", int),
+    ]
+    values = [
+        tuple(np.nan if row[name] is None else row[name] for name, _ in kinds) for row in rows
+    ]
     return np.array(values, dtype=kinds)
 
 
@@ -91,7 +115,9 @@ def area(rows: np.ndarray, *, by: str = "unsure", short: bool = False) -> str:
         return f"{value:.3f}"
     ranking = Ranking(right, rows[by])
     blocks = resamples(int(rows["template"].max()) + 1, n_resamples=N_RESAMPLES)
-    drawn = np.concatenate([area_under_roc(ranking.tally(counts[:, rows["template"]])) for counts in blocks])
+    drawn = np.concatenate(
+        [area_under_roc(ranking.tally(counts[:, rows["template"]])) for counts in blocks]
+    )
     _, low, high = with_interval(value, drawn)
     return f"{value:.3f} [{low:.3f}, {high:.3f}]"
 

@@ -37,10 +37,15 @@ def write_samples(
 ) -> None:
     """Writes responses of so many words that are right as often as the question is easy, each in one of the forms."""
     drawn = random.Random(0)
-    words = ["".join(drawn.choices("abcdefghijklmnoprstuvw", k=drawn.randint(3, 9))) for _ in range(5_000)]
+    words = [
+        "".join(drawn.choices("abcdefghijklmnoprstuvw", k=drawn.randint(3, 9)))
+        for _ in range(5_000)
+    ]
     with path.open("w", encoding="utf-8") as file:
         for number in range(n_questions):
-            answers = [" ".join(drawn.choices(words, k=drawn.randint(*n_words))).title() for _ in range(5)]
+            answers = [
+                " ".join(drawn.choices(words, k=drawn.randint(*n_words))).title() for _ in range(5)
+            ]
             about = {"id": f"q{number:06}", "question": f"{' '.join(drawn.choices(words, k=10))}?"}
             ease = drawn.random()
             for agent in AGENTS:
@@ -48,7 +53,13 @@ def write_samples(
                     said = answers[0] if drawn.random() < ease else drawn.choice(answers)
                     text = drawn.choice(forms).format(said)
                     response = {"text": text, "logprob": -8 * drawn.random(), "n_tokens": 8}
-                    row = {**about, "references": answers[:1], "agent": agent, "index": index, **response}
+                    row = {
+                        **about,
+                        "references": answers[:1],
+                        "agent": agent,
+                        "index": index,
+                        **response,
+                    }
                     file.write(json.dumps(row) + "\n")
 
 
@@ -103,13 +114,16 @@ def plot(costs: Sequence[Cost], path: Path) -> None:
     for panel in panels:
         panel.set(xlim=(0, None), ylim=(0, None))
     figure.suptitle(
-        f"coe-agents score: {len(AGENTS)} agents, {N_RESPONSES} responses each, 1,000 resamples", fontsize=10
+        f"coe-agents score: {len(AGENTS)} agents, {N_RESPONSES} responses each, 1,000 resamples",
+        fontsize=10,
     )
     figure.savefig(path, dpi=130)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("sizes", nargs="*", type=int, default=SIZES, metavar="QUESTIONS")
     parser.add_argument("--plot", type=Path, help="where to draw it, a PNG")
     args = parser.parse_args()

@@ -41,7 +41,9 @@ def agent(model: str, url: str, *, several: bool) -> ModelAgent:
     """An agent that draws all samples in one request, or each in one of its own."""
     chat = ChatOpenAI(model=model, base_url=url, api_key="none")
     # more places than there are requests, so that no way waits for them
-    made = ModelAgent(model, chat, n_samples=N_SAMPLES, max_tokens=MAX_TOKENS, seed=1, max_concurrency=1000)
+    made = ModelAgent(
+        model, chat, n_samples=N_SAMPLES, max_tokens=MAX_TOKENS, seed=1, max_concurrency=1000
+    )
     made.model()
     if not several:
         made._ladder.takes_several, made._ladder.is_proven = False, True
@@ -61,14 +63,22 @@ def ways(model: str, url: str) -> dict[str, Way]:
 def cpu_seconds(servers: Sequence[Server]) -> float:
     """What the servers' processes have used so far."""
     roots = [psutil.Process(server.process.pid) for server in servers]
-    times = [process.cpu_times() for root in roots for process in (root, *root.children(recursive=True))]
+    times = [
+        process.cpu_times() for root in roots for process in (root, *root.children(recursive=True))
+    ]
     return sum(each.user + each.system for each in times)
 
 
-async def measure_cost(way: Way, questions: Sequence[str], servers: Sequence[Server], round: int) -> Cost:
+async def measure_cost(
+    way: Way, questions: Sequence[str], servers: Sequence[Server], round: int
+) -> Cost:
     """Puts questions at once; `round` makes them others than before, for the servers' caches."""
     requests = [
-        AgentRequest(question=question, messages=[{"role": "user", "content": f"{question} ({round})"}], round=round)
+        AgentRequest(
+            question=question,
+            messages=[{"role": "user", "content": f"{question} ({round})"}],
+            round=round,
+        )
         for question in questions
     ]
     busy, wall, own = cpu_seconds(servers), time.perf_counter(), time.process_time()
@@ -76,10 +86,17 @@ async def measure_cost(way: Way, questions: Sequence[str], servers: Sequence[Ser
     wall, own = time.perf_counter() - wall, time.process_time() - own
     if any(len(reply["responses"]) != N_SAMPLES for reply in replies):
         raise RuntimeError("a reply lacks responses")
-    return wall, cpu_seconds(servers) - busy, own, sum(reply["usage"]["input_tokens"] for reply in replies)
+    return (
+        wall,
+        cpu_seconds(servers) - busy,
+        own,
+        sum(reply["usage"]["input_tokens"] for reply in replies),
+    )
 
 
-async def compare(what: str, ways: Mapping[str, Way], servers: Sequence[Server], n: int, repeats: int) -> None:
+async def compare(
+    what: str, ways: Mapping[str, Way], servers: Sequence[Server], n: int, repeats: int
+) -> None:
     """Prints the median cost of each way, and its ratio to the first."""
     questions = [fact.question for fact in load_facts()][:n]
     for way in ways.values():
@@ -87,7 +104,9 @@ async def compare(what: str, ways: Mapping[str, Way], servers: Sequence[Server],
     found: dict[str, list[Cost]] = {name: [] for name in ways}
     for repeat in range(repeats):
         for place, (name, way) in enumerate(ways.items()):
-            found[name].append(await measure_cost(way, questions, servers, repeat * len(ways) + place))
+            found[name].append(
+                await measure_cost(way, questions, servers, repeat * len(ways) + place)
+            )
     first = np.array(next(iter(found.values())))
     print(f"\n{what}, {n} question{'s at once' if n > 1 else ''}")
     for name, costs in found.items():
@@ -97,24 +116,38 @@ async def compare(what: str, ways: Mapping[str, Way], servers: Sequence[Server],
 
 
 async def compare_all(name: str, folder: Path, python: str, repeats: int) -> None:
-    with tempfile.TemporaryDirectory(prefix="coe") as scratch:  # short: paths of sockets go under it
+    with tempfile.TemporaryDirectory(
+        prefix="coe"
+    ) as scratch:  # short: paths of sockets go under it
         models = {name.partition(",")[0].replace(" ", "-"): str(folder)}
-        with serving(models, python=python, folder=Path(scratch), flags=["--served-model-name", "served"]) as running:
+        with serving(
+            models, python=python, folder=Path(scratch), flags=["--served-model-name", "served"]
+        ) as running:
             (server,) = running.values()
             for n in (1, 20):
                 await compare(name, ways("served", server.url), [server], n, repeats)
 
 
 async def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--vllm-python", required=True, help="the interpreter of an environment with vLLM")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--vllm-python", required=True, help="the interpreter of an environment with vLLM"
+    )
     parser.add_argument("--repeats", type=int, default=5)
     args = parser.parse_args()
-    print(f"{N_SAMPLES} samples of at most {MAX_TOKENS} tokens a question; medians of {args.repeats}: seconds, tokens")
-    print(f"{'':22}{'wall':>8}{'server CPU':>12}{'client CPU':>12}{'prompts':>9}    ratios of these")
+    print(
+        f"{N_SAMPLES} samples of at most {MAX_TOKENS} tokens a question; medians of {args.repeats}: seconds, tokens"
+    )
+    print(
+        f"{'':22}{'wall':>8}{'server CPU':>12}{'client CPU':>12}{'prompts':>9}    ratios of these"
+    )
     await compare_all("tiny-llama, 1 M", model_folder("tiny-llama"), args.vllm_python, args.repeats)
     with tempfile.TemporaryDirectory() as folder:
-        await compare_all("random Llama, 41 M", random_llama(Path(folder)), args.vllm_python, args.repeats)
+        await compare_all(
+            "random Llama, 41 M", random_llama(Path(folder)), args.vllm_python, args.repeats
+        )
 
 
 if __name__ == "__main__":

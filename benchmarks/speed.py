@@ -89,7 +89,9 @@ WHOLE = 2500
 def run(tree: Path, *command: str, **options: Any) -> ProcessCost:
     """Runs Python on a version of the package."""
     env = {**os.environ, **ENVIRONMENT, "PYTHONPATH": str(tree)}
-    return cost_of([sys.executable, *command], stderr=subprocess.DEVNULL, env=env, cwd=tree, **options)
+    return cost_of(
+        [sys.executable, *command], stderr=subprocess.DEVNULL, env=env, cwd=tree, **options
+    )
 
 
 def stay_on_one_core() -> None:
@@ -98,7 +100,14 @@ def stay_on_one_core() -> None:
 
 def measure(tree: Path, folder: Path, n_questions: int) -> dict[str, float]:
     """Returns every figure of one version, once."""
-    command = ["-m", "coe_agents", "score", str(folder / "score.samples.jsonl"), "--clusterer", "normalized"]
+    command = [
+        "-m",
+        "coe_agents",
+        "score",
+        str(folder / "score.samples.jsonl"),
+        "--clusterer",
+        "normalized",
+    ]
     score = run(tree, *command)
     page = str(folder / "page.html")
     report = run(
@@ -117,7 +126,9 @@ def measure(tree: Path, folder: Path, n_questions: int) -> dict[str, float]:
     graph = json.loads(run(tree, "-c", GRAPH, str(ROOT / "benchmarks")).printed)
     return {
         f"score, {n_questions:,} questions of 30 responses: CPU s": score.seconds,
-        "the same on one core, thus in one process: CPU s": run(tree, *command, preexec_fn=stay_on_one_core).seconds,
+        "the same on one core, thus in one process: CPU s": run(
+            tree, *command, preexec_fn=stay_on_one_core
+        ).seconds,
         "its peak memory: MB": score.megabytes,
         f"report, {n_questions // 3:,} questions of 30 responses: CPU s": report.seconds,
         "graph of 3 agents over an empty one: CPU ms": graph["3"],
@@ -126,19 +137,32 @@ def measure(tree: Path, folder: Path, n_questions: int) -> dict[str, float]:
             tree, "-c", "from coe_agents import create_coe_graph"
         ).seconds
         / base,
-        "ask on tinyworld over import torch, transformers": run(tree, "-m", "coe_agents", "ask", QUESTION).seconds
+        "ask on tinyworld over import torch, transformers": run(
+            tree, "-m", "coe_agents", "ask", QUESTION
+        ).seconds
         / models,
-        "the same without garbage collection": run(tree, "-c", UNCOLLECTED, "ask", QUESTION).seconds / models,
+        "the same without garbage collection": run(tree, "-c", UNCOLLECTED, "ask", QUESTION).seconds
+        / models,
     }
 
 
 def instructions(tree: Path, *command: str) -> int:
     """Returns how many instructions Python executes for a command."""
-    count = ["valgrind", "--trace-children=yes", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
-    count += ["--zero-before=PyOS_AfterFork_Child", sys.executable]  # a forked process begins with its parent's count
+    count = [
+        "valgrind",
+        "--trace-children=yes",
+        "--tool=callgrind",
+        "--callgrind-out-file=/dev/null",
+    ]
+    count += [
+        "--zero-before=PyOS_AfterFork_Child",
+        sys.executable,
+    ]  # a forked process begins with its parent's count
     env = {**os.environ, **ENVIRONMENT, "PYTHONPATH": str(tree), "PYTHONHASHSEED": "0"}
     # the benchmark of the council ends with 1 where a turn is slow
-    done = subprocess.run([*count, *command], check=False, capture_output=True, text=True, env=env, cwd=tree)
+    done = subprocess.run(
+        [*count, *command], check=False, capture_output=True, text=True, env=env, cwd=tree
+    )
     return sum(map(int, re.findall(r"Collected : (\d+)", done.stderr)))
 
 
@@ -147,7 +171,10 @@ def count(tree: Path, folder: Path) -> dict[str, float]:
 
     def each(fewer: int, more: int, *command: str) -> float:
         """Of one question: `{n}` in the command is how many there are."""
-        runs = [instructions(tree, *(part.replace("{n}", str(n)) for part in command)) for n in (fewer, more)]
+        runs = [
+            instructions(tree, *(part.replace("{n}", str(n)) for part in command))
+            for n in (fewer, more)
+        ]
         return (runs[1] - runs[0]) / (more - fewer)
 
     samples = str(folder / "{n}.samples.jsonl")
@@ -156,12 +183,24 @@ def count(tree: Path, folder: Path) -> dict[str, float]:
     found = {
         "graph of 3 agents, one question": each(10, 60, "-c", ASK, "3", "{n}"),
         "graph of 32 agents, one question": each(4, 16, "-c", ASK, "32", "{n}"),
-        "council of 3 members, one turn, synchronous and not": each(4, 36, COUNCIL, "--rounds", "{n}"),
-        "score, one question": each(*COUNTED, "-c", UNCOLLECTED, "score", samples, "--clusterer", "normalized"),
-        f"score of {WHOLE:,} questions, the whole command": instructions(
-            tree, "-m", "coe_agents", "score", samples.replace("{n}", str(WHOLE)), "--clusterer", "normalized"
+        "council of 3 members, one turn, synchronous and not": each(
+            4, 36, COUNCIL, "--rounds", "{n}"
         ),
-        "ask on tinyworld, the whole command": instructions(tree, "-m", "coe_agents", "ask", QUESTION),
+        "score, one question": each(
+            *COUNTED, "-c", UNCOLLECTED, "score", samples, "--clusterer", "normalized"
+        ),
+        f"score of {WHOLE:,} questions, the whole command": instructions(
+            tree,
+            "-m",
+            "coe_agents",
+            "score",
+            samples.replace("{n}", str(WHOLE)),
+            "--clusterer",
+            "normalized",
+        ),
+        "ask on tinyworld, the whole command": instructions(
+            tree, "-m", "coe_agents", "ask", QUESTION
+        ),
     }
     return {what: number / 1e6 for what, number in found.items()}
 
@@ -169,12 +208,16 @@ def count(tree: Path, folder: Path) -> dict[str, float]:
 def entailment(tree: Path) -> float:
     """Returns the CPU seconds of our clustering over those of the plain reference in the same process."""
     printed = run(tree, "benchmarks/entailment.py").printed
-    rows = dict(re.findall(r"^(plain reference|ours)  .*? (\d+\.\d+) +\d+\.\d+  ", printed, re.MULTILINE))
+    rows = dict(
+        re.findall(r"^(plain reference|ours)  .*? (\d+\.\d+) +\d+\.\d+  ", printed, re.MULTILINE)
+    )
     return float(rows["ours"]) / float(rows["plain reference"])
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("before", type=Path, metavar="FOLDER")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--questions", type=int, default=10_000)
@@ -182,22 +225,31 @@ def main() -> None:
     trees = [args.before.resolve(), ROOT]
     commits = [
         subprocess.run(
-            ["git", "-C", tree, "log", "-1", "--format=%h of %cs"], capture_output=True, text=True, check=True
+            ["git", "-C", tree, "log", "-1", "--format=%h of %cs"],
+            capture_output=True,
+            text=True,
+            check=True,
         )
         for tree in trees
     ]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_samples(folder / "score.samples.jsonl", args.questions)
-        write_samples(folder / "report.samples.jsonl", args.questions // 3, n_words=(12, 12), forms=("{}",))
-        rounds = [[measure(tree, folder, args.questions) for tree in trees] for _ in range(args.rounds)]
+        write_samples(
+            folder / "report.samples.jsonl", args.questions // 3, n_words=(12, 12), forms=("{}",)
+        )
+        rounds = [
+            [measure(tree, folder, args.questions) for tree in trees] for _ in range(args.rounds)
+        ]
         counts = [count(tree, folder) for tree in trees] if shutil.which("valgrind") else []
     print(f"before: {commits[0].stdout.strip()}; after: {commits[1].stdout.strip()}")
     print(f"medians of {args.rounds} rounds; ratio: after over before [lowest, highest]\n")
     width = max(map(len, rounds[0][0]))
     print(f"{'':{width}} {'before':>8} {'after':>8}  ratio")
     rows = {what: [(old[what], new[what]) for old, new in rounds] for what in rounds[0][0]}
-    rows["clustering by entailment over the plain reference"] = [(entailment(trees[0]), entailment(trees[1]))]
+    rows["clustering by entailment over the plain reference"] = [
+        (entailment(trees[0]), entailment(trees[1]))
+    ]
     for what, pairs in rows.items():
         old, new = (statistics.median(side) for side in zip(*pairs, strict=True))
         ratios = [after / before for before, after in pairs]

@@ -55,7 +55,9 @@ CASES |= {
     "coe-agents --help": [COMMAND, "--help"],
     "coe-agents ask (tinyworld)": [COMMAND, "ask", "What is the capital of France?"],
 }
-ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+ENVIRONMENT = {
+    name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
+}
 ENVIRONMENT |= {"OMP_NUM_THREADS": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}  # as `ask` sets them
 RATIOS = [
     ("from coe_agents import create_coe_graph", "import langgraph.graph"),
@@ -70,18 +72,26 @@ def cpu_seconds(command: list[str]) -> float:
 
 
 def main() -> None:
-    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
-    rounds = [{name: cpu_seconds(command) for name, command in CASES.items()} for _ in range(RUNS + 1)]
+    argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    ).parse_args()
+    rounds = [
+        {name: cpu_seconds(command) for name, command in CASES.items()} for _ in range(RUNS + 1)
+    ]
     del rounds[0]  # which wrote bytecode and read the files into memory
     width = max(map(len, CASES))
     print(f"{'':{width}} median CPU s of {RUNS}   min   max")
     for name in CASES:
         seconds = [each[name] for each in rounds]
-        print(f"{name:{width}} {statistics.median(seconds):18.2f} {min(seconds):5.2f} {max(seconds):5.2f}")
+        print(
+            f"{name:{width}} {statistics.median(seconds):18.2f} {min(seconds):5.2f} {max(seconds):5.2f}"
+        )
     print(f"\n{'ratio':4} {'min':>5} {'max':>5}")
     for name, base in RATIOS:
         ratios = [each[_case(name)] / each[_case(base)] for each in rounds]
-        print(f"{statistics.median(ratios):5.2f} {min(ratios):5.2f} {max(ratios):5.2f}  {name} : {base}")
+        print(
+            f"{statistics.median(ratios):5.2f} {min(ratios):5.2f} {max(ratios):5.2f}  {name} : {base}"
+        )
 
 
 def _case(name: str) -> str:

@@ -39,28 +39,50 @@ TOOLS = tinyworld_tools()
 
 
 def main() -> None:
-    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    ).parse_args()
     requests, start, cpu = tinyworld_requests(), time.perf_counter(), time.process_time()
     rows = propose(requests)
     found = [measure_proposals(each) for each in rows]
     fits = np.array([bool(request.calls) for request in requests])
     validates = np.array([request.split == "validation" for request in requests])
-    print(f"{len(requests)} requests, no tool fits {np.sum(~fits)} of them; all shares, temperature 0.7")
+    print(
+        f"{len(requests)} requests, no tool fits {np.sum(~fits)} of them; all shares, temperature 0.7"
+    )
     print("model         right  right if a tool fits  if none fits  invalid")
     for name in MODELS:
-        right = np.array([mean_right(request, own(each, name)) for request, each in zip(requests, rows, strict=True)])
+        right = np.array(
+            [
+                mean_right(request, own(each, name))
+                for request, each in zip(requests, rows, strict=True)
+            ]
+        )
         invalid = np.mean([row["error"] is not None for each in rows for row in own(each, name)])
-        print(f"{name:12}  {right.mean():.3f}  {right[fits].mean():20.3f}  {right[~fits].mean():12.3f}  {invalid:7.3f}")
-    right = np.array([lead_share(request, each) for request, each in zip(requests, found, strict=True)])
-    print(f"{'plurality':12}  {right.mean():.3f}  {right[fits].mean():20.3f}  {right[~fits].mean():12.3f}        -")
+        print(
+            f"{name:12}  {right.mean():.3f}  {right[fits].mean():20.3f}  {right[~fits].mean():12.3f}  {invalid:7.3f}"
+        )
+    right = np.array(
+        [lead_share(request, each) for request, each in zip(requests, found, strict=True)]
+    )
+    print(
+        f"{'plurality':12}  {right.mean():.3f}  {right[fits].mean():20.3f}  {right[~fits].mean():12.3f}        -"
+    )
 
-    coe, tied = np.array([each.coe for each in found]), np.array([bool(each.tied) for each in found])
+    coe, tied = (
+        np.array([each.coe for each in found]),
+        np.array([bool(each.tied) for each in found]),
+    )
     auroc = roc_auc_score(right[~tied] < 1, coe[~tied])
     print(f"\nties {tied.sum()}; AUROC of CoE, wrong pluralities without a tie {auroc:.3f}")
-    print("\nproposer      right  AUROC of support  of CoE  least support  coverage  right of what passes (validation)")
+    print(
+        "\nproposer      right  AUROC of support  of CoE  least support  coverage  right of what passes (validation)"
+    )
     for name in MODELS:
         pairs = [(request, each) for request, each in zip(requests, found, strict=True)]
-        correct = np.array([each.proposals.get(name) == action(request.action) for request, each in pairs])
+        correct = np.array(
+            [each.proposals.get(name) == action(request.action) for request, each in pairs]
+        )
         support = np.array([each.proposal_support.get(name, 0.0) for _, each in pairs])
         least = least_support(correct[~validates], support[~validates])
         passing = validates & (support >= least)
@@ -84,7 +106,9 @@ def propose(requests: Sequence[Request]) -> list[list[Response]]:
 def measure_proposals(rows: Sequence[Response]) -> Measurement:
     good = [row for row in rows if row["error"] is None]
     clusterer = ActionMatch(TOOLS)
-    labels = cluster_responses([row["answer"] or "" for row in good], question="", clusterer=clusterer)
+    labels = cluster_responses(
+        [row["answer"] or "" for row in good], question="", clusterer=clusterer
+    )
     return measure(good, labels, clusterer=clusterer)
 
 
@@ -94,7 +118,10 @@ def own(rows: Sequence[Response], name: str) -> list[Response]:
 
 def mean_right(request: Request, rows: Sequence[Response]) -> float:
     """Returns the share of proposals that are right; an invalid one is wrong."""
-    said = [row["error"] is None and action(row["calls"] or []) == action(request.action) for row in rows]
+    said = [
+        row["error"] is None and action(row["calls"] or []) == action(request.action)
+        for row in rows
+    ]
     return float(np.mean(said))
 
 

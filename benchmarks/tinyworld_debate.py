@@ -38,10 +38,14 @@ class Always:
 
 
 def main() -> None:
-    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    ).parse_args()
     facts = [fact for fact in load_facts() if fact.split == "validation"]
     start, cpu = time.perf_counter(), time.process_time()
-    print(f"{len(facts)} validation questions; answered: CoE of at most {MAX_COE} nats, and no refusal")
+    print(
+        f"{len(facts)} validation questions; answered: CoE of at most {MAX_COE} nats, and no refusal"
+    )
     head = "round  asked  coverage  accuracy of answered  accuracy of all  mean CoE  mean epistemic  conformity  tokens"
     going_on = ThresholdPolicy(MAX_COE, otherwise="another_round")
     for name, policy in (("unsure", going_on), ("all", Always())):
@@ -62,7 +66,9 @@ def debate(facts: list[Fact], policy: Policy) -> list[dict]:
         max_rounds=N_ROUNDS,
         strategies=DEBATES,
     ).compile()
-    results = graph.batch([{"question": fact.question} for fact in facts], config={"max_concurrency": 4})
+    results = graph.batch(
+        [{"question": fact.question} for fact in facts], config={"max_concurrency": 4}
+    )
     return [result["decision"] for result in results]
 
 
@@ -71,7 +77,9 @@ def row(number: int, facts: list[Fact], trajectories: list[list[RoundData]]) -> 
     last = [trajectory[min(number, len(trajectory) - 1)] for trajectory in trajectories]
     asked = [data for data in last if data["round"] == number]
     answered = np.array([is_answered(data) for data in last])
-    right = np.array([is_right(fact, data["answer"]) for fact, data in zip(facts, last, strict=True)])
+    right = np.array(
+        [is_right(fact, data["answer"]) for fact, data in zip(facts, last, strict=True)]
+    )
     adopted = [adopted for data in asked for adopted in data["adopted"].values()]
     conformity = f"{np.mean(adopted):.3f}" if adopted else "-"
     return (

@@ -30,23 +30,36 @@ ALWAYS = 100.0  # nats; more than any CoE
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--outside", type=Path, default=Path(__file__).parent / "data" / "nq_open_200.jsonl")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--outside", type=Path, default=Path(__file__).parent / "data" / "nq_open_200.jsonl"
+    )
     outside_path = parser.parse_args().outside
     graph = create_coe_graph(
         tinyworld_agents(), clusterer=tinyworld_clusterer(), policy=ThresholdPolicy(ALWAYS)
     ).compile()
 
     def ask(questions: list[str]) -> list[dict]:
-        results = graph.batch([{"question": question} for question in questions], config={"max_concurrency": 4})
+        results = graph.batch(
+            [{"question": question} for question in questions], config={"max_concurrency": 4}
+        )
         return [result["decision"] for result in results]
 
     def judge_facts(split: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, Counter]:
         facts = [fact for fact in load_facts() if fact.split == split]
         decisions = ask([fact.question for fact in facts])
         coe = np.array([decision["coe"] for decision in decisions])
-        willing = np.array([decision["action"] == "answer" for decision in decisions])  # not a refusal
-        right = np.array([is_right(fact, decision["answer"]) for fact, decision in zip(facts, decisions, strict=True)])
+        willing = np.array(
+            [decision["action"] == "answer" for decision in decisions]
+        )  # not a refusal
+        right = np.array(
+            [
+                is_right(fact, decision["answer"])
+                for fact, decision in zip(facts, decisions, strict=True)
+            ]
+        )
         return coe, willing, right, Counter(decision["regime"] for decision in decisions)
 
     start, cpu = time.perf_counter(), time.process_time()
@@ -67,8 +80,14 @@ def main() -> None:
 
     outside = [record["question"] for record in records(outside_path)][:200]
     decisions = ask(outside)
-    passed = [q for q, d in zip(outside, decisions, strict=True) if d["action"] == "answer" and d["coe"] <= MAX_COE]
-    print(f"outside its world: {len(outside)} real questions, abstained on {1 - len(passed) / len(outside):.3f}")
+    passed = [
+        q
+        for q, d in zip(outside, decisions, strict=True)
+        if d["action"] == "answer" and d["coe"] <= MAX_COE
+    ]
+    print(
+        f"outside its world: {len(outside)} real questions, abstained on {1 - len(passed) / len(outside):.3f}"
+    )
     for question in passed:
         print(f"  answered: {question}")
     print(f"{time.perf_counter() - start:.0f} s, {time.process_time() - cpu:.0f} CPU s")

@@ -32,24 +32,35 @@ KINDS = ("equal", "without labels", "learned")
 
 def main() -> None:
     folder = Path(sys.argv[1])
-    print(f"accuracy and coverage at {RISK:.0%} wrong with equal weights, weights without labels, learned weights")
+    print(
+        f"accuracy and coverage at {RISK:.0%} wrong with equal weights, weights without labels, learned weights"
+    )
     print(
         "difference: accuracy without labels less that of equal weights, paired 95 % interval; n: questions, m: models"
     )
-    print("gap: how much more often the best model is right than the worst; odd: one agrees far less than the others\n")
-    print(f"{'':29} {'n':>4} {'m':>2}  gap   accuracy          coverage          difference             odd")
+    print(
+        "gap: how much more often the best model is right than the worst; odd: one agrees far less than the others\n"
+    )
+    print(
+        f"{'':29} {'n':>4} {'m':>2}  gap   accuracy          coverage          difference             odd"
+    )
     found = []
     for name, title, models in all_groups(folder):
         rows = judged(folder, name, models)
         own = own_accuracies(rows).values()
         gap = max(own) - min(own)
         trust = agreement_weights([row.measurement for row in rows], n_resamples=1)
-        right, certain = zip(*(answers(rows, weights) for weights in all_weights(rows, trust.weights)), strict=True)
+        right, certain = zip(
+            *(answers(rows, weights) for weights in all_weights(rows, trust.weights)), strict=True
+        )
         accuracies = [float(each.mean()) for each in right]
         coverages = [coverage(*each) for each in zip(right, certain, strict=True)]
         difference = mean_with_interval(right[1] - right[0])
         value, low, high = difference
-        cells = " ".join(f"{each:.3f}" for each in accuracies), " ".join(f"{each:.3f}" for each in coverages)
+        cells = (
+            " ".join(f"{each:.3f}" for each in accuracies),
+            " ".join(f"{each:.3f}" for each in coverages),
+        )
         odd = trust.odd_one_out is not None
         print(
             f"{name:21} {title:7} {len(rows):4} {len(models):2}  {gap:.2f}  {cells[0]} {cells[1]} {value:+.3f} "
@@ -66,7 +77,9 @@ def main() -> None:
     ):
         summarise(what, chosen)
     worst = min(found, key=lambda each: each[3][0])
-    print(f"\nthe worst group: {worst[0]}, {worst[3][0]:+.3f} [{worst[3][1]:+.3f} {worst[3][2]:+.3f}]")
+    print(
+        f"\nthe worst group: {worst[0]}, {worst[3][0]:+.3f} [{worst[3][1]:+.3f} {worst[3][2]:+.3f}]"
+    )
 
 
 def all_weights(rows, without_labels):
@@ -79,7 +92,8 @@ def all_weights(rows, without_labels):
     for number in set(fold.tolist()):
         outside = [row for row, own in zip(rows, fold, strict=True) if own != number]
         trust[number] = fit_trust(
-            [distributions_of(row.measurement, names) for row in outside], [np.array(row.verdicts) for row in outside]
+            [distributions_of(row.measurement, names) for row in outside],
+            [np.array(row.verdicts) for row in outside],
         )
     yield [trust[number] for number in fold.tolist()]
 

@@ -11,7 +11,13 @@ if TYPE_CHECKING:
     from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
     from coe_agents.decision import GroupDecision
     from coe_agents.errors import CoEError
-    from coe_agents.graph import AskPerson, CoEContext, Recording, create_coe_graph, create_sequential_graph
+    from coe_agents.graph import (
+        AskPerson,
+        CoEContext,
+        Recording,
+        create_coe_graph,
+        create_sequential_graph,
+    )
     from coe_agents.middleware import CoECouncil, CoEMiddleware
     from coe_agents.observability import CoETelemetry
     from coe_agents.policy import CalibratedPolicy, RegimePolicy, SupportPolicy, ThresholdPolicy
@@ -53,7 +59,13 @@ _NAMES = {
     "clustering": ("BidirectionalEntailment", "NormalizedMatch"),
     "decision": ("GroupDecision",),
     "errors": ("CoEError",),
-    "graph": ("AskPerson", "CoEContext", "Recording", "create_coe_graph", "create_sequential_graph"),
+    "graph": (
+        "AskPerson",
+        "CoEContext",
+        "Recording",
+        "create_coe_graph",
+        "create_sequential_graph",
+    ),
     "middleware": ("CoECouncil", "CoEMiddleware"),
     "observability": ("CoETelemetry",),
     "policy": ("CalibratedPolicy", "RegimePolicy", "SupportPolicy", "ThresholdPolicy"),

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable, Mapping
 
-_INTERVAL = "No policy read it; compute it from the responses by coe_agents.uncertainty.coe_interval"
+_INTERVAL = (
+    "No policy read it; compute it from the responses by coe_agents.uncertainty.coe_interval"
+)
 _SOLVER = "Pass a callable that takes and returns the distributions, or choose greedy or softmax"
 _KL = "The divergence is KL; score has coe_js and others, coe_agents.uncertainty.collaborative_entropy takes divergence"
 _COE = "Compare `coe`, in nats: it is always under KL"

@@ -139,7 +139,9 @@ class _Threads:
     def __init__(self) -> None:
         self._begin()
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._begin)  # a forked process has none of the threads
+            os.register_at_fork(
+                after_in_child=self._begin
+            )  # a forked process has none of the threads
 
     def _begin(self) -> None:
         self._jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()

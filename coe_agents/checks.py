@@ -70,7 +70,9 @@ def number(
         ...
         ValueError: "risk" must be a number above 0 and below 1; got 1. Pass a share such as 0.1
     """
-    if is_finite(value) or (may_be_infinite and is_number(value) and value in (math.inf, -math.inf)):
+    if is_finite(value) or (
+        may_be_infinite and is_number(value) and value in (math.inf, -math.inf)
+    ):
         is_low = (least is not None and value < least) or (above is not None and value <= above)
         is_high = (most is not None and value > most) or (below is not None and value >= below)
         if not is_low and not is_high:
@@ -83,7 +85,12 @@ def number(
 
 
 def integer(
-    value: object, where: str, *, least: int | None = None, most: int | None = None, advice: str = "Pass an integer"
+    value: object,
+    where: str,
+    *,
+    least: int | None = None,
+    most: int | None = None,
+    advice: str = "Pass an integer",
 ) -> int:
     """Returns an integer of any type within bounds, as `number` does; 2.0 is none.
 
@@ -98,7 +105,12 @@ def integer(
         ValueError: "most" of Debate must be an integer of at least 1; got 0. 8 keep the prompt short
     """
     is_integer = is_number(value) and isinstance(value, Integral)
-    if is_integer and is_finite(value) and (least is None or value >= least) and (most is None or value <= most):
+    if (
+        is_integer
+        and is_finite(value)
+        and (least is None or value >= least)
+        and (most is None or value <= most)
+    ):
         return int(value)
     error = ValueError if is_integer else TypeError
     raise error(f"{where} must be an integer{_in_words(least, most)}; got {brief(value)}. {advice}")
@@ -109,7 +121,9 @@ def share(value: object, where: str, *, advice: str) -> float:
     return number(value, where, least=0, most=1, advice=advice)
 
 
-def one_of(value: _T, where: str, known: Iterable[object], *, advice: str = "Choose one of them") -> _T:
+def one_of(
+    value: _T, where: str, known: Iterable[object], *, advice: str = "Choose one of them"
+) -> _T:
     """Returns a value that is among the known ones; a ValueError lists them."""
     names = list(known)
     require(value in names, f"{where} must be one of {', '.join(map(str, names))}", value, advice)
@@ -131,7 +145,9 @@ def several(value: object, where: str, *, of: str, advice: str, kind: type = Seq
 def has_method(value: object, method: str, where: str, *, advice: str) -> None:
     """Refuses, by a TypeError, a class, and an object that cannot be called by this method."""
     if isinstance(value, type):
-        raise TypeError(f"{where} must be an object, not a class; got {value.__name__}. Call it with its arguments")
+        raise TypeError(
+            f"{where} must be an object, not a class; got {value.__name__}. Call it with its arguments"
+        )
     if not callable(getattr(value, method, None)):
         raise TypeError(f'{where} must have the method "{method}"; got {brief(value)}. {advice}')
 
@@ -151,7 +167,11 @@ def brief(value: object) -> str:
 
 
 def _in_words(
-    least: float | None, most: float | None, *, above: float | None = None, below: float | None = None
+    least: float | None,
+    most: float | None,
+    *,
+    above: float | None = None,
+    below: float | None = None,
 ) -> str:
     if least is not None and most is not None:
         return f" in [{least:.10g}, {most:.10g}]"

@@ -51,7 +51,9 @@ _NOT_SEARCHED = ("torch", "transformers", "tokenizers", "numpy", "logging", "thr
 _PASSWORD = re.compile(r"://[^/@\s]*:([^/@\s]+)@")
 _FIELD_ENDS = (*SECRET_ENDS, "passphrase", "credential", "credentials", "auth", "auth_header")
 _SOURCE_ENDS = (*_FIELD_ENDS, "provider")
-_HARMLESS = re.compile(r"accept.*|connection|content-.*|host|user-agent|x-stainless-.*", re.IGNORECASE)
+_HARMLESS = re.compile(
+    r"accept.*|connection|content-.*|host|user-agent|x-stainless-.*", re.IGNORECASE
+)
 """The headers of a request that hold no secret; any other may."""
 
 
@@ -214,7 +216,9 @@ def is_control_flow(error: BaseException) -> bool:
     reply can be given. LangGraph is not imported for this.
     """
     langgraph: Any = sys.modules.get("langgraph.errors")
-    return langgraph is not None and (isinstance(error, langgraph.GraphBubbleUp) or langgraph.is_invalid_resume(error))
+    return langgraph is not None and (
+        isinstance(error, langgraph.GraphBubbleUp) or langgraph.is_invalid_resume(error)
+    )
 
 
 def iter_causes(error: BaseException | None) -> Iterator[BaseException]:
@@ -247,14 +251,26 @@ def secrets_of(holder: object, error: BaseException | None = None) -> set[str]:
         {'sk-0123456789'}
     """
     fields, chain, seen = dict(_fields_of(holder)), list(iter_causes(error)), set[int]()
-    found = {secret for name, item in fields.items() for secret in _walk(item, name=name, depth=1, seen=seen)}
+    found = {
+        secret
+        for name, item in fields.items()
+        for secret in _walk(item, name=name, depth=1, seen=seen)
+    }
     sent = {word for each in chain for word in _sent_with(each)}
     if not sent and None in found:
-        sent = {word for each in chain if not isinstance(each, CoEError) for word in str(each).split()}
-    return {secret.strip() for secret in found | sent if secret and len(secret.strip()) >= SHORTEST_SECRET}
+        sent = {
+            word for each in chain if not isinstance(each, CoEError) for word in str(each).split()
+        }
+    return {
+        secret.strip()
+        for secret in found | sent
+        if secret and len(secret.strip()) >= SHORTEST_SECRET
+    }
 
 
-def describe_error(error: BaseException, holder: object = None, secrets: Collection[str] = ()) -> str:
+def describe_error(
+    error: BaseException, holder: object = None, secrets: Collection[str] = ()
+) -> str:
     r"""Returns an error as it may leave the process: its class, and its message, if any, made safe by `safe_message`.
 
     `holder` is the agent or model that raised it.
@@ -288,7 +304,10 @@ def _sent_with(error: BaseException) -> Iterator[str]:
             request: Any = getattr(holder, "request", None) or getattr(holder, "request_info", None)
             headers = {} if request is None else request.headers
             address = str(getattr(request, "url", ""))
-        except (RuntimeError, AttributeError):  # httpx's for an error without a request, or it is no request
+        except (
+            RuntimeError,
+            AttributeError,
+        ):  # httpx's for an error without a request, or it is no request
             continue
         for name, value in headers.items():
             if not _HARMLESS.fullmatch(name):
@@ -296,7 +315,9 @@ def _sent_with(error: BaseException) -> Iterator[str]:
         yield from (secret for secret in _walk(address, name="", depth=0) if secret)
 
 
-def _walk(value: Any, *, name: str, depth: int, seen: set[int] | None = None) -> Iterator[str | None]:
+def _walk(
+    value: Any, *, name: str, depth: int, seen: set[int] | None = None
+) -> Iterator[str | None]:
     """Yields each secret, and None for a function that gives one; `seen` are the ids of the objects looked through."""
     seen = set() if seen is None else seen
     if depth > _DEEPEST or id(value) in seen or len(seen) > _MOST_OBJECTS:
@@ -315,7 +336,11 @@ def _walk(value: Any, *, name: str, depth: int, seen: set[int] | None = None) ->
         seen.add(id(value))
         for key, item in value.items():
             yield from _walk(item, name=str(key), depth=depth + 1, seen=seen)
-            if name.lower().endswith("headers") and not _HARMLESS.fullmatch(str(key)) and isinstance(item, str):
+            if (
+                name.lower().endswith("headers")
+                and not _HARMLESS.fullmatch(str(key))
+                and isinstance(item, str)
+            ):
                 yield from item.split()
     elif isinstance(value, list | tuple | set | frozenset):
         seen.add(id(value))

@@ -92,7 +92,11 @@ def parse_json(text: str | bytes, *, is_strict: bool = False, **options: Any) ->
         ValueError: If it is not JSON, or is nested more than 100 levels deep.
     """
     if is_strict:
-        options |= {"object_pairs_hook": with_unique_names, "parse_constant": _refuse_constant, "parse_float": _finite}
+        options |= {
+            "object_pairs_hook": with_unique_names,
+            "parse_constant": _refuse_constant,
+            "parse_float": _finite,
+        }
     try:
         value = json.loads(text, **options)
     except RecursionError as error:
@@ -121,7 +125,9 @@ def parse_json_objects(lines: Sequence[bytes]) -> list[dict[str, Any]] | None:
         return None
     objects: list[dict[str, Any]] = values[::2]
     gaps = values[1::2]
-    are_alone = len(gaps) == n_gaps == len(objects) - 1 == text.count(b"NaN") and all(map(ne, gaps, gaps))
+    are_alone = len(gaps) == n_gaps == len(objects) - 1 == text.count(b"NaN") and all(
+        map(ne, gaps, gaps)
+    )
     if not are_alone or set(map(type, objects)) != {dict}:
         return None
     if _n_opened(text) - n_gaps > _DEEPEST and any(_n_opened(line) > _DEEPEST for line in lines):
@@ -179,7 +185,11 @@ def _too_deep() -> ValueError:
 
 def _n_opened(text: str | bytes) -> int:
     """Returns how many brackets are opened: the text is nested at most as deep."""
-    return text.count(b"[") + text.count(b"{") if isinstance(text, bytes) else text.count("[") + text.count("{")
+    return (
+        text.count(b"[") + text.count(b"{")
+        if isinstance(text, bytes)
+        else text.count("[") + text.count("{")
+    )
 
 
 def _check_depth(value: Any) -> None:

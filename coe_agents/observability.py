@@ -24,11 +24,18 @@ try:
     from opentelemetry.context import Context
     from opentelemetry.trace import SpanKind, Status, StatusCode
 except ModuleNotFoundError as error:
-    raise ImportError('coe_agents.observability needs OpenTelemetry; pip install "coe-agents[otel]"') from error
+    raise ImportError(
+        'coe_agents.observability needs OpenTelemetry; pip install "coe-agents[otel]"'
+    ) from error
 
 _ENDS = ("answer", "abstain", "escalate")
 _NUMBERS = ("coe", "aleatoric", "epistemic")
-_KINDS = {"cluster": "EVALUATOR", "measure": "EVALUATOR", "coordinator": "GUARDRAIL", "escalation": "DECISION"}
+_KINDS = {
+    "cluster": "EVALUATOR",
+    "measure": "EVALUATOR",
+    "coordinator": "GUARDRAIL",
+    "escalation": "DECISION",
+}
 """The kinds of the graph's own nodes in the words of OpenInference; its ends are decisions."""
 _BUCKETS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.85, 1.0, 1.5, 2.0, 3.0)
 
@@ -42,7 +49,9 @@ class _Run:
     span: trace.Span | None = None
     node: str | None = None  # the node's name, if it is one
     kind: str = "CHAIN"  # of its span, in the words of OpenInference
-    has_requests: bool = False  # whether a request to a model in it or below it has a span, with its tokens
+    has_requests: bool = (
+        False  # whether a request to a model in it or below it has a span, with its tokens
+    )
     has_decided: bool = False  # whether a decision in it or below it is counted
 
     def and_above(self) -> "Iterator[_Run]":
@@ -108,8 +117,12 @@ class CoETelemetry(BaseCallbackHandler):
         self._tracer = trace.get_tracer("coe_agents", version("coe-agents"), tracer_provider)
         self._logger = get_logger("coe_agents", version("coe-agents"), logger_provider)
         meter = metrics.get_meter("coe_agents", version("coe-agents"), meter_provider)
-        self._decisions = meter.create_counter("coe.decisions", "{decision}", "Decisions by action and regime")
-        self._failures = meter.create_counter("coe.failures", "{failure}", "Rounds in which an agent failed")
+        self._decisions = meter.create_counter(
+            "coe.decisions", "{decision}", "Decisions by action and regime"
+        )
+        self._failures = meter.create_counter(
+            "coe.failures", "{failure}", "Rounds in which an agent failed"
+        )
         self._tokens = meter.create_counter("coe.tokens", "{token}", "Tokens by agent and type")
         self._coe = meter.create_histogram(
             "coe.collaborative_entropy",
@@ -119,7 +132,13 @@ class CoETelemetry(BaseCallbackHandler):
         )
 
     def on_chain_start(
-        self, serialized: Any, inputs: Any, *, run_id: UUID, parent_run_id: UUID | None = None, **kwargs: Any
+        self,
+        serialized: Any,
+        inputs: Any,
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        **kwargs: Any,
     ) -> None:
         is_node = any(tag.startswith("graph:step:") for tag in kwargs.get("tags") or ())
         name = str(kwargs.get("name"))
@@ -127,7 +146,9 @@ class CoETelemetry(BaseCallbackHandler):
         if is_node:
             run.kind = "DECISION" if name in _ENDS else _KINDS.get(name, "CHAIN")
             self._open(run, name, {})
-        elif kwargs.get("run_type") == "llm":  # a decision model of LangChain's: chat models do not begin here
+        elif (
+            kwargs.get("run_type") == "llm"
+        ):  # a decision model of LangChain's: chat models do not begin here
             run.kind = "DECISION"
             self._open(run, name, {})
         elif run.parent is None:
@@ -139,7 +160,9 @@ class CoETelemetry(BaseCallbackHandler):
         if run.span is not None:
             for update in _updates(outputs):
                 self._describe(run, run.span, update)
-            for question, found in getattr(outputs, "decisions", {}).items():  # of `coe_agents.decisions`
+            for question, found in getattr(
+                outputs, "decisions", {}
+            ).items():  # of `coe_agents.decisions`
                 self._measure(run.context, found, {"coe.question_id": question})
         self._close(run)
 
@@ -148,11 +171,19 @@ class CoETelemetry(BaseCallbackHandler):
             return
         if run.span is not None and not is_control_flow(error):
             # the text of any other error is a client's own, which may quote a key: the agent's span has it, redacted
-            self._blame(run.span, type(error).__name__, str(error) if isinstance(error, CoEError) else "")
+            self._blame(
+                run.span, type(error).__name__, str(error) if isinstance(error, CoEError) else ""
+            )
         self._close(run)
 
     def on_chat_model_start(
-        self, serialized: Any, messages: Any, *, run_id: UUID, parent_run_id: UUID | None = None, **kwargs: Any
+        self,
+        serialized: Any,
+        messages: Any,
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        **kwargs: Any,
     ) -> None:
         known = kwargs.get("metadata") or {}
         about = {
@@ -173,9 +204,18 @@ class CoETelemetry(BaseCallbackHandler):
             self._close(run)
 
     def on_tool_start(
-        self, serialized: Any, input_str: str, *, run_id: UUID, parent_run_id: UUID | None = None, **kwargs: Any
+        self,
+        serialized: Any,
+        input_str: str,
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        **kwargs: Any,
     ) -> None:
-        about = {"gen_ai.tool.name": (serialized or {}).get("name"), "gen_ai.tool.call.id": kwargs.get("tool_call_id")}
+        about = {
+            "gen_ai.tool.name": (serialized or {}).get("name"),
+            "gen_ai.tool.call.id": kwargs.get("tool_call_id"),
+        }
         if self._content:
             about["gen_ai.tool.call.arguments"] = json.dumps(kwargs.get("inputs"), default=str)
         run = self._begin(run_id, parent_run_id)
@@ -194,7 +234,13 @@ class CoETelemetry(BaseCallbackHandler):
         self._runs[run_id] = run
         return run
 
-    def _open(self, run: _Run, name: str, attributes: Mapping[str, Any], kind: SpanKind = SpanKind.INTERNAL) -> None:
+    def _open(
+        self,
+        run: _Run,
+        name: str,
+        attributes: Mapping[str, Any],
+        kind: SpanKind = SpanKind.INTERNAL,
+    ) -> None:
         run.span = self._tracer.start_span(name, run.context, kind, attributes)
         run.context = trace.set_span_in_context(run.span, run.context)
 
@@ -202,7 +248,9 @@ class CoETelemetry(BaseCallbackHandler):
         if run.span is not None:
             self._end(run, run.span)
         if run.parent is None:  # an abandoned request reports no end
-            for run_id in [run_id for run_id, other in list(self._runs.items()) if other.root is run]:
+            for run_id in [
+                run_id for run_id, other in list(self._runs.items()) if other.root is run
+            ]:
                 left = self._runs.pop(run_id, None)
                 if left is not None and left.span is not None:
                     left.span.set_status(Status(StatusCode.ERROR, "abandoned"))
@@ -229,16 +277,22 @@ class CoETelemetry(BaseCallbackHandler):
         names = (*_NUMBERS, "regime", "action", "n_rounds", *(("reason",) if self._content else ()))
         for part in ("measured", "verdict", "decision"):
             if isinstance(values := update.get(part), Mapping):
-                span.set_attributes({f"coe.{name}": values[name] for name in names if values.get(name) is not None})
+                span.set_attributes(
+                    {f"coe.{name}": values[name] for name in names if values.get(name) is not None}
+                )
                 if self._content and values.get("answer") is not None:
-                    span.set_attribute("gen_ai.output.messages", _messages("assistant", [values["answer"]]))
+                    span.set_attribute(
+                        "gen_ai.output.messages", _messages("assistant", [values["answer"]])
+                    )
         evaluated = run.context if run.parent is None else run.parent.context
         if run.node is not None and isinstance(council := update.get("council"), Mapping):
             run.kind = "GUARDRAIL"
             if council["failed_agents"]:
                 self._describe_failures(span, council)
             support = (council.get("support") or {}).get(council.get("proposer") or "driver")
-            self._evaluate(evaluated, "coe.council", council, value=support, label=council["action"])
+            self._evaluate(
+                evaluated, "coe.council", council, value=support, label=council["action"]
+            )
         if run.node in _ENDS and not run.has_decided and "coe" in (update.get("decision") or ()):
             self._count(update["decision"], evaluated)
             for above in run.and_above():  # a node around a whole graph returns the same decision
@@ -254,7 +308,9 @@ class CoETelemetry(BaseCallbackHandler):
             if len(failed) == council["n_asked"]:
                 self._blame(span, kind, error.removeprefix(f"{kind}:").strip())
 
-    def _describe_agent(self, run: _Run, agent: str, span: trace.Span, update: Mapping[str, Any]) -> None:
+    def _describe_agent(
+        self, run: _Run, agent: str, span: trace.Span, update: Mapping[str, Any]
+    ) -> None:
         rows = [row for row in update["responses"] if row["agent"] == agent]
         if not rows:
             return
@@ -262,7 +318,9 @@ class CoETelemetry(BaseCallbackHandler):
         name, about = _operation("invoke_agent", **{"gen_ai.agent.name": agent})
         span.update_name(name)
         errors = [row["error"] for row in rows if row["error"] is not None]
-        span.set_attributes({**about, "coe.round": rows[0]["round"], "coe.n_responses": len(rows) - len(errors)})
+        span.set_attributes(
+            {**about, "coe.round": rows[0]["round"], "coe.n_responses": len(rows) - len(errors)}
+        )
         if (spent := update.get("usages")) and not run.has_requests:
             _set_usage(span, add_usages(one["usage"] for one in spent))
         if self._content:
@@ -283,9 +341,13 @@ class CoETelemetry(BaseCallbackHandler):
         for agent, usage in decision["tokens"].items():
             for direction in ("input", "output"):
                 if (count := usage[f"{direction}_tokens"]) is not None:
-                    self._tokens.add(count, {"gen_ai.agent.name": agent, "gen_ai.token.type": direction})
+                    self._tokens.add(
+                        count, {"gen_ai.agent.name": agent, "gen_ai.token.type": direction}
+                    )
 
-    def _measure(self, evaluated: Context | None, found: Mapping[str, Any], about: Mapping[str, Any]) -> None:
+    def _measure(
+        self, evaluated: Context | None, found: Mapping[str, Any], about: Mapping[str, Any]
+    ) -> None:
         """Emits CoE and its parts as results of evaluations."""
         self._evaluate(evaluated, "coe", about, value=found["coe"], label=found["regime"])
         for part in _NUMBERS[1:]:
@@ -312,7 +374,10 @@ class CoETelemetry(BaseCallbackHandler):
         attributes = {key: one for key, one in given.items() if one is not None}
         severity = SeverityNumber.INFO
         event = LogRecord(
-            context=evaluated, severity_number=severity, event_name="gen_ai.evaluation.result", attributes=attributes
+            context=evaluated,
+            severity_number=severity,
+            event_name="gen_ai.evaluation.result",
+            attributes=attributes,
         )
         self._logger.emit(event)
 
@@ -321,7 +386,10 @@ def _operation(operation: str, **attributes: Any) -> tuple[str, dict[str, Any]]:
     """Returns the name of an operation's span, which ends with the first attribute, and the known attributes."""
     known = {name: value for name, value in attributes.items() if value is not None}
     about = next(iter(attributes.values()))
-    return operation if about is None else f"{operation} {about}", {"gen_ai.operation.name": operation, **known}
+    return operation if about is None else f"{operation} {about}", {
+        "gen_ai.operation.name": operation,
+        **known,
+    }
 
 
 def _set_usage(span: trace.Span, usage: Usage) -> None:
@@ -332,7 +400,9 @@ def _set_usage(span: trace.Span, usage: Usage) -> None:
 
 def _messages(role: str, texts: Sequence[str]) -> str:
     """Returns texts in the form of the conventions: JSON, a message for each."""
-    return json.dumps([{"role": role, "parts": [{"type": "text", "content": text}]} for text in texts])
+    return json.dumps(
+        [{"role": role, "parts": [{"type": "text", "content": text}]} for text in texts]
+    )
 
 
 def _updates(outputs: Any) -> Iterator[Mapping[str, Any]]:

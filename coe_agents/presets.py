@@ -13,13 +13,21 @@ from langchain_core.language_models import BaseChatModel
 from coe_agents.agents import ChatEntailment, ModelAgent
 from coe_agents.agents._requests.chat_models import free_name
 from coe_agents.checks import has_method, instance
-from coe_agents.clustering import BidirectionalEntailment, Clusterer, EntailmentModel, NormalizedMatch, canonical_answer
+from coe_agents.clustering import (
+    BidirectionalEntailment,
+    Clusterer,
+    EntailmentModel,
+    NormalizedMatch,
+    canonical_answer,
+)
 from coe_agents.clustering.protocols import AnswerPreset
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.prompts import ANSWER_ALONE, BRIEF_ANSWER
 from coe_agents.types import Agent
 
-_OPENING = re.compile(r"(?:it|this|that|he|she|they)(?:\s+(?:is|was|are|were)|['’]s)\s+(?=\S)", re.IGNORECASE)
+_OPENING = re.compile(
+    r"(?:it|this|that|he|she|they)(?:\s+(?:is|was|are|were)|['’]s)\s+(?=\S)", re.IGNORECASE
+)
 
 
 def agents_of(models: Sequence[str | BaseChatModel | Agent], **options: Any) -> list[Agent]:
@@ -45,9 +53,17 @@ def preset(kind: str, clusterer: Clusterer, instruction: str | None = None) -> A
     """Returns the preset of a kind, "short" or "sentences", with a clusterer that was already made."""
     usual, canonicalize = _KINDS[kind]
     asked = usual if instruction is None else instruction
-    instance(asked, str, f'"instruction" of {kind} answers', what="a text", advice='Pass "" to add none')
+    instance(
+        asked, str, f'"instruction" of {kind} answers', what="a text", advice='Pass "" to add none'
+    )
     recorded = kind if asked == usual else f"{kind} with the instruction {json.dumps(asked)}"
-    return AnswerPreset(kind=kind, recorded=recorded, instruction=asked, canonicalize=canonicalize, clusterer=clusterer)
+    return AnswerPreset(
+        kind=kind,
+        recorded=recorded,
+        instruction=asked,
+        canonicalize=canonicalize,
+        clusterer=clusterer,
+    )
 
 
 def short_answers(*, instruction: str | None = None) -> AnswerPreset:
@@ -68,7 +84,9 @@ def short_answers(*, instruction: str | None = None) -> AnswerPreset:
     return preset("short", NormalizedMatch(), instruction)
 
 
-def sentences(judge: EntailmentModel | BaseChatModel | str, *, instruction: str | None = None) -> AnswerPreset:
+def sentences(
+    judge: EntailmentModel | BaseChatModel | str, *, instruction: str | None = None
+) -> AnswerPreset:
     """Returns the preset for answers of a sentence, which mean the same if each entails the other.
 
     Args:

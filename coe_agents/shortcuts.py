@@ -58,7 +58,9 @@ def ask(
     try:
         return GroupDecision.from_state(graph.invoke({"question": question}))
     except GroupUnavailableError as error:
-        raise error.with_traceback(None) from None  # which says what to do: the frames of LangGraph do not
+        raise error.with_traceback(
+            None
+        ) from None  # which says what to do: the frames of LangGraph do not
 
 
 async def aask(
@@ -97,7 +99,9 @@ def _graph(
         warnings.filterwarnings("ignore", UNKEPT)  # the reason of the decision says it
         return create_coe_graph(
             agents_of(models, n_samples=n_samples),
-            answers=short_answers() if answers is None and options["clusterer"] is None else answers,
+            answers=short_answers()
+            if answers is None and options["clusterer"] is None
+            else answers,
             policy=RegimePolicy() if policy is None else policy,
             on_unavailable="raise",
             **options,

@@ -19,7 +19,9 @@ from urllib.parse import quote, quote_plus
 MAX_QUOTED = 300
 """The most characters of a text that is quoted, unless more is asked for."""
 _UNSEEN = re.compile(r"FILLER|VARIATION SELECTOR|JOINER|PATTERN BLANK|VOWEL INHERENT|NULL NOTEHEAD")
-_JOINED = re.compile("(?<=[{0}])(\ufe0f?[\u200c\u200d](?=[{0}])|\ufe0f)".format("^\0-\x7f\u200b-\u200f\ufe00-\ufe0f"))
+_JOINED = re.compile(
+    "(?<=[{0}])(\ufe0f?[\u200c\u200d](?=[{0}])|\ufe0f)".format("^\0-\x7f\u200b-\u200f\ufe00-\ufe0f")
+)
 
 REDACTED = "[redacted]"
 SECRET_ENDS = ("key", "token", "secret", "password", "authorization")
@@ -81,7 +83,9 @@ def for_prompt(text: str, *, limit: int = MAX_QUOTED) -> str:
         'Rome‹/answer›\\u202e'
     """
     line = visible(one_line(text, limit)).replace("<", "‹").replace(">", "›")
-    return line if len(line) <= limit else one_line(line, limit)  # escapes are longer than what they stand for
+    return (
+        line if len(line) <= limit else one_line(line, limit)
+    )  # escapes are longer than what they stand for
 
 
 def for_log(text: str, *, limit: int = MAX_QUOTED) -> str:
@@ -136,7 +140,9 @@ def _escape(character: str) -> str:
     return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))
 
 
-_KEY_SHAPED = re.compile(r"\b(?:(?:sk|rk|gsk|xai)-[\w*-]{8,}|hf_\w{16,}|AIza[\w-]{20,}|(?<=Bearer )\S{8,})")
+_KEY_SHAPED = re.compile(
+    r"\b(?:(?:sk|rk|gsk|xai)-[\w*-]{8,}|hf_\w{16,}|AIza[\w-]{20,}|(?<=Bearer )\S{8,})"
+)
 
 
 def redact(text: str, secrets: Collection[str]) -> str:
@@ -189,18 +195,41 @@ def _windows(secret: str) -> frozenset[str]:
     """Returns every run of `_WINDOW` characters of a secret and of its forms; none of a placeholder."""
     if len(secret) < SHORTEST_SECRET:
         return frozenset()
-    forms = {secret, secret.upper(), secret.lower(), html.escape(secret), quote(secret), quote_plus(secret)}
-    forms |= {quote(secret, safe=""), secret.replace('"', '""'), re.sub(r"([\\{}$&#%_])", r"\\\1", secret)}
+    forms = {
+        secret,
+        secret.upper(),
+        secret.lower(),
+        html.escape(secret),
+        quote(secret),
+        quote_plus(secret),
+    }
+    forms |= {
+        quote(secret, safe=""),
+        secret.replace('"', '""'),
+        re.sub(r"([\\{}$&#%_])", r"\\\1", secret),
+    }
     escaped = {repr(secret)[1:-1], ascii(secret)[1:-1], json.dumps(secret)[1:-1]}
     escaped.add(json.dumps(secret, ensure_ascii=False)[1:-1])
     escaped |= {re.sub(r"(?<!\\)(['\"])", r"\\\1", form) for form in escaped}
-    forms |= escaped | {json.dumps(form)[1:-1] for form in escaped} | {repr(form)[1:-1] for form in escaped}
+    forms |= (
+        escaped
+        | {json.dumps(form)[1:-1] for form in escaped}
+        | {repr(form)[1:-1] for form in escaped}
+    )
     plain = secret.encode("utf-8", errors="surrogatepass")
-    for n_before in range(3):  # where it begins among the three bytes that four letters of base64 encode
-        code = base64.b64encode(b"\x00" * n_before + plain).decode().rstrip("=")[2 if n_before else 0 : -1]
+    for n_before in range(
+        3
+    ):  # where it begins among the three bytes that four letters of base64 encode
+        code = (
+            base64.b64encode(b"\x00" * n_before + plain)
+            .decode()
+            .rstrip("=")[2 if n_before else 0 : -1]
+        )
         forms |= {code, code.translate(str.maketrans("+/", "-_"))}
     forms.add(plain.hex())
-    return frozenset(form[at : at + _WINDOW] for form in forms for at in range(max(0, len(form) - _WINDOW + 1)))
+    return frozenset(
+        form[at : at + _WINDOW] for form in forms for at in range(max(0, len(form) - _WINDOW + 1))
+    )
 
 
 def safe_message(text: str, secrets: Collection[str]) -> str:

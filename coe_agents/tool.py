@@ -25,7 +25,9 @@ def _not_blank(question: str) -> str:
 
 
 class _Arguments(BaseModel):
-    question: Annotated[str, AfterValidator(_not_blank)] = Field(description="The question, with all it needs.")
+    question: Annotated[str, AfterValidator(_not_blank)] = Field(
+        description="The question, with all it needs."
+    )
 
 
 def create_coe_tool(

@@ -83,7 +83,9 @@ def create_response(
         logprob=logprob,
         n_tokens=n_tokens,
         error=error,
-        calls=None if calls is None else [{"name": call["name"], "args": call["args"]} for call in calls],
+        calls=None
+        if calls is None
+        else [{"name": call["name"], "args": call["args"]} for call in calls],
         confidence=confidence,
         end=end,
     )
@@ -158,7 +160,9 @@ def add_usages(usages: Iterable[Usage]) -> Usage:
     """Returns the tokens of several requests together."""
     each = list(usages)
     given = add_counts([one["input_tokens"] for one in each])
-    return Usage(input_tokens=given, output_tokens=add_counts([one["output_tokens"] for one in each]))
+    return Usage(
+        input_tokens=given, output_tokens=add_counts([one["output_tokens"] for one in each])
+    )
 
 
 def add_counts(counts: Sequence[int | None]) -> int | None:
@@ -182,7 +186,10 @@ def usage_of(result: Any) -> Usage:
     if isinstance(totals, Mapping) and ("prompt_tokens" in totals or "completion_tokens" in totals):
         return create_usage(totals.get("prompt_tokens"), totals.get("completion_tokens"))
     firsts = [generations[0] for generations in result.generations if generations]
-    return add_usages(to_usage(getattr(getattr(first, "message", None), "usage_metadata", None)) for first in firsts)
+    return add_usages(
+        to_usage(getattr(getattr(first, "message", None), "usage_metadata", None))
+        for first in firsts
+    )
 
 
 class Sampling(TypedDict):
@@ -343,9 +350,13 @@ class Agent(Protocol):
     @property
     def weight(self) -> float: ...
 
-    def sample(self, request: AgentRequest, config: Mapping[str, Any] | None = None) -> AgentReply: ...
+    def sample(
+        self, request: AgentRequest, config: Mapping[str, Any] | None = None
+    ) -> AgentReply: ...
 
-    async def asample(self, request: AgentRequest, config: Mapping[str, Any] | None = None) -> AgentReply: ...
+    async def asample(
+        self, request: AgentRequest, config: Mapping[str, Any] | None = None
+    ) -> AgentReply: ...
 
 
 def usable(responses: Sequence[Response]) -> list[Response]:
@@ -355,7 +366,9 @@ def usable(responses: Sequence[Response]) -> list[Response]:
 
 def in_canonical_order(responses: Sequence[Response]) -> list[Response]:
     """Returns the rows by agent, round and index, so that nothing depends on which agent was faster."""
-    return sorted(responses, key=lambda response: (response["agent"], response["round"], response["index"]))
+    return sorted(
+        responses, key=lambda response: (response["agent"], response["round"], response["index"])
+    )
 
 
 class Candidate(TypedDict):

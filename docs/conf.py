@@ -16,7 +16,13 @@ author = "The coe-agents maintainers"
 project_copyright = f"2026, {author}"
 version = release = coe_agents.__version__
 
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton", "coe_docs"]
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+    "coe_docs",
+]
 # `results` holds what benchmarks write; pages include it
 exclude_patterns = ["_build", "_ext", "_*.md", "results"]
 default_role = "code"  # of coe_docs: single backticks in docstrings are code, and a link where the name is known
@@ -34,7 +40,9 @@ myst_heading_anchors = 3
 
 nb_execution_mode = os.environ.get("COE_NOTEBOOKS", "force")  # "off" to work on other pages
 if nb_execution_mode == "off":
-    suppress_warnings = ["misc.highlighting_failure"]  # only a kernel says that "%" begins a command
+    suppress_warnings = [
+        "misc.highlighting_failure"
+    ]  # only a kernel says that "%" begins a command
 nb_execution_raise_on_error = True
 nb_execution_timeout = 180
 nb_merge_streams = True

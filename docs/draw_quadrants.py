@@ -41,11 +41,15 @@ THRESHOLDS = {"aleatoric_threshold": 0.5, "epistemic_threshold": 0.3}
 
 def draw(path: Path, *, ink: str, faint: str) -> None:
     """Writes one picture; `ink` is the colour of text, `faint` that of frames."""
-    mpl.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "coe", "font.family": ["sans-serif"]})
+    mpl.rcParams.update(
+        {"svg.fonttype": "none", "svg.hashsalt": "coe", "font.family": ["sans-serif"]}
+    )
     figure = Figure(figsize=(8.4, 5.4))
     panels = figure.subplots(2, 2)
     figure.subplots_adjust(left=0.12, right=0.99, top=0.93, bottom=0.17, wspace=0.16, hspace=0.75)
-    for panel, (name, (distributions, what, then)) in zip(panels.flat, EXAMPLES.items(), strict=True):
+    for panel, (name, (distributions, what, then)) in zip(
+        panels.flat, EXAMPLES.items(), strict=True
+    ):
         coe = collaborative_entropy(distributions)
         if regime(coe.aleatoric, coe.epistemic, **THRESHOLDS) != name:
             raise ValueError(
@@ -63,14 +67,30 @@ def draw(path: Path, *, ink: str, faint: str) -> None:
         for spine in panel.spines.values():
             spine.set_color(faint)
         panel.set_title(name, color=ink, fontweight="bold", fontsize=13, loc="left")
-        panel.set_title(f"{coe.aleatoric:.2f} + {coe.epistemic:.2f} nats", color=ink, fontsize=10, loc="right")
+        panel.set_title(
+            f"{coe.aleatoric:.2f} + {coe.epistemic:.2f} nats", color=ink, fontsize=10, loc="right"
+        )
         panel.set_xlabel(f"{what}\n→ {then}", color=ink, fontsize=10, loc="left")
-    handles = [Patch(color=colour, label=name) for colour, name in zip(COLOURS, ANSWERS, strict=True)]
+    handles = [
+        Patch(color=colour, label=name) for colour, name in zip(COLOURS, ANSWERS, strict=True)
+    ]
     figure.legend(
-        handles=handles, loc="lower right", ncols=3, frameon=False, labelcolor=ink, bbox_to_anchor=(0.99, -0.01)
+        handles=handles,
+        loc="lower right",
+        ncols=3,
+        frameon=False,
+        labelcolor=ink,
+        bbox_to_anchor=(0.99, -0.01),
     )
     figure.text(0.12, 0.025, "aleatoric: doubt within each model  →", color=ink, fontsize=11)
-    figure.text(0.025, 0.17, "epistemic: disagreement between models  →", color=ink, fontsize=11, rotation=90)
+    figure.text(
+        0.025,
+        0.17,
+        "epistemic: disagreement between models  →",
+        color=ink,
+        fontsize=11,
+        rotation=90,
+    )
     figure.savefig(path, transparent=True, metadata={"Date": None})
 
 

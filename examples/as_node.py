@@ -18,7 +18,9 @@ class Ticket(TypedDict, total=False):
 
 # it answers in consensus; where each model is confident of another answer, a person can tell who is right
 policy = RegimePolicy(actions={"conflict": "escalate"})
-gate = create_coe_graph(tinyworld_agents(), clusterer=tinyworld_clusterer(), policy=policy).compile()
+gate = create_coe_graph(
+    tinyworld_agents(), clusterer=tinyworld_clusterer(), policy=policy
+).compile()
 
 
 async def answer(ticket: Ticket) -> Ticket:
@@ -38,7 +40,11 @@ graph = builder.compile()
 
 
 async def main() -> None:
-    questions = ("What is the chemical symbol for gold?", "What is the capital of Australia?", "Who am I?")
+    questions = (
+        "What is the chemical symbol for gold?",
+        "What is the capital of Australia?",
+        "Who am I?",
+    )
     tickets: list[Ticket] = [{"text": question} for question in questions]
     for ticket in await graph.abatch(tickets):
         print(f"{ticket['text']}\n  {ticket['reply']}  for_a_person={ticket['for_a_person']}")

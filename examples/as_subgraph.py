@@ -26,7 +26,9 @@ def look_up(state: State) -> State:
     return {"messages": [AIMessage(f"I will look it up, since {state['decision']['reason']}.")]}
 
 
-gate = create_coe_graph(tinyworld_agents(), clusterer=tinyworld_clusterer(), policy=tinyworld_policy()).compile()
+gate = create_coe_graph(
+    tinyworld_agents(), clusterer=tinyworld_clusterer(), policy=tinyworld_policy()
+).compile()
 builder = StateGraph(State)
 builder.add_node("gate", gate)
 builder.add_node("look_up", look_up)

@@ -20,7 +20,9 @@ def drive(messages: list[BaseMessage]) -> AIMessage:
     return AIMessage("", tool_calls=[call])
 
 
-group = create_coe_graph(tinyworld_agents(), clusterer=tinyworld_clusterer(), policy=tinyworld_policy()).compile()
+group = create_coe_graph(
+    tinyworld_agents(), clusterer=tinyworld_clusterer(), policy=tinyworld_policy()
+).compile()
 agent = create_agent(ScriptedDriver(script=drive), [create_coe_tool(group)])
 
 if __name__ == "__main__":

@@ -13,13 +13,20 @@ from coe_agents.tinyworld import tinyworld_agents, tinyworld_clusterer
 
 
 def main(reply: str) -> None:
-    policy = RegimePolicy(aleatoric_threshold=0.5, epistemic_threshold=0.3, actions={"conflict": "escalate"})
+    policy = RegimePolicy(
+        aleatoric_threshold=0.5, epistemic_threshold=0.3, actions={"conflict": "escalate"}
+    )
     agents, clusterer = tinyworld_agents(), tinyworld_clusterer()
     graph = create_coe_graph(agents, clusterer=clusterer, policy=policy, escalation=AskPerson())
-    compiled, thread = graph.compile(checkpointer=InMemorySaver()), {"configurable": {"thread_id": "1"}}
+    compiled, thread = (
+        graph.compile(checkpointer=InMemorySaver()),
+        {"configurable": {"thread_id": "1"}},
+    )
 
     result = compiled.invoke({"question": "What is the capital of Australia?"}, thread)
-    request = result["__interrupt__"][0].value  # the run has stopped; with a database it may go on next week
+    request = result["__interrupt__"][
+        0
+    ].value  # the run has stopped; with a database it may go on next week
     print(f"{request['question']}\n  {request['reason']}")
     for candidate in request["candidates"]:
         print(f"  {candidate['number']}. {candidate['answer']} ({candidate['support']:.0%})")
@@ -29,7 +36,9 @@ def main(reply: str) -> None:
     if waiting := result.get("__interrupt__"):
         raise SystemExit(f"  {waiting[0].value['problem']}")
     decision = result["decision"]
-    print(f"  {decision['action']}, decided by {decision['decided_by']}: {decision['answer']}\n  {decision['reason']}")
+    print(
+        f"  {decision['action']}, decided by {decision['decided_by']}: {decision['answer']}\n  {decision['reason']}"
+    )
 
 
 def read(reply: str) -> dict[str, object]:

@@ -20,7 +20,11 @@ graph = create_coe_graph(
 ).compile()
 
 decision = GroupDecision.from_state(graph.invoke({"question": "What is the capital of Australia?"}))
-print(decision.to_frame()[["round", "agent", "answer", "entropy", "flipped", "coe"]].to_string(index=False))
+print(
+    decision.to_frame()[["round", "agent", "answer", "entropy", "flipped", "coe"]].to_string(
+        index=False
+    )
+)
 print(f"\n{decision.explain()}")
 if len(sys.argv) > 1:
     decision.plot_rounds().savefig(sys.argv[1])

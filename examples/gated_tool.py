@@ -33,7 +33,11 @@ def drive(messages: list[BaseMessage]) -> AIMessage:
     if isinstance(last, ToolMessage):
         return AIMessage(last.text)
     city, country = last.text.split(", ")
-    call = {"name": "book_flight", "args": {"city": city, "country": country}, "id": f"call_{len(messages)}"}
+    call = {
+        "name": "book_flight",
+        "args": {"city": city, "country": country},
+        "id": f"call_{len(messages)}",
+    }
     return AIMessage("", tool_calls=[call])
 
 
@@ -42,7 +46,9 @@ def question(request: ToolCallRequest) -> str:
     return self_check(f"What is the capital of {for_prompt(args['country'])}?", args["city"])
 
 
-group = create_coe_graph(tinyworld_agents(), clusterer=NormalizedMatch(), policy=tinyworld_policy()).compile()
+group = create_coe_graph(
+    tinyworld_agents(), clusterer=NormalizedMatch(), policy=tinyworld_policy()
+).compile()
 gate = CoEMiddleware(
     group,
     tools=["book_flight"],
@@ -50,14 +56,18 @@ gate = CoEMiddleware(
     approves=lambda answer: answer == "True",
     on_uncertain="interrupt",
 )
-agent = create_agent(ScriptedDriver(script=drive), [book_flight], middleware=[gate], checkpointer=InMemorySaver())
+agent = create_agent(
+    ScriptedDriver(script=drive), [book_flight], middleware=[gate], checkpointer=InMemorySaver()
+)
 
 if __name__ == "__main__":
     for wish in ("Paris, France", "Milan, Italy", "Canberra, Australia"):
         thread = {"configurable": {"thread_id": wish}}
         state = agent.invoke({"messages": [("user", wish)]}, thread)
         for asked in state.get("__interrupt__", ()):
-            (request,) = asked.value["action_requests"]  # one for each call that the group is not sure of
+            (request,) = asked.value[
+                "action_requests"
+            ]  # one for each call that the group is not sure of
             print(f"{wish}\n  a person is asked:\n{indent(request['description'], '    ')}")
             state = agent.invoke(Command(resume={"decisions": [{"type": "approve"}]}), thread)
         print(f"{wish}\n  {state['messages'][-1].text}")

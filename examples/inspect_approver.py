@@ -40,7 +40,9 @@ TIE = 1e-9  # rounding
 
 
 @approver(name="group")
-def group_approver(agents: Sequence[Agent], *, min_support: float, clusterer: Clusterer | None = None) -> Approver:
+def group_approver(
+    agents: Sequence[Agent], *, min_support: float, clusterer: Clusterer | None = None
+) -> Approver:
     """Approves a call that the group would have made, too.
 
     Each agent sees what the model saw, the conversation and the tools, but not the call, and proposes the next action.
@@ -59,14 +61,26 @@ def group_approver(agents: Sequence[Agent], *, min_support: float, clusterer: Cl
         clusterer: Says which actions are equal; by default an `ActionMatch` with the tools that the model was shown.
     """
     weights = {agent.name: agent.weight for agent in agents}
-    if len({*weights, MODEL}) <= len(agents) or not any(weights.values()) or not 0.5 < min_support <= 1:
-        raise ValueError("names must differ, a weight must be above 0, and min_support must be in (0.5, 1]")
+    if (
+        len({*weights, MODEL}) <= len(agents)
+        or not any(weights.values())
+        or not 0.5 < min_support <= 1
+    ):
+        raise ValueError(
+            "names must differ, a weight must be above 0, and min_support must be in (0.5, 1]"
+        )
 
-    async def approve(message: str, call: ToolCall, view: ToolCallView, history: list[ChatMessage]) -> Approval:
-        asked = transcript().history.find_last(lambda event: isinstance(event, ModelEvent) and _made(event, call))
+    async def approve(
+        message: str, call: ToolCall, view: ToolCallView, history: list[ChatMessage]
+    ) -> Approval:
+        asked = transcript().history.find_last(
+            lambda event: isinstance(event, ModelEvent) and _made(event, call)
+        )
         place = next((i for i, one in reversed([*enumerate(history)]) if _has(one, call)), None)
         if not isinstance(asked, ModelEvent) or place is None:
-            return Approval(decision="escalate", explanation="It is not known what the model was shown.")
+            return Approval(
+                decision="escalate", explanation="It is not known what the model was shown."
+            )
         tools = [_to_schema(one) for one in asked.tools]
         # `call` is what would run, where Inspect has normalised what the model wrote
         action = [call if one.id == call.id else one for one in _calls(history[place])]
@@ -78,9 +92,13 @@ def group_approver(agents: Sequence[Agent], *, min_support: float, clusterer: Cl
 
         messages: list[Any] = await messages_to_openai(history[:place])
         question = next((one.text for one in reversed(history[:place]) if one.role == "user"), "")
-        rows, failed = await _ask(agents, AgentRequest(question=question, messages=messages, round=0, tools=tools))
+        rows, failed = await _ask(
+            agents, AgentRequest(question=question, messages=messages, round=0, tools=tools)
+        )
         match = ActionMatch(tools) if clusterer is None else clusterer
-        measurement = await asyncio.to_thread(_measure, [own, *rows], {**weights, MODEL: 1.0}, match, question)
+        measurement = await asyncio.to_thread(
+            _measure, [own, *rows], {**weights, MODEL: 1.0}, match, question
+        )
         shares = _shares(measurement, weights)
         support = shares.pop(measurement.proposals[MODEL])
         rival = max(shares.values(), default=0.0)
@@ -92,18 +110,28 @@ def group_approver(agents: Sequence[Agent], *, min_support: float, clusterer: Cl
         }
         if support > min_support - TIE:
             return Approval(
-                decision="approve", explanation=f"The group supports it ({support:.2f}).", metadata=metadata
+                decision="approve",
+                explanation=f"The group supports it ({support:.2f}).",
+                metadata=metadata,
             )
         if rival > min_support - TIE:
-            return Approval(decision="reject", explanation="The group would not do that.", metadata=metadata)
-        return Approval(decision="escalate", explanation="The group does not agree.", metadata=metadata)
+            return Approval(
+                decision="reject", explanation="The group would not do that.", metadata=metadata
+            )
+        return Approval(
+            decision="escalate", explanation="The group does not agree.", metadata=metadata
+        )
 
     return approve
 
 
-async def _ask(agents: Sequence[Agent], request: AgentRequest) -> tuple[list[Response], dict[str, str]]:
+async def _ask(
+    agents: Sequence[Agent], request: AgentRequest
+) -> tuple[list[Response], dict[str, str]]:
     """Returns the proposals of all agents, and which exception an agent failed with."""
-    replies = await asyncio.gather(*(agent.asample(request) for agent in agents), return_exceptions=True)
+    replies = await asyncio.gather(
+        *(agent.asample(request) for agent in agents), return_exceptions=True
+    )
     rows: list[Response] = []
     failed: dict[str, str] = {}
     for agent, reply in zip(agents, replies, strict=True):
@@ -116,16 +144,24 @@ async def _ask(agents: Sequence[Agent], request: AgentRequest) -> tuple[list[Res
     return rows, failed
 
 
-def _measure(rows: list[Response], weights: dict[str, float], match: Clusterer, question: str) -> Measurement:
-    labels = cluster_responses([row["answer"] or row["text"] for row in rows], question=question, clusterer=match)
-    return measure(rows, labels, weights=weights, proposer=MODEL, clusterer=match, question=question)
+def _measure(
+    rows: list[Response], weights: dict[str, float], match: Clusterer, question: str
+) -> Measurement:
+    labels = cluster_responses(
+        [row["answer"] or row["text"] for row in rows], question=question, clusterer=match
+    )
+    return measure(
+        rows, labels, weights=weights, proposer=MODEL, clusterer=match, question=question
+    )
 
 
 def _shares(measurement: Measurement, weights: dict[str, float]) -> dict[str, float]:
     """Returns the support of each action: sum_i w_i p_i(action) / sum_i w_i, over all agents but the model."""
     heard = {name: one.distribution for name, one in measurement.agents.items() if name in weights}
     return {
-        action: sum(weights[name] * distribution.get(action, 0.0) for name, distribution in heard.items())
+        action: sum(
+            weights[name] * distribution.get(action, 0.0) for name, distribution in heard.items()
+        )
         / sum(weights.values())
         for action in measurement.representatives
     }
@@ -172,9 +208,12 @@ GROUPS: dict[str, list[float | None]] = {
 if __name__ == "__main__":
     for title, amounts in GROUPS.items():
         proposals = [
-            [] if one is None else [{"name": "transfer", "args": {"to": "Ann", "amount": one}}] for one in amounts
+            [] if one is None else [{"name": "transfer", "args": {"to": "Ann", "amount": one}}]
+            for one in amounts
         ]
-        agents = [ScriptedAgent(name, [calls]) for name, calls in zip("abc", proposals, strict=True)]
+        agents = [
+            ScriptedAgent(name, [calls]) for name, calls in zip("abc", proposals, strict=True)
+        ]
         approval = [
             ApprovalPolicy(group_approver(agents, min_support=0.7), "transfer"),
             ApprovalPolicy(auto_approver("reject"), "transfer"),  # in place of a person
@@ -187,11 +226,15 @@ if __name__ == "__main__":
         print(title)
         with TemporaryDirectory() as folder:
             for output in outputs:
-                output.usage = ModelUsage()  # without one, mockllm downloads a tokenizer to count tokens
+                output.usage = (
+                    ModelUsage()
+                )  # without one, mockllm downloads a tokenizer to count tokens
             model = get_model("mockllm/model", custom_outputs=outputs)
             (log,) = run_evaluation(task, model, log_dir=folder, display="none")
             for sample in log.samples or []:
                 for event in sample.events:
                     if isinstance(event, ApprovalEvent):
                         print(f"  {event.approver}: {event.decision}. {event.explanation}")
-                print(f"  the tool: {next(one.text for one in sample.messages if one.role == 'tool') or 'did not run'}")
+                print(
+                    f"  the tool: {next(one.text for one in sample.messages if one.role == 'tool') or 'did not run'}"
+                )

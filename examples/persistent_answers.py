@@ -28,37 +28,41 @@ def open_saver(place: str) -> Iterator[BaseCheckpointSaver[Any]]:
     from psycopg.rows import dict_row
     from psycopg_pool import ConnectionPool
 
-    with ConnectionPool(
-        place,
-        min_size=1,
-        max_size=4,
-        check=ConnectionPool.check_connection,  # a connection that was dropped is replaced before it is used
-        max_idle=300,  # seconds; below the limit of whatever stands between: firewalls, load balancers, the server
-        max_lifetime=1800,
-        kwargs={
-            "autocommit": True,  # `setup` creates indexes that no transaction may hold
-            "prepare_threshold": 0,  # None behind a PgBouncer that pools transactions
-            "row_factory": dict_row,
-            "connect_timeout": 10,
-            "keepalives_idle": 60,
-            "keepalives_interval": 10,
-            "keepalives_count": 3,
-        },
-    ) as pool:
+    with (
+        ConnectionPool(
+            place,
+            min_size=1,
+            max_size=4,
+            check=ConnectionPool.check_connection,  # a connection that was dropped is replaced before it is used
+            max_idle=300,  # seconds; below the limit of whatever stands between: firewalls, load balancers, the server
+            max_lifetime=1800,
+            kwargs={
+                "autocommit": True,  # `setup` creates indexes that no transaction may hold
+                "prepare_threshold": 0,  # None behind a PgBouncer that pools transactions
+                "row_factory": dict_row,
+                "connect_timeout": 10,
+                "keepalives_idle": 60,
+                "keepalives_interval": 10,
+                "keepalives_count": 3,
+            },
+        ) as pool
+    ):
         saver = PostgresSaver(pool)
         saver.setup()
         yield saver
 
 
 def main(place: str) -> None:
-    graph = create_coe_graph(tinyworld_agents(), clusterer=tinyworld_clusterer(), policy=ThresholdPolicy(0.6))
+    graph = create_coe_graph(
+        tinyworld_agents(), clusterer=tinyworld_clusterer(), policy=ThresholdPolicy(0.6)
+    )
     thread: Any = {"configurable": {"thread_id": "a user's conversation"}}
     with open_saver(place) as saver:
         question = "What is the chemical symbol for gold?"
         # "sync": what one step made is on disk before the next begins, so a process that is killed asks nobody twice
-        decision = graph.compile(checkpointer=saver).invoke({"question": question}, thread, durability="sync")[
-            "decision"
-        ]
+        decision = graph.compile(checkpointer=saver).invoke(
+            {"question": question}, thread, durability="sync"
+        )["decision"]
         print(f"{question}\n  {decision['action']}: {decision['answer']}")
     with open_saver(place) as saver:  # as another process would, tomorrow
         remembered = graph.compile(checkpointer=saver).get_state(thread).values

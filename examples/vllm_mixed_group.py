@@ -26,7 +26,9 @@ def main(url: str, name: str, question: str) -> None:
     agents = [
         ModelAgent("local", ChatTransformers(folder), max_tokens=48),
         ModelAgent("served", served, max_tokens=48),
-        ModelAgent("endpoint", ChatHuggingFace(llm=endpoint, model_kwargs={"model": name}), max_tokens=48),
+        ModelAgent(
+            "endpoint", ChatHuggingFace(llm=endpoint, model_kwargs={"model": name}), max_tokens=48
+        ),
     ]
     policy = RegimePolicy(actions={"conflict": "escalate"})
     graph = create_coe_graph(agents, clusterer=tinyworld_clusterer(), policy=policy).compile()
@@ -37,7 +39,9 @@ def main(url: str, name: str, question: str) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("url")
     parser.add_argument("name")
     parser.add_argument("question")

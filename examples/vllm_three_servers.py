@@ -30,8 +30,19 @@ from coe_agents.tinyworld import model_folder
 from coe_agents.tinyworld.facts import MODELS
 
 # a server takes almost all memory without the first; with chunked prefill, seeded requests at once end it on a CPU
-CPU_FLAGS = ("--kv-cache-memory-bytes", "64M", "--no-enable-chunked-prefill", "--enforce-eager", "--dtype", "float32")
-CPU_SETTINGS = {"VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+CPU_FLAGS = (
+    "--kv-cache-memory-bytes",
+    "64M",
+    "--no-enable-chunked-prefill",
+    "--enforce-eager",
+    "--dtype",
+    "float32",
+)
+CPU_SETTINGS = {
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    "OMP_NUM_THREADS": "1",
+    "CUDA_VISIBLE_DEVICES": "",
+}
 OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
 UNOBSERVED = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "TOKENIZERS_PARALLELISM": "false"}
 AGENT = """
@@ -74,7 +85,10 @@ class Server:
     log: Path
 
     def is_up(self) -> bool:
-        with suppress(URLError, OSError), urlopen(self.url.removesuffix("/v1") + "/health", timeout=2) as reply:
+        with (
+            suppress(URLError, OSError),
+            urlopen(self.url.removesuffix("/v1") + "/health", timeout=2) as reply,
+        ):
             return bool(reply.status == 200)
         return False
 
@@ -82,7 +96,9 @@ class Server:
         while not self.is_up():
             if self.process.poll() is not None or time.monotonic() > deadline:
                 tail = "\n".join(self.log.read_text(errors="replace").splitlines()[-15:])
-                raise RuntimeError(f"vLLM did not come up with {self.name}; its log ends so:\n{tail}")
+                raise RuntimeError(
+                    f"vLLM did not come up with {self.name}; its log ends so:\n{tail}"
+                )
             time.sleep(0.25)
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
@@ -98,7 +114,12 @@ class Server:
 
 @contextmanager
 def serving(
-    models: Mapping[str, str], *, python: str, folder: Path, gpu: bool = False, flags: Sequence[str] = ()
+    models: Mapping[str, str],
+    *,
+    python: str,
+    folder: Path,
+    gpu: bool = False,
+    flags: Sequence[str] = (),
 ) -> Iterator[dict[str, Server]]:
     """Serves models, each by a name and a hub id or folder, on free ports of loopback while the context lasts."""
     with ExitStack() as running:
@@ -140,17 +161,31 @@ def serving(
 
 def configuration(servers: Mapping[str, Server], rest: str = TINYWORLD) -> str:
     """Returns the file for `--config` that asks these servers."""
-    return "".join(AGENT.format(name=server.name, url=server.url) for server in servers.values()).lstrip() + rest
+    return (
+        "".join(
+            AGENT.format(name=server.name, url=server.url) for server in servers.values()
+        ).lstrip()
+        + rest
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("question")
-    parser.add_argument("--python", default=sys.executable, help="the interpreter of an environment with vLLM")
-    parser.add_argument("--model", action="append", help="a hub id or folder; three of them make a group")
+    parser.add_argument(
+        "--python", default=sys.executable, help="the interpreter of an environment with vLLM"
+    )
+    parser.add_argument(
+        "--model", action="append", help="a hub id or folder; three of them make a group"
+    )
     parser.add_argument("--gpu", action="store_true", help="a GPU for each model")
     given = parser.parse_args()
-    models = {Path(model).name: model for model in given.model or [str(model_folder(name)) for name in MODELS]}
+    models = {
+        Path(model).name: model
+        for model in given.model or [str(model_folder(name)) for name in MODELS]
+    }
     with tempfile.TemporaryDirectory(prefix="coe") as folder:  # short: paths of sockets go under it
         began = time.monotonic()
         with serving(models, python=given.python, folder=Path(folder), gpu=given.gpu) as servers:
@@ -158,7 +193,15 @@ def main() -> None:
             file = Path(folder, "coe.toml")
             file.write_text(configuration(servers, LARGE if given.model else TINYWORLD))
             print(file.read_text())
-            command = [sys.executable, "-m", "coe_agents", "ask", given.question, "--config", str(file)]
+            command = [
+                sys.executable,
+                "-m",
+                "coe_agents",
+                "ask",
+                given.question,
+                "--config",
+                str(file),
+            ]
             sys.exit(subprocess.run(command, check=False).returncode)
 
 

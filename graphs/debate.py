@@ -10,7 +10,11 @@ group = create_coe_graph(
     policy=RegimePolicy(
         aleatoric_threshold=0.5,
         epistemic_threshold=0.3,
-        actions={"conflict": "another_round", "ambiguous": "another_round", "unknown": "another_round"},
+        actions={
+            "conflict": "another_round",
+            "ambiguous": "another_round",
+            "unknown": "another_round",
+        },
     ),
     strategies={"conflict": tinyworld_debate(), "unknown": tinyworld_debate()},
     max_rounds=3,

@@ -8,8 +8,12 @@ group = create_coe_graph(
     tinyworld_agents(),
     clusterer=tinyworld_clusterer(),
     # sure of different answers: a case for somebody who can look it up
-    policy=RegimePolicy(aleatoric_threshold=0.5, epistemic_threshold=0.3, actions={"conflict": "escalate"}),
+    policy=RegimePolicy(
+        aleatoric_threshold=0.5, epistemic_threshold=0.3, actions={"conflict": "escalate"}
+    ),
     escalation=AskPerson("agent_chat_ui"),
     history="question",  # tinyworld's models know no conversations
 ).compile()
-graph = withhold(group).compile(name="escalation_to_person")  # the person sees what the gate withheld, and nobody else
+graph = withhold(group).compile(
+    name="escalation_to_person"
+)  # the person sees what the gate withheld, and nobody else

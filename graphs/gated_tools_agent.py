@@ -46,7 +46,9 @@ def question(request: ToolCallRequest) -> str:
 
 
 agents = tinyworld_agents()
-group = create_coe_graph(agents, clusterer=tinyworld_clusterer(), policy=tinyworld_policy()).compile()
+group = create_coe_graph(
+    agents, clusterer=tinyworld_clusterer(), policy=tinyworld_policy()
+).compile()
 answers = withhold(group).compile()  # what the gate withheld stays there
 judges = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=tinyworld_policy()).compile()
 gate = CoEMiddleware(

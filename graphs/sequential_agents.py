@@ -12,7 +12,9 @@ from coe_agents.graph.server import withhold
 from coe_agents.tinyworld import tinyworld_agents, tinyworld_clusterer, tinyworld_policy
 from coe_agents.tinyworld.chain import next_element_question
 
-group = create_coe_graph(tinyworld_agents(), clusterer=tinyworld_clusterer(), policy=tinyworld_policy()).compile()
+group = create_coe_graph(
+    tinyworld_agents(), clusterer=tinyworld_clusterer(), policy=tinyworld_policy()
+).compile()
 gate = withhold(group).compile()  # what the gate withheld stays there
 graph = create_sequential_graph(gate, next_question=next_element_question, max_steps=12).compile(
     name="sequential_agents"

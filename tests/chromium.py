@@ -28,7 +28,18 @@ OPTIONS = (
     "--remote-debugging-pipe",
 )
 _PATIENCE = 300.0
-_CONTROLS = ["button", "slider", "checkbox", "textbox", "searchbox", "combobox", "meter", "table", "image", "region"]
+_CONTROLS = [
+    "button",
+    "slider",
+    "checkbox",
+    "textbox",
+    "searchbox",
+    "combobox",
+    "meter",
+    "table",
+    "image",
+    "region",
+]
 
 
 def program() -> str | None:
@@ -38,7 +49,9 @@ def program() -> str | None:
 
 NEEDS_CHROMIUM = [
     pytest.mark.slow,
-    pytest.mark.skipif(program() is None, reason="Chromium is not here. On Debian: apt-get install chromium"),
+    pytest.mark.skipif(
+        program() is None, reason="Chromium is not here. On Debian: apt-get install chromium"
+    ),
 ]
 
 
@@ -48,7 +61,9 @@ class Page:
     def __init__(self, pipe: "_Pipe", *, width: int = 1280, height: int = 900) -> None:
         self._pipe = pipe
         target = pipe.call("Target.createTarget", url="about:blank")["targetId"]
-        self._session = pipe.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self._session = pipe.call("Target.attachToTarget", targetId=target, flatten=True)[
+            "sessionId"
+        ]
         self.told: list[str] = []
         self.asked: list[str] = []
         for domain in ("Page", "Runtime", "Log", "Network"):
@@ -62,12 +77,16 @@ class Page:
         return result
 
     def open(self, place: Path | str) -> None:
-        self.call("Page.navigate", url=place if isinstance(place, str) else place.resolve().as_uri())
+        self.call(
+            "Page.navigate", url=place if isinstance(place, str) else place.resolve().as_uri()
+        )
         self.wait("document.documentElement?.dataset.ready")
 
     def run(self, script: str) -> Any:
         """Returns the value of an expression in the page; it may be a promise."""
-        done = self.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
+        done = self.call(
+            "Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True
+        )
         if "exceptionDetails" in done:
             raise RuntimeError(f"{script}: {done['exceptionDetails']['exception']['description']}")
         return done["result"].get("value")
@@ -82,12 +101,27 @@ class Page:
 
     def drag(self, start: tuple[float, float], end: tuple[float, float]) -> None:
         for kind, (x, y) in (("mousePressed", start), ("mouseMoved", end), ("mouseReleased", end)):
-            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", buttons=1, clickCount=1)
+            self.call(
+                "Input.dispatchMouseEvent",
+                type=kind,
+                x=x,
+                y=y,
+                button="left",
+                buttons=1,
+                clickCount=1,
+            )
 
     def press(self, key: str, code: int) -> None:
         for kind in ("keyDown", "keyUp"):
             text = {"text": "\r"} if key == "Enter" and kind == "keyDown" else {}
-            self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code, **text)
+            self.call(
+                "Input.dispatchKeyEvent",
+                type=kind,
+                key=key,
+                code=key,
+                windowsVirtualKeyCode=code,
+                **text,
+            )
 
     def controls(self) -> list[tuple[str, str]]:
         """Returns role and name of everything that can be used or read as one, as a screen reader has it."""
@@ -106,13 +140,17 @@ class Page:
         return controls
 
     def _hear(self) -> None:
-        for event in [event for event in self._pipe.events if event.get("sessionId") == self._session]:
+        for event in [
+            event for event in self._pipe.events if event.get("sessionId") == self._session
+        ]:
             self._pipe.events.remove(event)
             told = event["params"]
             match event["method"]:
                 case "Runtime.exceptionThrown":
                     details = told["exceptionDetails"]
-                    self.told.append(details.get("exception", {}).get("description", details["text"]))
+                    self.told.append(
+                        details.get("exception", {}).get("description", details["text"])
+                    )
                 case "Log.entryAdded":
                     self.told.append(told["entry"]["text"])
                 case "Page.javascriptDialogOpening":
@@ -129,7 +167,10 @@ class _Pipe:
     def call(self, method: str, *, session: str | None = None, **parameters: Any) -> dict[str, Any]:
         self._last += 1
         message = {"id": self._last, "method": method, "params": parameters, "sessionId": session}
-        os.write(self._writing, json.dumps({k: v for k, v in message.items() if v is not None}).encode() + b"\0")
+        os.write(
+            self._writing,
+            json.dumps({k: v for k, v in message.items() if v is not None}).encode() + b"\0",
+        )
         while (reply := self._next(method)).get("id") != self._last:
             self.events.append(reply)
         if "error" in reply:

@@ -56,4 +56,6 @@ def _cell(kind: str, said: object) -> str:
 
 def _print(row: str) -> None:
     print(row)
-    assert row in PAGE.read_text("utf-8").splitlines(), f"docs/guides/clients.md lacks the row\n{row}"
+    assert row in PAGE.read_text("utf-8").splitlines(), (
+        f"docs/guides/clients.md lacks the row\n{row}"
+    )

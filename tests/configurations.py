@@ -6,7 +6,9 @@ from typing import Any
 
 def table(header: str, **fields: Any) -> str:
     """Returns a table of TOML with a line for each field; a header in brackets is that of one of several."""
-    return f"[{header}]\n" + "".join(f"{name} = {_value(value)}\n" for name, value in fields.items())
+    return f"[{header}]\n" + "".join(
+        f"{name} = {_value(value)}\n" for name, value in fields.items()
+    )
 
 
 def _value(value: Any) -> str:

@@ -18,8 +18,12 @@ settings.register_profile("unhurried", deadline=None, suppress_health_check=[Hea
 settings.register_profile(
     "mutation", settings.get_profile("unhurried"), max_examples=15, derandomize=True, database=None
 )
-settings.register_profile("quick", settings.get_profile("unhurried"), max_examples=40)  # `make test`; .ci/run: 100
-settings.register_profile("soak", settings.get_profile("unhurried"), max_examples=2000)  # `make soak`
+settings.register_profile(
+    "quick", settings.get_profile("unhurried"), max_examples=40
+)  # `make test`; .ci/run: 100
+settings.register_profile(
+    "soak", settings.get_profile("unhurried"), max_examples=2000
+)  # `make soak`
 settings.load_profile("unhurried")
 
 
@@ -53,7 +57,11 @@ def pytest_collection_finish() -> None:
 def pytest_runtest_makereport() -> Iterator[None]:
     """A skipped test is a failed one where all that tests need is said to be there; an expected failure is not."""
     report = yield
-    if report.skipped and not hasattr(report, "wasxfail") and os.environ.get("COE_REQUIRE_ALL_DEPS") == "1":
+    if (
+        report.skipped
+        and not hasattr(report, "wasxfail")
+        and os.environ.get("COE_REQUIRE_ALL_DEPS") == "1"
+    ):
         report.outcome = "failed"
         report.longrepr = f"COE_REQUIRE_ALL_DEPS=1 lets no test be skipped: {report.longrepr[-1]}"
     return report

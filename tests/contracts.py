@@ -13,12 +13,22 @@ from coe_agents.clustering import Clusterer, EntailmentModel
 from coe_agents.clustering.protocols import ENTAILMENT_LABELS
 from coe_agents.types import Agent, AgentRequest, Response
 
-ODD_TEXTS = ("", " \t\n", "?!", "word " * 2000, "naïve 東京 🙂 é", 'a "quoted" <answer>text</answer>', "null\x00byte")
+ODD_TEXTS = (
+    "",
+    " \t\n",
+    "?!",
+    "word " * 2000,
+    "naïve 東京 🙂 é",
+    'a "quoted" <answer>text</answer>',
+    "null\x00byte",
+)
 
 
 def create_request(round=0):
     question = "What is the capital of France?"
-    return AgentRequest(question=question, messages=[{"role": "user", "content": question}], round=round)
+    return AgentRequest(
+        question=question, messages=[{"role": "user", "content": question}], round=round
+    )
 
 
 def in_threads(call, n_threads=4):
@@ -30,16 +40,25 @@ def in_threads(call, n_threads=4):
 def check_reply(agent, reply, *, round):
     """Asserts that the reply is complete, and of that agent and round."""
     assert reply["responses"], "an agent must give at least one response, or raise"
-    assert [response["index"] for response in reply["responses"]] == list(range(len(reply["responses"])))
+    assert [response["index"] for response in reply["responses"]] == list(
+        range(len(reply["responses"]))
+    )
     for response in reply["responses"]:
         assert set(response) == set(Response.__annotations__)
-        assert (response["agent"], response["round"], response["error"]) == (agent.name, round, None)
+        assert (response["agent"], response["round"], response["error"]) == (
+            agent.name,
+            round,
+            None,
+        )
         assert isinstance(response["text"], str)
         logprob, n_tokens = response["logprob"], response["n_tokens"]
         assert (logprob is None) == (n_tokens is None)
         assert logprob is None or (math.isfinite(logprob) and logprob <= 1e-6 and n_tokens >= 1)
     assert set(reply["usage"]) == {"input_tokens", "output_tokens"}
-    assert all(count is None or (isinstance(count, int) and count >= 0) for count in reply["usage"].values())
+    assert all(
+        count is None or (isinstance(count, int) and count >= 0)
+        for count in reply["usage"].values()
+    )
 
 
 class AgentContract:
@@ -58,7 +77,9 @@ class AgentContract:
 
     def test_the_async_form_does_the_same(self):
         async def two_at_once(agent):
-            return await asyncio.gather(agent.asample(create_request()), agent.asample(create_request()))
+            return await asyncio.gather(
+                agent.asample(create_request()), agent.asample(create_request())
+            )
 
         agent = self.create_agent()
         for reply in asyncio.run(two_at_once(agent)):
@@ -72,10 +93,17 @@ class AgentContract:
 
     def test_overrides_and_a_config_are_accepted(self):
         overriding = {**create_request(1), "n_samples": 2, "temperature": 0.5, "timeout": 60.0}
-        config = {"callbacks": [], "tags": ["contract"], "metadata": {"suite": "coe"}, "configurable": {"x": 1}}
+        config = {
+            "callbacks": [],
+            "tags": ["contract"],
+            "metadata": {"suite": "coe"},
+            "configurable": {"x": 1},
+        }
         agent = self.create_agent()
         check_reply(agent, agent.sample(overriding, config), round=1)
-        check_reply(agent, asyncio.run(self.create_agent().asample(create_request(), config)), round=0)
+        check_reply(
+            agent, asyncio.run(self.create_agent().asample(create_request(), config)), round=0
+        )
 
     def test_a_failure_raises(self):
         with pytest.raises(Exception):  # noqa: B017, PT011  # of any kind
@@ -109,13 +137,18 @@ class ClustererContract:
 
     def test_repetitions_share_a_cluster_and_change_no_other(self):
         texts = self._texts()
-        (once,), (twice,) = (self._labels([given], [self.question]) for given in (texts, texts + texts))
+        (once,), (twice,) = (
+            self._labels([given], [self.question]) for given in (texts, texts + texts)
+        )
         assert twice == once + once
 
     def test_many_questions_give_what_each_gives_alone(self):
         batch = [self._texts(), self._texts()[::-1], list(self.same)]
         questions = [self.question, "", self.question]
-        alone = [self._labels([texts], [question])[0] for texts, question in zip(batch, questions, strict=True)]
+        alone = [
+            self._labels([texts], [question])[0]
+            for texts, question in zip(batch, questions, strict=True)
+        ]
         assert self._labels(batch, questions) == alone
 
     def test_the_responses_are_not_changed_and_may_be_any_sequence(self):
@@ -129,7 +162,10 @@ class ClustererContract:
         clusterer, texts = self.create_clusterer(), self._texts()
         expected = clusterer.cluster([texts], [self.question])
         assert clusterer.cluster([texts], [self.question]) == expected
-        assert all(labels == expected for labels in in_threads(lambda: clusterer.cluster([texts], [self.question])))
+        assert all(
+            labels == expected
+            for labels in in_threads(lambda: clusterer.cluster([texts], [self.question]))
+        )
 
     def _texts(self):
         return [*self.same, *self.different]
@@ -148,15 +184,21 @@ class ClustererContract:
 class EntailmentModelContract:
     """Tests of an `EntailmentModel`; `create_model` is called once for each test."""
 
-    entailed = (("What is the capital of France? It is Paris.", "What is the capital of France? Paris"),)
-    not_entailed = (("What is the capital of France? Paris", "What is the capital of France? It is Lyon."),)
+    entailed = (
+        ("What is the capital of France? It is Paris.", "What is the capital of France? Paris"),
+    )
+    not_entailed = (
+        ("What is the capital of France? Paris", "What is the capital of France? It is Lyon."),
+    )
     """Pairs of which it must say something else; they find columns in the wrong order."""
 
     def test_each_row_is_a_distribution_over_the_labels(self):
         assert isinstance(self.create_model(), EntailmentModel)
         for count in (1, 2, 7):
             self._rows((self._pairs() * count)[:count])
-        self._rows([(text, "Paris") for text in ODD_TEXTS] + [("Paris", text) for text in ODD_TEXTS])
+        self._rows(
+            [(text, "Paris") for text in ODD_TEXTS] + [("Paris", text) for text in ODD_TEXTS]
+        )
 
     def test_a_pair_has_the_same_row_whatever_is_asked_beside_it(self):
         pairs = self._pairs()

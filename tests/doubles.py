@@ -52,9 +52,13 @@ class CountingModel(BaseChatModel):
     def _combine_llm_outputs(self, llm_outputs: list[dict[str, Any] | None]) -> dict[str, Any]:
         return llm_outputs[0] or {}
 
-    def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **options: Any) -> ChatResult:
+    def _generate(
+        self, messages: Any, stop: Any = None, run_manager: Any = None, **options: Any
+    ) -> ChatResult:
         fields = ("temperature", "logprobs", "seed", "streaming", "cache")
-        self.calls.append({**{name: getattr(self, name) for name in fields}, **options, "messages": messages})
+        self.calls.append(
+            {**{name: getattr(self, name) for name in fields}, **options, "messages": messages}
+        )
         if len(self.calls) == self.fails_at:
             raise ConnectionError("lost")
         content = {"content": [{"token": "a", "logprob": -0.5}, {"token": "b", "logprob": -0.25}]}
@@ -62,7 +66,9 @@ class CountingModel(BaseChatModel):
         count = min(options.get("n", 1), self.per_call)
         return ChatResult(
             generations=[
-                ChatGeneration(message=AIMessage(f"text {len(self.calls)}.{i}"), generation_info=info)
+                ChatGeneration(
+                    message=AIMessage(f"text {len(self.calls)}.{i}"), generation_info=info
+                )
                 for i in range(count)
             ],
             llm_output={"token_usage": {"prompt_tokens": 7, "completion_tokens": count}},
@@ -82,10 +88,14 @@ class JudgingModel(BaseChatModel):
     def _llm_type(self) -> str:
         return "judging"
 
-    def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **options: Any) -> ChatResult:
+    def _generate(
+        self, messages: Any, stop: Any = None, run_manager: Any = None, **options: Any
+    ) -> ChatResult:
         premise, hypothesis = re.findall("<answer>(.*?)</answer>", messages[-1].text)
         self.asked.append((premise, hypothesis))
-        return ChatResult(generations=[ChatGeneration(message=AIMessage(self.verdict(premise, hypothesis)))])
+        return ChatResult(
+            generations=[ChatGeneration(message=AIMessage(self.verdict(premise, hypothesis)))]
+        )
 
 
 class ScoringModel(FakeListChatModel):
@@ -114,12 +124,18 @@ class ProposingModel(BaseChatModel):
     def bind_tools(self, tools: Any, **options: Any) -> Any:
         return self.bind(tools=tools, **options)
 
-    def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **options: Any) -> ChatResult:
+    def _generate(
+        self, messages: Any, stop: Any = None, run_manager: Any = None, **options: Any
+    ) -> ChatResult:
         self.shown.append({**options, "messages": messages})
         said = [self.script[i % len(self.script)] for i in range(options.get("n", 1))]
-        infos = [{"finish_reason": one.response_metadata.get("finish_reason", "stop")} for one in said]
+        infos = [
+            {"finish_reason": one.response_metadata.get("finish_reason", "stop")} for one in said
+        ]
         both = zip(said, infos, strict=True)
-        return ChatResult(generations=[ChatGeneration(message=one, generation_info=info) for one, info in both])
+        return ChatResult(
+            generations=[ChatGeneration(message=one, generation_info=info) for one, info in both]
+        )
 
 
 def choice_probability(model: BaseChatModel, *asked: Any, **options: Any) -> ChoiceProbabilities:

@@ -54,7 +54,9 @@ class Faulty(Served):
         elif self.fault == "reset in mid-answer":
             handler.wfile.write(HEAD + b'{"id')
             # closed so, the client gets a reset instead of an end
-            handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            handler.connection.setsockopt(
+                socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+            )
             handler.connection.shutdown(socket.SHUT_RD)
             handler.connection.close()
         elif self.fault == "time-out":
@@ -76,7 +78,9 @@ class Faulty(Served):
             case "missing log-probabilities":
                 reply["choices"][-1]["logprobs"] = None
             case "NaN log-probability":
-                reply["choices"][-1]["logprobs"] = {"content": [{**TOKENS[0], "logprob": float("nan")}]}
+                reply["choices"][-1]["logprobs"] = {
+                    "content": [{**TOKENS[0], "logprob": float("nan")}]
+                }
         return status, reply
 
 

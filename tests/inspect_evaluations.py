@@ -52,7 +52,12 @@ def evaluate(*proposals, outputs=None, after=()):
         for name, one in zip("abc", proposals, strict=True)
     ]
     approvers = [group_approver(agents, min_support=0.7), *after]
-    sample = Sample([ChatMessageSystem(content="You pay bills."), ChatMessageUser(content="Ann is owed 50 euros.")])
+    sample = Sample(
+        [
+            ChatMessageSystem(content="You pay bills."),
+            ChatMessageUser(content="Ann is owed 50 euros."),
+        ]
+    )
     task = Task(
         [sample],
         solver=[use_tools(transfer()), generate()],
@@ -65,12 +70,19 @@ def evaluate(*proposals, outputs=None, after=()):
         return {
             "status": log.status,
             "approvals": [
-                {"by": event.approver, **event.model_dump(include={"decision", "explanation", "metadata"})}
+                {
+                    "by": event.approver,
+                    **event.model_dump(include={"decision", "explanation", "metadata"}),
+                }
                 for event in done.events
                 if isinstance(event, ApprovalEvent)
             ],
             "ran": [one.text for one in done.messages if one.role == "tool" and one.error is None],
-            "told": [one.error.message for one in done.messages if one.role == "tool" and one.error is not None],
+            "told": [
+                one.error.message
+                for one in done.messages
+                if one.role == "tool" and one.error is not None
+            ],
             "requests": agents[0].requests,
         }
 
@@ -80,6 +92,8 @@ found = {
     "agreement": evaluate([pay(50)], [pay(50.0)], [pay(50)]),
     "another call": evaluate([pay(5)], [pay(5)], [pay(5)], after=[yes]),
     "a failure": evaluate([pay(50)], [pay(50)], RuntimeError("the key is sk-1"), after=[no]),
-    "an unknown argument": evaluate(*[[pay(50)]] * 3, outputs=[say(pay(50, note="!")), say()], after=[yes]),
+    "an unknown argument": evaluate(
+        *[[pay(50)]] * 3, outputs=[say(pay(50, note="!")), say()], after=[yes]
+    ),
 }
 print(json.dumps(found))

@@ -14,7 +14,9 @@ from typing import Any
 
 def programs() -> Path | None:
     """Returns the folder of `initdb` and `postgres`, which Debian keeps off the path; None if not installed."""
-    debian = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
+    debian = sorted(
+        Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3])
+    )
     found = shutil.which("initdb") or (debian[-1] if debian else None)
     return Path(found).resolve().parent if found else None
 
@@ -24,23 +26,41 @@ def running_postgres() -> Iterator[str]:
     """Yields the address of a new server, which ends with the block."""
     folder = programs()
     if folder is None:
-        raise FileNotFoundError("PostgreSQL's initdb is not here. On Debian: apt-get install postgresql")
+        raise FileNotFoundError(
+            "PostgreSQL's initdb is not here. On Debian: apt-get install postgresql"
+        )
     # PostgreSQL refuses to run as root
-    user: dict[str, Any] = {"user": "nobody", "group": "nogroup", "extra_groups": []} if os.geteuid() == 0 else {}
-    with tempfile.TemporaryDirectory(prefix="coe-pg-", dir="/tmp") as home:  # a socket's path has at most 107 bytes
+    user: dict[str, Any] = (
+        {"user": "nobody", "group": "nogroup", "extra_groups": []} if os.geteuid() == 0 else {}
+    )
+    with tempfile.TemporaryDirectory(
+        prefix="coe-pg-", dir="/tmp"
+    ) as home:  # a socket's path has at most 107 bytes
         if user:
             shutil.chown(home, user["user"], user["group"])
         data = f"{home}/data"
         new = ["-D", data, "-U", "coe", "-A", "trust", "--encoding=UTF8", "--locale=C", "--no-sync"]
         _run([folder / "initdb", *new], cwd=home, **user)
-        command = [folder / "postgres", "-D", data, "-k", home, "-c", "listen_addresses=", "-c", "fsync=off"]
+        command = [
+            folder / "postgres",
+            "-D",
+            data,
+            "-k",
+            home,
+            "-c",
+            "listen_addresses=",
+            "-c",
+            "fsync=off",
+        ]
         with Path(home, "log").open("wb") as log:
             server = subprocess.Popen(command, stdout=log, stderr=log, cwd=home, **user)
         try:
             _await(server, folder, home)
             yield f"postgresql://coe@/postgres?host={home}"
         finally:
-            server.send_signal(signal.SIGINT)  # ends sessions and stops; SIGTERM would wait for them
+            server.send_signal(
+                signal.SIGINT
+            )  # ends sessions and stops; SIGTERM would wait for them
             try:
                 server.wait(60)
             except subprocess.TimeoutExpired:
@@ -51,7 +71,9 @@ def running_postgres() -> Iterator[str]:
 def _run(command: list[Any], **options: Any) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False, **options)
     if done.returncode:
-        raise RuntimeError(f"{command[0]} ended with {done.returncode}: {done.stderr.strip() or done.stdout.strip()}")
+        raise RuntimeError(
+            f"{command[0]} ended with {done.returncode}: {done.stderr.strip() or done.stdout.strip()}"
+        )
 
 
 def _await(server: subprocess.Popen[bytes], folder: Path, home: str) -> None:

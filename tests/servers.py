@@ -46,7 +46,9 @@ class Served:
         self.gathers, self.keeps_alive = gathers, keeps_alive
         self.requests: list[dict[str, Any]] = []
         self.url = ""
-        self.offers: list[dict[str, Any]] = [{"id": "served", "object": "model", "created": 1, "owned_by": "us"}]
+        self.offers: list[dict[str, Any]] = [
+            {"id": "served", "object": "model", "created": 1, "owned_by": "us"}
+        ]
         self.closing = threading.Event()
         self.n_listed = self.n_busy = self.most_busy = 0
         self.lock = threading.Condition()
@@ -67,7 +69,11 @@ class Served:
             self.n_busy -= 1
         refused = next((name for name in self.refuses if name in body), None)
         if refused is not None:
-            said = {"error": {"message": f"Unsupported parameter: '{refused}' is not supported with this model."}}
+            said = {
+                "error": {
+                    "message": f"Unsupported parameter: '{refused}' is not supported with this model."
+                }
+            }
             write(handler, 400, json.dumps(said).encode())
         elif handler.path.endswith("/embeddings"):
             write(handler, 200, json.dumps(self.embeddings(body)).encode())
@@ -84,7 +90,11 @@ class Served:
         _, reply = self.answer(body)
         head = {**reply, "object": "chat.completion.chunk"}
         events = [
-            {**head, "usage": None, "choices": [{**choice, "delta": choice["message"], "message": None}]}
+            {
+                **head,
+                "usage": None,
+                "choices": [{**choice, "delta": choice["message"], "message": None}],
+            }
             for choice in reply["choices"]
         ]
         lines = [f"data: {json.dumps(event)}\n\n" for event in events]
@@ -93,26 +103,45 @@ class Served:
     def responses_api(self, body: dict[str, Any]) -> dict[str, Any]:
         text = self.texts[(len(self.requests) - 1) % len(self.texts)]
         content = [{"type": "output_text", "text": text, "annotations": []}]
-        message = {"type": "message", "id": "m", "status": "completed", "role": "assistant", "content": content}
-        head = {"id": "1", "object": "response", "created_at": 1, "model": body["model"], "status": "completed"}
+        message = {
+            "type": "message",
+            "id": "m",
+            "status": "completed",
+            "role": "assistant",
+            "content": content,
+        }
+        head = {
+            "id": "1",
+            "object": "response",
+            "created_at": 1,
+            "model": body["model"],
+            "status": "completed",
+        }
         fixed = {"parallel_tool_calls": False, "tool_choice": "auto", "tools": []}
         return {**head, **fixed, "output": [message]}
 
     def embeddings(self, body: dict[str, Any]) -> dict[str, Any]:
         vectors = enumerate(map(words_of, body["input"]))
-        data = [{"object": "embedding", "index": index, "embedding": vector} for index, vector in vectors]
+        data = [
+            {"object": "embedding", "index": index, "embedding": vector}
+            for index, vector in vectors
+        ]
         usage = {"prompt_tokens": 11, "total_tokens": 11}
         return {"object": "list", "data": data, "model": body["model"], "usage": usage}
 
     def answer(self, body: dict[str, Any]) -> Reply:
         n = 1 if self.ignores_n else body.get("n", 1)
         texts = [self.says(body, index) for index in range(n)]
-        return completion(*texts, tokens=TOKENS if body.get("logprobs") and not self.ignores_logprobs else None)
+        return completion(
+            *texts, tokens=TOKENS if body.get("logprobs") and not self.ignores_logprobs else None
+        )
 
     def says(self, body: dict[str, Any], index: int) -> str:
         if is_probe(body):
             return CHARACTERS if self.ignores_temperature else f"{len(self.requests)}x{index}"
-        return self.texts[0 if self.ignores_temperature else (body.get("seed", 0) + index) % len(self.texts)]
+        return self.texts[
+            0 if self.ignores_temperature else (body.get("seed", 0) + index) % len(self.texts)
+        ]
 
     @property
     def probes(self) -> list[dict[str, Any]]:
@@ -120,7 +149,9 @@ class Served:
         return [body for body in self.requests if is_probe(body)]
 
     def chat(self, **options: Any) -> ChatOpenAI:
-        return ChatOpenAI(model="served", base_url=self.url, api_key="none", max_retries=0, **options)
+        return ChatOpenAI(
+            model="served", base_url=self.url, api_key="none", max_retries=0, **options
+        )
 
 
 def is_probe(body: dict[str, Any]) -> bool:
@@ -128,9 +159,14 @@ def is_probe(body: dict[str, Any]) -> bool:
     return any(message["content"] == INVENTED_STORY for message in body.get("messages", ()))
 
 
-def completion(*texts: str, tokens: list[dict[str, Any]] | None = None, top: dict[str, float] | None = None) -> Reply:
+def completion(
+    *texts: str, tokens: list[dict[str, Any]] | None = None, top: dict[str, float] | None = None
+) -> Reply:
     """A chat completion with one choice per text; `top` has log-probabilities for its first token, likeliest first."""
-    listed = [{"token": token, "logprob": logprob, "bytes": None} for token, logprob in (top or {}).items()]
+    listed = [
+        {"token": token, "logprob": logprob, "bytes": None}
+        for token, logprob in (top or {}).items()
+    ]
     content = [{**listed[0], "top_logprobs": listed}] if listed else tokens
     choices = [
         {
@@ -141,14 +177,20 @@ def completion(*texts: str, tokens: list[dict[str, Any]] | None = None, top: dic
         }
         for index, text in enumerate(texts)
     ]
-    usage = {"prompt_tokens": 11, "completion_tokens": 2 * len(texts), "total_tokens": 11 + 2 * len(texts)}
+    usage = {
+        "prompt_tokens": 11,
+        "completion_tokens": 2 * len(texts),
+        "total_tokens": 11 + 2 * len(texts),
+    }
     head = {"id": "1", "object": "chat.completion", "created": 1, "model": "served"}
     return 200, {**head, "choices": choices, "usage": usage}
 
 
 def refusal(status: int = 400) -> Reply:
     """What a server says to an option that it does not take."""
-    return status, {"error": {"message": "no such option", "type": "invalid_request_error", "code": None}}
+    return status, {
+        "error": {"message": "no such option", "type": "invalid_request_error", "code": None}
+    }
 
 
 def words_of(text: str) -> list[float]:
@@ -160,7 +202,12 @@ def words_of(text: str) -> list[float]:
 
 
 def write(
-    handler: BaseHTTPRequestHandler, status: int, content: bytes, *, media: str = "application/json", **headers: str
+    handler: BaseHTTPRequestHandler,
+    status: int,
+    content: bytes,
+    *,
+    media: str = "application/json",
+    **headers: str,
 ) -> None:
     handler.send_response(status)
     handler.send_header("Content-Type", media)
@@ -175,7 +222,9 @@ S = TypeVar("S", bound=Served)
 
 
 @contextmanager
-def served(texts: tuple[str, ...] = ("Paris", "It is Paris.", "Lyon"), **options: Any) -> Iterator[Served]:
+def served(
+    texts: tuple[str, ...] = ("Paris", "It is Paris.", "Lyon"), **options: Any
+) -> Iterator[Served]:
     with running(Served(texts, **options)) as state:
         yield state
 
@@ -215,7 +264,9 @@ def running(state: S) -> Iterator[S]:
                 state.handle(self, body)
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread = threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+    )
     thread.start()
     state.url = f"http://127.0.0.1:{server.server_port}/v1"
     try:

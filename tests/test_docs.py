@@ -21,7 +21,11 @@ from coe_agents.config.schema import load_config
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-PAGES = [path for path in sorted(DOCS.rglob("*.md")) if not {"_build", "results"} & set(path.relative_to(DOCS).parts)]
+PAGES = [
+    path
+    for path in sorted(DOCS.rglob("*.md"))
+    if not {"_build", "results"} & set(path.relative_to(DOCS).parts)
+]
 TEXTS = {path.relative_to(DOCS).as_posix(): path.read_text(encoding="utf-8") for path in PAGES}
 FENCE = re.compile(r"^```(\S[^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
@@ -32,7 +36,9 @@ def blocks(page: str, *languages: str) -> list[str]:
 
 
 def with_blocks(*languages: str) -> list[str]:
-    return [page for page in TEXTS if blocks(page, *languages) and not page.startswith("notebooks/")]
+    return [
+        page for page in TEXTS if blocks(page, *languages) and not page.startswith("notebooks/")
+    ]
 
 
 @pytest.mark.parametrize("page", with_blocks("python"))
@@ -60,7 +66,9 @@ REST = (
 )
 
 
-@pytest.mark.parametrize("page", [page for page in with_blocks("toml") if page != "guides/extend.md"])
+@pytest.mark.parametrize(
+    "page", [page for page in with_blocks("toml") if page != "guides/extend.md"]
+)
 def test_configurations_are_valid(page, tmp_path):
     for block in blocks(page, "toml"):
         given = set(tomllib.loads(block))
@@ -101,13 +109,17 @@ def test_commands_and_their_options_exist():
             if words[:1] == ["|"]:  # "sample | evaluate": one of these
                 break
         options = {option for parameter in found.params for option in parameter.opts}
-        unknown = {word.strip("[]") for word in words if word.lstrip("[").startswith("--")} - options
+        unknown = {
+            word.strip("[]") for word in words if word.lstrip("[").startswith("--")
+        } - options
         assert not unknown, f"docs/{page}: {line}"
 
 
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])
 def test_links_into_the_repository_lead_somewhere(name):
-    links = re.findall(r'\]\(([^)#:]+)(?:#[^)]*)?\)|(?:src|srcset)="([^":]+)"', (ROOT / name).read_text())
+    links = re.findall(
+        r'\]\(([^)#:]+)(?:#[^)]*)?\)|(?:src|srcset)="([^":]+)"', (ROOT / name).read_text()
+    )
     assert all((ROOT / (link or picture)).exists() for link, picture in links)
 
 
@@ -133,7 +145,9 @@ def test_the_picture_of_the_regimes_is_the_one_that_the_script_draws(tmp_path, m
     for name in ("quadrants-light.svg", "quadrants-dark.svg"):
         drawn, kept = ((folder / name).read_text() for folder in (tmp_path, DOCS))
         # the words and numbers; curves differ in their last digits from one version of matplotlib to another
-        words = [re.findall(r"<text[^>]*>(.*?)</text>", picture, re.DOTALL) for picture in (drawn, kept)]
+        words = [
+            re.findall(r"<text[^>]*>(.*?)</text>", picture, re.DOTALL) for picture in (drawn, kept)
+        ]
         assert words[0] == words[1] != []
 
 
@@ -157,13 +171,17 @@ def marker_fault(result_page, path):
 
 def test_a_benchmark_writes_its_page(tmp_path, monkeypatch, capsys, result_page):
     path, script = tmp_path / "core.md", str(ROOT / "benchmarks" / "core.py")
-    monkeypatch.setattr(sys, "argv", [script, "--write", str(path), str(tmp_path), "--peers", sys.executable])
+    monkeypatch.setattr(
+        sys, "argv", [script, "--write", str(path), str(tmp_path), "--peers", sys.executable]
+    )
     with result_page.result_page():
         assert sys.argv[1:] == [str(tmp_path), "--peers", sys.executable]
         print("seconds 1.0  ")
     assert capsys.readouterr().out == "seconds 1.0  \n"
     _, command, _, table = path.read_text().split("\n", 3)
-    assert command.startswith("`python benchmarks/core.py FOLDER --peers FILE` (20")  # no path of this machine
+    assert command.startswith(
+        "`python benchmarks/core.py FOLDER --peers FILE` (20"
+    )  # no path of this machine
     assert f"Python {platform.python_version()}" in command
     assert table == "```text\nseconds 1.0\n```\n"
     assert marker_fault(result_page, path) is None
@@ -172,12 +190,17 @@ def test_a_benchmark_writes_its_page(tmp_path, monkeypatch, capsys, result_page)
 
 
 @pytest.mark.parametrize("write", [True, False])
-def test_a_benchmark_that_fails_or_has_no_page_writes_nothing(tmp_path, monkeypatch, result_page, write):
+def test_a_benchmark_that_fails_or_has_no_page_writes_nothing(
+    tmp_path, monkeypatch, result_page, write
+):
     path = tmp_path / "core.md"
     path.write_text("what was measured last")
     monkeypatch.setattr(sys, "argv", ["core.py", *(["--write", str(path)] if write else [])])
     monkeypatch.setattr(result_page, "ROOT", Path.cwd())
-    with pytest.raises(ZeroDivisionError) if write else contextlib.nullcontext(), result_page.result_page():
+    with (
+        pytest.raises(ZeroDivisionError) if write else contextlib.nullcontext(),
+        result_page.result_page(),
+    ):
         print(1 / (not write))
     assert path.read_text() == "what was measured last"
 
@@ -198,12 +221,16 @@ def test_every_benchmark_has_a_page_and_make_runs_it():
     lists = re.findall(r"^(?:DATA_)?BENCHMARKS := (.*)$", makefile, re.MULTILINE)
     by_itself = {"entailment", "gpu", "served_sampling", "speed"}
     assert {name for line in lists for name in line.split()} | by_itself == pages
-    included = re.findall(r"^```\{include\} .*results/(\w+)\.md$", "\n".join(TEXTS.values()), re.MULTILINE)
+    included = re.findall(
+        r"^```\{include\} .*results/(\w+)\.md$", "\n".join(TEXTS.values()), re.MULTILINE
+    )
     assert set(included) == pages
 
 
 FIGURES = re.findall(
-    r"^\| [^|]+ \| ([^|]+) \| [^|]*results/(\w+)\.md\)\) \|$", (ROOT / "README.md").read_text(), re.MULTILINE
+    r"^\| [^|]+ \| ([^|]+) \| [^|]*results/(\w+)\.md\)\) \|$",
+    (ROOT / "README.md").read_text(),
+    re.MULTILINE,
 )
 
 

@@ -113,8 +113,12 @@ def functions_of(source: str) -> Iterator[tuple[int, str]]:
     """Yields line number and name of every public function and method; a property may be an adjective."""
     for node in ast.parse(source).body:
         for each in node.body if isinstance(node, ast.ClassDef) else [node]:
-            if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) and not each.name.startswith("_"):
-                decorators = {ast.unparse(decorator).rpartition(".")[2] for decorator in each.decorator_list}
+            if isinstance(
+                each, ast.FunctionDef | ast.AsyncFunctionDef
+            ) and not each.name.startswith("_"):
+                decorators = {
+                    ast.unparse(decorator).rpartition(".")[2] for decorator in each.decorator_list
+                }
                 if not decorators & {"property", "cached_property", "setter"}:
                     yield each.lineno, each.name
 
@@ -135,6 +139,13 @@ def test_what_is_not_written_here_is_found():
         'def told():  # the servers: who is down\n    raise ValueError("two are needed; 1 came")\n'
     )
     found = [fault for _, text in texts_of(planted, strings=True) for fault in find_phrases(text)]
-    assert [fault.partition(":")[0] for fault in found] == ['"hangs on"', '"who is down"', '"; 1 came"']
+    assert [fault.partition(":")[0] for fault in found] == [
+        '"hangs on"',
+        '"who is down"',
+        '"; 1 came"',
+    ]
     assert [name for _, name in functions_of(planted) if PARTICIPLES.fullmatch(name)] == ["told"]
-    assert not any(PARTICIPLES.fullmatch(name) for name in ("tell", "read", "is_tied", "leading_cluster", "entropy"))
+    assert not any(
+        PARTICIPLES.fullmatch(name)
+        for name in ("tell", "read", "is_tied", "leading_cluster", "entropy")
+    )

@@ -19,12 +19,26 @@ from coe_agents.testing import ScriptedAgent
 
 KEY = "sk-planted-0123456789"
 
-ALL = [one for _, one in inspect.getmembers(errors, inspect.isclass) if issubclass(one, errors.CoEError)]
-SHOWN = (ValueError, TypeError, KeyError, AttributeError, RuntimeError, RecursionError, TimeoutError)
+ALL = [
+    one
+    for _, one in inspect.getmembers(errors, inspect.isclass)
+    if issubclass(one, errors.CoEError)
+]
+SHOWN = (
+    ValueError,
+    TypeError,
+    KeyError,
+    AttributeError,
+    RuntimeError,
+    RecursionError,
+    TimeoutError,
+)
 """The built-in errors whose message the server passes on (langgraph-api 0.16, `serde.default`)."""
 
 
-@pytest.mark.parametrize("error", [one for one in ALL if one is not errors.CoEError], ids=lambda one: one.__name__)
+@pytest.mark.parametrize(
+    "error", [one for one in ALL if one is not errors.CoEError], ids=lambda one: one.__name__
+)
 def test_each_error_is_also_a_built_in_one(error):
     raised = error("It went wrong", hint="Mend it")
     assert isinstance(raised, SHOWN)
@@ -34,15 +48,25 @@ def test_each_error_is_also_a_built_in_one(error):
 def test_the_server_passes_on_what_we_say():
     serde = pytest.importorskip("langgraph_api.serde")
     passed = serde.default(errors.ConfigurationError("No checkpointer", hint="Compile it with one"))
-    assert passed == {"error": "ConfigurationError", "message": "No checkpointer. Compile it with one"}
+    assert passed == {
+        "error": "ConfigurationError",
+        "message": "No checkpointer. Compile it with one",
+    }
 
 
 @pytest.mark.parametrize(
     "agent",
     [
         ModelAgent("a", ChatOpenAI(model="m", api_key=KEY)),
-        ModelAgent("a", ChatOpenAI(model="m", api_key="none", default_headers={"Authorization": f"Bearer {KEY}"})),
-        ModelAgent("a", ChatOpenAI(model="m", api_key="none", base_url=f"http://user:{KEY}@host/v1")),
+        ModelAgent(
+            "a",
+            ChatOpenAI(
+                model="m", api_key="none", default_headers={"Authorization": f"Bearer {KEY}"}
+            ),
+        ),
+        ModelAgent(
+            "a", ChatOpenAI(model="m", api_key="none", base_url=f"http://user:{KEY}@host/v1")
+        ),
     ],
     ids=["model", "header", "address"],
 )
@@ -105,7 +129,9 @@ def test_a_key_that_no_field_of_a_model_has_is_in_no_decision(kept):
     for name, value in kept.items():
         setattr(model, name, value)
     agents = [ModelAgent("a", model, retries=0), ScriptedAgent("b", ["Paris"])]
-    graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5), retries=0).compile()
+    graph = create_coe_graph(
+        agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5), retries=0
+    ).compile()
     result = graph.invoke({"question": "Which?"})
     assert "not accepted: " in result["decision"]["failed_agents"]["a"]
     assert PLAIN[8:] not in str(result)
@@ -114,7 +140,9 @@ def test_a_key_that_no_field_of_a_model_has_is_in_no_decision(kept):
 def test_placeholders_messages_and_other_fields_are_no_secrets_and_what_holds_itself_ends():
     model = ChatOpenAI(model="a-long-name-of-a-model", api_key="EMPTY")
     assert secrets_of(ModelAgent("a-name-of-many-letters", model)) == secrets_of(object()) == set()
-    assert secrets_of(Holder(last=HumanMessage("what is a token?", name="token-of-thanks"))) == set()
+    assert (
+        secrets_of(Holder(last=HumanMessage("what is a token?", name="token-of-thanks"))) == set()
+    )
     options = {"api_key": KEY}
     options["self"] = options
     assert secrets_of(Holder(options=options)) == {KEY}

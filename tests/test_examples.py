@@ -15,7 +15,11 @@ BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
 # those on vLLM run in tests/vllm, that with inspect_ai in tests/test_inspect_approver.py
-EXAMPLES = [path for path in sorted(ROOT.glob("examples/*.py")) if not path.stem.startswith(("vllm_", "inspect_"))]
+EXAMPLES = [
+    path
+    for path in sorted(ROOT.glob("examples/*.py"))
+    if not path.stem.startswith(("vllm_", "inspect_"))
+]
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
@@ -36,9 +40,13 @@ def test_graphs_are_deployable(name):
     assert (graph.name, graph.checkpointer) == (name, None)
     deployed = graph.copy(update={"checkpointer": InMemorySaver()})  # which a server brings
     if name == "council":
-        state = deployed.invoke({"messages": [("user", "Convert 3 metres to centimetres.")]}, THREAD)
+        state = deployed.invoke(
+            {"messages": [("user", "Convert 3 metres to centimetres.")]}, THREAD
+        )
         assert (state["council"]["action"], state["council"]["decided_by"]) == ("answer", "group")
         assert "300 centimetres" in state["messages"][-2].text
     else:
-        result = deployed.invoke({"messages": [("user", "What is the chemical symbol for gold?")]}, THREAD)
+        result = deployed.invoke(
+            {"messages": [("user", "What is the chemical symbol for gold?")]}, THREAD
+        )
         assert "Au" in result["messages"][-1].text

@@ -14,7 +14,9 @@ from tests.limits import full
 from tests.policy.test_calibrated import CALIBRATION
 
 
-@pytest.mark.parametrize("save", [CalibratedPolicy(CALIBRATION).save, lambda path: write(path, b"x" * 1000)])
+@pytest.mark.parametrize(
+    "save", [CalibratedPolicy(CALIBRATION).save, lambda path: write(path, b"x" * 1000)]
+)
 def test_a_full_disk_leaves_the_former_file_and_nothing_else(tmp_path, save):
     path = tmp_path / "kept.json"
     path.write_text("former")
@@ -59,9 +61,28 @@ DEEP = ["[" * n + "]" * n for n in (102, 100_000)] + ['{"a":' * 5000 + "1" + "}"
 
 
 LINES = [
-    *(b'{"a": 1}', b'{"a": 1} \t\r\n', b'{"a": 1}\x0b', b'{"a": 1}{}', b'{"a": 1, "a": 2}', b'{"a": NaN}'),
-    *(b'{"a": 1', b"{", b"{}", b"", b"{\0", b'{"a": "\xff"}', b'{"a": "\xed\xa0\x80"}', b'{"a": 1e999}'),
-    *('{"a": "é"}'.encode(code) for code in ("utf-16", "utf-16-le", "utf-32-be", "utf-8-sig", "latin-1")),
+    *(
+        b'{"a": 1}',
+        b'{"a": 1} \t\r\n',
+        b'{"a": 1}\x0b',
+        b'{"a": 1}{}',
+        b'{"a": 1, "a": 2}',
+        b'{"a": NaN}',
+    ),
+    *(
+        b'{"a": 1',
+        b"{",
+        b"{}",
+        b"",
+        b"{\0",
+        b'{"a": "\xff"}',
+        b'{"a": "\xed\xa0\x80"}',
+        b'{"a": 1e999}',
+    ),
+    *(
+        '{"a": "é"}'.encode(code)
+        for code in ("utf-16", "utf-16-le", "utf-32-be", "utf-8-sig", "latin-1")
+    ),
 ]
 
 
@@ -101,10 +122,18 @@ def test_an_integer_beyond_64_bits_is_refused(digits, value):
         parse_toml(text)
 
 
-SHORT = st.lists(st.sampled_from([*"{}[],", '"a":', "NaN", "{}", "{},NaN,{}", '{"a": "NaN"}']), max_size=5)
+SHORT = st.lists(
+    st.sampled_from([*"{}[],", '"a":', "NaN", "{}", "{},NaN,{}", '{"a": "NaN"}']), max_size=5
+)
 
 
-@given(st.lists(SHORT.map("".join).map(str.encode) | st.sampled_from([b'{"a": 1}', *LINES]), min_size=1, max_size=3))
+@given(
+    st.lists(
+        SHORT.map("".join).map(str.encode) | st.sampled_from([b'{"a": 1}', *LINES]),
+        min_size=1,
+        max_size=3,
+    )
+)
 @example([b'{"a": [{}', b"{}]}", b"{}, {}"])
 @example([b'{"a": ' + b"[" * 100 + b"]" * 100 + b"}"] + [b"{}"] * 200)
 def test_lines_that_are_read_together_are_read_as_alone(lines):

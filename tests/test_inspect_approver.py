@@ -44,7 +44,11 @@ def test_the_example_runs():
     ("name", "decisions", "told"),
     [
         ("agreement", [("group", "approve")], []),
-        ("another call", [("group", "reject")], ["The group would not do that."]),  # the next approver would approve
+        (
+            "another call",
+            [("group", "reject")],
+            ["The group would not do that."],
+        ),  # the next approver would approve
         ("a failure", [("group", "escalate"), ("auto", "reject")], None),
         ("an unknown argument", [("group", "reject")], ["The call does not fit the tools."]),
     ],
@@ -58,7 +62,10 @@ def test_a_call_runs_where_the_group_would_make_it(cases, name, decisions, told)
 
 def test_the_group_sees_the_conversation_but_not_the_call_and_a_failure_supports_nothing(cases):
     (request,) = cases["agreement"]["requests"]
-    assert [message["content"] for message in request["messages"]] == ["You pay bills.", "Ann is owed 50 euros."]
+    assert [message["content"] for message in request["messages"]] == [
+        "You pay bills.",
+        "Ann is owed 50 euros.",
+    ]
     assert [tool["function"]["name"] for tool in request["tools"]] == ["transfer"]
     metadata = cases["a failure"]["approvals"][0]["metadata"]
     assert metadata["support"] == pytest.approx(2 / 3)

@@ -29,13 +29,25 @@ from tests.doubles import CountingModel, ScriptedAgent
 from tests.graph import groups
 from tests.graph.groups import saying
 
-NODES = ["abstain", "cluster", "coordinator", "invoke_agent a", "invoke_agent b", "measure", "prepare"]
+NODES = [
+    "abstain",
+    "cluster",
+    "coordinator",
+    "invoke_agent a",
+    "invoke_agent b",
+    "measure",
+    "prepare",
+]
 RUN = "invoke_workflow LangGraph"
 
 
 class Recorded:
     def __init__(self, **options):
-        self.exporter, self.reader, self.tracers = InMemorySpanExporter(), InMemoryMetricReader(), TracerProvider()
+        self.exporter, self.reader, self.tracers = (
+            InMemorySpanExporter(),
+            InMemoryMetricReader(),
+            TracerProvider(),
+        )
         self.tracers.add_span_processor(SimpleSpanProcessor(self.exporter))
         self.log, loggers = InMemoryLogRecordExporter(), LoggerProvider()
         loggers.add_log_record_processor(SimpleLogRecordProcessor(self.log))
@@ -58,14 +70,20 @@ class Recorded:
     def points(self, name):
         scopes = self.reader.get_metrics_data().resource_metrics[0].scope_metrics
         found = [metric for scope in scopes for metric in scope.metrics if metric.name == name]
-        return {tuple(sorted(p.attributes.items())): p for metric in found for p in metric.data.data_points}
+        return {
+            tuple(sorted(p.attributes.items())): p
+            for metric in found
+            for p in metric.data.data_points
+        }
 
     @property
     def events(self):
         return [one.log_record for one in self.log.get_finished_logs()]
 
     def everything(self):
-        said = [f"{span.name} {dict(span.attributes)} {span.status.description}" for span in self.spans]
+        said = [
+            f"{span.name} {dict(span.attributes)} {span.status.description}" for span in self.spans
+        ]
         return f"{said} {self.reader.get_metrics_data()} {[dict(event.attributes) for event in self.events]}"
 
     def told(self):
@@ -82,24 +100,36 @@ class Recorded:
             for span in self.spans
         ]
         events = [
-            {"name": event.event_name, "under": names[event.span_id], "attributes": rounded(event.attributes)}
+            {
+                "name": event.event_name,
+                "under": names[event.span_id],
+                "attributes": rounded(event.attributes),
+            }
             for event in self.events
         ]
         return {"spans": sorted(spans, key=json.dumps), "events": events}
 
 
 def rounded(attributes):
-    return {name: round(value, 4) if isinstance(value, float) else value for name, value in sorted(attributes.items())}
+    return {
+        name: round(value, 4) if isinstance(value, float) else value
+        for name, value in sorted(attributes.items())
+    }
 
 
 def graph(*agents, **options):
     policy = RegimePolicy(0.5, 0.3, actions={"conflict": options.pop("conflict", "abstain")})
-    return groups.graph(*(agents or saying("secret Paris", "secret Lyon")), policy=policy, **options)
+    return groups.graph(
+        *(agents or saying("secret Paris", "secret Lyon")), policy=policy, **options
+    )
 
 
 def question():
     recorded = Recorded(openinference=True)
-    agents = [ModelAgent("asked", CountingModel(logprobs=True), n_samples=2), ScriptedAgent("b", ["x"], ["y"])]
+    agents = [
+        ModelAgent("asked", CountingModel(logprobs=True), n_samples=2),
+        ScriptedAgent("b", ["x"], ["y"]),
+    ]
     failing = ScriptedAgent("c", OSError("secret address"))
     graph(*agents, failing).compile().invoke({"question": "a secret question?"}, recorded.config)
     return recorded.told()
@@ -110,7 +140,9 @@ def council():
     call = {"name": "transfer", "args": {"name": "Nina", "amount": 60}, "id": "c1"}
     members = [ScriptedAgent(name, [[{"name": "transfer", "args": call["args"]}]]) for name in "ab"]
     driver = ScriptedDriver(script=[AIMessage("", tool_calls=[call]), AIMessage("Done.")])
-    agent = create_agent(driver, tinyworld_tools(), middleware=[CoECouncil(members, tools=["transfer"])])
+    agent = create_agent(
+        driver, tinyworld_tools(), middleware=[CoECouncil(members, tools=["transfer"])]
+    )
     agent.invoke({"messages": [("user", "Send Nina 60 euros.")]}, recorded.config)
     return recorded.told()
 
@@ -133,7 +165,9 @@ def test_members_of_a_council_that_fail_are_in_its_span(n_failing, content):
     assert span.name == "model"
     assert span.attributes["coe.failed_agents"] == ("a", "b")[:n_failing]
     assert span.status.status_code.name == ("ERROR" if n_failing == 2 else "UNSET")
-    assert span.attributes.get("error.type") == ("TimeoutError" if n_failing == 2 else None)  # the last one's
+    assert span.attributes.get("error.type") == (
+        "TimeoutError" if n_failing == 2 else None
+    )  # the last one's
     assert span.attributes.get("error.message") == ("late" if n_failing == 2 and content else None)
     assert sum(point.value for point in recorded.points("coe.failures").values()) == n_failing
 
@@ -171,7 +205,9 @@ def test_what_is_exported_is_as_it_was(example):
 
 
 def test_names_are_those_of_the_conventions():
-    incubating = pytest.importorskip("opentelemetry.semconv._incubating.attributes.gen_ai_attributes")
+    incubating = pytest.importorskip(
+        "opentelemetry.semconv._incubating.attributes.gen_ai_attributes"
+    )
     openinference = pytest.importorskip("openinference.semconv.trace")
     known = {value for name, value in vars(incubating).items() if name.startswith("GEN_AI_")}
     operations = {one.value for one in incubating.GenAiOperationNameValues}
@@ -180,10 +216,18 @@ def test_names_are_those_of_the_conventions():
     attributes = [one["attributes"] for run in told for one in (*run["spans"], *run["events"])]
     names = {name for each in attributes for name in each}
     assert {name for name in names if name.startswith("gen_ai.")} <= known
-    assert {"gen_ai.evaluation.score.value", "gen_ai.agent.name", "gen_ai.usage.input_tokens"} <= names
+    assert {
+        "gen_ai.evaluation.score.value",
+        "gen_ai.agent.name",
+        "gen_ai.usage.input_tokens",
+    } <= names
     used = {each["gen_ai.operation.name"] for each in attributes if "gen_ai.operation.name" in each}
     assert {"invoke_agent", "execute_tool", "chat"} <= used <= operations
-    marked = {each["openinference.span.kind"] for run in told for each in [one["attributes"] for one in run["spans"]]}
+    marked = {
+        each["openinference.span.kind"]
+        for run in told
+        for each in [one["attributes"] for one in run["spans"]]
+    }
     assert {"AGENT", "EVALUATOR", "GUARDRAIL", "DECISION", "LLM", "TOOL"} <= marked <= kinds
     assert openinference.SpanAttributes.OPENINFERENCE_SPAN_KIND in names
     assert {name for name in names if not name.startswith(("gen_ai.", "coe."))} <= {
@@ -197,28 +241,41 @@ def test_runs_at_the_same_time_do_not_mix():
     recorded, compiled, n_runs = Recorded(), graph().compile(), 8
 
     async def arun():
-        await asyncio.gather(*(compiled.ainvoke({"question": f"{i}?"}, recorded.config) for i in range(n_runs)))
+        await asyncio.gather(
+            *(compiled.ainvoke({"question": f"{i}?"}, recorded.config) for i in range(n_runs))
+        )
 
     with ThreadPoolExecutor(4) as pool:
-        done = [pool.submit(compiled.invoke, {"question": f"{i}?"}, recorded.config) for i in range(n_runs)]
+        done = [
+            pool.submit(compiled.invoke, {"question": f"{i}?"}, recorded.config)
+            for i in range(n_runs)
+        ]
         asyncio.run(arun())
         for future in done:
             future.result()
     roots = {span.context.span_id: span for span in recorded.spans if span.name == RUN}
     assert len(roots) == 2 * n_runs
     assert len({span.context.trace_id for span in roots.values()}) == 2 * n_runs
-    by_root = {root: [span for span in recorded.spans if span.parent and span.parent.span_id == root] for root in roots}
+    by_root = {
+        root: [span for span in recorded.spans if span.parent and span.parent.span_id == root]
+        for root in roots
+    }
     for root, below in by_root.items():
         assert sorted(span.name for span in below) == NODES
         assert {span.context.trace_id for span in below} == {roots[root].context.trace_id}
         assert {span.status.status_code for span in below} == {StatusCode.UNSET}
     assert not recorded.handler._runs
     ((attributes, point),) = recorded.points("coe.decisions").items()
-    assert (dict(attributes), point.value) == ({"coe.action": "abstain", "coe.regime": "conflict"}, 2 * n_runs)
+    assert (dict(attributes), point.value) == (
+        {"coe.action": "abstain", "coe.regime": "conflict"},
+        2 * n_runs,
+    )
 
 
 @pytest.mark.parametrize("content", [False, True])
-def test_a_tool_that_fails_is_an_error_without_its_message_and_shows_its_arguments_if_asked_for(content):
+def test_a_tool_that_fails_is_an_error_without_its_message_and_shows_its_arguments_if_asked_for(
+    content,
+):
     @tool
     def fail() -> str:
         """Fails."""
@@ -263,7 +320,9 @@ def test_a_request_that_was_given_up_ends_with_its_run():
     agents = [ModelAgent(name, Hanging(), n_samples=1, timeout=0.2, retries=0) for name in "ab"]
     asyncio.run(graph(*agents).compile().ainvoke({"question": "Q?"}, recorded.config))
     assert recorded.named("invoke_agent a").attributes["error.type"] == "AgentTimeoutError"
-    assert {span.status.status_code for span in recorded.spans if span.name == "chat"} == {StatusCode.ERROR}
+    assert {span.status.status_code for span in recorded.spans if span.name == "chat"} == {
+        StatusCode.ERROR
+    }
     assert not recorded.handler._runs
 
 

@@ -20,7 +20,11 @@ from coe_agents.testing import ScriptedAgent, create_response
 from tests.doubles import Rewriting
 from tests.graph.groups import Deciding
 
-PARAMETERS = {"type": "object", "properties": {"amount": {"type": "integer"}}, "required": ["amount"]}
+PARAMETERS = {
+    "type": "object",
+    "properties": {"amount": {"type": "integer"}},
+    "required": ["amount"],
+}
 TOOL = {"type": "function", "function": {"name": "pay", "parameters": PARAMETERS}}
 
 
@@ -28,7 +32,9 @@ class Trusting:
     """Answers a tie, with its first answer by text."""
 
     def decide(self, measurement, *, round, max_rounds):
-        return Decision("answer", min(measurement.representatives), "it is trusted", trusted_answer=True)
+        return Decision(
+            "answer", min(measurement.representatives), "it is trusted", trusted_answer=True
+        )
 
 
 POLICIES = st.sampled_from(
@@ -45,7 +51,9 @@ POLICIES = st.sampled_from(
     ]
 )
 SAID = st.lists(
-    st.lists(st.sampled_from(["Paris", "Lyon", "Rome", "I do not know", ""]), min_size=1, max_size=3),
+    st.lists(
+        st.sampled_from(["Paris", "Lyon", "Rome", "I do not know", ""]), min_size=1, max_size=3
+    ),
     min_size=2,
     max_size=3,
 )
@@ -65,7 +73,9 @@ def test_a_graph_and_a_replay_decide_texts_alike(tmp_path_factory, said, policy,
 
     path = tmp_path_factory.mktemp("said") / "x.samples.jsonl"
     write(path, [{"agent": name, "text": text} for name, texts in said.items() for text in texts])
-    outcome = replayed(path, policy, {name: len(texts) for name, texts in said.items()}, min_agents=min_agents)
+    outcome = replayed(
+        path, policy, {name: len(texts) for name, texts in said.items()}, min_agents=min_agents
+    )
     assert outcome.is_answered == (decision["action"] == "answer")
     assert outcome.is_escalated == (decision["action"] == "escalate")
     if outcome.is_answered:
@@ -75,13 +85,18 @@ def test_a_graph_and_a_replay_decide_texts_alike(tmp_path_factory, said, policy,
 @settings(max_examples=12)
 @given(PAID, POLICIES)
 def test_a_graph_a_replay_and_a_council_decide_proposals_alike(tmp_path_factory, paid, policy):
-    rows = {name: propose(name, amount) for name, amount in zip(("driver", "b", "c"), paid, strict=True)}
+    rows = {
+        name: propose(name, amount) for name, amount in zip(("driver", "b", "c"), paid, strict=True)
+    }
     agents = [Rewriting(name, [row["text"]], calls=row["calls"]) for name, row in rows.items()]
     graph = create_coe_graph(agents, clusterer=ActionMatch(), policy=policy, tools=[TOOL]).compile()
     decision = graph.invoke({"question": "Pay."})["decision"]
 
     path = tmp_path_factory.mktemp("paid") / "x.samples.jsonl"
-    lines = [{"agent": name, "text": row["text"], "calls": row["calls"], "tools": [TOOL]} for name, row in rows.items()]
+    lines = [
+        {"agent": name, "text": row["text"], "calls": row["calls"], "tools": [TOOL]}
+        for name, row in rows.items()
+    ]
     write(path, lines)
     outcome = replayed(path, policy, dict.fromkeys(rows, 1))
     assert outcome.is_answered == (decision["action"] == "answer")
@@ -89,16 +104,22 @@ def test_a_graph_a_replay_and_a_council_decide_proposals_alike(tmp_path_factory,
     calls = [{**call, "id": "1", "type": "tool_call"} for call in rows["driver"]["calls"]]
     driver = AIMessage(rows["driver"]["text"], tool_calls=calls)
     others = {name: row for name, row in rows.items() if name != DRIVER}
-    replies = {name: {"responses": [row], "usage": None, "messages": {}} for name, row in others.items()}
+    replies = {
+        name: {"responses": [row], "usage": None, "messages": {}} for name, row in others.items()
+    }
     council = Deliberation(agents[1:], mode="choose", policy=policy, clusterer=ActionMatch())
     ruled = council.rule(Proposals(driver, replies, [TOOL], "Pay."))
     assert (ruled.decision["action"] == "answer") == (decision["action"] == "answer")
     if ruled.message is not None:
-        assert [call["args"] for call in ruled.message.tool_calls] == [call["args"] for call in decision["calls"]]
+        assert [call["args"] for call in ruled.message.tool_calls] == [
+            call["args"] for call in decision["calls"]
+        ]
 
     verifying = Deliberation(agents[1:], mode="verify", policy=policy, clusterer=ActionMatch())
     verified = verifying.rule(Proposals(driver, replies, [TOOL], "Pay."))
-    if verified.decision["action"] == "answer":  # nothing goes on that a council which may choose would not choose
+    if (
+        verified.decision["action"] == "answer"
+    ):  # nothing goes on that a council which may choose would not choose
         assert ruled.decision["proposer"] == DRIVER
         assert verified.message is driver
 
@@ -106,7 +127,14 @@ def test_a_graph_a_replay_and_a_council_decide_proposals_alike(tmp_path_factory,
 def test_a_graph_and_a_replay_ask_for_as_many_responses(tmp_path):
     texts = ["Paris", "Lyon", "Rome"] * 30
     path = tmp_path / "x.samples.jsonl"
-    write(path, [{"agent": name, "text": text, "n_tokens": 1, "input_tokens": 3} for name in "ab" for text in texts])
+    write(
+        path,
+        [
+            {"agent": name, "text": text, "n_tokens": 1, "input_tokens": 3}
+            for name in "ab"
+            for text in texts
+        ],
+    )
     policy = Deciding(Decision("another_round"))
     for budget in (None, 11, 23, 35, 47, 71, 95):
         agents = [ScriptedAgent(name, texts, n_samples=2) for name in "ab"]
@@ -117,7 +145,10 @@ def test_a_graph_and_a_replay_ask_for_as_many_responses(tmp_path):
         decision = graph.invoke({"question": "Which?"})["decision"]
         options = {"strategies": Strategies("resample"), "bounds": Bounds(**bounds)}
         outcome = replayed(path, policy, dict.fromkeys("ab", 2), **options).decision
-        assert (outcome["tokens"], outcome["n_rounds"]) == (decision["tokens"], decision["n_rounds"])
+        assert (outcome["tokens"], outcome["n_rounds"]) == (
+            decision["tokens"],
+            decision["n_rounds"],
+        )
 
 
 def propose(name, amount):
@@ -129,7 +160,11 @@ def replayed(path, policy, n_samples, *, min_agents=None, bounds=None, **how):
     with Samples([path]) as samples:
         saved = load_saved(samples, NormalizedMatch())
     rules = Rules(bounds=bounds or Bounds(max_rounds=1), min_agents=min_agents)
-    found = replay(saved, ReplayedPolicy(name="p", policy=policy, n_samples=n_samples, rules=rules, **how), RIGHT)
+    found = replay(
+        saved,
+        ReplayedPolicy(name="p", policy=policy, n_samples=n_samples, rules=rules, **how),
+        RIGHT,
+    )
     (outcome,) = found.outcomes.values()
     return outcome
 
@@ -139,4 +174,8 @@ RIGHT = CRITERIA["reference"]
 
 def write(path, rows):
     known = {"id": "1", "question": "Which?", "references": ["Paris"]}
-    path.write_text("".join(json.dumps({**known, "index": place, **row}) + "\n" for place, row in enumerate(rows)))
+    path.write_text(
+        "".join(
+            json.dumps({**known, "index": place, **row}) + "\n" for place, row in enumerate(rows)
+        )
+    )

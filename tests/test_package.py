@@ -20,7 +20,9 @@ ROOT = Path(__file__).parent.parent
 def loaded_after(statement: str) -> set[str]:
     """Runs a statement in a fresh interpreter and returns the modules that it loaded."""
     code = f"import sys\n{statement}\nprint(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env={**os.environ})
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={**os.environ}
+    )
     return set(done.stdout.split())
 
 
@@ -59,8 +61,25 @@ def test_what_is_heavy_is_imported_when_it_is_needed(statement, heavy):
 
 
 EXTRAS = (
-    *("langchain", "langchain_openai", "langchain_huggingface", "torch", "transformers", "tokenizers", "safetensors"),
-    *("sklearn", "matplotlib", "opentelemetry", "datasets", "jinja2", "rouge_score", "filelock", "ray"),
+    *(
+        "langchain",
+        "langchain_openai",
+        "langchain_huggingface",
+        "torch",
+        "transformers",
+        "tokenizers",
+        "safetensors",
+    ),
+    *(
+        "sklearn",
+        "matplotlib",
+        "opentelemetry",
+        "datasets",
+        "jinja2",
+        "rouge_score",
+        "filelock",
+        "ray",
+    ),
     *("starlette", "uvicorn"),
 )
 SCRIPTED, MODEL = "ScriptedAgent('a', ['x'])", "ModelAgent('a', 'openai:x')"
@@ -68,10 +87,19 @@ GRAPH = "create_coe_graph([ScriptedAgent('a', ['x'])], clusterer={}, policy=Thre
 
 
 WITHOUT = [
-    (f"print({GRAPH.format('NormalizedMatch()', '')}.invoke({{'question': '?'}})['decision']['answer'])", "x"),
+    (
+        f"print({GRAPH.format('NormalizedMatch()', '')}.invoke({{'question': '?'}})['decision']['answer'])",
+        "x",
+    ),
     ("import coe_agents.serve", 'pip install "coe-agents[serve]"'),
-    ("import coe_agents as c; c.create_coe_tool; c.CoEMiddleware", 'pip install "coe-agents[langchain]"'),
-    ("import coe_agents.backends as b; b.TransformersEntailment('m')", "'torch'; install it with: pip install"),
+    (
+        "import coe_agents as c; c.create_coe_tool; c.CoEMiddleware",
+        'pip install "coe-agents[langchain]"',
+    ),
+    (
+        "import coe_agents.backends as b; b.TransformersEntailment('m')",
+        "'torch'; install it with: pip install",
+    ),
     ("import coe_agents.backends as b; b.ChatTransformers('m')", "pip install 'coe-agents[local]'"),
     (
         (
@@ -111,7 +139,11 @@ def said_without_the_extras():
     """What each code prints, or the error that it raises, where only the packages that are always needed are there."""
     codes = [code for code, _ in WITHOUT]
     done = subprocess.run(
-        [sys.executable, "-c", FORKS, *codes], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True
+        [sys.executable, "-c", FORKS, *codes],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=True,
     )
     return dict(zip(codes, done.stdout.split("\0"), strict=False))
 
@@ -131,10 +163,14 @@ def test_the_entry_for_the_registry_of_mcp_and_the_citation_are_of_this_version(
     assert 1 <= len(entry["description"]) <= 100
     (remote,) = entry["remotes"]
     assert set(re.findall(r"\{(\w+)\}", remote["url"])) == set(remote["variables"])
-    assert re.fullmatch(r"https://\S+", remote["url"])  # its registry takes no other, also with variables
+    assert re.fullmatch(
+        r"https://\S+", remote["url"]
+    )  # its registry takes no other, also with variables
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / ".github" / "workflows").iterdir()), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / ".github" / "workflows").iterdir()), ids=lambda path: path.stem
+)
 def test_workflows_call_targets_that_exist_and_pin_their_actions(path):
     workflow = yaml.safe_load(path.read_text())
     assert workflow["permissions"] == {"contents": "read"}  # a job that needs more says so itself
@@ -146,7 +182,9 @@ def test_workflows_call_targets_that_exist_and_pin_their_actions(path):
         for step in job["steps"]:
             assert ("uses" in step) != ("run" in step), step
             assert re.fullmatch(r"[\w.-]+(/[\w.-]+)+@[\w./-]+", step.get("uses", "a/b@v1")), step
-            assert set(re.findall(r"^\s*make ([a-z-]+)", step.get("run", ""), re.MULTILINE)) <= targets, step
+            assert (
+                set(re.findall(r"^\s*make ([a-z-]+)", step.get("run", ""), re.MULTILINE)) <= targets
+            ), step
 
 
 def test_workflows_test_every_python_that_the_package_names():

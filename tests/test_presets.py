@@ -2,7 +2,15 @@ from dataclasses import replace
 
 import pytest
 
-from coe_agents import ModelAgent, NormalizedMatch, RegimePolicy, ask, create_coe_graph, sentences, short_answers
+from coe_agents import (
+    ModelAgent,
+    NormalizedMatch,
+    RegimePolicy,
+    ask,
+    create_coe_graph,
+    sentences,
+    short_answers,
+)
 from coe_agents.policy.guarantee import differences
 from coe_agents.prompts import ANSWER_ALONE
 from coe_agents.testing import ScriptedAgent
@@ -23,7 +31,9 @@ def prompts(model):
 
 def test_the_instruction_is_added_to_an_agents_own_prompt_where_words_are_asked_for():
     model = CountingModel()
-    asked = graph(ModelAgent("a", model, n_samples=1, system_prompt="Be kind."), answers=short_answers())
+    asked = graph(
+        ModelAgent("a", model, n_samples=1, system_prompt="Be kind."), answers=short_answers()
+    )
     asked.invoke({"question": "Capital of France?"})
     assert prompts(model)[-1] == [f"Be kind.\n\n{ANSWER_ALONE}", "Capital of France?"]
     decision = asked.invoke({"question": "Is it Paris?", "choices": ["yes", "no"]})["decision"]
@@ -31,14 +41,24 @@ def test_the_instruction_is_added_to_an_agents_own_prompt_where_words_are_asked_
     assert decision["answers"] is None
 
 
-@pytest.mark.parametrize(("instruction", "sent"), [(None, [ANSWER_ALONE]), ("", []), ("One word.", ["One word."])])
+@pytest.mark.parametrize(
+    ("instruction", "sent"), [(None, [ANSWER_ALONE]), ("", []), ("One word.", ["One word."])]
+)
 def test_another_instruction_is_sent_or_none_and_a_calibration_notices_it(instruction, sent):
     model, answers = CountingModel(), short_answers(instruction=instruction)
-    graph(ModelAgent("a", model, n_samples=1), answers=answers).invoke({"question": "Capital of France?"})
+    graph(ModelAgent("a", model, n_samples=1), answers=answers).invoke(
+        {"question": "Capital of France?"}
+    )
     assert prompts(model) == [[*sent, "Capital of France?"]]
     group = replace(SAME, answers=answers.recorded)
-    noticed = [] if instruction is None else [f"the preset of answers, {answers.recorded}, differs from short at calib"]
-    assert [each[:-6] for each in differences(replace(CALIBRATION, answers="short"), group)] == noticed
+    noticed = (
+        []
+        if instruction is None
+        else [f"the preset of answers, {answers.recorded}, differs from short at calib"]
+    )
+    assert [
+        each[:-6] for each in differences(replace(CALIBRATION, answers="short"), group)
+    ] == noticed
 
 
 def test_a_preset_comes_with_its_clusterer():
@@ -57,8 +77,12 @@ def test_a_preset_comes_with_its_clusterer():
 
 def test_sentences_that_are_compared_word_for_word_are_said_to_be():
     said = ["Paris is the capital.", "The capital is called Paris.", "It would be Paris, surely."]
-    decision = ask("Capital of France?", [ScriptedAgent("a", said[:2]), ScriptedAgent("b", said[2:])])
+    decision = ask(
+        "Capital of France?", [ScriptedAgent("a", said[:2]), ScriptedAgent("b", said[2:])]
+    )
     assert decision.action == "abstain"
     assert "use --answers sentences, answers=sentences(judge) in Python, or " in decision.reason
-    decision = ask("Capital of France?", [ScriptedAgent("a", ["Paris", "Lyon"]), ScriptedAgent("b", ["Metz"])])
+    decision = ask(
+        "Capital of France?", [ScriptedAgent("a", ["Paris", "Lyon"]), ScriptedAgent("b", ["Metz"])]
+    )
     assert "sentences(judge)" not in decision.reason

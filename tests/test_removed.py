@@ -18,7 +18,10 @@ from coe_agents.uncertainty import coordinate
 from tests.policy.test_calibrated import CALIBRATION
 
 ROOT = Path(__file__).parents[1]
-FUNCTIONS = {"create_coe_graph": partial(create_coe_graph, [], policy=None), "measure": partial(measure, [], [])}
+FUNCTIONS = {
+    "create_coe_graph": partial(create_coe_graph, [], policy=None),
+    "measure": partial(measure, [], []),
+}
 OBJECTS = {
     "GroupDecision": GroupDecision(action="abstain", answer=None, reason="as told"),
     "Measurement": measure([create_response("a", "x")], [0]),
@@ -32,9 +35,13 @@ def names_of(*owners):
     return [(owner, name) for owner in owners for name in REMOVED[owner]]
 
 
-@pytest.mark.parametrize(("module", "name"), names_of(*(REMOVED.keys() - {*FUNCTIONS, *OBJECTS, *TABLES, *PARTS})))
+@pytest.mark.parametrize(
+    ("module", "name"), names_of(*(REMOVED.keys() - {*FUNCTIONS, *OBJECTS, *TABLES, *PARTS}))
+)
 def test_a_name_of_a_module(module, name):
-    with pytest.raises(ImportError, match=f"{name} cannot be imported from {module}: it was removed. ") as refused:
+    with pytest.raises(
+        ImportError, match=f"{name} cannot be imported from {module}: it was removed. "
+    ) as refused:
         exec(f"from {module} import {name}")
     assert REMOVED[module][name] in str(refused.value)
     assert not hasattr(import_module(module), "never_there")
@@ -42,16 +49,22 @@ def test_a_name_of_a_module(module, name):
 
 @pytest.mark.parametrize(("function", "name"), names_of(*FUNCTIONS))
 def test_an_argument(function, name):
-    with pytest.raises(TypeError, match=f'{function} must be called without "{name}", which was removed. ') as refused:
+    with pytest.raises(
+        TypeError, match=f'{function} must be called without "{name}", which was removed. '
+    ) as refused:
         FUNCTIONS[function](**{name: None})
     assert REMOVED[function][name] in str(refused.value)
-    with pytest.raises(TypeError, match=f"{function} got an unexpected keyword argument 'never_there'"):
+    with pytest.raises(
+        TypeError, match=f"{function} got an unexpected keyword argument 'never_there'"
+    ):
         FUNCTIONS[function](never_there=None)
 
 
 @pytest.mark.parametrize(("kind", "name"), names_of(*OBJECTS))
 def test_an_attribute(kind, name):
-    with pytest.raises(AttributeError, match=f"'{kind}' object has no attribute '{name}': it was removed. ") as refused:
+    with pytest.raises(
+        AttributeError, match=f"'{kind}' object has no attribute '{name}': it was removed. "
+    ) as refused:
         getattr(OBJECTS[kind], name)
     assert REMOVED[kind][name] in str(refused.value)
     with pytest.raises(AttributeError, match=f"'{kind}' object has no attribute 'never_there'$"):
@@ -70,28 +83,42 @@ def test_a_field_of_the_configuration(table, name, written):
 
 @pytest.mark.parametrize("name", REMOVED["score"])
 def test_a_score_and_a_saved_policy_that_compares_it(name, tmp_path):
-    with pytest.raises(ValueError, match=f'a score must not be "{name}", which was removed. ') as refused:
+    with pytest.raises(
+        ValueError, match=f'a score must not be "{name}", which was removed. '
+    ) as refused:
         find_score(name)
     assert REMOVED["score"][name] in str(refused.value)
     path = tmp_path / "policy.json"
     CalibratedPolicy(replace(CALIBRATION, score=name)).save(path)
-    with pytest.raises(ConfigurationError, match=f'policy.json is damaged: a score must not be "{name}"'):
+    with pytest.raises(
+        ConfigurationError, match=f'policy.json is damaged: a score must not be "{name}"'
+    ):
         CalibratedPolicy.load(path)
 
 
 @pytest.mark.parametrize("name", REMOVED["solver"])
 def test_a_solver(name):
-    with pytest.raises(ValueError, match=f'"solver" must not be "{name}", which was removed. ') as refused:
+    with pytest.raises(
+        ValueError, match=f'"solver" must not be "{name}", which was removed. '
+    ) as refused:
         coordinate([[1.0]], solver=name)
     assert REMOVED["solver"][name] in str(refused.value)
     with pytest.raises(ConfigurationError) as refused:
         read_config(f'{AGENT}[graph]\ncoordination = "{name}"\n', Path("coe.toml"))
-    assert f"coe.toml:6: graph.coordination: must not be '{name}', which was removed. " in str(refused.value)
+    assert f"coe.toml:6: graph.coordination: must not be '{name}', which was removed. " in str(
+        refused.value
+    )
     assert REMOVED["solver"][name] in str(refused.value)
 
 
 @pytest.mark.parametrize(("owner", "name"), names_of(*REMOVED))
 def test_the_changelog_has_a_line_on_it(owner, name):
-    _, _, table = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").partition("| Removed | In its place |")
-    removed = [line.split("|")[1] for line in table.partition("\n\n")[0].splitlines() if line.startswith("|")]
+    _, _, table = (
+        (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").partition("| Removed | In its place |")
+    )
+    removed = [
+        line.split("|")[1]
+        for line in table.partition("\n\n")[0].splitlines()
+        if line.startswith("|")
+    ]
     assert any(f"`{name}" in cell for cell in removed), f"{owner}: {name}"

@@ -64,7 +64,9 @@ def path(tmp_path, monkeypatch):
 @pytest.mark.parametrize("of", ["agent", "unreachable agent", "clusterer"])
 def test_a_key_is_in_nothing_that_a_command_writes(command, of, path, every_log):
     with served() as sound, running(Echoing()) as server:
-        text = CONFIG.format(url={"agent": server.url, "clusterer": sound.url}.get(of, "http://127.0.0.1:9/v1"))
+        text = CONFIG.format(
+            url={"agent": server.url, "clusterer": sound.url}.get(of, "http://127.0.0.1:9/v1")
+        )
         if of == "clusterer":
             access = f'provider = "openai"\nmodel = "m"\nbase_url = "{server.url}"\napi_key_env = "COE_PLANTED"\n'
             text = text.replace('kind = "normalized"\n', f'kind = "llm"\n{access}')
@@ -72,7 +74,9 @@ def test_a_key_is_in_nothing_that_a_command_writes(command, of, path, every_log)
         done = run(*command, "--config", path, code=1)
     said = done.stdout + done.stderr
     is_echoed = of != "unreachable agent"
-    assert set(server.seen) == ({f"Bearer {KEY}"} if is_echoed else set())  # the key did go out, and did come back
+    assert set(server.seen) == (
+        {f"Bearer {KEY}"} if is_echoed else set()
+    )  # the key did go out, and did come back
     assert (REDACTED in said, "AuthenticationError" in said) == (is_echoed, is_echoed)
     assert every_log.records
     assert KEY not in said + every_log.text
@@ -98,7 +102,11 @@ def test_a_key_that_no_header_takes_is_refused_unquoted(key, path, monkeypatch):
 
 @pytest.mark.parametrize(
     "line",
-    [f'options = {{ api_key = "{KEY}" }}', f'base_url = "http://user:{KEY}@127.0.0.1:9/v1"', f'n_samples = "{KEY}"'],
+    [
+        f'options = {{ api_key = "{KEY}" }}',
+        f'base_url = "http://user:{KEY}@127.0.0.1:9/v1"',
+        f'n_samples = "{KEY}"',
+    ],
 )
 def test_a_key_in_the_file_itself_is_refused_unquoted(line, tmp_path):
     path = tmp_path / "coe.toml"
@@ -113,13 +121,22 @@ async def test_a_key_is_in_no_state_and_no_checkpoint(every_log):
     saver = InMemorySaver()
     with running(Echoing()) as server:
         model = ChatOpenAI(model="m", base_url=server.url, api_key=KEY, max_retries=0)
-        asked = graph(ModelAgent("served", model, n_samples=2), retries=1).compile(checkpointer=saver)
+        asked = graph(ModelAgent("served", model, n_samples=2), retries=1).compile(
+            checkpointer=saver
+        )
         result = await asked.ainvoke({"question": "Q?"}, THREAD)
     assert len(server.seen) == 1  # a refused key is not tried again
     assert REDACTED in result["decision"]["failed_agents"]["served"]
-    kept = [repr(result), repr(list(asked.get_state_history(THREAD))), repr(saver.storage), repr(saver.writes)]
+    kept = [
+        repr(result),
+        repr(list(asked.get_state_history(THREAD))),
+        repr(saver.storage),
+        repr(saver.writes),
+    ]
     kept += [repr(saver.blobs), every_log.text]
-    assert REDACTED in repr(saver.storage) + repr(saver.writes) + repr(saver.blobs)  # the bytes are legible
+    assert REDACTED in repr(saver.storage) + repr(saver.writes) + repr(
+        saver.blobs
+    )  # the bytes are legible
     assert not [text for text in kept if KEY in text]
 
 
@@ -171,14 +188,21 @@ def guarded(code):
     environment = {name: value for name, value in os.environ.items() if name not in hushed}
     code = GUARDED.format(code=code)
     return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=600, env=environment
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+        env=environment,
     )
 
 
 @pytest.mark.slow
 def test_tinyworld_is_asked_without_any_connection():
     code = "import urllib.request\ntry:\n    urllib.request.urlopen('http://127.0.0.1:9')\nexcept OSError:\n    pass\n"
-    assert int(guarded(code + "print(len(opened))").stdout) >= 1  # it would be seen, even where its error is swallowed
+    assert (
+        int(guarded(code + "print(len(opened))").stdout) >= 1
+    )  # it would be seen, even where its error is swallowed
     done = guarded(ASK)
     assert done.returncode == 0, done.stderr
     assert "Paris" in json.loads(done.stdout)["answer"]
@@ -190,24 +214,45 @@ def unsafe(source: str) -> list[str]:
     found = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import | ast.ImportFrom):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+            names = (
+                [alias.name for alias in node.names]
+                if isinstance(node, ast.Import)
+                else [node.module or ""]
+            )
             pickles = {"pickle", "_pickle", "cloudpickle", "dill", "joblib", "shelve", "marshal"}
             found += [name for name in names if name.split(".")[0] in pickles]
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
-            called = ast.unparse(node.func) if "load" in ast.dump(node.func) else getattr(node.func, "id", "")
+            called = (
+                ast.unparse(node.func)
+                if "load" in ast.dump(node.func)
+                else getattr(node.func, "id", "")
+            )
             found += [called] if called in ("torch.load", "torch.hub.load", "eval", "exec") else []
         elif isinstance(node, ast.keyword) and node.arg in ("allow_pickle", "trust_remote_code"):
             found += [] if ast.unparse(node.value) == "False" else [node.arg]
         elif isinstance(node, ast.Dict):
             pairs = zip(node.keys, node.values, strict=True)
-            keys = [key for key, value in pairs if isinstance(key, ast.Constant) and ast.unparse(value) != "False"]
-            found += [key.value for key in keys if key.value in ("allow_pickle", "trust_remote_code")]
+            keys = [
+                key
+                for key, value in pairs
+                if isinstance(key, ast.Constant) and ast.unparse(value) != "False"
+            ]
+            found += [
+                key.value for key in keys if key.value in ("allow_pickle", "trust_remote_code")
+            ]
     return found
 
 
 def test_no_source_reads_pickles_or_trusts_remote_code():
-    assert {path.name: unsafe(path.read_text()) for path in SOURCES} == {path.name: [] for path in SOURCES}
-    found = ["import pickle", "from joblib import load", "torch.load('x')", "np.load('x', allow_pickle=True)"]
+    assert {path.name: unsafe(path.read_text()) for path in SOURCES} == {
+        path.name: [] for path in SOURCES
+    }
+    found = [
+        "import pickle",
+        "from joblib import load",
+        "torch.load('x')",
+        "np.load('x', allow_pickle=True)",
+    ]
     found += ["f(trust_remote_code=given)", "f(**{'trust_remote_code': True})"]
     assert [len(unsafe(source)) for source in found] == [1] * len(found)
 
@@ -220,11 +265,16 @@ def test_code_that_comes_with_a_model_is_not_run(kind, tmp_path):
     from coe_agents.errors import ModelLoadError
 
     ran = tmp_path / "ran"
-    (tmp_path / "own.py").write_text(f"from pathlib import Path\nPath({str(ran)!r}).touch()\nclass Own: pass\n")
+    (tmp_path / "own.py").write_text(
+        f"from pathlib import Path\nPath({str(ran)!r}).touch()\nclass Own: pass\n"
+    )
     if kind == "config":
         config, tokenizer = {"model_type": "own", "auto_map": {"AutoConfig": "own.Own"}}, {}
     else:
-        config, tokenizer = {"model_type": "llama"}, {"auto_map": {"AutoTokenizer": ["own.Own", "own.Own"]}}
+        config, tokenizer = (
+            {"model_type": "llama"},
+            {"auto_map": {"AutoTokenizer": ["own.Own", "own.Own"]}},
+        )
     (tmp_path / "config.json").write_text(json.dumps(config))
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(tokenizer))
     with pytest.raises(ModelLoadError):
@@ -237,6 +287,8 @@ def test_no_configuration_turns_remote_code_on(tmp_path):
 
     path = tmp_path / "coe.toml"
     agent = '[[agents]]\nname = "a"\nmodel = "owner/name"\noptions = { trust_remote_code = true }\n'
-    path.write_text(agent + '[clusterer]\nkind = "normalized"\n[policy]\nkind = "threshold"\nmax_coe = 1\n')
+    path.write_text(
+        agent + '[clusterer]\nkind = "normalized"\n[policy]\nkind = "threshold"\nmax_coe = 1\n'
+    )
     with pytest.raises(ConfigurationError, match=r"options\.trust_remote_code: unknown option"):
         assemble(load_config(path))

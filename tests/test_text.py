@@ -49,7 +49,9 @@ def test_no_model_is_shown_what_is_invisible(place, text):
 @given(text=st.text() | st.text("aé\u200c\u200d\ufe0f\ufe0e\u2764\U000e0041"))
 def test_no_person_is_shown_what_is_invisible_but_a_lone_joiner_that_shapes_what_is_around_it(text):
     shown = for_terminal(text)
-    for before, character, after in zip(f" {shown}", shown, f"{shown} ".removeprefix(shown[:1]), strict=False):
+    for before, character, after in zip(
+        f" {shown}", shown, f"{shown} ".removeprefix(shown[:1]), strict=False
+    ):
         joins = {before, after} if character in "\u200c\u200d" else {before}
         is_shaping = character in "\u200c\u200d\ufe0f" and not any(one.isascii() for one in joins)
         assert is_visible(character) or is_shaping
@@ -114,7 +116,10 @@ def test_two_secrets_are_two_marks_and_each_text_of_a_value_is_redacted():
     assert redact(f"{KEY} {KEY}", {KEY}) == f"{REDACTED} {REDACTED}"
     assert redact(f"{KEY}-longer", {KEY, f"{KEY}-longer"}) == REDACTED
     value = {"a": [KEY, 1, None, True, 0.5], KEY: {"b": f"x{KEY}"}}
-    assert redact_all(value, {KEY}) == {"a": [REDACTED, 1, None, True, 0.5], REDACTED: {"b": f"x{REDACTED}"}}
+    assert redact_all(value, {KEY}) == {
+        "a": [REDACTED, 1, None, True, 0.5],
+        REDACTED: {"b": f"x{REDACTED}"},
+    }
 
 
 def test_the_environment_says_what_is_secret(monkeypatch):

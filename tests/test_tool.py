@@ -15,7 +15,12 @@ WITHHELD = (
     'The group withholds an answer: one of two agents says "Lyon", one says "Paris": a tie; '
     "not confident enough: CoE 0.693 (aleatoric 0.000 within models, epistemic 0.693 between models) exceeds 0.5 nats."
 )
-CALL = {"name": "ask_the_group", "args": {"question": "Capital of France?"}, "id": "c1", "type": "tool_call"}
+CALL = {
+    "name": "ask_the_group",
+    "args": {"question": "Capital of France?"},
+    "id": "c1",
+    "type": "tool_call",
+}
 
 
 def tool(*replies, **options):
@@ -23,13 +28,19 @@ def tool(*replies, **options):
 
 
 @pytest.mark.parametrize(
-    ("replies", "text", "action"), [(AGREED, "Paris", "answer"), (SPLIT, WITHHELD, "abstain")], ids=["agreed", "split"]
+    ("replies", "text", "action"),
+    [(AGREED, "Paris", "answer"), (SPLIT, WITHHELD, "abstain")],
+    ids=["agreed", "split"],
 )
 async def test_it_returns_the_answer_or_why_there_is_none(replies, text, action):
     asked = tool(*replies)
     assert asked.invoke({"question": "Q?"}) == await asked.ainvoke({"question": "Q?"}) == text
     for message in (asked.invoke(CALL), await asked.ainvoke(CALL)):
-        assert (message.content, message.artifact["action"], message.tool_call_id) == (text, action, "c1")
+        assert (message.content, message.artifact["action"], message.tool_call_id) == (
+            text,
+            action,
+            "c1",
+        )
         assert message.artifact["coe"] is not None
 
 
@@ -53,14 +64,23 @@ def test_a_question_too_long_is_the_calling_models_to_correct():
     driver = ScriptedDriver(script=[AIMessage("", tool_calls=[CALL]), AIMessage("Oh.")])
     state = create_agent(driver, [asked]).invoke({"messages": [("user", "Go.")]})
     assert state["messages"][2].status == "error"
-    assert 'at most 10 characters ("max_question_chars" of the graph); got 18' in state["messages"][2].content
+    assert (
+        'at most 10 characters ("max_question_chars" of the graph); got 18'
+        in state["messages"][2].content
+    )
     assert state["messages"][-1].text == "Oh."
     assert agents[0].requests == []
 
 
 async def test_a_group_that_asks_a_person():
     def person(state):
-        return {"decision": {"action": "answer", "answer": interrupt(state["question"]), "reason": "a person"}}
+        return {
+            "decision": {
+                "action": "answer",
+                "answer": interrupt(state["question"]),
+                "reason": "a person",
+            }
+        }
 
     asked = create_coe_tool(around(person))
     with pytest.raises(CoEError, match="no decision"):

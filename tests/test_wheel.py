@@ -29,7 +29,13 @@ def output(*command, folder):
     """Runs a command in a folder, without the paths that lead to this checkout."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
-        [*map(str, command)], cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=600
+        [*map(str, command)],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -38,7 +44,17 @@ def output(*command, folder):
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
-    output(sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", folder, folder=ROOT)
+    output(
+        sys.executable,
+        "-m",
+        "hatchling",
+        "build",
+        "--target",
+        "wheel",
+        "--directory",
+        folder,
+        folder=ROOT,
+    )
     (path,) = folder.iterdir()
     return path
 
@@ -63,13 +79,19 @@ def environment(wheel, tmp_path_factory):
 def test_it_holds_every_file_of_the_package_and_no_other(wheel):
     with ZipFile(wheel) as archive:
         held = {name for name in archive.namelist() if ".dist-info/" not in name}
-    files = (path for path in (ROOT / "coe_agents").rglob("*") if path.is_file() and path.suffix != ".pyc")
+    files = (
+        path
+        for path in (ROOT / "coe_agents").rglob("*")
+        if path.is_file() and path.suffix != ".pyc"
+    )
     assert held == {path.relative_to(ROOT).as_posix() for path in files}
     assert {"coe_agents/py.typed", "coe_agents/tinyworld/models/tiny-nli/model.safetensors"} <= held
 
 
 def test_every_public_name_is_imported_from_it(environment, tmp_path):
-    n_modules, n_public, place = output(environment / "bin" / "python", "-c", IMPORT_ALL, folder=tmp_path).split()
+    n_modules, n_public, place = output(
+        environment / "bin" / "python", "-c", IMPORT_ALL, folder=tmp_path
+    ).split()
     assert Path(place).is_relative_to(environment)
     assert int(n_modules) > 20
     assert int(n_public) > len(coe_agents.__all__)
@@ -78,5 +100,7 @@ def test_every_public_name_is_imported_from_it(environment, tmp_path):
 def test_its_command_works(environment, tmp_path):
     command = environment / "bin" / "coe-agents"
     assert output(command, "--version", folder=tmp_path) == f"coe-agents {coe_agents.__version__}\n"
-    said = json.loads(output(command, "ask", "What is the capital of France?", "--json", folder=tmp_path))
+    said = json.loads(
+        output(command, "ask", "What is the capital of France?", "--json", folder=tmp_path)
+    )
     assert "Paris" in said["answer"]

@@ -33,18 +33,18 @@ MOST_PARAMETERS = 12
 BUDGET = {
     "tokens": 281_700,
     "tokens of tests": 312_000,
-    "tokens a line": 10.8,
-    "tokens a line of tests": 12.5,
-    "comprehensions per 1,000 lines": 71.0,
-    "conditional expressions per 1,000 lines": 44.0,
-    "nested comprehensions": 84,
-    "nested conditional expressions": 23,
-    "assignments of three": 50,
-    "long functions": 13,
-    "wide functions": 4,
-    "public names": 131,
+    "tokens a line": 8.9,
+    "tokens a line of tests": 9.6,
+    "comprehensions per 1,000 lines": 57.5,
+    "conditional expressions per 1,000 lines": 36.5,
+    "nested comprehensions": 83,
+    "nested conditional expressions": 21,
+    "assignments of three": 46,
+    "long functions": 20,
+    "wide functions": 3,
+    "public names": 128,
     "public names at the top": 36,
-    "arrows above the foundation": 131,
+    "arrows above the foundation": 128,
 }
 """The most that there may be of each, in the package unless it says tests."""
 
@@ -90,11 +90,17 @@ class Size:
             "tokens of tests": self.tests["tokens"],
             "tokens a line": round(self.package["tokens"] / lines, 2),
             "tokens a line of tests": round(self.tests["tokens"] / lines_of_tests, 2),
-            "comprehensions per 1,000 lines": round(1000 * self.package["comprehensions"] / lines, 1),
-            "conditional expressions per 1,000 lines": round(1000 * self.package["conditional expressions"] / lines, 1),
+            "comprehensions per 1,000 lines": round(
+                1000 * self.package["comprehensions"] / lines, 1
+            ),
+            "conditional expressions per 1,000 lines": round(
+                1000 * self.package["conditional expressions"] / lines, 1
+            ),
             "public names": len(set[str]().union(*self.names.values())),
             "public names at the top": len(self.names.get("__init__", ())),
-            "arrows above the foundation": sum(len(imported - FOUNDATION) for imported in self.arrows.values()),
+            "arrows above the foundation": sum(
+                len(imported - FOUNDATION) for imported in self.arrows.values()
+            ),
         }
 
 
@@ -243,7 +249,9 @@ def _imported(node: ast.AST) -> Iterator[str]:
 
 def main() -> None:
     """Prints the table."""
-    parser = argparse.ArgumentParser(description="Prints code tokens, density, public names and arrows.")
+    parser = argparse.ArgumentParser(
+        description="Prints code tokens, density, public names and arrows."
+    )
     parser.add_argument("revision", nargs="?", help="what to compare with, as git names it")
     revision = parser.parse_args().revision
     columns = [measure_size().totals, BUDGET]

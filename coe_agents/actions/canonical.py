@@ -88,10 +88,14 @@ def write_action(
     """
     several(calls, '"calls"', of="calls", advice="Wrap a single call in a list")
     room = Room()
-    written = (_canonical(call, parameters, parsers, room, must_declare=must_declare) for call in calls)
+    written = (
+        _canonical(call, parameters, parsers, room, must_declare=must_declare) for call in calls
+    )
     action = f"[{','.join(sorted(map(to_line, written)))}]"
     if len(action) > MAX_CHARS:
-        raise ValueError(f"an action must have at most {MAX_CHARS} characters; got {len(action)}. Refuse the proposal")
+        raise ValueError(
+            f"an action must have at most {MAX_CHARS} characters; got {len(action)}. Refuse the proposal"
+        )
     return action
 
 
@@ -110,7 +114,9 @@ def read_action(action: str) -> list[dict[str, Any]] | None:
         return None
     for call in calls:
         match call:
-            case {"name": str(name), "args": dict()} if name and isinstance(call.get("exact", []), list):
+            case {"name": str(name), "args": dict()} if name and isinstance(
+                call.get("exact", []), list
+            ):
                 continue
         return None
     return [{**call, "name": tool_key(call["name"])} for call in calls]
@@ -172,9 +178,17 @@ def _canonical(
     form = _Form(parameters.get(name, {}), room)
     given = copy_json(args)
     if must_declare and (unknown := form.find_undeclared(given)) is not None:
-        raise ValueError(f'the proposal gives "{written}" the argument {unknown[:80]!r}, which it does not have')
-    found: Any = form.of_call(given) if name not in parsers else copy_json(parsers[name](given), most=3 * MAX_DEPTH)
-    exact = [one for one, value in sorted(found.items()) if isinstance(value, str) and form.is_fixed(one)]
+        raise ValueError(
+            f'the proposal gives "{written}" the argument {unknown[:80]!r}, which it does not have'
+        )
+    found: Any = (
+        form.of_call(given)
+        if name not in parsers
+        else copy_json(parsers[name](given), most=3 * MAX_DEPTH)
+    )
+    exact = [
+        one for one, value in sorted(found.items()) if isinstance(value, str) and form.is_fixed(one)
+    ]
     return {"name": name, "args": found, **({"exact": exact} if exact else {})}
 
 
@@ -190,7 +204,9 @@ def copy_json(value: Any, *, most: int = MAX_DEPTH, depth: int = 0) -> Any:
             raise ValueError(f"numbers must be finite; got {number}. Refuse the proposal")
         return number + 0.0
     if depth >= most:
-        raise ValueError(f"arguments must be nested at most {most} levels deep. Refuse the proposal")
+        raise ValueError(
+            f"arguments must be nested at most {most} levels deep. Refuse the proposal"
+        )
     if isinstance(value, Mapping):
         if not all(issubclass(kind, str) for kind in {*map(type, value)}):
             raise TypeError("the names of arguments must be strings. Convert them")
@@ -218,7 +234,14 @@ class _Form:
     def find_undeclared(self, args: Mapping[str, Any]) -> str | None:
         """Returns the first argument, by name, that the schema neither declares nor allows; None without one."""
         ways = self.ways(self._root)
-        return next((name for name in sorted(args) if all(self._schemas_of(name, way) is None for way in ways)), None)
+        return next(
+            (
+                name
+                for name in sorted(args)
+                if all(self._schemas_of(name, way) is None for way in ways)
+            ),
+            None,
+        )
 
     def of_call(self, args: dict[str, Any]) -> Any:
         """Returns the arguments with defaults, and numbers by value."""
@@ -226,7 +249,9 @@ class _Form:
 
     def is_fixed(self, name: str) -> bool:
         """Whether the schema fixes the text of an argument."""
-        stated = [schema for way in self.ways(self._root) for schema in self._schemas_of(name, way) or ()]
+        stated = [
+            schema for way in self.ways(self._root) for schema in self._schemas_of(name, way) or ()
+        ]
         for way in (way for schema in stated for way in self.ways(schema)):
             self._room.take(len(way))
             if any(key in part for part in way for key in _FIXED):
@@ -258,7 +283,9 @@ class _Form:
             self._known[key] = self._choose(value, ways), value
         found = self._known[key][0]
         if isinstance(found, _MisfitError) and not is_strict:
-            found = _DoubtError("a value fits none of the alternatives in the tool's schema. Refuse the proposal")
+            found = _DoubtError(
+                "a value fits none of the alternatives in the tool's schema. Refuse the proposal"
+            )
         if isinstance(found, Exception):
             raise found
         return found
@@ -290,7 +317,9 @@ class _Form:
             return self._fields(value, way, is_strict=is_strict)
         if isinstance(value, list):
             self._room.take(len(value) * len(way))
-            pairs = [(item, self._join(item_schemas(place, way))) for place, item in enumerate(value)]
+            pairs = [
+                (item, self._join(item_schemas(place, way))) for place, item in enumerate(value)
+            ]
             return list(self._all(dict(enumerate(pairs)), is_strict=is_strict).values())
         return _by_value(value)
 
@@ -339,7 +368,9 @@ class _Form:
                     forms[line := to_line(form)] = form
                     self._room.take(len(name) + len(line))
         if len(forms) > 1:
-            raise _DoubtError(f"the tool's schema states several defaults of {name[:80]!r}. Refuse the proposal")
+            raise _DoubtError(
+                f"the tool's schema states several defaults of {name[:80]!r}. Refuse the proposal"
+            )
         return list(forms.values())
 
     def _join(self, stated: list[Any]) -> Any:

@@ -82,7 +82,9 @@ def contested(
     split = _Split(actions, masses, labels, clusterer, question)
     if not any(split.tools.values()):
         return None
-    votes = split.votes_against(_leading_text(actions, masses, labels) if leading is None else actions[leading])
+    votes = split.votes_against(
+        _leading_text(actions, masses, labels) if leading is None else actions[leading]
+    )
     entropies = split.entropy["arguments"]
     names = [name for name in entropies if max(entropies[name], votes.get(name, 0.0)) > _NOTHING]
     names.sort(key=lambda name: (-round(votes.get(name, 0.0) / TIE), name))
@@ -99,7 +101,9 @@ def contested(
     line = json.dumps(found, ensure_ascii=False)
     try:
         line.encode()
-    except UnicodeEncodeError:  # half of a surrogate pair, which JSON may escape, cannot be stored nor printed
+    except (
+        UnicodeEncodeError
+    ):  # half of a surrogate pair, which JSON may escape, cannot be stored nor printed
         found = json.loads(line.encode(errors="replace"))
     return found
 
@@ -129,7 +133,13 @@ def argument_support(
         >>> argument_support(actions, [0.3, 0.3, 0.4], actions[0])
         {'sum': 0.6, 'to': 1.0}
     """
-    split = _Split(actions, np.asarray(mass, dtype=np.float64).tolist(), [0] * len(actions), clusterer, question)
+    split = _Split(
+        actions,
+        np.asarray(mass, dtype=np.float64).tolist(),
+        [0] * len(actions),
+        clusterer,
+        question,
+    )
     group = next(group for group in split.groups if lead in group.texts)
     total, against = math.fsum(split.mass[text] for text in group.texts), split.votes_against(lead)
     [call] = group.calls[group.texts.index(lead)]
@@ -200,8 +210,12 @@ class _Split:
         for own in self.arguments:
             if lead in (texts := own.group.texts):
                 first = own.one.firsts[texts.index(lead)]
-                against[own.one.name].update(*(part for other, part in own.parts.items() if other != first))
-        return {name: math.fsum(self.mass[text] for text in texts) for name, texts in against.items()}
+                against[own.one.name].update(
+                    *(part for other, part in own.parts.items() if other != first)
+                )
+        return {
+            name: math.fsum(self.mass[text] for text in texts) for name, texts in against.items()
+        }
 
     def _compare(self, group: AlignedActions, question: str) -> list[_Argument]:
         """Returns the arguments' parts of the entropy: m(x) log m(x) telescopes, so no part needs dividing by p(t)."""
@@ -211,7 +225,9 @@ class _Split:
         known: dict[tuple[int, ...], tuple[dict[int, frozenset[str]], bool]] = {}
         for one in self.match.compare_arguments(group, question, reuse=True):
             nats, firsts = 0.0, tuple(one.firsts)
-            if firsts not in known:  # what splits the actions as an argument before it explains nothing more
+            if (
+                firsts not in known
+            ):  # what splits the actions as an argument before it explains nothing more
                 joint = by_first_appearance(zip(joint, firsts, strict=True))
                 after = _entropy(_sums(joint, masses).values())
                 nats, before = max(0.0, after - before), after
@@ -219,7 +235,10 @@ class _Split:
                 for text, first in zip(group.texts, firsts, strict=True):
                     parts[first].add(text)
                 is_contested = sum(mass > _NOTHING for mass in _sums(firsts, masses).values()) > 1
-                known[firsts] = {first: frozenset(part) for first, part in parts.items()}, is_contested
+                known[firsts] = (
+                    {first: frozenset(part) for first, part in parts.items()},
+                    is_contested,
+                )
             found.append(_Argument(group, one, nats, *known[firsts]))
         return found
 
@@ -244,9 +263,13 @@ class _Proposals:
         for text, calls in zip(actions, values or (), strict=False):
             if calls is None:
                 continue
-            with suppress(TypeError, ValueError):  # calls that cannot be shown as they were proposed
+            with suppress(
+                TypeError, ValueError
+            ):  # calls that cannot be shown as they were proposed
                 line = canonical_action(calls)
-                written[text] = min(line, written.get(text, line))  # of several ways to write it the first by text
+                written[text] = min(
+                    line, written.get(text, line)
+                )  # of several ways to write it the first by text
         self._written = {text: _single_calls(line) for text, line in written.items()}
 
     def list_candidates(self, arguments: Sequence[_Argument]) -> dict[str, list[dict[str, Any]]]:
@@ -305,7 +328,11 @@ def _leading_text(actions: Sequence[str], masses: Sequence[float], labels: Seque
     for (label, _), mass in pairs.items():
         most[label] = max(most[label], mass)
     least = max(clusters.values()) - TIE
-    return min(text for (label, text), mass in pairs.items() if clusters[label] > least and mass > most[label] - TIE)
+    return min(
+        text
+        for (label, text), mass in pairs.items()
+        if clusters[label] > least and mass > most[label] - TIE
+    )
 
 
 _Key = TypeVar("_Key", bound=Hashable)

@@ -115,7 +115,9 @@ class ActionMatch:
         other._parameters = {**self._parameters, **find_parameters(tools)}
         return other
 
-    def cluster(self, responses: Sequence[Sequence[str]], questions: Sequence[str]) -> list[list[int]]:
+    def cluster(
+        self, responses: Sequence[Sequence[str]], questions: Sequence[str]
+    ) -> list[list[int]]:
         """Returns the labels of each question's actions, 0..n_clusters-1 by first appearance.
 
         Args:
@@ -180,12 +182,24 @@ class ActionMatch:
                 yield ArgumentComparison(tool, name, values, firsts, equal, is_text)
 
     def _equal(
-        self, rule: Rule, lines: Sequence[str | None], fixed: Collection[str | None], *, where: _Where, reuse: bool
+        self,
+        rule: Rule,
+        lines: Sequence[str | None],
+        fixed: Collection[str | None],
+        *,
+        where: _Where,
+        reuse: bool,
     ) -> Equalities | None:
         """Returns whether values, as lines of JSON, are equal by a rule; None if lines need only be compared."""
         if isinstance(rule, Exact):
             return None
-        ruled = sorted({line for line in lines if line is not None and (line not in fixed or isinstance(rule, Ignore))})
+        ruled = sorted(
+            {
+                line
+                for line in lines
+                if line is not None and (line not in fixed or isinstance(rule, Ignore))
+            }
+        )
         if not ruled:
             return None
         may_ask = not isinstance(rule, _WITHOUT_MODEL)
@@ -203,13 +217,16 @@ class ActionMatch:
         for actions in self.align(texts):
             compared = list(self.compare_arguments(actions, question))
             exact = [one.firsts for one in compared if one.equal is None]
-            labels = np.array(by_first_appearance(zip(*exact, strict=True)) if exact else [0] * len(actions.texts))
+            labels = np.array(
+                by_first_appearance(zip(*exact, strict=True)) if exact else [0] * len(actions.texts)
+            )
             equal = np.equal.outer(labels, labels)
             for argument in compared:
                 if argument.equal is not None:
                     equal &= argument.equal
             firsts |= {
-                text: actions.texts[first] for text, first in zip(actions.texts, first_equals(equal), strict=True)
+                text: actions.texts[first]
+                for text, first in zip(actions.texts, first_equals(equal), strict=True)
             }
         return by_first_appearance([firsts[text] for text in texts])
 
@@ -220,7 +237,10 @@ class ActionMatch:
         if self.is_loose:
             for call in calls:
                 kept = call.get("exact", ())
-                call["args"] = {name: own if name in kept else _loosen(own) for name, own in call["args"].items()}
+                call["args"] = {
+                    name: own if name in kept else _loosen(own)
+                    for name, own in call["args"].items()
+                }
         return sorted(calls, key=lambda call: (call["name"], to_line(call)))
 
     def _argument_names(self, tool: str, args: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -306,7 +326,9 @@ def _compare(rule: Rule, lines: Sequence[str], question: str) -> Equalities:
     return found
 
 
-def _extend(equal: Equalities, rule: Rule, ruled: Sequence[str], lines: Sequence[str | None]) -> Equalities:
+def _extend(
+    equal: Equalities, rule: Rule, ruled: Sequence[str], lines: Sequence[str | None]
+) -> Equalities:
     """Returns whether the values of actions are equal: what no rule compared equals itself, or any if ignored."""
     places: dict[str | None, int] = {line: place for place, line in enumerate(ruled)}
     chosen = [places.setdefault(line, len(places)) for line in lines]
@@ -315,15 +337,23 @@ def _extend(equal: Equalities, rule: Rule, ruled: Sequence[str], lines: Sequence
     return np.asarray(extended[np.ix_(chosen, chosen)])
 
 
-def _check_rules(compare: Mapping[str, Rule], parameters: Mapping[str, Mapping[str, Any]]) -> dict[str, Rule]:
+def _check_rules(
+    compare: Mapping[str, Rule], parameters: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Rule]:
     stated = ((tool, schema.get("properties")) for tool, schema in parameters.items())
-    known = {f"{tool}.{name}" for tool, names in stated if isinstance(names, Mapping) for name in names}
+    known = {
+        f"{tool}.{name}" for tool, names in stated if isinstance(names, Mapping) for name in names
+    }
     rules = {}
     for path, rule in compare.items():
         has_method(rule, "compare", f'the rule of "{path}"', advice="Pass one such as Ignore()")
         *tool, name = path.rsplit(".", 1)
         key = f"{tool_key(tool[0])}.{name}" if tool else name
-        if parameters and key not in known and name not in {one.rsplit(".", 1)[1] for one in known if not tool}:
+        if (
+            parameters
+            and key not in known
+            and name not in {one.rsplit(".", 1)[1] for one in known if not tool}
+        ):
             raise ValueError(
                 f'the keys of "compare" must be "tool.argument" or "argument"; got {path!r}, and no tool has that. '
                 f"Known: {', '.join(sorted(known)) or 'none'}"

@@ -25,7 +25,10 @@ _calls_of = methodcaller("get", "calls")
 
 
 def check_proposal(
-    calls: Sequence[Mapping[str, Any]], *, tools: Sequence[Any], parsers: Mapping[str, Parser] | None = None
+    calls: Sequence[Mapping[str, Any]],
+    *,
+    tools: Sequence[Any],
+    parsers: Mapping[str, Parser] | None = None,
 ) -> str:
     """Returns the canonical form of a proposal that fits the tools; see `canonical_action`.
 
@@ -64,7 +67,10 @@ def compared_answer(response: Response) -> str:
     or parsers; where none is, that of the calls. A text that would be read as an action is changed: it was not proposed
     as one.
     """
-    calls, text = response.get("calls"), response["text"] if response["answer"] is None else response["answer"]
+    calls, text = (
+        response.get("calls"),
+        response["text"] if response["answer"] is None else response["answer"],
+    )
     if calls is None:
         return f"(no proposal: {text!r})" if read_action(text.strip()) is not None else text
     return text if read_action(text) is not None else canonical_action(calls)
@@ -90,7 +96,9 @@ def called_tools(action: str) -> list[str] | None:
     return None if calls is None else sorted({call["name"] for call in calls})
 
 
-def argument_agreement(groups: Iterable[Mapping[str, str]], proposer: str) -> dict[str, tuple[float, int]]:
+def argument_agreement(
+    groups: Iterable[Mapping[str, str]], proposer: str
+) -> dict[str, tuple[float, int]]:
     """Returns the share of others' values that are the proposer's, and their number, by "tool.argument", least first.
 
     Only agents that call the same tools are compared.
@@ -112,7 +120,10 @@ def argument_agreement(groups: Iterable[Mapping[str, str]], proposer: str) -> di
             if [call["name"] for call in own] != [call["name"] for call in other]:
                 continue
             for call, peer in zip(own, other, strict=True):
-                a, b = ({name: to_line(value) for name, value in one["args"].items()} for one in (call, peer))
+                a, b = (
+                    {name: to_line(value) for name, value in one["args"].items()}
+                    for one in (call, peer)
+                )
                 for name in a.keys() | b.keys():
                     found[f"{call['name']}.{name}"].append(a.get(name) == b.get(name))
     shares = {path: (sum(same) / len(same), len(same)) for path, same in sorted(found.items())}

@@ -58,7 +58,12 @@ class AnyOrder:
     """Arrays are equal if they have the same items, each as often; other values as in `Exact`."""
 
     def compare(self, values: Sequence[Any], question: str) -> Equalities:
-        return _same([to_line(sorted(value, key=to_line) if isinstance(value, list) else value) for value in values])
+        return _same(
+            [
+                to_line(sorted(value, key=to_line) if isinstance(value, list) else value)
+                for value in values
+            ]
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +94,9 @@ class Within:
 
     def compare(self, values: Sequence[Any], question: str) -> Equalities:
         equal = Exact().compare(values, question)
-        numbers = {i: number for i, value in enumerate(values) if (number := _to_number(value)) is not None}
+        numbers = {
+            i: number for i, value in enumerate(values) if (number := _to_number(value)) is not None
+        }
         for i, a in numbers.items():
             for j, b in numbers.items():
                 is_one_kind = isinstance(values[i], dict) is isinstance(values[j], dict)
@@ -101,11 +108,15 @@ class Within:
             try:
                 # doubles are off by half of the distance to the next: 5.01 is within 0.01 of 5
                 rounding = 2 * math.ulp(max(abs(a), abs(b)))
-                return abs(a - b) <= max(self.absolute, self.relative * max(abs(a), abs(b))) + rounding
+                return (
+                    abs(a - b) <= max(self.absolute, self.relative * max(abs(a), abs(b))) + rounding
+                )
             except OverflowError:  # an integer that no double holds
                 pass
         a, b = Fraction(a), Fraction(b)
-        most = max(Fraction(repr(self.absolute)), Fraction(repr(self.relative)) * max(abs(a), abs(b)))
+        most = max(
+            Fraction(repr(self.absolute)), Fraction(repr(self.relative)) * max(abs(a), abs(b))
+        )
         return abs(a - b) <= most
 
 
@@ -124,7 +135,12 @@ class Text:
 
     def compare(self, values: Sequence[Any], question: str) -> Equalities:
         # in a tuple, a text equals the line of no number
-        return _same([(_without_case(value),) if isinstance(value, str) else to_line(value) for value in values])
+        return _same(
+            [
+                (_without_case(value),) if isinstance(value, str) else to_line(value)
+                for value in values
+            ]
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +156,9 @@ class Meaning:
     def compare(self, values: Sequence[Any], question: str) -> Equalities:
         equal = Exact().compare(values, question)
         texts = [i for i, value in enumerate(values) if isinstance(value, str)]
-        labels = cluster_responses([values[i] for i in texts], question=question, clusterer=self.clusterer)
+        labels = cluster_responses(
+            [values[i] for i in texts], question=question, clusterer=self.clusterer
+        )
         equal[np.ix_(texts, texts)] |= _same(labels)
         return equal
 

@@ -57,9 +57,13 @@ def read_tools(tools: Sequence[Any]) -> list[tuple[str, Mapping[str, Any]]]:
         own = schema.get("function", schema)
         name = own.get("name", own.get("title")) if isinstance(own, Mapping) else None
         if not isinstance(name, str):
-            raise TypeError(f"a tool must have a name; got {tool!r:.200}. Pass a LangChain tool or its JSON schema")
+            raise TypeError(
+                f"a tool must have a name; got {tool!r:.200}. Pass a LangChain tool or its JSON schema"
+            )
         # where OpenAI, Anthropic and MCP have the arguments; a schema that is titled has them at its top
-        stated = next((own[key] for key in ("parameters", "input_schema", "inputSchema") if key in own), own)
+        stated = next(
+            (own[key] for key in ("parameters", "input_schema", "inputSchema") if key in own), own
+        )
         found.append((name, stated if isinstance(stated, Mapping) else {}))
     return found
 
@@ -74,7 +78,9 @@ def readings(schema: Any, root: Any, work: Work, within: tuple[int, ...] = ()) -
     if not isinstance(schema, Mapping) or id(schema) in within:
         return [[]]
     if len(within) > _MAX_REFERENCES:
-        raise ValueError(f"a schema must lead from reference to reference at most {_MAX_REFERENCES} times. Simplify it")
+        raise ValueError(
+            f"a schema must lead from reference to reference at most {_MAX_REFERENCES} times. Simplify it"
+        )
     found, within = [[schema]], (*within, id(schema))
     choices = list[list[Any]]()
     if "$ref" in schema:
@@ -87,7 +93,9 @@ def readings(schema: Any, root: Any, work: Work, within: tuple[int, ...] = ()) -
         for option in options:
             ways += readings(option, root, work, within)
             if len(found) * len(ways) > MAX_READINGS:
-                raise ValueError(f"a schema must have at most {MAX_READINGS} alternatives; got more. Simplify the tool")
+                raise ValueError(
+                    f"a schema must have at most {MAX_READINGS} alternatives; got more. Simplify the tool"
+                )
         # their lengths multiply, too: parts of parts are doubled by each "allOf" that refers twice to the next
         work(len(ways) * sum(map(len, found)) + len(found) * sum(map(len, ways)))
         found = [[*one, *way] for one in found for way in ways]
@@ -117,17 +125,26 @@ def _check_part(schema: Any, root: Any, where: str) -> None:
     stated = schema.get("type", [])
     names = stated if isinstance(stated, list) else [stated]
     faults = [
-        ("type", not all(isinstance(name, str) and name in _TYPES for name in names), "is no type of JSON"),
+        (
+            "type",
+            not all(isinstance(name, str) and name in _TYPES for name in names),
+            "is no type of JSON",
+        ),
         ("$ref", "$ref" in schema and _target(schema["$ref"], root) is None, "leads nowhere"),
         *((name, not isinstance(schema.get(name, []), list), "is no list") for name in _LISTS),
-        *((name, not isinstance(schema.get(name, {}), Mapping), "is no object") for name in _FIELDS),
+        *(
+            (name, not isinstance(schema.get(name, {}), Mapping), "is no object")
+            for name in _FIELDS
+        ),
     ]
     for name, is_wrong, what in faults:
         if is_wrong:
             raise ValueError(f'"{name}" in {where[:_MAX_NAME]} {what}')
     for part in (part for name in ("allOf", *_ALTERNATIVES) for part in schema.get(name, ())):
         _check_part(part, root, where)
-    for name, part in ((name, part) for key in _FIELDS for name, part in schema.get(key, {}).items()):
+    for name, part in (
+        (name, part) for key in _FIELDS for name, part in schema.get(key, {}).items()
+    ):
         _check_part(part, root, str(name))
     for name in {"items", "additionalProperties"} & schema.keys():
         for part in schema[name] if isinstance(schema[name], list) else [schema[name]]:
@@ -139,7 +156,10 @@ def fits(part: Mapping[str, Any], value: Any, work: Work = _unbounded) -> bool:
     stated = part.get("type")
     names = stated if isinstance(stated, list) else [] if stated is None else [stated]
     listed, required = part.get("enum"), _list(part, "required")
-    work(_OF_AN_ITEM * (len(names) + len(required) + (len(listed) if isinstance(listed, list) else 0)))
+    work(
+        _OF_AN_ITEM
+        * (len(names) + len(required) + (len(listed) if isinstance(listed, list) else 0))
+    )
     if names and not any(_is_of(str(name), value) for name in names):
         return False
     if "const" in part and not _equal(part["const"], value, work):
@@ -197,15 +217,23 @@ def schemas_of(name: str, reading: Reading, patterns: Patterns | None = None) ->
             if is_matched or is_matched is None:
                 own.append(schema if is_matched else {"anyOf": [schema, {}]})
         if not own:
-            branches = [part.get("then"), part.get("else"), *_mapping(part, "dependentSchemas").values()]
-            stated = [_mapping(branch, "properties") for branch in branches if isinstance(branch, Mapping)]
+            branches = [
+                part.get("then"),
+                part.get("else"),
+                *_mapping(part, "dependentSchemas").values(),
+            ]
+            stated = [
+                _mapping(branch, "properties") for branch in branches if isinstance(branch, Mapping)
+            ]
             if under := [fields[name] for fields in stated if name in fields]:
                 own = [{"anyOf": [*under, {}]}]  # whether the condition holds is not known
         if not own and part.get("additionalProperties", False) is not False:
             own = [part["additionalProperties"]]
         found += own
         is_declared |= bool(own)
-        states_fields |= isinstance(part.get("properties"), Mapping) or part.get("additionalProperties") is False
+        states_fields |= (
+            isinstance(part.get("properties"), Mapping) or part.get("additionalProperties") is False
+        )
     return found if is_declared or not states_fields else None
 
 
@@ -220,7 +248,9 @@ def _schema_of(tool: Any) -> Mapping[str, Any]:
     if arguments is None:
         return {}
     if not isinstance(arguments, Mapping):
-        arguments = getattr(arguments, "model_json_schema", None) or arguments.schema  # the second of pydantic 1
+        arguments = (
+            getattr(arguments, "model_json_schema", None) or arguments.schema
+        )  # the second of pydantic 1
         arguments = arguments()
     return {"name": tool.name, "parameters": arguments}
 
@@ -248,10 +278,14 @@ def _equal(a: Any, b: Any, work: Work) -> bool:
     """Whether two JSON values are equal; True is not 1."""
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):
         work(len(a))
-        return len(a) == len(b) and all(_equal(one, other, work) for one, other in zip(a, b, strict=True))
+        return len(a) == len(b) and all(
+            _equal(one, other, work) for one, other in zip(a, b, strict=True)
+        )
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         work(len(a))
-        return a.keys() == b.keys() and all(_equal(value, b[name], work) for name, value in a.items())
+        return a.keys() == b.keys() and all(
+            _equal(value, b[name], work) for name, value in a.items()
+        )
     return isinstance(a, bool) is isinstance(b, bool) and bool(a == b)
 
 

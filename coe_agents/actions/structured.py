@@ -33,7 +33,9 @@ def check_answer_schema(schema: Any, *, where: str, work: Work | None = None) ->
     if not isinstance(schema, Mapping) or not any(
         all(part.get("type", "object") == "object" for part in way) for way in ways
     ):
-        raise TypeError(f'{where} must be a JSON schema of an object; got {schema!r:.80}. Add "type": "object"')
+        raise TypeError(
+            f'{where} must be a JSON schema of an object; got {schema!r:.80}. Add "type": "object"'
+        )
     copied: dict[str, Any] = copy_json(schema, most=2 * MAX_DEPTH)
     return copied
 
@@ -50,7 +52,11 @@ def read_structured(text: str, schema: Mapping[str, Any]) -> dict[str, Any]:
     """
     fenced = _FENCE.fullmatch(text)
     try:
-        found = parse_json(fenced[1] if fenced else text.strip(), is_strict=True) if len(text) <= MAX_CHARS else None
+        found = (
+            parse_json(fenced[1] if fenced else text.strip(), is_strict=True)
+            if len(text) <= MAX_CHARS
+            else None
+        )
     except ValueError:
         found = None
     if not isinstance(found, dict):
@@ -91,7 +97,11 @@ def conforms(value: Any, schema: Mapping[str, Any]) -> bool:
             return False
         work(len(inner) * len(way) if isinstance(inner, list) else len(way))
         if isinstance(inner, list):
-            return all(holds(item, one) for place, item in enumerate(inner) for one in item_schemas(place, [*way]))
+            return all(
+                holds(item, one)
+                for place, item in enumerate(inner)
+                for one in item_schemas(place, [*way])
+            )
         if not isinstance(inner, dict):
             return True
         is_closed = any(part.get("additionalProperties") is False for part in way)

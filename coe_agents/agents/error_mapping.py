@@ -26,7 +26,13 @@ from coe_agents.text import one_line, safe_message
 
 _LONGEST = 300
 _TIMEOUTS = {"TimeoutError", "TimeoutException", "APITimeoutError", "ModelTimeoutError"}
-_OFFLINE = {"ConnectionError", "APIConnectionError", "TransportError", "ModelConnectionError", "ClientConnectionError"}
+_OFFLINE = {
+    "ConnectionError",
+    "APIConnectionError",
+    "TransportError",
+    "ModelConnectionError",
+    "ClientConnectionError",
+}
 _BAD_REPLIES = {"JSONDecodeError", "APIResponseValidationError"}
 _OVERFLOW = re.compile(
     r"maximum context length|context_length_exceeded|context window|prompt is too long|input is too long|"
@@ -35,13 +41,18 @@ _OVERFLOW = re.compile(
 )
 _NO_REPLY = re.compile(r"'choices'|unexpected response type", re.IGNORECASE)
 _UNSUPPORTED = re.compile(
-    r"support|unexpected|unknown|unrecogni[sz]ed|not (?:allowed|permitted)|deprecated", re.IGNORECASE
+    r"support|unexpected|unknown|unrecogni[sz]ed|not (?:allowed|permitted)|deprecated",
+    re.IGNORECASE,
 )
 _N = r"""["'`]n["'`]|\bn\s*(?:=|>|must|is|should)|parameter:?\s+n\b"""
 
 
 def to_agent_error(
-    error: Exception, *, address: str = "", options: Collection[str] = (), secrets: Collection[str] = ()
+    error: Exception,
+    *,
+    address: str = "",
+    options: Collection[str] = (),
+    secrets: Collection[str] = (),
 ) -> CoEError:
     """Returns our error for one that a model or its client raised, with `secrets` redacted and all of it visible.
 
@@ -73,7 +84,10 @@ def status_of(error: Exception) -> int | None:
 
 def is_stale(error: BaseException) -> bool:
     """Returns whether the connection belonged to an event loop that has ended; the next request gets another one."""
-    return any(isinstance(each, RuntimeError) and str(each) == "Event loop is closed" for each in iter_causes(error))
+    return any(
+        isinstance(each, RuntimeError) and str(each) == "Event loop is closed"
+        for each in iter_causes(error)
+    )
 
 
 def is_of_another_loop(error: BaseException) -> bool:
@@ -96,9 +110,13 @@ def _translate(error: Exception, address: str, options: Collection[str]) -> Agen
         hint = "Raise `request_timeout` or `timeout`, or lower `max_tokens` or `n_samples`"
         return AgentTimeoutError("the model did not answer in time", hint=hint)
     if names & _OFFLINE:
-        return AgentConnectionError(_message_with_root(error), hint=f"Check that a server listens{_at(address)}")
+        return AgentConnectionError(
+            _message_with_root(error), hint=f"Check that a server listens{_at(address)}"
+        )
     if _OVERFLOW.search(str(error)) or "ContextOverflowError" in names:
-        return ContextOverflowError(_message(error), hint="Shorten the conversation, or lower `max_tokens`")
+        return ContextOverflowError(
+            _message(error), hint="Shorten the conversation, or lower `max_tokens`"
+        )
     if names & _BAD_REPLIES or _NO_REPLY.search(str(error)):
         hint = f"Check that the server{_at(address)} speaks the protocol of the model's client"
         return InvalidReplyError(f"the reply cannot be read: {_message(error)}", hint=hint)
@@ -108,7 +126,9 @@ def _translate(error: Exception, address: str, options: Collection[str]) -> Agen
 def _from_status(error: Exception, status: int, address: str) -> AgentError:
     message = _message(error)
     if status in (401, 403):
-        return AuthenticationError(message, hint="Check the key that the model is given, and its permissions")
+        return AuthenticationError(
+            message, hint="Check the key that the model is given, and its permissions"
+        )
     if status == 404:
         return ModelNotFoundError(
             message,
@@ -118,18 +138,24 @@ def _from_status(error: Exception, status: int, address: str) -> AgentError:
     if status == 429:
         if "insufficient_quota" in str(error) + str(getattr(error, "code", "")):
             return RateLimitError(message, hint="The account has no credit left", retryable=False)
-        limited = RateLimitError(message, hint="Lower `max_concurrency`, or ask the provider for more")
+        limited = RateLimitError(
+            message, hint="Lower `max_concurrency`, or ask the provider for more"
+        )
         limited.retry_after = _retry_after(error)
         return limited
     if status in (408, 504):
-        return AgentTimeoutError(message, hint=f"The server{_at(address)} was too slow; see what it logs")
+        return AgentTimeoutError(
+            message, hint=f"The server{_at(address)} was too slow; see what it logs"
+        )
     if status >= 500:
         failing = ServerError(message, hint=f"See what the server{_at(address)} logs")
         failing.retry_after = _retry_after(error)
         return failing
     if status == 413 or _OVERFLOW.search(str(error)):
         return ContextOverflowError(message, hint="Shorten the conversation, or lower `max_tokens`")
-    return InvalidRequestError(message, hint="Check the model's settings against what the server takes")
+    return InvalidRequestError(
+        message, hint="Check the model's settings against what the server takes"
+    )
 
 
 def refused_option(error: Exception, status: int | None, options: Collection[str]) -> str | None:
@@ -139,7 +165,9 @@ def refused_option(error: Exception, status: int | None, options: Collection[str
         keyword = re.search(r"unexpected keyword argument '(\w+)'", text)
         return keyword[1] if keyword and keyword[1] in options else None
     unsupported = _UNSUPPORTED.search(text) is not None
-    if status not in (400, 403, 422, 501) and not (isinstance(error, ValueError | NotImplementedError) and unsupported):
+    if status not in (400, 403, 422, 501) and not (
+        isinstance(error, ValueError | NotImplementedError) and unsupported
+    ):
         return None
     for option in options:
         pattern = _N if option == "n" else rf"\b(?:top_)?{option}\b"
@@ -158,7 +186,11 @@ def _message_with_root(error: Exception) -> str:
     """Returns the error's message with its first cause: "Connection error" alone is not enough."""
     *_, root = iter_causes(error)
     message = _message(error)
-    return message if root is error else f"{message.rstrip('.')}: {type(root).__name__}: {_message(Exception(root))}"
+    return (
+        message
+        if root is error
+        else f"{message.rstrip('.')}: {type(root).__name__}: {_message(Exception(root))}"
+    )
 
 
 def _at(address: str) -> str:

@@ -73,7 +73,9 @@ class Findings:
         known = self._by_address if server.address else self._known.setdefault(server.places, {})
         return known.setdefault(_key_of(server), _Known())
 
-    def look_up(self, server: Server, ask: Callable[[], Steps[Finding]], deadline: Deadline) -> Steps[Finding]:
+    def look_up(
+        self, server: Server, ask: Callable[[], Steps[Finding]], deadline: Deadline
+    ) -> Steps[Finding]:
         """Returns what is known of a server, or else what `ask` finds; other requests wait for that one."""
         known = self._known_of(server)
         turn = known.asking.queue()
@@ -134,11 +136,21 @@ def may_be_probed(model: BaseChatModel, request: AgentRequest, on_greedy: OnGree
     Not where it has no temperature to ignore, nor where the request is for one of a few choices, or a verdict.
     """
     has_temperature = request["temperature"] > 0 and "temperature" in type(model).model_fields
-    return has_temperature and on_greedy != "trust" and not ("choices" in request or request.get("is_review"))
+    return (
+        has_temperature
+        and on_greedy != "trust"
+        and not ("choices" in request or request.get("is_review"))
+    )
 
 
 def examine(
-    reply: AgentReply, server: Server, send: _Send, deadline: Deadline, *, on_greedy: OnGreedy, temperature: float
+    reply: AgentReply,
+    server: Server,
+    send: _Send,
+    deadline: Deadline,
+    *,
+    on_greedy: OnGreedy,
+    temperature: float,
 ) -> Steps[AgentReply]:
     """Returns the reply with the responses that count; `send` asks the `server` that it came from."""
     said = usable(reply["responses"])
@@ -152,7 +164,9 @@ def examine(
         found = yield from FINDINGS.look_up(server, lambda: _probe(reply, server, send), deadline)
     # below 1 samples agree more often than log-probabilities say; to raise the chance to that power is on the safe side
     elif log_chance * min(temperature, 1.0) < _NO_CHANCE:
-        found = Finding(True, f"its log-probabilities give equal samples a chance of exp({log_chance:.0f})")
+        found = Finding(
+            True, f"its log-probabilities give equal samples a chance of exp({log_chance:.0f})"
+        )
     else:
         return reply
     return _count(reply, server.address, found, on_greedy, temperature)
@@ -162,7 +176,9 @@ def _probe(reply: AgentReply, server: Server, send: _Send) -> Steps[Finding]:
     """Returns what the server replies to the probe; its tokens are added to the reply's."""
     most = getattr(server.model, "max_tokens", None)
     if isinstance(most, int) and most < _FEWEST_TOKENS:
-        server = replace(server, model=server.model.model_copy(update={"max_tokens": _FEWEST_TOKENS}))
+        server = replace(
+            server, model=server.model.model_copy(update={"max_tokens": _FEWEST_TOKENS})
+        )
     probed = yield from send(server, INVENTED_STORY, _PROBE_TEMPERATURE)
     reply["usage"] = add_usages([reply["usage"], probed["usage"]])
     stories, error = usable(probed["responses"]), probed["sampling"]["error"]
@@ -176,7 +192,9 @@ def _probe(reply: AgentReply, server: Server, send: _Send) -> Steps[Finding]:
     return Finding(True, f"{given} are equal, too")
 
 
-def _count(reply: AgentReply, address: str, found: Finding, on_greedy: OnGreedy, temperature: float) -> AgentReply:
+def _count(
+    reply: AgentReply, address: str, found: Finding, on_greedy: OnGreedy, temperature: float
+) -> AgentReply:
     reply["sampling"]["probe"] = found.account
     reply["sampling"]["ignores_temperature"] = found.is_ignored
     if not found.is_ignored:
@@ -200,7 +218,9 @@ def _count(reply: AgentReply, address: str, found: Finding, on_greedy: OnGreedy,
 def _are_copies(responses: Sequence[Response]) -> bool:
     """Returns whether texts and confidences are equal and, as far as is known, made of equally many tokens."""
     lengths = {response["n_tokens"] for response in responses} - {None}
-    return len({(each["text"], each["confidence"]) for each in responses}) <= 1 and len(lengths) <= 1
+    return (
+        len({(each["text"], each["confidence"]) for each in responses}) <= 1 and len(lengths) <= 1
+    )
 
 
 def _log_chance(responses: Sequence[Response]) -> float | None:

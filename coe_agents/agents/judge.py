@@ -27,7 +27,15 @@ from coe_agents.clustering.refusals import answer_kind
 from coe_agents.errors import NoChoiceError, describe_error, is_control_flow
 from coe_agents.rounds.strategy import rephrase
 from coe_agents.text import for_prompt, quantity
-from coe_agents.types import DECIDERS, Agent, AgentReply, AgentRequest, Candidate, EscalatedCase, Ruling
+from coe_agents.types import (
+    DECIDERS,
+    Agent,
+    AgentReply,
+    AgentRequest,
+    Candidate,
+    EscalatedCase,
+    Ruling,
+)
 
 _LOG = logging.getLogger(__name__)
 _RIGHT, _WRONG = "correct", "incorrect"
@@ -62,10 +70,14 @@ class ChatJudge:
         [True, None]
     """
 
-    def __init__(self, model: BaseChatModel | str, *, name: str = "judge", max_concurrency: int = 8) -> None:
+    def __init__(
+        self, model: BaseChatModel | str, *, name: str = "judge", max_concurrency: int = 8
+    ) -> None:
         self.name = name
         self.n_unclear = 0
-        self._agent = ModelAgent("judge", model, n_samples=1, temperature=0.0, max_concurrency=max_concurrency)
+        self._agent = ModelAgent(
+            "judge", model, n_samples=1, temperature=0.0, max_concurrency=max_concurrency
+        )
 
     def judge(self, predictions: Sequence[Any]) -> list[bool | None]:
         """Returns for each `coe_agents.evaluation.Prediction` whether it is right; None where there is no verdict.
@@ -73,7 +85,9 @@ class ChatJudge:
         Raises:
             CoEError: If the model fails.
         """
-        asked = [bool(one.references) and answer_kind(one.answer) == "answer" for one in predictions]
+        asked = [
+            bool(one.references) and answer_kind(one.answer) == "answer" for one in predictions
+        ]
         with ContextThreadPoolExecutor(max_workers=self._agent.max_concurrency) as pool:
             # after an error, it cancels those that wait
             judged = list(pool.map(self._verdict, list(compress(predictions, asked))))
@@ -88,9 +102,16 @@ class ChatJudge:
 
     def _verdict(self, prediction: Any) -> bool | None:
         shown = prediction.references[:_MOST_REFERENCES]
-        said = {"role": "user", "content": prompts.correctness(prediction.question, prediction.answer, shown)}
-        reply = self._agent.sample(AgentRequest(question=prediction.question, messages=[said], round=0))
-        stated = None if is_cut(reply) else read_choice(reply["responses"][0]["text"], (_RIGHT, _WRONG))
+        said = {
+            "role": "user",
+            "content": prompts.correctness(prediction.question, prediction.answer, shown),
+        }
+        reply = self._agent.sample(
+            AgentRequest(question=prediction.question, messages=[said], round=0)
+        )
+        stated = (
+            None if is_cut(reply) else read_choice(reply["responses"][0]["text"], (_RIGHT, _WRONG))
+        )
         return None if stated is None else stated == _RIGHT
 
 
@@ -147,7 +168,12 @@ class ChatEntailment:
     """
 
     def __init__(self, model: BaseChatModel | str, *, max_concurrency: int = 8) -> None:
-        integer(max_concurrency, '"max_concurrency" of ChatEntailment', least=1, advice="1 asks one by one")
+        integer(
+            max_concurrency,
+            '"max_concurrency" of ChatEntailment',
+            least=1,
+            advice="1 asks one by one",
+        )
         self.model = model
         self.max_concurrency = max_concurrency
         self.n_unclear = 0
@@ -168,11 +194,17 @@ class ChatEntailment:
             return np.zeros((0, len(ENTAILMENT_LABELS)))
         pairs = [(premise, hypothesis) for premise, hypothesis in pairs]
         distinct = list(dict.fromkeys(pairs))
-        with ContextThreadPoolExecutor(max_workers=min(self.max_concurrency, len(distinct))) as pool:
+        with ContextThreadPoolExecutor(
+            max_workers=min(self.max_concurrency, len(distinct))
+        ) as pool:
             try:
-                judged = list(pool.map(self._judge, distinct))  # after an error, it cancels those that wait
+                judged = list(
+                    pool.map(self._judge, distinct)
+                )  # after an error, it cancels those that wait
             except Exception as error:
-                error.add_note(f"raised while ChatEntailment judged {quantity(len(distinct), 'pair')}")
+                error.add_note(
+                    f"raised while ChatEntailment judged {quantity(len(distinct), 'pair')}"
+                )
                 raise
         refused = [each for each in judged if isinstance(each, NoChoiceError)]
         if len(refused) == len(judged) >= _FEW:
@@ -181,8 +213,15 @@ class ChatEntailment:
         if n_unclear := len(refused) + judged.count(None):
             with self._lock:
                 self.n_unclear += n_unclear
-            _LOG.warning("%d of %s could not be judged: taken as neutral", n_unclear, quantity(len(distinct), "pair"))
-        rows = {pair: row if isinstance(row, tuple) else _NEUTRAL for pair, row in zip(distinct, judged, strict=True)}
+            _LOG.warning(
+                "%d of %s could not be judged: taken as neutral",
+                n_unclear,
+                quantity(len(distinct), "pair"),
+            )
+        rows = {
+            pair: row if isinstance(row, tuple) else _NEUTRAL
+            for pair, row in zip(distinct, judged, strict=True)
+        }
         return np.array([rows[pair] for pair in pairs])
 
     def _judge(self, pair: _Pair) -> _Row | NoChoiceError | None:
@@ -191,12 +230,16 @@ class ChatEntailment:
         if shown == other and is_cut and pair[0] != pair[1]:
             return None
         asked = [HumanMessage(prompts.entailment(*pair))]
-        run = ensure_config()  # of the graph's node, say, which traces the request and does not stream the reply
+        run = (
+            ensure_config()
+        )  # of the graph's node, say, which traces the request and does not stream the reply
         config = {**run, "tags": [*run["tags"], TAG_NOSTREAM]}
         try:
             found = self._agent.choice(asked, ENTAILMENT_LABELS, config=config)
             if found.method != "sampled" and found.mass < MIN_MASS:
-                found = self._agent.choice(asked, ENTAILMENT_LABELS, methods=("sampled",), config=config)
+                found = self._agent.choice(
+                    asked, ENTAILMENT_LABELS, methods=("sampled",), config=config
+                )
         except NoChoiceError as error:
             return error
         return tuple(found.probabilities[label] for label in ENTAILMENT_LABELS)
@@ -228,34 +271,50 @@ class Arbiter(Runnable[EscalatedCase, Ruling]):
     """
 
     def __init__(self, model: BaseChatModel | Agent | str, *, name: str = "arbiter") -> None:
-        require(bool(name.strip()), '"name" of Arbiter must not be empty', name, 'Omit it for "arbiter"')
+        require(
+            bool(name.strip()), '"name" of Arbiter must not be empty', name, 'Omit it for "arbiter"'
+        )
         must = '"name" of Arbiter must not be "group" or "person", whom a gate trusts'
         require(name not in DECIDERS, must, name, "Rename it")
         self.name: str = name
-        self._agent = model if isinstance(model, Agent) else ModelAgent(name, model, n_samples=1, temperature=0.0)
+        self._agent = (
+            model
+            if isinstance(model, Agent)
+            else ModelAgent(name, model, n_samples=1, temperature=0.0)
+        )
 
     def __repr__(self) -> str:
         return f"Arbiter({self.name!r})"
 
-    def invoke(self, input: EscalatedCase, config: RunnableConfig | None = None, **_: Any) -> Ruling:
+    def invoke(
+        self, input: EscalatedCase, config: RunnableConfig | None = None, **_: Any
+    ) -> Ruling:
         """Asks the model, and returns its ruling."""
         return run_steps(self._steps(input, config))
 
-    async def ainvoke(self, input: EscalatedCase, config: RunnableConfig | None = None, **_: Any) -> Ruling:
+    async def ainvoke(
+        self, input: EscalatedCase, config: RunnableConfig | None = None, **_: Any
+    ) -> Ruling:
         """Asks the model, and returns its ruling; see `invoke`."""
         return await arun_steps(self._steps(input, config))
 
     def _steps(self, case: EscalatedCase, config: RunnableConfig | None) -> Steps[Ruling]:
         try:
-            answers = [(candidate["answer"], candidate["support"]) for candidate in case["candidates"]]
+            answers = [
+                (candidate["answer"], candidate["support"]) for candidate in case["candidates"]
+            ]
             text = prompts.arbitration(case["question"], answers, regime=case["regime"])
             messages = rephrase(case["conversation"], text)
             request = AgentRequest(question=case["question"], messages=messages, round=0)
-            reply: AgentReply = yield Call(self._agent.sample, self._agent.asample, (request, config))
+            reply: AgentReply = yield Call(
+                self._agent.sample, self._agent.asample, (request, config)
+            )
             if is_cut(reply):
                 found = self._leave_escalated("was cut off before it ruled")
             else:
-                found = self._read([response["text"] for response in reply["responses"]], case["candidates"])
+                found = self._read(
+                    [response["text"] for response in reply["responses"]], case["candidates"]
+                )
             found["usage"] = reply["usage"]
             return found
         except Exception as error:
@@ -267,11 +326,17 @@ class Arbiter(Runnable[EscalatedCase, Ruling]):
         rulings = {_parse_ruling(text) for text in texts}
         if len(rulings) != 1 or (ruling := rulings.pop()) is None:
             return self._leave_escalated(
-                "ruled in more than one way" if len(rulings) > 1 else "gave no reply that can be read as a ruling"
+                "ruled in more than one way"
+                if len(rulings) > 1
+                else "gave no reply that can be read as a ruling"
             )
         number, answer = ruling
         if answer is not None:
-            return self._rule("answer", answer, f"gave an answer of its own, beside {len(candidates)} of the group")
+            return self._rule(
+                "answer",
+                answer,
+                f"gave an answer of its own, beside {len(candidates)} of the group",
+            )
         if number is None:
             reason = f"found none of {quantity(len(candidates), 'answer')} right, or did not know"
             return self._rule("abstain", None, reason)
@@ -282,7 +347,9 @@ class Arbiter(Runnable[EscalatedCase, Ruling]):
         return self._rule("answer", chosen["answer"], reason)
 
     def _rule(self, action: Any, answer: str | None, reason: str) -> Ruling:
-        return Ruling(action=action, answer=answer, reason=f"{self.name} {reason}", decided_by=self.name)
+        return Ruling(
+            action=action, answer=answer, reason=f"{self.name} {reason}", decided_by=self.name
+        )
 
     def _leave_escalated(self, reason: str) -> Ruling:
         return self._rule("escalate", None, reason)

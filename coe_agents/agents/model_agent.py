@@ -106,33 +106,72 @@ class ModelAgent:
         tools: Sequence[Any] | None = None,
         stated_confidence: bool = False,
     ) -> None:
-        instance(name, str, '"name" of ModelAgent', what="a string", advice="Write ModelAgent(name, model)")
-        require(bool(name.strip()), '"name" of ModelAgent must not be empty', name, "Name each agent differently")
+        instance(
+            name,
+            str,
+            '"name" of ModelAgent',
+            what="a string",
+            advice="Write ModelAgent(name, model)",
+        )
+        require(
+            bool(name.strip()),
+            '"name" of ModelAgent must not be empty',
+            name,
+            "Name each agent differently",
+        )
         given = {"n_samples": n_samples is not None, "timeout": timeout != "usual"}
         self.unset = frozenset(option for option, is_given in given.items() if not is_given)
         n_samples = 5 if n_samples is None else n_samples
         timeout = 600.0 if timeout == "usual" else timeout
-        integer(n_samples, '"n_samples" of ModelAgent', least=1, most=MOST_SAMPLES, advice="5 to 10 are usual")
+        integer(
+            n_samples,
+            '"n_samples" of ModelAgent',
+            least=1,
+            most=MOST_SAMPLES,
+            advice="5 to 10 are usual",
+        )
         for option, value, least, remedy, may_be_infinite in (
             ("temperature", temperature, 0, "1.0 samples the model's own distribution", False),
             ("weight", weight, 0, "Omit it for equal weights", False),
             ("max_response_chars", max_response_chars, 1, "20,000 are usual", False),
             ("retries", retries, 0, "0 never asks again", True),
-            ("max_concurrency", 1 if max_concurrency is None else max_concurrency, 1, "1 asks one by one", True),
+            (
+                "max_concurrency",
+                1 if max_concurrency is None else max_concurrency,
+                1,
+                "1 asks one by one",
+                True,
+            ),
         ):
             where = f'"{option}" of ModelAgent'
             number(value, where, least=least, may_be_infinite=may_be_infinite, advice=remedy)
         for option, seconds in (("timeout", timeout), ("request_timeout", request_timeout)):
             if seconds is not None:
-                number(seconds, f'"{option}" of ModelAgent in seconds', above=0, advice="None is no limit")
+                number(
+                    seconds,
+                    f'"{option}" of ModelAgent in seconds',
+                    above=0,
+                    advice="None is no limit",
+                )
         above = '"temperature" of ModelAgent must be above 0 for more than one sample'
         remedy = "At 0 all samples are the same and say nothing of uncertainty"
         require(temperature > 0 or n_samples == 1, above, temperature, remedy)
-        one_of(on_greedy, '"on_greedy" of ModelAgent', get_args(OnGreedy), advice='Omit it for "exclude"')
-        instance(stated_confidence, bool, '"stated_confidence"', what="a bool", advice="True asks for it")
+        one_of(
+            on_greedy,
+            '"on_greedy" of ModelAgent',
+            get_args(OnGreedy),
+            advice='Omit it for "exclude"',
+        )
+        instance(
+            stated_confidence, bool, '"stated_confidence"', what="a bool", advice="True asks for it"
+        )
         chat_models.check_model(model)
         self.tools = None if tools is None else [convert_to_openai_tool(tool) for tool in tools]
-        if self.tools is not None and isinstance(model, BaseChatModel) and not chat_models.takes_tools(model):
+        if (
+            self.tools is not None
+            and isinstance(model, BaseChatModel)
+            and not chat_models.takes_tools(model)
+        ):
             raise chat_models.no_tools(model)
         self.name = name
         self.n_samples = n_samples
@@ -167,7 +206,9 @@ class ModelAgent:
         return chat_models.is_same_model(self._given, model)
 
     def __repr__(self) -> str:
-        return f"ModelAgent({self.name!r}, n_samples={self.n_samples}, temperature={self.temperature})"
+        return (
+            f"ModelAgent({self.name!r}, n_samples={self.n_samples}, temperature={self.temperature})"
+        )
 
     def sample(self, request: AgentRequest, config: Mapping[str, Any] | None = None) -> AgentReply:
         """Draws `n_samples` responses; fewer if the model fails, or time is up, after it gave some.
@@ -187,7 +228,9 @@ class ModelAgent:
         self._prepare_model()
         return run_steps(self._steps(request, config))
 
-    async def asample(self, request: AgentRequest, config: Mapping[str, Any] | None = None) -> AgentReply:
+    async def asample(
+        self, request: AgentRequest, config: Mapping[str, Any] | None = None
+    ) -> AgentReply:
         """Draws `n_samples` responses; see `sample`. Where each has a request of its own, they are sent at once."""
         await self._aprepare_model()
         return await arun_steps(self._steps(request, config))
@@ -238,11 +281,17 @@ class ModelAgent:
         return run_steps(self._choice(messages, choices, methods, config=config, strict=strict))
 
     async def achoice(
-        self, messages: Sequence[MessageLikeRepresentation], choices: Sequence[str], *, strict: bool = False
+        self,
+        messages: Sequence[MessageLikeRepresentation],
+        choices: Sequence[str],
+        *,
+        strict: bool = False,
     ) -> probability.ChoiceProbabilities:
         """Returns how likely the model is to reply with each of a few short choices, by any method; see `choice`."""
         await self._aprepare_model()
-        return await arun_steps(self._choice(messages, choices, probability.CHOICE_METHODS, strict=strict))
+        return await arun_steps(
+            self._choice(messages, choices, probability.CHOICE_METHODS, strict=strict)
+        )
 
     def _choice(
         self,
@@ -273,14 +322,24 @@ class ModelAgent:
         """
         with self._lock:
             if self._ready is None:
-                made = self._given if isinstance(self._given, BaseChatModel) else chat_models.create_model(self._given)
+                made = (
+                    self._given
+                    if isinstance(self._given, BaseChatModel)
+                    else chat_models.create_model(self._given)
+                )
                 fields = {"logprobs": True, "max_tokens": self.max_tokens, "streaming": False}
                 address = chat_models.address_of(made)
                 places = places_of(self._given, address, self.max_concurrency)
-                server = Server(chat_models.prepare(made, {"temperature": self.temperature, **fields}), address, places)
+                server = Server(
+                    chat_models.prepare(made, {"temperature": self.temperature, **fields}),
+                    address,
+                    places,
+                )
                 self._ladder = Ladder(server.model)
                 self._own_seed: int | None = getattr(server.model, "seed", None)
-                self._asker = Asker(self.name, server, self.retries, self.request_timeout, holder=self)
+                self._asker = Asker(
+                    self.name, server, self.retries, self.request_timeout, holder=self
+                )
                 self._ready = server.model  # last, since it says that the others are there
             return self._ready
 
@@ -325,9 +384,15 @@ class ModelAgent:
         return Deadline(self.timeout)
 
     def _steps(self, request: AgentRequest, config: Mapping[str, Any] | None) -> Steps[AgentReply]:
-        messages, observed, deadline = self._messages(request), tracing_options(config), self._deadline(request)
+        messages, observed, deadline = (
+            self._messages(request),
+            tracing_options(config),
+            self._deadline(request),
+        )
         temperature = request.get("temperature", self.temperature)
-        n_samples = min(request.get("n_samples", self.n_samples), MOST_SAMPLES) if temperature > 0 else 1
+        n_samples = (
+            min(request.get("n_samples", self.n_samples), MOST_SAMPLES) if temperature > 0 else 1
+        )
         integer(n_samples, '"n_samples" of the request to ModelAgent', least=1, advice="Omit it")
         request = {**request, "n_samples": n_samples, "temperature": temperature}
         choices = request.get("choices", [])
@@ -335,16 +400,25 @@ class ModelAgent:
             request.pop("tools", None)
         elif self.tools is not None and "tools" not in request:
             request["tools"] = self.tools
-        if self._may_grade and request.get("graded") and choices and not probability.find_ambiguous(choices):
+        if (
+            self._may_grade
+            and request.get("graded")
+            and choices
+            and not probability.find_ambiguous(choices)
+        ):
             try:
-                found = yield from self._choice(messages, choices, ("exact",), deadline=deadline, config=observed)
+                found = yield from self._choice(
+                    messages, choices, ("exact",), deadline=deadline, config=observed
+                )
             except NoChoiceError:
                 self._may_grade = False  # a property of the model, which is not asked again
             else:
                 if found.mass >= probability.MIN_MASS:
                     return probability.to_graded_reply(found, request, agent=self.name)
 
-        drawn, reply = yield from self._draw(self._asker, request, messages, observed=observed, deadline=deadline)
+        drawn, reply = yield from self._draw(
+            self._asker, request, messages, observed=observed, deadline=deadline
+        )
         if drawn.failure is not None:
             if not drawn.results:
                 raise drawn.failure
@@ -353,7 +427,9 @@ class ModelAgent:
         errors = [response["error"] for response in reply["responses"]]
         if errors and all(errors):
             may_retry = any(FAILED_REPLY in (error or "") for error in errors)
-            invalid = InvalidReplyError(f"no response is valid; the first: {errors[0]}", retryable=may_retry)
+            invalid = InvalidReplyError(
+                f"no response is valid; the first: {errors[0]}", retryable=may_retry
+            )
             invalid.reply = reply
             raise invalid
         if not may_be_probed(self.model(), request, self.on_greedy):
@@ -363,11 +439,19 @@ class ModelAgent:
             probing = AgentRequest(question=prompt, messages=[], round=request["round"])
             probing |= {"n_samples": n_samples, "temperature": temperature}
             alone = replace(self._asker, server=server)
-            options: dict[str, Any] = {"observed": observed, "deadline": deadline, "needed": "temperature"}
+            options: dict[str, Any] = {
+                "observed": observed,
+                "deadline": deadline,
+                "needed": "temperature",
+            }
             return (yield from self._draw(alone, probing, [HumanMessage(prompt)], **options))[1]
 
         server = self._asker.server
-        return (yield from examine(reply, server, probe, deadline, on_greedy=self.on_greedy, temperature=temperature))
+        return (
+            yield from examine(
+                reply, server, probe, deadline, on_greedy=self.on_greedy, temperature=temperature
+            )
+        )
 
     def _draw(
         self,
@@ -380,7 +464,9 @@ class ModelAgent:
         needed: str = "",
     ) -> Steps[tuple[Drawn, AgentReply]]:
         tools = request.get("tools", ())
-        ask = partial(asker.ask, messages=messages, observed=observed, deadline=deadline, tools=tools)
+        ask = partial(
+            asker.ask, messages=messages, observed=observed, deadline=deadline, tools=tools
+        )
         drawn = yield from draw(self._ladder, request, self._seeds(request), ask, needed)
         asks = {"states_confidence": self._asks_confidence(request)}
         how: dict[str, Any] = {"agent": self.name, "max_chars": self.max_response_chars, **asks}

@@ -7,7 +7,10 @@ if TYPE_CHECKING:
     from coe_agents.backends.chat_transformers import ChatTransformers
     from coe_agents.backends.entailment_transformers import TransformersEntailment
 
-_MODULES = {"ChatTransformers": "chat_transformers", "TransformersEntailment": "entailment_transformers"}
+_MODULES = {
+    "ChatTransformers": "chat_transformers",
+    "TransformersEntailment": "entailment_transformers",
+}
 __all__ = ["ChatTransformers", "TransformersEntailment"]
 
 

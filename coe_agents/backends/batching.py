@@ -38,7 +38,11 @@ class Prepared:
         lengths = [len(other.prompt) for other in (self, *batch)]
         n_rows = sum(len(other.seeds) for other in (self, *batch))
         is_padding = max(lengths) > 2 * min(lengths) + 32
-        return self.settings == batch[0].settings and n_rows <= self.settings.max_batch and not is_padding
+        return (
+            self.settings == batch[0].settings
+            and n_rows <= self.settings.max_batch
+            and not is_padding
+        )
 
 
 @dataclass(eq=False, slots=True)
@@ -113,7 +117,11 @@ class Batches:
         return batch
 
     def _answer(self, batch: Sequence[_Waiting]) -> None:
-        rows = [Row(place, seed, request.is_wanted) for place, (request, own) in enumerate(batch) for seed in own.seeds]
+        rows = [
+            Row(place, seed, request.is_wanted)
+            for place, (request, own) in enumerate(batch)
+            for seed in own.seeds
+        ]
         drawn = list[list[DrawnToken]]()
         try:
             prompts = [prepared.prompt for _, prepared in batch]

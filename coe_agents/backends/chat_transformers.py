@@ -20,7 +20,13 @@ from coe_agents._steps import Call, Steps, Wait, arun_steps, run_steps
 from coe_agents.backends.batching import Batches, Prepared, Request, batches_of
 from coe_agents.backends.generation import CutRow, DrawnToken, DrawSettings
 from coe_agents.backends.model_loading import Loaded, load
-from coe_agents.backends.reply_forms import HERMES_TAGS, BoundTools, HermesForm, Reply, to_template_messages
+from coe_agents.backends.reply_forms import (
+    HERMES_TAGS,
+    BoundTools,
+    HermesForm,
+    Reply,
+    to_template_messages,
+)
 from coe_agents.checks import require
 from coe_agents.errors import AgentTimeoutError, ContextOverflowError, ModelLoadError
 
@@ -114,7 +120,10 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
 
     @property
     def _identifying_params(self) -> Mapping[str, Any]:
-        return {name: getattr(self, name) for name in ("model", "revision", "dtype", *SamplingOptions.model_fields)}
+        return {
+            name: getattr(self, name)
+            for name in ("model", "revision", "dtype", *SamplingOptions.model_fields)
+        }
 
     def _combine_llm_outputs(self, llm_outputs: list[dict[str, Any] | None]) -> dict[str, Any]:
         usages = [output["token_usage"] for output in llm_outputs if output]
@@ -138,7 +147,9 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
             loaded = load(AutoModelForCausalLM, self.model, **where, token=token)
             if not (self.chat_template or loaded.tokenizer.chat_template):
                 hint = "Use an instruction-tuned model, or pass `chat_template`"
-                raise ModelLoadError(f'the tokenizer of "{self.model}" has no chat template', hint=hint)
+                raise ModelLoadError(
+                    f'the tokenizer of "{self.model}" has no chat template', hint=hint
+                )
             self._holder.append(batches_of(loaded))
         return self._holder[0]
 
@@ -165,9 +176,13 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
         """
         bound = BoundTools.read(tools, tool_choice)
         given = {} if bound.choice is None else {"tool_choice": bound.choice}
-        return cast("Runnable[Any, AIMessage]", self.bind(tools=[*bound.schemas], **given, **kwargs))
+        return cast(
+            "Runnable[Any, AIMessage]", self.bind(tools=[*bound.schemas], **given, **kwargs)
+        )
 
-    def choice_log_probabilities(self, messages: Sequence[BaseMessage], choices: Sequence[str]) -> list[float]:
+    def choice_log_probabilities(
+        self, messages: Sequence[BaseMessage], choices: Sequence[str]
+    ) -> list[float]:
         """Returns the log-probability of each choice as the beginning of the reply, in nats, before temperature.
 
         The choice's tokens, as the tokenizer cuts it at the assistant's place, are scored by teacher forcing:
@@ -209,29 +224,43 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
         self, messages: Sequence[BaseMessage], stop: list[str] | None, given: Mapping[str, Any]
     ) -> Steps[ChatResult]:
         request = self._request(messages, self._call(stop, given))
-        batches: Batches = self._holder[0] if self._holder else (yield Call(self._batches, None, ()))
+        batches: Batches = (
+            self._holder[0] if self._holder else (yield Call(self._batches, None, ()))
+        )
         batches.put(request)
         try:
             result: ChatResult = yield Wait(request.future, self.timeout)
         except TimeoutError as error:
             hint = "Raise `timeout` or lower `max_tokens`"
-            raise AgentTimeoutError(f'"{self.model}" gave no reply within {self.timeout} s', hint=hint) from error
+            raise AgentTimeoutError(
+                f'"{self.model}" gave no reply within {self.timeout} s', hint=hint
+            ) from error
         finally:
             request.is_given_up = True
         return result
 
     def _call(self, stop: list[str] | None, given: Mapping[str, Any]) -> _Call:
         """Returns the call's own options over the constructor's; raises `ValueError` at an unknown one."""
-        must, remedy = '"model" must be given to the constructor', "Create a ChatTransformers for another model"
+        must, remedy = (
+            '"model" must be given to the constructor',
+            "Create a ChatTransformers for another model",
+        )
         require(given.get("model", self.model) == self.model, must, given.get("model"), remedy)
         own = {name: getattr(self, name) for name in SamplingOptions.model_fields}
-        asked = {"max_tokens" if name == "max_completion_tokens" else name: value for name, value in given.items()}
+        asked = {
+            "max_tokens" if name == "max_completion_tokens" else name: value
+            for name, value in given.items()
+        }
         asked.pop("model", None)
         tools, choice = asked.pop("tools", None), asked.pop("tool_choice", None)
         is_shown = tools is not None or choice is None
-        require(is_shown, '"tool_choice" needs "tools" in the same call', choice, "Call `bind_tools`")
+        require(
+            is_shown, '"tool_choice" needs "tools" in the same call', choice, "Call `bind_tools`"
+        )
         asked["stop"] = stop
-        options = SamplingOptions(**{**own, **{name: value for name, value in asked.items() if value is not None}})
+        options = SamplingOptions(
+            **{**own, **{name: value for name, value in asked.items() if value is not None}}
+        )
         return _Call(options, None if tools is None else BoundTools.read(tools, choice))
 
     def _form(self, loaded: Loaded, call: _Call) -> HermesForm | None:
@@ -273,7 +302,9 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
             rows = [CutRow.cut(loaded, tokens, stop, hidden) for tokens in drawn]
             replies = [Reply(row.text) if form is None else form.read(row) for row in rows]
             n_prompt, n_drawn = len(prepared.prompt), sum(len(row.tokens) for row in rows)
-            usage = UsageMetadata(input_tokens=n_prompt, output_tokens=n_drawn, total_tokens=n_prompt + n_drawn)
+            usage = UsageMetadata(
+                input_tokens=n_prompt, output_tokens=n_drawn, total_tokens=n_prompt + n_drawn
+            )
             return ChatResult(
                 generations=[
                     self._generation(loaded, row, reply, usage, logprobs=options.logprobs)
@@ -294,20 +325,35 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
         return room
 
     def _template(self, loaded: Loaded, tools: BoundTools | None = None) -> str:
-        return str(loaded.tokenizer.get_chat_template(self.chat_template, tools and [*tools.schemas]))
+        return str(
+            loaded.tokenizer.get_chat_template(self.chat_template, tools and [*tools.schemas])
+        )
 
-    def _prompt(self, loaded: Loaded, messages: Sequence[BaseMessage], tools: BoundTools | None = None) -> list[int]:
+    def _prompt(
+        self, loaded: Loaded, messages: Sequence[BaseMessage], tools: BoundTools | None = None
+    ) -> list[int]:
         return list(self._render(loaded, messages, tools, return_dict=True)["input_ids"])
 
     def _render(
-        self, loaded: Loaded, messages: Sequence[BaseMessage], tools: BoundTools | None = None, **form: Any
+        self,
+        loaded: Loaded,
+        messages: Sequence[BaseMessage],
+        tools: BoundTools | None = None,
+        **form: Any,
     ) -> Any:
         """Renders the conversation, up to where the assistant speaks, in the requested form: text or token ids."""
         template = self._template(loaded, tools)
-        added = [token for token in loaded.tokenizer.added_tokens_decoder.values() if len(token.content) > 1]
+        added = [
+            token
+            for token in loaded.tokenizer.added_tokens_decoder.values()
+            if len(token.content) > 1
+        ]
         controls = [token.content for token in added if token.special or token.content in template]
         controls += [tag for tag in HERMES_TAGS if tag in template and tag not in controls]
-        conversation = [{**_defuse(each, controls), "role": each["role"]} for each in to_template_messages(messages)]
+        conversation = [
+            {**_defuse(each, controls), "role": each["role"]}
+            for each in to_template_messages(messages)
+        ]
         shown = None if tools is None else _defuse([*tools.schemas], controls)
         form = {**form, "chat_template": template, "add_generation_prompt": True, "tools": shown}
         return loaded.tokenizer.apply_chat_template(conversation, **form)
@@ -318,12 +364,19 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
         def show(token: int, logprob: float) -> dict[str, Any]:
             text = loaded.decode(token)
             # part of a character decodes to a replacement; its bytes are not known here
-            return {"token": text, "bytes": None if "\ufffd" in text else list(text.encode()), "logprob": logprob}
+            return {
+                "token": text,
+                "bytes": None if "\ufffd" in text else list(text.encode()),
+                "logprob": logprob,
+            }
 
         info: dict[str, Any] = {"finish_reason": row.finish_reason, "model_name": self.model}
         if logprobs:  # as `ChatOpenAI` shows them
             content = [
-                {**show(token.id, token.logprob), "top_logprobs": [show(*other) for other in token.top]}
+                {
+                    **show(token.id, token.logprob),
+                    "top_logprobs": [show(*other) for other in token.top],
+                }
                 for token in row.tokens
             ]
             info["logprobs"] = {"content": content}
@@ -375,7 +428,8 @@ def continuation_log_probabilities(
     device = loaded.model.device
     # after a row's end any id will do: no token attends to a later one
     ids = torch.tensor(
-        [[*prompt, *tokens, *[tokens[-1]] * (longest - len(tokens))] for tokens in continuations], device=device
+        [[*prompt, *tokens, *[tokens[-1]] * (longest - len(tokens))] for tokens in continuations],
+        device=device,
     )
     mask = torch.ones_like(ids)
     for row, tokens in enumerate(continuations):
@@ -384,6 +438,11 @@ def continuation_log_probabilities(
     takes = inspect.signature(loaded.model.forward).parameters
     # a long prompt times a large vocabulary would fill the memory with logits that are not used
     last_only = {"logits_to_keep": n_kept} if "logits_to_keep" in takes else {}
-    logits = loaded.model(input_ids=ids, attention_mask=mask, use_cache=False, **last_only).logits[:, -n_kept:-1]
+    logits = loaded.model(input_ids=ids, attention_mask=mask, use_cache=False, **last_only).logits[
+        :, -n_kept:-1
+    ]
     logprobs = logits.float().log_softmax(-1)
-    return [float(logprobs[row, range(len(own)), list(own)].double().sum()) for row, own in enumerate(continuations)]
+    return [
+        float(logprobs[row, range(len(own)), list(own)].double().sum())
+        for row, own in enumerate(continuations)
+    ]

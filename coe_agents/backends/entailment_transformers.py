@@ -60,7 +60,10 @@ class TransformersEntailment:
         batch_size: int = 64,
         batch_tokens: int = 8192,
     ) -> None:
-        for name, value, default in (("batch_size", batch_size, 64), ("batch_tokens", batch_tokens, 8192)):
+        for name, value, default in (
+            ("batch_size", batch_size, 64),
+            ("batch_tokens", batch_tokens, 8192),
+        ):
             integer(value, f'"{name}"', least=1, advice=f"Omit it for the default of {default}")
         self.model = model
         self._where = {"device": device, "dtype": dtype, "revision": revision}
@@ -99,12 +102,18 @@ class TransformersEntailment:
                 filled = n_cut, len(pairs), loaded.context_length, self.model
                 _LOG.warning("%d of %d pairs filled the %d tokens of %s", *filled)
             probabilities = np.empty((len(pairs), len(_LABELS)))
-            pass_tokens = _PASS_TOKENS if loaded.model.device.type == "cpu" else _PASS_TOKENS_ELSEWHERE
+            pass_tokens = (
+                _PASS_TOKENS if loaded.model.device.type == "cpu" else _PASS_TOKENS_ELSEWHERE
+            )
             for rows in self._batches(lengths, pass_tokens=pass_tokens):
                 batch = loaded.tokenizer.pad(
-                    {name: [values[row] for row in rows] for name, values in encoded.items()}, return_tensors="pt"
+                    {name: [values[row] for row in rows] for name, values in encoded.items()},
+                    return_tensors="pt",
                 ).to(loaded.model.device)
-                with short_positions(loaded.model, batch["input_ids"].shape[1]), first_token(loaded.model):
+                with (
+                    short_positions(loaded.model, batch["input_ids"].shape[1]),
+                    first_token(loaded.model),
+                ):
                     logits = loaded.model(**batch).logits
                 probabilities[rows] = logits.double().softmax(-1).cpu().numpy()[:, self._columns]
             return probabilities
@@ -120,7 +129,9 @@ class TransformersEntailment:
         for stop in range(1, len(lengths) + 1):
             possible = np.arange(max(0, stop - self._batch_size), stop)
             padded = (stop - possible) * lengths[by_length[stop - 1]]
-            n_fitting = max(int((padded <= self._batch_tokens).sum()), 1)  # padding falls from start to start
+            n_fitting = max(
+                int((padded <= self._batch_tokens).sum()), 1
+            )  # padding falls from start to start
             possible = possible[-n_fitting:]
             total = costs[possible] + padded[-n_fitting:] + pass_tokens
             costs[stop], starts[stop] = total.min(), possible[total.argmin()]
@@ -166,7 +177,9 @@ def short_positions(model: Any, n_tokens: int) -> Iterator[int | None]:
     """
     encoder: Any = getattr(getattr(model, "deberta", None), "encoder", None)
     layers = [layer.attention.self for layer in getattr(encoder, "layer", ())]
-    spans = {getattr(layer, "pos_ebd_size", None) for layer in layers}  # DeBERTa v1 has none: it cuts by itself
+    spans = {
+        getattr(layer, "pos_ebd_size", None) for layer in layers
+    }  # DeBERTa v1 has none: it cuts by itself
     span = spans.pop() if len(spans) == 1 else None
     buckets = getattr(encoder, "position_buckets", 0)
     if span is None or n_tokens >= span or (buckets > 0 and n_tokens > buckets // 2 + 1):

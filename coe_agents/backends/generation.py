@@ -73,12 +73,18 @@ class SeededSampler(LogitsProcessor):
         scores = scores.float()
         logprobs = scores.log_softmax(-1)
         if logprobs[:, 0].isnan().any():  # if one value is NaN, the whole row is
-            raise InvalidReplyError("the model's logits are not numbers", hint='Load it with dtype="float32"')
+            raise InvalidReplyError(
+                "the model's logits are not numbers", hint='Load it with dtype="float32"'
+            )
         tokens = self._draw(scores)[:, None]
         chosen = logprobs.gather(1, tokens)[:, 0].tolist()
         top = torch.topk(logprobs, self._settings.n_top) if self._settings.n_top else None
         for row, token in enumerate(tokens[:, 0].tolist()):
-            ranked = () if top is None else tuple(zip(top.indices[row].tolist(), top.values[row].tolist(), strict=True))
+            ranked = (
+                ()
+                if top is None
+                else tuple(zip(top.indices[row].tolist(), top.values[row].tolist(), strict=True))
+            )
             self.drawing[row].append(DrawnToken(token, chosen[row], ranked))
         return scores.scatter_(1, tokens, torch.inf)  # they are `generate`'s own copy of the logits
 
@@ -95,9 +101,13 @@ class SeededSampler(LogitsProcessor):
             kept = ranked.masked_fill(above >= top_p, 0.0)
             probabilities = torch.zeros_like(probabilities).scatter_(1, order, kept)
         cumulative = probabilities.double().cumsum_(-1)
-        uniform = torch.tensor([stream.random() for stream in self._streams], dtype=torch.float64, device=scores.device)
+        uniform = torch.tensor(
+            [stream.random() for stream in self._streams], dtype=torch.float64, device=scores.device
+        )
         # the first token whose cumulative probability exceeds the number: never one of probability 0
-        return torch.searchsorted(cumulative, (uniform * cumulative[:, -1])[:, None], right=True)[:, 0]
+        return torch.searchsorted(cumulative, (uniform * cumulative[:, -1])[:, None], right=True)[
+            :, 0
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +140,12 @@ def draw_rows(
                 raise
         # out here, where no traceback holds the tensors of the attempt
         size = (len(left) + 1) // 2
-        _LOG.warning("%s has too little memory for %d responses at once; %d are tried", loaded.device, len(left), size)
+        _LOG.warning(
+            "%s has too little memory for %d responses at once; %d are tried",
+            loaded.device,
+            len(left),
+            size,
+        )
         torch.cuda.empty_cache()
     return drawn
 
@@ -141,7 +156,9 @@ def _draw_at_once(
     asked = sorted({row.prompt for row in rows})
     ends, padding = loaded.end_tokens, loaded.tokenizer.pad_token_id
     padding = padding if padding is not None else (ends or [0])[0]
-    prompt_ids, prompt_mask = _pad_left([prompts[prompt] for prompt in asked], padding, loaded.model.device)
+    prompt_ids, prompt_mask = _pad_left(
+        [prompts[prompt] for prompt in asked], padding, loaded.model.device
+    )
     owners = torch.tensor([asked.index(row.prompt) for row in rows], device=prompt_ids.device)
     ids, mask, cache = prompt_ids[owners], prompt_mask[owners], None
     end = ids.shape[1] + settings.n_new
@@ -152,7 +169,9 @@ def _draw_at_once(
         going = [
             place
             for place, (row, token) in enumerate(zip(rows, first.tolist(), strict=True))
-            if row.is_wanted() and token not in ends and not any(each in loaded.decode(token) for each in settings.stop)
+            if row.is_wanted()
+            and token not in ends
+            and not any(each in loaded.decode(token) for each in settings.stop)
         ]
         ids, mask = torch.cat([ids, first[:, None]], 1)[going], pad(mask, (0, 1), value=1)[going]
         rows, cache = [rows[place] for place in going], _select(cache, owners[going])
@@ -186,20 +205,32 @@ def _draw_at_once(
     return sampler.drawn
 
 
-def _pad_left(prompts: Sequence[Sequence[int]], padding: int, device: Any) -> tuple[torch.Tensor, torch.Tensor]:
+def _pad_left(
+    prompts: Sequence[Sequence[int]], padding: int, device: Any
+) -> tuple[torch.Tensor, torch.Tensor]:
     longest = max(map(len, prompts))
-    ids = torch.tensor([[padding] * (longest - len(prompt)) + list(prompt) for prompt in prompts], device=device)
-    mask = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts], device=device)
+    ids = torch.tensor(
+        [[padding] * (longest - len(prompt)) + list(prompt) for prompt in prompts], device=device
+    )
+    mask = torch.tensor(
+        [[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts], device=device
+    )
     return ids, mask
 
 
-def _read(loaded: Loaded, ids: torch.Tensor, mask: torch.Tensor, padding: int) -> tuple[torch.Tensor, Any]:
+def _read(
+    loaded: Loaded, ids: torch.Tensor, mask: torch.Tensor, padding: int
+) -> tuple[torch.Tensor, Any]:
     """Returns the logits of what follows each prompt, shape (n_prompts, n_tokens), and the cache."""
     out = loaded.model.generate(
         input_ids=ids,
         attention_mask=mask,
         generation_config=GenerationConfig(
-            do_sample=False, max_new_tokens=1, pad_token_id=padding, return_dict_in_generate=True, output_logits=True
+            do_sample=False,
+            max_new_tokens=1,
+            pad_token_id=padding,
+            return_dict_in_generate=True,
+            output_logits=True,
         ),
     )
     return out.logits[0], out.past_key_values
@@ -208,7 +239,9 @@ def _read(loaded: Loaded, ids: torch.Tensor, mask: torch.Tensor, padding: int) -
 def _select(cache: Any, rows: torch.Tensor) -> Any:
     """Returns the cache of these rows, in this order; None where it holds more than keys and values, as Mamba's."""
     layers = getattr(cache, "layers", ())
-    if not layers or not all(type(layer) in (DynamicLayer, DynamicSlidingWindowLayer) for layer in layers):
+    if not layers or not all(
+        type(layer) in (DynamicLayer, DynamicSlidingWindowLayer) for layer in layers
+    ):
         return None
     cache.batch_select_indices(rows)
     return cache
@@ -222,9 +255,14 @@ class _Stop(StoppingCriteria):
         self.ended = torch.zeros(len(rows), dtype=torch.bool)
         self.is_thin = False
 
-    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor, **kwargs: Any) -> torch.Tensor:
+    def __call__(
+        self, input_ids: torch.Tensor, scores: torch.Tensor, **kwargs: Any
+    ) -> torch.Tensor:
         last = input_ids[:, -1].tolist()
-        ends = [token in self._ends or not row.is_wanted() for token, row in zip(last, self._rows, strict=True)]
+        ends = [
+            token in self._ends or not row.is_wanted()
+            for token, row in zip(last, self._rows, strict=True)
+        ]
         self.ended |= torch.tensor(ends)
         n_left = len(ends) - int(self.ended.sum())
         # on "mps", generate reads this a step late, when one token too many has been drawn
@@ -242,7 +280,11 @@ class CutRow(NamedTuple):
 
     @classmethod
     def cut(
-        cls, loaded: Loaded, drawn: Sequence[DrawnToken], stop: Sequence[str], hidden: Collection[int] | None = None
+        cls,
+        loaded: Loaded,
+        drawn: Sequence[DrawnToken],
+        stop: Sequence[str],
+        hidden: Collection[int] | None = None,
     ) -> "CutRow":
         """Cuts the drawn tokens at the first token that ends a response, or string of `stop`.
 
@@ -251,10 +293,18 @@ class CutRow(NamedTuple):
 
         def decode(tokens: Sequence[DrawnToken]) -> str:
             if hidden is None:
-                return str(loaded.tokenizer.decode([token.id for token in tokens], skip_special_tokens=True))
-            return str(loaded.tokenizer.decode([token.id for token in tokens if token.id not in hidden]))
+                return str(
+                    loaded.tokenizer.decode(
+                        [token.id for token in tokens], skip_special_tokens=True
+                    )
+                )
+            return str(
+                loaded.tokenizer.decode([token.id for token in tokens if token.id not in hidden])
+            )
 
-        end = next((place for place, token in enumerate(drawn) if token.id in loaded.end_tokens), None)
+        end = next(
+            (place for place, token in enumerate(drawn) if token.id in loaded.end_tokens), None
+        )
         tokens = drawn if end is None else drawn[: end + 1]
         text = decode(tokens)
         if not any(string in text for string in stop):

@@ -51,7 +51,11 @@ class Loaded:
     def device(self) -> str:
         """The device of the model: "cpu", or say "cuda:0 (NVIDIA H200)"."""
         device = self.model.device
-        return f"{device} ({torch.cuda.get_device_name(device)})" if device.type == "cuda" else str(device)
+        return (
+            f"{device} ({torch.cuda.get_device_name(device)})"
+            if device.type == "cuda"
+            else str(device)
+        )
 
 
 _OFFSET_POSITIONS = ("roberta", "xlm-roberta", "camembert")
@@ -62,7 +66,13 @@ _loading = threading.Lock()
 
 
 def load(
-    auto_class: Any, name: str, *, device: str | None, dtype: str | None, revision: str | None, token: str | None = None
+    auto_class: Any,
+    name: str,
+    *,
+    device: str | None,
+    dtype: str | None,
+    revision: str | None,
+    token: str | None = None,
 ) -> Loaded:
     """Loads a model from a folder or by its hub id; callers that ask for the same one share it as long as any holds it.
 
@@ -80,23 +90,39 @@ def load(
             return found
         try:
             # "main" allows the hub's own conversion to safetensors for a repository with pickled weights only
-            safe: dict[str, Any] = {"revision": revision or "main", "trust_remote_code": False, "token": token}
+            safe: dict[str, Any] = {
+                "revision": revision or "main",
+                "trust_remote_code": False,
+                "token": token,
+            }
             config = AutoConfig.from_pretrained(name, **safe)
             tokenizer = AutoTokenizer.from_pretrained(name, config=config, **safe)
             spread = {"device_map": "auto"} if device == "auto" else {}
             model, report = auto_class.from_pretrained(
-                name, config=config, dtype=dtype, use_safetensors=True, output_loading_info=True, **spread, **safe
+                name,
+                config=config,
+                dtype=dtype,
+                use_safetensors=True,
+                output_loading_info=True,
+                **spread,
+                **safe,
             )
             if report["missing_keys"]:
-                raise ValueError(f"weights are missing: {', '.join(sorted(report['missing_keys'])[:3])}")
+                raise ValueError(
+                    f"weights are missing: {', '.join(sorted(report['missing_keys'])[:3])}"
+                )
             model = model.eval() if device == "auto" else model.eval().to(device)
         except (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as error:
-            first = next((line for line in str(error).splitlines() if line.strip()), "no reason given")
+            first = next(
+                (line for line in str(error).splitlines() if line.strip()), "no reason given"
+            )
             raise ModelLoadError(
                 f'the model "{name}" cannot be loaded: {type(error).__name__}: {first}',
                 hint="Give a folder with config.json, tokenizer and model.safetensors, or a hub id that you may read",
             ) from error
-        loaded = Loaded(model, tokenizer, _context_length(config, tokenizer), _end_tokens(model, tokenizer))
+        loaded = Loaded(
+            model, tokenizer, _context_length(config, tokenizer), _end_tokens(model, tokenizer)
+        )
         if model.can_generate():
             # the penalties and cuts that a generation_config.json asks for would change the model's distribution
             model.generation_config = GenerationConfig(eos_token_id=loaded.end_tokens or None)
@@ -109,7 +135,9 @@ def _context_length(config: Any, tokenizer: Any) -> int:
     positions = getattr(config.get_text_config(), "max_position_embeddings", None)
     if positions and config.model_type in _OFFSET_POSITIONS:
         positions -= config.pad_token_id + 1
-    limits = [limit for limit in (tokenizer.model_max_length, positions) if limit and 0 < limit < 10**9]
+    limits = [
+        limit for limit in (tokenizer.model_max_length, positions) if limit and 0 < limit < 10**9
+    ]
     return int(min(limits, default=512))
 
 

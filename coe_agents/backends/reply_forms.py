@@ -10,7 +10,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from langchain_core.messages import AIMessage, BaseMessage, InvalidToolCall, ToolCall, convert_to_openai_messages
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    InvalidToolCall,
+    ToolCall,
+    convert_to_openai_messages,
+)
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
@@ -37,13 +43,23 @@ class BoundTools:
         return [schema["function"]["name"] for schema in self.schemas]
 
     @classmethod
-    def read(cls, tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool], choice: Any) -> "BoundTools":
+    def read(
+        cls, tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool], choice: Any
+    ) -> "BoundTools":
         """Converts the tools to schemas."""
         are_several = not isinstance(tools, str | bytes | Mapping) and bool(tools)
-        require(are_several, '"tools" must be a sequence of at least one tool', tools, "Omit it without tools")
+        require(
+            are_several,
+            '"tools" must be a sequence of at least one tool',
+            tools,
+            "Omit it without tools",
+        )
         schemas = [convert_to_openai_tool(tool) for tool in tools]
         for schema in schemas:
-            is_function, advice = isinstance(schema.get("function"), Mapping), "Omit tools that a provider runs itself"
+            is_function, advice = (
+                isinstance(schema.get("function"), Mapping),
+                "Omit tools that a provider runs itself",
+            )
             require(is_function, 'each of "tools" must be a function', schema, advice)
         return cls(schemas, _read_choice(choice, cls(schemas).names))
 
@@ -89,7 +105,11 @@ def _with_plain_content(message: BaseMessage) -> BaseMessage:
     if not isinstance(message, AIMessage):
         return message
     blocks = [message.content] if isinstance(message.content, str) else message.content
-    kept = [block for block in blocks if isinstance(block, str) or block.get("type") not in _OMITTED_BLOCKS]
+    kept = [
+        block
+        for block in blocks
+        if isinstance(block, str) or block.get("type") not in _OMITTED_BLOCKS
+    ]
     invalid = [call["args"] for call in message.invalid_tool_calls if call["args"]]
     content = message.content if kept == blocks and not invalid else [*filter(None, kept), *invalid]
     return message.model_copy(update={"content": content})
@@ -100,7 +120,9 @@ def _plain_text(content: Any) -> str:
         return content
     parts = [part if isinstance(part, str) else part.get("text") for part in content or []]
     if any(part is None for part in parts):
-        raise ValueError("ChatTransformers takes text only; a message holds another kind of content. Omit it")
+        raise ValueError(
+            "ChatTransformers takes text only; a message holds another kind of content. Omit it"
+        )
     return "\n".join(parts)
 
 
@@ -150,13 +172,27 @@ class HermesForm:
             )
         is_thinking = _OPEN_THOUGHT.search(prompt) is not None
         must = '"tool_choice" must be "auto" where the chat template begins a thought'
-        require(choice is None or not is_thinking, must, choice, "Pass a `chat_template` that begins none")
+        require(
+            choice is None or not is_thinking,
+            must,
+            choice,
+            "Pass a `chat_template` that begins none",
+        )
         added = tokenizer.added_tokens_decoder
         tags = {number for number, token in added.items() if token.content in (OPENING, CLOSING)}
-        special = {*tokenizer.all_special_ids, *(number for number, token in added.items() if token.special)}
+        special = {
+            *tokenizer.all_special_ids,
+            *(number for number, token in added.items() if token.special),
+        }
         beginning = ""
-        if choice is not None:  # no further than needed: how the model's tokens divide what follows is its own
-            beginning = OPENING if choice == ANY_TOOL else f'{OPENING}\n{{"name": {json.dumps(choice)}, "arguments":'
+        if (
+            choice is not None
+        ):  # no further than needed: how the model's tokens divide what follows is its own
+            beginning = (
+                OPENING
+                if choice == ANY_TOOL
+                else f'{OPENING}\n{{"name": {json.dumps(choice)}, "arguments":'
+            )
         return cls(special - tags if special & tags else None, beginning, is_thinking)
 
     def read(self, row: CutRow) -> Reply:
@@ -170,7 +206,9 @@ class HermesForm:
             except ValueError as error:
                 # LangChain completes the JSON of a piece of a stream: it must not find any here
                 args = OPENING * (not text[start:end].lstrip().startswith("<")) + text[start:end]
-                call = InvalidToolCall(name=None, args=args, id=_new_id(), error=str(error), type="invalid_tool_call")
+                call = InvalidToolCall(
+                    name=None, args=args, id=_new_id(), error=str(error), type="invalid_tool_call"
+                )
                 invalid.append(call)
             place = end
         if not place:
@@ -184,7 +222,9 @@ class HermesForm:
         while (start := text.find(OPENING, end)) >= 0:
             end = _end_of_call(text, start)
             yield start, end
-        for n in range(len(OPENING) - 1, _SHORTEST_PIECE - 1, -1):  # the longest piece of a tag that was cut off
+        for n in range(
+            len(OPENING) - 1, _SHORTEST_PIECE - 1, -1
+        ):  # the longest piece of a tag that was cut off
             if is_cut and text.endswith(OPENING[:n], end):
                 yield len(text) - n, len(text)
                 return
@@ -218,7 +258,9 @@ def _read_tagged(text: str) -> ToolCall:
     if not text.endswith(CLOSING):
         raise ValueError(f"a call must end with {CLOSING}; it is cut off. Raise `max_tokens`")
     value = parse_json(text[len(OPENING) : -len(CLOSING)], is_strict=True)
-    name, arguments = (value.get("name"), value.get("arguments")) if isinstance(value, dict) else (None, None)
+    name, arguments = (
+        (value.get("name"), value.get("arguments")) if isinstance(value, dict) else (None, None)
+    )
     if isinstance(arguments, str) and isinstance(value, dict):
         arguments = parse_json(arguments, is_strict=True)
     if not isinstance(name, str) or not name or not isinstance(arguments, dict):

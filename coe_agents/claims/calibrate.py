@@ -17,7 +17,11 @@ from coe_agents.claims.measure import FloatArray, measure_claims
 from coe_agents.claims.policy import ClaimCalibration, ClaimPolicy
 from coe_agents.claims.support import Asked, Support
 from coe_agents.errors import SamplesError
-from coe_agents.evaluation.calibration.risk_control import last_passing, log_evidence, weighted_risk_bound
+from coe_agents.evaluation.calibration.risk_control import (
+    last_passing,
+    log_evidence,
+    weighted_risk_bound,
+)
 from coe_agents.evaluation.metrics import rejection_accuracy
 from coe_agents.evaluation.metrics.bootstrap import resamples, to_plain, with_interval
 from coe_agents.evaluation.metrics.tallies import Ranking, area_under_roc
@@ -106,15 +110,26 @@ def _question(line: bytes, where: str) -> LabelledQuestion:
             id=str(record["id"]),
             entity=str(record.get("entity") or record["id"]),
             answers={agent: _text(answer["text"]) for agent, answer in answers.items()},
-            claims={agent: [_text(each["text"]) for each in answer["claims"]] for agent, answer in answers.items()},
-            supported={agent: [each["supported"] for each in answer["claims"]] for agent, answer in answers.items()},
-            samples={agent: [_text(text) for text in of] for agent, of in (record.get("samples") or {}).items()},
+            claims={
+                agent: [_text(each["text"]) for each in answer["claims"]]
+                for agent, answer in answers.items()
+            },
+            supported={
+                agent: [each["supported"] for each in answer["claims"]]
+                for agent, answer in answers.items()
+            },
+            samples={
+                agent: [_text(text) for text in of]
+                for agent, of in (record.get("samples") or {}).items()
+            },
         )
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise SamplesError(f"{where} is no question with claims: {error!r}", hint=_HINT) from error
     for label in (label for labels in found.supported.values() for label in labels):
         if label is not None and not isinstance(label, bool):
-            raise SamplesError(f'{where}: "supported" must be true, false or null; got {label!r:.50}', hint=_HINT)
+            raise SamplesError(
+                f'{where}: "supported" must be true, false or null; got {label!r:.50}', hint=_HINT
+            )
     return found
 
 
@@ -124,16 +139,32 @@ def _text(value: object) -> str:
     return value
 
 
-def judge_labelled(questions: Iterable[LabelledQuestion], support: Support) -> Iterator[JudgedClaims]:
+def judge_labelled(
+    questions: Iterable[LabelledQuestion], support: Support
+) -> Iterator[JudgedClaims]:
     """Yields the claims with a label of each answer, judged against all responses to its question."""
     left = iter(questions)
     while batch := list(islice(left, _BATCH)):
-        drafts = [(question, agent) for question in batch for agent in question.answers if question.claims[agent]]
-        asked = [Asked(question.claims[agent], [text for _, text in question.texts]) for question, agent in drafts]
-        for (question, agent), judged in zip(drafts, support.judge(asked) if asked else [], strict=True):
+        drafts = [
+            (question, agent)
+            for question in batch
+            for agent in question.answers
+            if question.claims[agent]
+        ]
+        asked = [
+            Asked(question.claims[agent], [text for _, text in question.texts])
+            for question, agent in drafts
+        ]
+        for (question, agent), judged in zip(
+            drafts, support.judge(asked) if asked else [], strict=True
+        ):
             names = [name for name, _ in question.texts]
             found = measure_claims(judged, names, drafted_by=agent, draft=names.index(agent))
-            known = {place: label for place, label in enumerate(question.supported[agent]) if label is not None}
+            known = {
+                place: label
+                for place, label in enumerate(question.supported[agent])
+                if label is not None
+            }
             if places := list(known):
                 parts = found.between[places], found.within[places], np.array(list(known.values()))
                 yield JudgedClaims(question.id, question.entity, agent, *parts)
@@ -146,7 +177,11 @@ KEPT_SHARES = (0.25, 0.5, 0.75, 1.0)
 
 
 def calibrate_claims(
-    judged: Sequence[JudgedClaims], *, risk: float, confidence: float = 0.9, support: str = "Overlap"
+    judged: Sequence[JudgedClaims],
+    *,
+    risk: float,
+    confidence: float = 0.9,
+    support: str = "Overlap",
 ) -> ClaimPolicy | None:
     """Returns the policy that keeps the most claims at a stated share of wrong ones; None if no threshold keeps it.
 
@@ -177,7 +212,9 @@ def calibrate_claims(
         number(value, f'"{name}"', above=0, below=1, advice="Pass 0.2, for example")
     claims = [each for each in judged if not np.isnan(each.between).any()]
     if not claims:
-        raise ValueError('"judged" must hold claims that another agent could support; got none. Add agents or labels')
+        raise ValueError(
+            '"judged" must hold claims that another agent could support; got none. Add agents or labels'
+        )
     uncertainty = 1.0 - np.concatenate([each.between for each in claims])
     wrong = 1.0 - np.concatenate([each.right for each in claims])
     unit = _entities(claims)
@@ -190,7 +227,10 @@ def calibrate_claims(
         return np.divide(n_wrong, n_kept, out=np.zeros(n_units), where=n_kept > 0)
 
     def passes(n: int) -> bool:
-        return log_evidence(losses(float(rising[n - 1])), alike, risk) >= -math.log(1.0 - confidence) - 1e-9
+        return (
+            log_evidence(losses(float(rising[n - 1])), alike, risk)
+            >= -math.log(1.0 - confidence) - 1e-9
+        )
 
     alike = np.ones(n_units)
     rising = np.sort(uncertainty)
@@ -217,7 +257,9 @@ def calibrate_claims(
 
 def _entities(claims: Sequence[JudgedClaims]) -> npt.NDArray[np.int_]:
     """Returns a number of the entity of each claim."""
-    numbers = {name: place for place, name in enumerate(dict.fromkeys(each.entity for each in claims))}
+    numbers = {
+        name: place for place, name in enumerate(dict.fromkeys(each.entity for each in claims))
+    }
     return np.concatenate([np.full(each.right.size, numbers[each.entity]) for each in claims])
 
 
@@ -250,13 +292,18 @@ def _figures(claims: Sequence[JudgedClaims], n_resamples: int) -> dict[str, Any]
         "n_answers": len(claims),
         "n_wrong": int((~right).sum()),
         "auroc": _auroc(right, between, entity, n_resamples),
-        "auroc_within": None if np.isnan(within).any() else _auroc(right, within, entity, n_resamples),
+        "auroc_within": None
+        if np.isnan(within).any()
+        else _auroc(right, within, entity, n_resamples),
         "precision": precision,
     }
 
 
 def _auroc(
-    right: npt.NDArray[np.bool_], uncertainty: FloatArray, entity: npt.NDArray[np.int_], n_resamples: int
+    right: npt.NDArray[np.bool_],
+    uncertainty: FloatArray,
+    entity: npt.NDArray[np.int_],
+    n_resamples: int,
 ) -> list[float | None]:
     if np.isnan(uncertainty).any():
         return [None, None, None]

@@ -63,13 +63,28 @@ class Claims:
         judge = Overlap() if support is None else support
         self.support: Support = EntailedBy(judge) if isinstance(judge, EntailmentModel) else judge
         self.policy = ClaimPolicy() if policy is None else policy
-        has_method(self.splitter, "split", '"splitter" of Claims', advice="Pass Sentences(), for example")
-        has_method(self.support, "judge", '"support" of Claims', advice="Pass Overlap() or an entailment model")
-        instance(self.policy, ClaimPolicy, '"policy" of Claims', what="a ClaimPolicy", advice="Pass ClaimPolicy()")
+        has_method(
+            self.splitter, "split", '"splitter" of Claims', advice="Pass Sentences(), for example"
+        )
+        has_method(
+            self.support,
+            "judge",
+            '"support" of Claims',
+            advice="Pass Overlap() or an entailment model",
+        )
+        instance(
+            self.policy,
+            ClaimPolicy,
+            '"policy" of Claims',
+            what="a ClaimPolicy",
+            advice="Pass ClaimPolicy()",
+        )
         self.max_pairs = integer(max_pairs, '"max_pairs"', least=1, advice="Omit it for 20,000")
         known, name = self.policy.calibration, type(self.support).__name__
         if known is not None and known.support != name:
-            raise ValueError(f'"policy" was calibrated with the support {known.support}; got {name}. Calibrate again')
+            raise ValueError(
+                f'"policy" was calibrated with the support {known.support}; got {name}. Calibrate again'
+            )
 
     def decide(
         self, questions: Sequence[Sequence[Response]], *, weights: Mapping[str, float] | None = None
@@ -88,9 +103,14 @@ class Claims:
         trusted = {} if weights is None else weights
         drafts = [_drafts(responses, trusted) for responses in questions]
         pairs = zip(questions, drafts, strict=True)
-        texts = list(dict.fromkeys(_text(responses[place]) for responses, of in pairs for place in of))
+        texts = list(
+            dict.fromkeys(_text(responses[place]) for responses, of in pairs for place in of)
+        )
         claims = dict(zip(texts, self.splitter.split(texts) if texts else (), strict=True))
-        plans = [self._plan(responses, of, claims) for responses, of in zip(questions, drafts, strict=True)]
+        plans = [
+            self._plan(responses, of, claims)
+            for responses, of in zip(questions, drafts, strict=True)
+        ]
         asked = [plan.asked for plan in plans if isinstance(plan, _Plan)]
         judged = iter(self.support.judge(asked) if asked else ())
         return [
@@ -101,7 +121,10 @@ class Claims:
         ]
 
     def _plan(
-        self, responses: Sequence[Response], drafts: Sequence[int], claims: Mapping[str, Sequence[Claim] | Exception]
+        self,
+        responses: Sequence[Response],
+        drafts: Sequence[int],
+        claims: Mapping[str, Sequence[Claim] | Exception],
     ) -> "_Plan | str":
         """Returns what is judged of a question, or why nothing is."""
         found, problems = dict[int, Sequence[Claim]](), list[str]()
@@ -117,10 +140,16 @@ class Claims:
                 found[place] = said
         if not found:
             return "; ".join(["no draft has claims that could be judged", *problems])
-        asked = Asked([claim.text for of in found.values() for claim in of], [each["text"] for each in responses])
+        asked = Asked(
+            [claim.text for of in found.values() for claim in of],
+            [each["text"] for each in responses],
+        )
         n_pairs = len(asked.claims) * len(asked.texts)
         if n_pairs > self.max_pairs:
-            claims_in_words, texts = quantity(len(asked.claims), "claim"), quantity(len(asked.texts), "response")
+            claims_in_words, texts = (
+                quantity(len(asked.claims), "claim"),
+                quantity(len(asked.texts), "response"),
+            )
             return f"{claims_in_words} and {texts} are {n_pairs} pairs to judge, more than {self.max_pairs}"
         return _Plan(found, asked)
 
@@ -136,10 +165,14 @@ class Claims:
         measured, first = dict[int, MeasuredClaims](), 0
         for place, of in plan.drafts.items():
             rows = judged[first : first + len(of)]
-            measured[place] = measure_claims(rows, names, drafted_by=names[place], draft=place, weights=trust)
+            measured[place] = measure_claims(
+                rows, names, drafted_by=names[place], draft=place, weights=trust
+            )
             first += len(of)
 
-        actions_of = {place: self.policy.actions(found.between) for place, found in measured.items()}
+        actions_of = {
+            place: self.policy.actions(found.between) for place, found in measured.items()
+        }
 
         def rank(place: int) -> tuple[int, int, float, str, str]:  # never by the order of agents
             given = list(zip(plan.drafts[place], actions_of[place], strict=True))
@@ -152,16 +185,27 @@ class Claims:
         chosen = min(plan.drafts, key=rank)
         of, found, text = plan.drafts[chosen], measured[chosen], _text(responses[chosen])
         actions = actions_of[chosen]
-        data = [_data(claim, n, found, action) for n, (claim, action) in enumerate(zip(of, actions, strict=True))]
+        data = [
+            _data(claim, n, found, action)
+            for n, (claim, action) in enumerate(zip(of, actions, strict=True))
+        ]
         n_left = actions.count("drop")
         given = f"{len(of) - n_left} of {quantity(len(of), 'claim')} of {names[chosen]}'s draft"
         if n_left == len(of):
-            others = {name for name, weight in zip(names, trust, strict=True) if weight > 0} - {names[chosen]}
-            why = "the other models support none of them enough" if others else "no other model answered"
+            others = {name for name, weight in zip(names, trust, strict=True) if weight > 0} - {
+                names[chosen]
+            }
+            why = (
+                "the other models support none of them enough"
+                if others
+                else "no other model answered"
+            )
             return ClaimedAnswer(answer=None, claims=data, reason=f"{given} are given: {why}")
         marked = f", {actions.count('mark')} of them marked" if "mark" in actions else ""
         left = f"; {n_left} left out for too little support by the other models" if n_left else ""
-        answer = compose(text, [(each.start, each.end) for each in of], [each.text for each in of], actions)
+        answer = compose(
+            text, [(each.start, each.end) for each in of], [each.text for each in of], actions
+        )
         return ClaimedAnswer(answer=answer, claims=data, reason=f"{given} are given{marked}{left}")
 
 
@@ -203,11 +247,15 @@ def _text(response: Response) -> str:
 
 
 def _data(claim: Claim, number: int, found: MeasuredClaims, action: ClaimAction) -> ClaimData:
-    coe, aleatoric, epistemic = (_plain(each[number]) for each in (found.coe, found.aleatoric, found.epistemic))
+    coe, aleatoric, epistemic = (
+        _plain(each[number]) for each in (found.coe, found.aleatoric, found.epistemic)
+    )
     named = None
     if aleatoric is not None and epistemic is not None:
         limits = DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
-        named = regime(aleatoric, epistemic, aleatoric_threshold=limits[0], epistemic_threshold=limits[1])
+        named = regime(
+            aleatoric, epistemic, aleatoric_threshold=limits[0], epistemic_threshold=limits[1]
+        )
     shares = dict(zip(found.agents, found.shares[number].tolist(), strict=True))
     return ClaimData(
         text=claim.text,

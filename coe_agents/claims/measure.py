@@ -69,7 +69,11 @@ def measure_claims(
         (('b', 'c'), [0.5], [nan], [0.693])
     """
     rows = np.asarray(judged, dtype=np.float64)
-    if rows.ndim != 3 or rows.shape[1:] != (len(agents), 2) or not ((rows >= 0.0) & (rows <= 1.0 + 1e-6)).all():
+    if (
+        rows.ndim != 3
+        or rows.shape[1:] != (len(agents), 2)
+        or not ((rows >= 0.0) & (rows <= 1.0 + 1e-6)).all()
+    ):
         raise ValueError(
             f'"judged" must be of shape (n_claims, {len(agents)}, 2) with shares in [0, 1]; got shape {rows.shape}. '
             "Return support and contradiction of each claim by each text"
@@ -90,5 +94,7 @@ def measure_claims(
         return MeasuredClaims(names, shares, within, between, nothing, nothing, nothing)
     support = np.stack([shares[..., 0], 1.0 - shares[..., 0]], axis=-1)
     coe = collaborative_entropy(support, weights=weight / weight.sum())
-    parts = (np.asarray(part, dtype=np.float64) for part in (coe.total, coe.aleatoric, coe.epistemic))
+    parts = (
+        np.asarray(part, dtype=np.float64) for part in (coe.total, coe.aleatoric, coe.epistemic)
+    )
     return MeasuredClaims(names, shares, within, between, *parts)

@@ -102,7 +102,10 @@ class ClaimPolicy:
         """Returns what becomes of each claim, by its support between models; NaN, no other model, is dropped."""
         low = self.min_support if self.mark_from is None else self.mark_from
         values = np.asarray(between, dtype=np.float64)
-        return ["keep" if v >= self.min_support - TIE else "mark" if v >= low - TIE else "drop" for v in values]
+        return [
+            "keep" if v >= self.min_support - TIE else "mark" if v >= low - TIE else "drop"
+            for v in values
+        ]
 
     def save(self, path: str | Path) -> None:
         """Writes the policy as JSON, in one step."""
@@ -125,7 +128,12 @@ class ClaimPolicy:
         return cls(record["min_support"], record["mark_from"], calibration)
 
 
-def compose(text: str, places: Sequence[tuple[int, int]], claims: Sequence[str], actions: Sequence[ClaimAction]) -> str:
+def compose(
+    text: str,
+    places: Sequence[tuple[int, int]],
+    claims: Sequence[str],
+    actions: Sequence[ClaimAction],
+) -> str:
     r"""Returns what the claims that are given cover of a draft, and nothing else of it.
 
     A sentence stands as it is written where its claims, each an extract of it, have all of its

@@ -74,7 +74,9 @@ def sentences(text: str, language: str = "en") -> tuple[Claim, ...]:
 
     found, start = list[Claim](), 0
     is_line = True  # whether nothing of the line was read
-    for piece in segment(language, _SURROGATES.sub("\ufffd", text)):  # together they are the text, in its length
+    for piece in segment(
+        language, _SURROGATES.sub("\ufffd", text)
+    ):  # together they are the text, in its length
         for line in piece.splitlines(keepends=True):
             marker = _MARKER.match(line) if is_line else None
             begin = start + (marker.end() if marker else 0)
@@ -114,7 +116,9 @@ class ChatClaims:
     """
 
     def __init__(self, model: BaseChatModel | str, *, max_concurrency: int = 8) -> None:
-        integer(max_concurrency, '"max_concurrency" of ChatClaims', least=1, advice="1 asks one by one")
+        integer(
+            max_concurrency, '"max_concurrency" of ChatClaims', least=1, advice="1 asks one by one"
+        )
         check_model(model)
         self.model = create_model(model) if isinstance(model, str) else model
         self.max_concurrency = max_concurrency
@@ -132,7 +136,9 @@ class ChatClaims:
             shown: list[Any] = [[HumanMessage(prompts.claims(each))] for each in numbered]
             model = self.model.with_structured_output(_FORM)
             options: Any = {"max_concurrency": self.max_concurrency}
-            for text, reply in zip(asked, model.batch(shown, options, return_exceptions=True), strict=True):
+            for text, reply in zip(
+                asked, model.batch(shown, options, return_exceptions=True), strict=True
+            ):
                 found[text] = self._read(text, reply)
         self._known |= {text: claims for text, claims in found.items() if isinstance(claims, tuple)}
         for text in [*self._known][: max(0, len(self._known) - _KEPT)]:
@@ -150,7 +156,9 @@ class ChatClaims:
             return _invalid("a list of claims", reply)
         claims = []
         for each in stated:
-            said, number = (each.get("text"), each.get("sentence")) if isinstance(each, dict) else (None, None)
+            said, number = (
+                (each.get("text"), each.get("sentence")) if isinstance(each, dict) else (None, None)
+            )
             if not isinstance(said, str) or not said.strip() or len(said) > _LONGEST:
                 return _invalid(f'a "text" of at most {_LONGEST} characters in each claim', each)
             if type(number) is not int or not 1 <= number <= len(places):
@@ -160,7 +168,9 @@ class ChatClaims:
 
 
 def _invalid(wanted: str, got: object) -> InvalidReplyError:
-    return InvalidReplyError(f"the model that finds claims must return {wanted}; got {one_line(repr(got), 120)}")
+    return InvalidReplyError(
+        f"the model that finds claims must return {wanted}; got {one_line(repr(got), 120)}"
+    )
 
 
 _FORM: dict[str, Any] = {
@@ -173,8 +183,14 @@ _FORM: dict[str, Any] = {
             "items": {
                 "type": "object",
                 "properties": {
-                    "sentence": {"type": "integer", "description": "The number of the sentence that makes the claim."},
-                    "text": {"type": "string", "description": "The claim, which can be understood by itself."},
+                    "sentence": {
+                        "type": "integer",
+                        "description": "The number of the sentence that makes the claim.",
+                    },
+                    "text": {
+                        "type": "string",
+                        "description": "The claim, which can be understood by itself.",
+                    },
                 },
                 "required": ["sentence", "text"],
             },

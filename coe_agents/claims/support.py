@@ -16,7 +16,12 @@ from coe_agents.checks import has_method, integer
 from coe_agents.claims.splitting import sentences
 from coe_agents.claims.wording import particulars, words
 from coe_agents.clustering.answers import strip_reasoning
-from coe_agents.clustering.protocols import CONTRADICTION, ENTAILMENT, EntailmentModel, check_probabilities
+from coe_agents.clustering.protocols import (
+    CONTRADICTION,
+    ENTAILMENT,
+    EntailmentModel,
+    check_probabilities,
+)
 from coe_agents.clustering.refusals import answer_kind
 
 FloatArray: TypeAlias = NDArray[np.float64]
@@ -69,7 +74,10 @@ def _overlap(claims: Sequence[str], texts: Sequence[str]) -> FloatArray:
     plain = [_CITATION.sub("", claim) for claim in claims]
     wanted = [words(claim) for claim in plain]
     said = [particulars(claim) for claim in plain]
-    places = {word: place for place, word in enumerate(dict.fromkeys(word for each in wanted for word in each))}
+    places = {
+        word: place
+        for place, word in enumerate(dict.fromkeys(word for each in wanted for word in each))
+    }
     n_words = np.maximum([[len(each)] for each in wanted], 1)
     found = np.zeros((len(claims), len(texts), 2))
     for number, text in enumerate(texts):  # one by one, since together they may be large
@@ -133,7 +141,12 @@ class EntailedBy:
     """
 
     def __init__(self, model: EntailmentModel, *, n_passages: int = 3) -> None:
-        has_method(model, "predict", '"model" of EntailedBy', advice="Pass an entailment model, or ChatEntailment")
+        has_method(
+            model,
+            "predict",
+            '"model" of EntailedBy',
+            advice="Pass an entailment model, or ChatEntailment",
+        )
         self.model = model
         self.n_passages = integer(n_passages, '"n_passages"', least=1, advice="3 suits most")
 
@@ -144,19 +157,30 @@ class EntailedBy:
             CoEError: If the model fails.
             ValueError: If it returns something else than probabilities.
         """
-        pairs = [[[(self._premise(claim, text), claim) for text in one.texts] for claim in one.claims] for one in asked]
-        distinct = list(dict.fromkeys(pair for rows in pairs for row in rows for pair in row if pair[0]))
+        pairs = [
+            [[(self._premise(claim, text), claim) for text in one.texts] for claim in one.claims]
+            for one in asked
+        ]
+        distinct = list(
+            dict.fromkeys(pair for rows in pairs for row in rows for pair in row if pair[0])
+        )
         rows: dict[tuple[str, str], Any] = {}
         if distinct:
-            found = check_probabilities(self.model.predict(distinct), n_pairs=len(distinct), model=self.model)
+            found = check_probabilities(
+                self.model.predict(distinct), n_pairs=len(distinct), model=self.model
+            )
             rows = dict(zip(distinct, found[:, [ENTAILMENT, CONTRADICTION]], strict=True))
         silent = np.zeros(2)
         return [
-            np.array([[rows.get(pair, silent) for pair in row] for row in of]).reshape(len(claims), len(texts), 2)
+            np.array([[rows.get(pair, silent) for pair in row] for row in of]).reshape(
+                len(claims), len(texts), 2
+            )
             for of, (claims, texts) in zip(pairs, asked, strict=True)
         ]
 
     def _premise(self, claim: str, text: str) -> str:
         wanted, parts = words(claim), passages(text)
-        shared = sorted(range(len(parts)), key=lambda place: (-len(wanted & words(parts[place])), place))
+        shared = sorted(
+            range(len(parts)), key=lambda place: (-len(wanted & words(parts[place])), place)
+        )
         return " ".join(parts[place] for place in sorted(shared[: self.n_passages]))

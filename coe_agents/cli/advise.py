@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from coe_agents.cli.inputs import create_setting, judge_saved
-from coe_agents.cli.options import Exit, JsonOption, ResamplesOption, SamplesArgument, ScoringOptions, expand_options
+from coe_agents.cli.options import (
+    Exit,
+    JsonOption,
+    ResamplesOption,
+    SamplesArgument,
+    ScoringOptions,
+    expand_options,
+)
 from coe_agents.cli.terminal import clean, print_json, print_lines
 from coe_agents.text import quantity
 
@@ -26,7 +33,17 @@ if TYPE_CHECKING:
 
 _POLICY_RISKS, _CONFIDENCE = (0.05, 0.1, 0.2, 0.3), 0.9
 """The policy keeps the lowest of these risks that can be shown, each tested at the fourth part of what may fail."""
-_OF_POLICY = ("risk", "confidence", "threshold", "n_questions", "n_answered", "n_wrong", "bound", "score", "trust")
+_OF_POLICY = (
+    "risk",
+    "confidence",
+    "threshold",
+    "n_questions",
+    "n_answered",
+    "n_wrong",
+    "bound",
+    "score",
+    "trust",
+)
 
 
 @expand_options
@@ -53,14 +70,23 @@ def advise(
     calibration = None if policy is None else policy.calibration
     if as_json:
         chosen = calibration and {name: getattr(calibration, name) for name in _OF_POLICY}
-        print_json({**_plain(asdict(found)), "useless": found.useless, "policy": chosen, "judged": judging.to_json()})
+        print_json(
+            {
+                **_plain(asdict(found)),
+                "useless": found.useless,
+                "policy": chosen,
+                "judged": judging.to_json(),
+            }
+        )
     else:
         print_lines("\n".join(_in_words(found, calibration)))
         print_lines(judging.note())
     if out is None:
         return
     if policy is None:
-        print_lines(f"No policy was written to {clean(str(out))}: it would never answer.", to_stderr=as_json)
+        print_lines(
+            f"No policy was written to {clean(str(out))}: it would never answer.", to_stderr=as_json
+        )
         raise typer.Exit(Exit.FAILED)
     policy.save(out)
     use = f'[policy] kind = "calibrated", path = "{clean(out.name)}"'
@@ -105,27 +131,42 @@ def _in_words(found: "Advice", calibration: "Calibration | None") -> list[str]:
     """Returns the ten lines."""
     tables = (found.score_gains, found.weight_gains, found.confidence_gains)
     scores, weights, known = (
-        "; ".join(f"{clean(name)} {_difference(gain)}" for name, gain in table.items()) for table in tables
+        "; ".join(f"{clean(name)} {_difference(gain)}" for name, gain in table.items())
+        for table in tables
     )
     helps = any(gain.value > 0.0 and gain.p < 0.05 for gain in found.confidence_gains.values())
     order = ", ".join(f"{clean(name)} {nats:+.3f}" for name, nats in found.order)
     useless = ", ".join(map(clean, found.useless)) or "none"
-    absent = ", ".join(f"without {clean(name)} {_difference(change)}" for name, change in found.without.items())
+    absent = ", ".join(
+        f"without {clean(name)} {_difference(change)}" for name, change in found.without.items()
+    )
     fewer = [
         f"with {n} AUROC {each['auroc'].value:+.3f}, accuracy {each['accuracy'].value:+.3f}"
         for n, each in found.sample_losses.items()
         if n < max(found.sample_losses)
     ]
-    samples = f"{found.n_samples} of each agent suffice; {'; '.join(fewer)}" if fewer else "each agent gave one"
-    realised = {risk: "none" if math.isnan(share) else f"{share:.1%}" for risk, share in found.realised.items()}
+    samples = (
+        f"{found.n_samples} of each agent suffice; {'; '.join(fewer)}"
+        if fewer
+        else "each agent gave one"
+    )
+    realised = {
+        risk: "none" if math.isnan(share) else f"{share:.1%}"
+        for risk, share in found.realised.items()
+    }
     coverage = [
         f"{value:.1%} [{low:.1%}, {high:.1%}] at {risk:.0%} wrong (then {realised[risk]} were)"
         for risk, (value, low, high) in found.coverage.items()
     ]
     accuracy, low, high = found.accuracy
     gain, least, most = found.escalation_gain
-    right, labels = f"{accuracy:.1%} [{low:.1%}, {high:.1%}]", quantity(3 * found.n_questions, "more label")
-    fifth = f"the group is right in {found.escalated_right:.1%} of the fifth with the lowest vote share"
+    right, labels = (
+        f"{accuracy:.1%} [{low:.1%}, {high:.1%}]",
+        quantity(3 * found.n_questions, "more label"),
+    )
+    fifth = (
+        f"the group is right in {found.escalated_right:.1%} of the fifth with the lowest vote share"
+    )
     expert = f"an expert brings {gain:+.1%} [{least:+.1%}, {most:+.1%}] of accuracy"
     verdict = "it helps" if helps else "no gain is shown"
     shown = f"{verdict}. AUROC with it: {known}" if known else "the samples have none"
@@ -162,7 +203,8 @@ def weights(
     samples: SamplesArgument,
     scoring: ScoringOptions,
     out: Annotated[
-        Path | None, typer.Option(help='Where to write them, for [graph] weights; TOML if it ends in ".toml".')
+        Path | None,
+        typer.Option(help='Where to write them, for [graph] weights; TOML if it ends in ".toml".'),
     ] = None,
     as_json: JsonOption = False,
     resamples: ResamplesOption = 1000,
@@ -190,7 +232,9 @@ def weights(
     print_lines(f"Weights of {len(found.weights)} agents, on {questions}, no labels used:")
     for name, weight in sorted(found.weights.items(), key=lambda item: -item[1]):
         low, high = found.intervals[name]
-        print_lines(f"{name}: {weight:.3f} [{low:.3f}, {high:.3f}], agreement {found.agreement[name]:.3f}")
+        print_lines(
+            f"{name}: {weight:.3f} [{low:.3f}, {high:.3f}], agreement {found.agreement[name]:.3f}"
+        )
     print_lines(_caution(found, check))
     print_lines(judging.note())
     if out is not None:
@@ -200,15 +244,23 @@ def weights(
 def _caution(found: "Agreement", check: "TrustCheck | None") -> str:
     """Returns what the labels say, or else in which case the weights do harm."""
     odd = found.odd_one_out
-    named = "" if odd is None else f" Here {clean(odd)} agrees far less than the others with the rest."
+    named = (
+        "" if odd is None else f" Here {clean(odd)} agrees far less than the others with the rest."
+    )
     case = f"These weights do harm where the best model is the odd one out.{named}"
     if check is None:
         return f"{case} Whether that is so, only labels can tell: label some questions, and run this again."
     value, low, high = check.difference
     change = f"accuracy {check.equal:.3f} with equal weights, {check.weighted:.3f} with these"
-    labelled, difference = quantity(check.n_labelled, "labelled question"), f"{value:+.3f} [{low:+.3f}, {high:+.3f}]"
+    labelled, difference = (
+        quantity(check.n_labelled, "labelled question"),
+        f"{value:+.3f} [{low:+.3f}, {high:+.3f}]",
+    )
     compared = f"On {labelled}: {change} ({difference})."
-    if min(found.weights, key=lambda name: found.weights[name]) == check.best and len(found.weights) > 2:
+    if (
+        min(found.weights, key=lambda name: found.weights[name]) == check.best
+        and len(found.weights) > 2
+    ):
         best = f"{clean(check.best)} (right in {check.agents[check.best]:.1%})"
         return f"{compared}\nThe best model, {best}, is the odd one out: do not use these weights."
     if high < 0 or low > 0:

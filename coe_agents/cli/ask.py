@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from coe_agents.cli.inputs import load_quietly
-from coe_agents.cli.options import AnswersOption, ConfigOption, Exit, JsonOption, ModelsOption, SamplesOption
+from coe_agents.cli.options import (
+    AnswersOption,
+    ConfigOption,
+    Exit,
+    JsonOption,
+    ModelsOption,
+    SamplesOption,
+)
 from coe_agents.cli.stores import AuditRateOption, RecordOption, open_recording
 from coe_agents.cli.terminal import print_json, print_lines
 
@@ -60,7 +67,12 @@ def ask(
         from coe_agents.cli.display.decision import show_decision
 
         agents = {*result["decision"]["agents"], *result["decision"]["failed_agents"]}
-        show_decision(question, result["decision"], seconds, n_judged=sum(node not in agents for node in nodes))
+        show_decision(
+            question,
+            result["decision"],
+            seconds,
+            n_judged=sum(node not in agents for node in nodes),
+        )
     raise typer.Exit(_BY_ACTION[result["decision"]["action"]])
 
 
@@ -71,7 +83,9 @@ def record_nodes(nodes: list[str | None]) -> "BaseCallbackHandler":
     class Handler(BaseCallbackHandler):
         run_inline = True
 
-        def on_chat_model_start(self, *_: Any, metadata: Mapping[str, Any] | None = None, **__: Any) -> None:
+        def on_chat_model_start(
+            self, *_: Any, metadata: Mapping[str, Any] | None = None, **__: Any
+        ) -> None:
             nodes.append((metadata or {}).get("langgraph_node"))
 
     return Handler()
@@ -83,10 +97,19 @@ def demo() -> None:
     Of the actions one is run, one is stopped, and nothing is to be called. The paragraph loses a false sentence.
     """
     from coe_agents.cli.display.decision import show_decision, show_note
-    from coe_agents.tinyworld import ACTIONS, EXAMPLES, PARAGRAPH, tinyworld_tools, tinyworld_writers
+    from coe_agents.tinyworld import (
+        ACTIONS,
+        EXAMPLES,
+        PARAGRAPH,
+        tinyworld_tools,
+        tinyworld_writers,
+    )
     from coe_agents.tinyworld.tools import tool_schemas
 
-    graph, tools = _create_graph(load_quietly(None)), {tool.name: tool for tool in tinyworld_tools()}
+    graph, tools = (
+        _create_graph(load_quietly(None)),
+        {tool.name: tool for tool in tinyworld_tools()},
+    )
 
     def show_asked(request: str, note: str, asked: Any = graph, **options: Any) -> None:
         start = time.perf_counter()
@@ -102,17 +125,23 @@ def demo() -> None:
     for question, note in EXAMPLES:
         show_asked(question, note)
     print_lines("")
-    show_note("The same models with tools: each proposes what to call, and a call is run only if they agree.")
+    show_note(
+        "The same models with tools: each proposes what to call, and a call is run only if they agree."
+    )
     for request, note in ACTIONS:
         show_asked(request, note, tools=[*tool_schemas().values()])
     print_lines("")
-    show_note("The same models, trained on to write paragraphs: each sentence is kept if the other models support it.")
+    show_note(
+        "The same models, trained on to write paragraphs: each sentence is kept if the other models support it."
+    )
     show_asked(*PARAGRAPH, asked=tinyworld_writers().compile())
 
 
 def _create_graph(config: "Config | None", *, recording: Any = None, store: Any = None) -> Any:
     if config is None:
-        from coe_agents.tinyworld import tinyworld_graph  # without what reads configurations, which is slow to import
+        from coe_agents.tinyworld import (
+            tinyworld_graph,
+        )  # without what reads configurations, which is slow to import
 
         return tinyworld_graph(on_unavailable="raise", recording=recording).compile(store=store)
     from coe_agents.config.build import assemble

@@ -37,11 +37,16 @@ _RARE, _ENOUGH, _LISTED = 0.1, 20, 5
 def calibrate(
     samples: SamplesArgument,
     risk: Annotated[
-        float, typer.Option(help="Highest acceptable share of wrong answers among those given, in (0, 1).")
+        float,
+        typer.Option(
+            help="Highest acceptable share of wrong answers among those given, in (0, 1)."
+        ),
     ],
     out: Annotated[Path, typer.Option(help="Where to write the policy, as JSON.")],
     scoring: ScoringOptions,
-    confidence: Annotated[float, typer.Option(help="Probability that the risk is kept, in (0, 1).")] = 0.9,
+    confidence: Annotated[
+        float, typer.Option(help="Probability that the risk is kept, in (0, 1).")
+    ] = 0.9,
     score: Annotated[
         str | None,
         typer.Option(
@@ -96,7 +101,9 @@ def calibrate(
         return
     if current is not None:
         if score is not None or proposer is not None or weights is not None:
-            message = "it cannot be combined with --score, --proposer or --weights: what is judged stays"
+            message = (
+                "it cannot be combined with --score, --proposer or --weights: what is judged stays"
+            )
             raise typer.BadParameter(message, param_hint="--current")
         _recalibrate(samples, scoring, current, estimator, out, risk=risk, confidence=confidence)
         return
@@ -105,7 +112,12 @@ def calibrate(
     setting, judging = create_setting(scoring, samples)
     of_agents = None if isinstance(used, str) else used
     rows, n_silent = judge_saved(
-        samples, setting, every_cluster=chooses_answer, proposer=proposer, weights=of_agents, score=score
+        samples,
+        setting,
+        every_cluster=chooses_answer,
+        proposer=proposer,
+        weights=of_agents,
+        score=score,
     )
     check_proposer(proposer, {name for row in rows for name in row.measurement.agents})
     _check_weights(of_agents, {name for row in rows for name in row.measurement.agents})
@@ -140,22 +152,34 @@ def calibrate(
     _print_remarks(calibration)
     _print_skipped(n_unjudged, n_silent)
     print_lines(judging.note())
-    print_lines(inside_in_words(sum(row.is_inside for row in rows), len(rows) - n_unjudged, setting.criterion.name))
+    print_lines(
+        inside_in_words(
+            sum(row.is_inside for row in rows), len(rows) - n_unjudged, setting.criterion.name
+        )
+    )
     if not is_found:
         _end_without_policy(out)
-    graph = "" if of_agents is None else f', and [graph] weights = "{clean(Path(str(weights)).name)}"'
+    graph = (
+        "" if of_agents is None else f', and [graph] weights = "{clean(Path(str(weights)).name)}"'
+    )
     print_lines(f'Wrote {out}. To use it: [policy] kind = "calibrated", path = "{out.name}"{graph}')
 
 
 def _print_skipped(n_unjudged: int, n_silent: int) -> None:
     for n, lacking in ((n_unjudged, "verdict"), (n_silent, _TO_JUDGE)):
         if n:
-            skipped = quantity(n, f"question without a {lacking} was", f"questions without a {lacking} were")
+            skipped = quantity(
+                n, f"question without a {lacking} was", f"questions without a {lacking} were"
+            )
             print_lines(f"{skipped} skipped.")
 
 
 def _check_scoring(
-    score: str | None, weights: "Mapping[str, float] | WeightsFrom", *, proposer: str | None, halves: bool
+    score: str | None,
+    weights: "Mapping[str, float] | WeightsFrom",
+    *,
+    proposer: str | None,
+    halves: bool,
 ) -> tuple[str, bool]:
     """Returns the score, and whether it chooses the answer, so that each cluster must be judged."""
     from coe_agents.evaluation.calibration.calibrate import check_score, check_weights_from
@@ -189,9 +213,13 @@ def _check_weights(weights: Mapping[str, float] | None, names: set[str]) -> None
         raise typer.BadParameter(message, param_hint="--weights")
 
 
-def _check_options(risk: float, confidence: float, estimator: str | None, current: Path | None) -> None:
+def _check_options(
+    risk: float, confidence: float, estimator: str | None, current: Path | None
+) -> None:
     if estimator is not None and current is None:
-        raise typer.BadParameter("it needs --current. Name a new score with --score", param_hint="--estimator")
+        raise typer.BadParameter(
+            "it needs --current. Name a new score with --score", param_hint="--estimator"
+        )
     for name, share in (("--risk", risk), ("--confidence", confidence)):
         try:
             number(share, "it", above=0, below=1, advice="Pass a share such as 0.1")
@@ -234,7 +262,9 @@ def _counts(of: "Calibration | GroupThreshold", questions: str) -> str:
 
 def _print_remarks(calibration: "Calibration") -> None:
     if calibration.trust is not None:
-        shares = ", ".join(f"{clean(name)} {weight:.2f}" for name, weight in sorted(calibration.trust.items()))
+        shares = ", ".join(
+            f"{clean(name)} {weight:.2f}" for name, weight in sorted(calibration.trust.items())
+        )
         what = "The answer is chosen" if calibration.chooses_answer else "The score is computed"
         print_lines(f"{what} with these weights: {shares}.")
     if calibration.fit == "whole" and calibration.threshold is not None:
@@ -251,7 +281,9 @@ def _print_support(calibration: "Calibration") -> None:
     tools = sorted(calibration.tools.items())
     has_calls = bool(tools or calibration.no_call)
     others = "calls of all other tools" if tools else "calls" if has_calls else "proposals"
-    groups: list[tuple[str, Calibration | GroupThreshold]] = [(f'calls of "{name}"', own) for name, own in tools]
+    groups: list[tuple[str, Calibration | GroupThreshold]] = [
+        (f'calls of "{name}"', own) for name, own in tools
+    ]
     groups += [(others, calibration)] if calibration.n_questions else []
     groups += [("proposals that call nothing", calibration.no_call)] if calibration.no_call else []
     for what, own in groups:
@@ -261,10 +293,17 @@ def _print_support(calibration: "Calibration") -> None:
                 f"{own.n_questions} of them; none passes."
             )
             continue
-        counts, limit = _counts(own, str(own.n_questions)), calibration.limit_in_words(own.threshold)
-        print_lines(f"{what[0].upper()}{what[1:]} pass where {limit}: {counts} with confidence {confidence}).")
+        counts, limit = (
+            _counts(own, str(own.n_questions)),
+            calibration.limit_in_words(own.threshold),
+        )
+        print_lines(
+            f"{what[0].upper()}{what[1:]} pass where {limit}: {counts} with confidence {confidence})."
+        )
     if len(groups) > 1:
-        print_lines(f"Each of these {len(groups)} statements holds with confidence {confidence} by itself.")
+        print_lines(
+            f"Each of these {len(groups)} statements holds with confidence {confidence} by itself."
+        )
 
 
 def _print_disagreement(groups: Sequence[Mapping[str, str]], proposer: str) -> None:
@@ -273,7 +312,9 @@ def _print_disagreement(groups: Sequence[Mapping[str, str]], proposer: str) -> N
 
     found = argument_agreement(groups, proposer).items()
     rare = [
-        f'"{clean(path, 80)}" in {share:.1%} of {n}' for path, (share, n) in found if share <= _RARE and n >= _ENOUGH
+        f'"{clean(path, 80)}" in {share:.1%} of {n}'
+        for path, (share, n) in found
+        if share <= _RARE and n >= _ENOUGH
     ]
     if rare:
         rule = 'compare = { "tool.argument" = "text" }'
@@ -316,7 +357,9 @@ def _recalibrate(
     is_found = found.policy.calibration.threshold is not None
     if is_found:
         found.policy.save(out)
-    for mismatch in dict.fromkeys(text for row in rows for text in policy.mismatches(row.measurement)):
+    for mismatch in dict.fromkeys(
+        text for row in rows for text in policy.mismatches(row.measurement)
+    ):
         print_lines(f"mismatch: {mismatch}")
     print_lines(_describe(found, policy.calibration.threshold, risk=risk, confidence=confidence))
     if found.n_below:
@@ -328,17 +371,25 @@ def _recalibrate(
     print_lines(judging.note())
     if not is_found:
         _end_without_policy(out)
-    print_lines(f'Wrote {clean(str(out))}. To use it: [policy] kind = "calibrated", path = "{clean(out.name)}"')
+    print_lines(
+        f'Wrote {clean(str(out))}. To use it: [policy] kind = "calibrated", path = "{clean(out.name)}"'
+    )
 
 
-def _noted(questions: "Iterable[SampledQuestion]", seen: "dict[str, Seen]") -> "Iterator[SampledQuestion]":
+def _noted(
+    questions: "Iterable[SampledQuestion]", seen: "dict[str, Seen]"
+) -> "Iterator[SampledQuestion]":
     from coe_agents.evaluation.calibration.audits import Seen
 
     for question in questions:
         try:
-            first, *others = {Seen.of(sample): None for sample in (*question.responses, *question.failures)}
+            first, *others = {
+                Seen.of(sample): None for sample in (*question.responses, *question.failures)
+            }
             if others:
-                raise ValueError(f"its samples must agree how it was seen; got {first} and {others[0]}")
+                raise ValueError(
+                    f"its samples must agree how it was seen; got {first} and {others[0]}"
+                )
             seen[question.id] = first
         except (TypeError, ValueError) as error:
             hint = "Pass samples that `coe-agents harvest` wrote"
@@ -346,7 +397,9 @@ def _noted(questions: "Iterable[SampledQuestion]", seen: "dict[str, Seen]") -> "
         yield question
 
 
-def _describe(found: "Recalibration", before: float | None, *, risk: float, confidence: float) -> str:
+def _describe(
+    found: "Recalibration", before: float | None, *, risk: float, confidence: float
+) -> str:
     calibration = found.policy.calibration
     escalations = quantity(found.n_escalations, "escalation")
     cases = f"{quantity(found.n_audits, 'audited answer')} and {escalations}"
@@ -362,8 +415,14 @@ def _describe(found: "Recalibration", before: float | None, *, risk: float, conf
             f"No threshold is shown to keep a risk of {risk:g} with confidence {confidence:g} on {cases}, not even the "
             "present one. Take it out of use, raise the risk, or audit more answers."
         )
-    moved = {"same": "The threshold stays", "raised": "More is answered"}.get(found.outcome, "Less is answered")
+    moved = {"same": "The threshold stays", "raised": "More is answered"}.get(
+        found.outcome, "Less is answered"
+    )
     limit = calibration.limit_in_words(calibration.threshold)
-    since = "" if before is None or found.outcome == "same" else f" (before: {calibration.limit_in_words(before)})"
+    since = (
+        ""
+        if before is None or found.outcome == "same"
+        else f" (before: {calibration.limit_in_words(before)})"
+    )
     shown = f"the risk is at most {calibration.bound:.1%} with confidence {confidence:g}"
     return f"{moved}. Answer where {limit}{since}, on {cases}: {shown}."

@@ -42,29 +42,49 @@ def show_claim_scores(
 
 
 def calibrate_on_claims(
-    paths: Sequence[Path], claims: str, config: Path | None, out: Path, *, risk: float, confidence: float
+    paths: Sequence[Path],
+    claims: str,
+    config: Path | None,
+    out: Path,
+    *,
+    risk: float,
+    confidence: float,
 ) -> None:
     """Writes the policy that keeps the most claims at a stated risk."""
     from coe_agents.claims.calibrate import calibrate_claims
 
     judged, support = _judge(paths, claims, config)
-    policy = calibrate_claims(judged, risk=risk, confidence=confidence, support=type(support).__name__)
+    policy = calibrate_claims(
+        judged, risk=risk, confidence=confidence, support=type(support).__name__
+    )
     if policy is None or policy.calibration is None:
         of = quantity(len({each.entity for each in judged}), "question")
-        print_lines(f"No threshold is shown to keep a risk of {risk:g} with confidence {confidence:g} on {of}.")
-        print_lines(f"No policy was written to {clean(str(out))}. Raise --risk, or label more questions.")
+        print_lines(
+            f"No threshold is shown to keep a risk of {risk:g} with confidence {confidence:g} on {of}."
+        )
+        print_lines(
+            f"No policy was written to {clean(str(out))}. Raise --risk, or label more questions."
+        )
         raise typer.Exit(Exit.FAILED)
     policy.save(out)
-    print_lines(f"Keep claims with a support of at least {policy.min_support:.3g}: {policy.calibration}.")
-    print_lines(f'Wrote {clean(str(out))}. To use it: Claims(policy=ClaimPolicy.load("{clean(out.name)}"))')
+    print_lines(
+        f"Keep claims with a support of at least {policy.min_support:.3g}: {policy.calibration}."
+    )
+    print_lines(
+        f'Wrote {clean(str(out))}. To use it: Claims(policy=ClaimPolicy.load("{clean(out.name)}"))'
+    )
 
 
-def _judge(paths: Sequence[Path], claims: str, config: Path | None) -> "tuple[list[JudgedClaims], Support]":
+def _judge(
+    paths: Sequence[Path], claims: str, config: Path | None
+) -> "tuple[list[JudgedClaims], Support]":
     from coe_agents.claims.calibrate import SUFFIXES, are_claims, judge_labelled, read_labelled
     from coe_agents.claims.support import EntailedBy, Overlap
 
     if not are_claims(paths):
-        raise typer.BadParameter(f"with --claims they must be named *{SUFFIXES[0]}[.gz]", param_hint="'samples'")
+        raise typer.BadParameter(
+            f"with --claims they must be named *{SUFFIXES[0]}[.gz]", param_hint="'samples'"
+        )
     support: Support = Overlap()
     if claims == "entailment":
         from coe_agents.clustering import BidirectionalEntailment
@@ -78,5 +98,7 @@ def _judge(paths: Sequence[Path], claims: str, config: Path | None) -> "tuple[li
         support = EntailedBy(clusterer.model)
     judged = list(judge_labelled(read_labelled(paths), support))
     if not judged:
-        raise typer.BadParameter("at least one claim must have a label; got none", param_hint="'samples'")
+        raise typer.BadParameter(
+            "at least one claim must have a label; got none", param_hint="'samples'"
+        )
     return judged, support

@@ -71,7 +71,9 @@ def _read_runs(paths: list[Path]) -> "_Found":
 
     runs = dict(zip(names_of(paths), map(read_run, paths), strict=True))
     datasets = [run.settings.get("dataset") for run in runs.values()]
-    sources = [str(each.get("source")) if isinstance(each, dict) else "not recorded" for each in datasets]
+    sources = [
+        str(each.get("source")) if isinstance(each, dict) else "not recorded" for each in datasets
+    ]
     outcomes = [outcomes_of(run, name=name) for name, run in runs.items()]
     judgings = {name: recorded_judging([path]) for name, path in zip(runs, paths, strict=True)}
     told = [f"{name}: {in_words(judging)}" for name, judging in judgings.items()]
@@ -115,8 +117,11 @@ def _policy_of(path: Path, name: str) -> "ReplayedPolicy":
     return ReplayedPolicy(
         name=name.removesuffix(".toml"),
         policy=create_policy(config),
-        n_samples={agent.name: agent.n_samples if agent.temperature > 0 else 1 for agent in config.agents},
-        weights={agent.name: agent.weight for agent in config.agents} | (load_weights(config) or {}),
+        n_samples={
+            agent.name: agent.n_samples if agent.temperature > 0 else 1 for agent in config.agents
+        },
+        weights={agent.name: agent.weight for agent in config.agents}
+        | (load_weights(config) or {}),
         rules=Rules(bounds=graph.bounds, min_agents=graph.min_agents),
         strategies=Strategies(dict(graph.strategies)),
         weighting=graph.weighting,

@@ -8,15 +8,26 @@ from typing import Annotated
 import typer
 
 from coe_agents.cli.inputs import load_quietly
-from coe_agents.cli.options import AnswersOption, ConfigOption, Exit, JsonOption, ModelsOption, SamplesOption
+from coe_agents.cli.options import (
+    AnswersOption,
+    ConfigOption,
+    Exit,
+    JsonOption,
+    ModelsOption,
+    SamplesOption,
+)
 from coe_agents.cli.terminal import hide, print_json, print_lines
 
-config_app = typer.Typer(help="Write or check a configuration file.", no_args_is_help=True, rich_markup_mode="markdown")
+config_app = typer.Typer(
+    help="Write or check a configuration file.", no_args_is_help=True, rich_markup_mode="markdown"
+)
 
 
 @config_app.command()
 def init(
-    file: Annotated[Path | None, typer.Argument(help="Where to write it; default: coe.toml.")] = None,
+    file: Annotated[
+        Path | None, typer.Argument(help="Where to write it; default: coe.toml.")
+    ] = None,
     models: ModelsOption = None,
     n: SamplesOption = 5,
     answers: AnswersOption = None,
@@ -30,7 +41,9 @@ def init(
     from coe_agents.errors import ConfigurationError
 
     if file and out:
-        raise typer.BadParameter("it cannot be combined with FILE. Omit one of them", param_hint="--out")
+        raise typer.BadParameter(
+            "it cannot be combined with FILE. Omit one of them", param_hint="--out"
+        )
     path = out or file or Path("coe.toml")
     text = models_to_toml(models or EXAMPLES, n_samples=n, answers=answers or "short")
     try:
@@ -39,7 +52,9 @@ def init(
     except FileExistsError as error:
         raise ConfigurationError(f"{path} already exists", hint="Choose another path") from error
     except OSError as error:
-        raise ConfigurationError(f"{path} cannot be written: {error}", hint="Choose another path") from error
+        raise ConfigurationError(
+            f"{path} cannot be written: {error}", hint="Choose another path"
+        ) from error
     print_lines(f"Wrote {path}. Edit it, then:")
     print_lines(f"  coe-agents config check {path}")
     print_lines(f"  coe-agents doctor --config {path}")
@@ -63,7 +78,8 @@ def doctor(
     models: ModelsOption = None,
     as_json: JsonOption = False,
     timeout: Annotated[
-        float, typer.Option(min=0.1, help="Seconds for each agent, including the loading of its model.")
+        float,
+        typer.Option(min=0.1, help="Seconds for each agent, including the loading of its model."),
     ] = 60.0,
 ) -> None:
     """Call each agent once and test the clusterer on obvious cases; report what fails, and how to fix it.

@@ -17,7 +17,13 @@ from coe_agents.cli.options import (
     ScoringOptions,
     expand_options,
 )
-from coe_agents.cli.terminal import INTERRUPTED, clean, clean_up_after_interrupt, print_json, print_lines
+from coe_agents.cli.terminal import (
+    INTERRUPTED,
+    clean,
+    clean_up_after_interrupt,
+    print_json,
+    print_lines,
+)
 from coe_agents.text import quantity
 
 if TYPE_CHECKING:
@@ -25,7 +31,8 @@ if TYPE_CHECKING:
     from coe_agents.evaluation.calibration.drift import RiskState
 
 DRIFT_EPILOG = (
-    f"Exit status: {Exit.ANSWERED} the calibration still holds, {Exit.ABSTAINED} it does not; 130 after Ctrl-C."
+    f"Exit status: {Exit.ANSWERED} the calibration still holds, {Exit.ABSTAINED} it does not; "
+    "130 after Ctrl-C."
 )
 _VERDICTS = {"kept": "kept", "broken": "broken", "open": "neither confirmed nor refuted"}
 _PAUSE = 0.5
@@ -46,10 +53,14 @@ def drift(
         ),
     ] = None,
     min_seen: Annotated[
-        float, typer.Option(help="With --follow: the lowest audit rate; 1 if every answer is judged.")
+        float,
+        typer.Option(help="With --follow: the lowest audit rate; 1 if every answer is judged."),
     ] = 1.0,
     until_end: Annotated[
-        bool, typer.Option("--until-end", help="With --follow: stop at the end of the file instead of waiting.")
+        bool,
+        typer.Option(
+            "--until-end", help="With --follow: stop at the end of the file instead of waiting."
+        ),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -59,13 +70,19 @@ def drift(
 
     if follow is not None:
         if samples:
-            raise typer.BadParameter("it reads no samples. Omit them, or omit --follow", param_hint="--follow")
+            raise typer.BadParameter(
+                "it reads no samples. Omit them, or omit --follow", param_hint="--follow"
+            )
         _follow(policy, estimator, follow, min_seen=min_seen, until_end=until_end, as_json=as_json)
     for name, is_given in (("--until-end", until_end), ("--min-seen", min_seen != 1.0)):
         if is_given:
-            raise typer.BadParameter("it needs --follow. Add --follow FILE, or omit it", param_hint=name)
+            raise typer.BadParameter(
+                "it needs --follow. Add --follow FILE, or omit it", param_hint=name
+            )
     if not samples:
-        raise typer.BadParameter("files of saved responses are needed, or --follow FILE", param_hint="'samples'")
+        raise typer.BadParameter(
+            "files of saved responses are needed, or --follow FILE", param_hint="'samples'"
+        )
     calibrated = load_policy(policy, estimator)
     if scoring.correctness is None and (usual := calibrated.calibration.correctness) in CRITERIA:
         scoring = replace(scoring, correctness=cast("Criteria", usual))
@@ -96,7 +113,9 @@ def drift(
                 f"risk: {found.n_wrong} of {judged} wrong, {low:.1%} to {high:.1%} by one-sided "
                 f"95 % bounds; the stated {calibrated.calibration.risk:.1%} is {_VERDICTS[found.risk]}"
             )
-        is_same = found.ks_statistic == 0.0 and found.n_questions == len(calibrated.calibration.uncertainties)
+        is_same = found.ks_statistic == 0.0 and found.n_questions == len(
+            calibrated.calibration.uncertainties
+        )
         own = "all uncertainties are those of the calibration: on its own questions this shows nothing, sample new ones"
         lacking = quantity(found.n_unmeasurable, "question lacks", "questions lack")
         for count, text in (
@@ -114,7 +133,13 @@ def drift(
 
 
 def _follow(
-    policy: Path, estimator: str | None, path: Path, *, min_seen: float, until_end: bool, as_json: bool
+    policy: Path,
+    estimator: str | None,
+    path: Path,
+    *,
+    min_seen: float,
+    until_end: bool,
+    as_json: bool,
 ) -> NoReturn:
     """Reads labelled cases until they break the risk of a policy, and raises `typer.Exit` with the command's status."""
     from coe_agents.evaluation import RiskMonitor
@@ -162,8 +187,13 @@ def _follow(
     else:
         print_lines(_on_risk(risk, state, found))
         if interrupted:
-            print_lines("Interrupted. Rerun the same command: it reads the file from its beginning.", to_stderr=True)
-    raise typer.Exit(INTERRUPTED if interrupted else Exit.ABSTAINED if state.broken else Exit.ANSWERED)
+            print_lines(
+                "Interrupted. Rerun the same command: it reads the file from its beginning.",
+                to_stderr=True,
+            )
+    raise typer.Exit(
+        INTERRUPTED if interrupted else Exit.ABSTAINED if state.broken else Exit.ANSWERED
+    )
 
 
 def _on_risk(risk: float, state: "RiskState", found: Mapping[str, Any]) -> str:

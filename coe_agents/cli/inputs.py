@@ -32,16 +32,24 @@ _TINYWORLD_NEEDS = ("safetensors", "tokenizers", "torch", "transformers")  # the
 
 
 def load_quietly(
-    path: Path | None, models: Sequence[str] | None = None, *, n_samples: int = 5, answers: str | None = None
+    path: Path | None,
+    models: Sequence[str] | None = None,
+    *,
+    n_samples: int = 5,
+    answers: str | None = None,
 ) -> "Config | None":
     """Returns the configuration of a file or of named models, None for tinyworld.
 
     For tinyworld it first sets how many threads its models use.
     """
     if path is not None and models:
-        raise typer.BadParameter("it cannot be combined with --config. Omit one of them", param_hint="--model")
+        raise typer.BadParameter(
+            "it cannot be combined with --config. Omit one of them", param_hint="--model"
+        )
     if answers is not None and not models:
-        raise typer.BadParameter("it needs --model. A file has [answers] for it", param_hint="--answers")
+        raise typer.BadParameter(
+            "it needs --model. A file has [answers] for it", param_hint="--answers"
+        )
     if path is None and not models:
         if missing := [name for name in _TINYWORLD_NEEDS if find_spec(name) is None]:
             raise ConfigurationError(
@@ -73,8 +81,14 @@ def create_setting(
     """
     if not isinstance(options, ScoringOptions):
         options = ScoringOptions(clusterer=options.clusterer, correctness=options.correctness)
-    if options.clusterer is not None and options.config is not None and options.correctness != "judge":
-        raise typer.BadParameter("it cannot be combined with --config. Omit one of them", param_hint="--clusterer")
+    if (
+        options.clusterer is not None
+        and options.config is not None
+        and options.correctness != "judge"
+    ):
+        raise typer.BadParameter(
+            "it cannot be combined with --config. Omit one of them", param_hint="--clusterer"
+        )
     from coe_agents.clustering import BidirectionalEntailment
     from coe_agents.evaluation.origin import Judging, recorded_judging
     from coe_agents.evaluation.scoring.correctness import create_criterion
@@ -89,7 +103,9 @@ def create_setting(
         from coe_agents.config.build import create_clusterer, create_judge
         from coe_agents.config.sampling_group import describe
 
-        judge = create_judge(config) if (options.correctness or usual.correctness) == "judge" else None
+        judge = (
+            create_judge(config) if (options.correctness or usual.correctness) == "judge" else None
+        )
     name: str | Mapping[str, Any]
     if options.clusterer is not None:
         name, clusterer = options.clusterer, _create(options.clusterer)
@@ -99,7 +115,9 @@ def create_setting(
         name, clusterer = usual.clusterer, _create(usual.clusterer, is_recorded=True)
     used, judges = Judging(name, options.correctness or usual.correctness), clusterer
     if options.correctness is None and used.correctness == "entailment" and name != usual.clusterer:
-        judges = _create(usual.clusterer, is_recorded=True)  # the run's own verdict, whatever clusters its responses
+        judges = _create(
+            usual.clusterer, is_recorded=True
+        )  # the run's own verdict, whatever clusters its responses
     try:
         criterion = create_criterion(used.correctness, judges, judge)
     except ValueError as error:
@@ -115,7 +133,10 @@ def _create(name: str | Mapping[str, Any], *, is_recorded: bool = False) -> "Clu
 
     if name in ("normalized", "actions"):
         return NormalizedMatch() if name == "normalized" else ActionMatch()
-    from coe_agents.config.sampling_group import create_named_clusterer, create_recorded_clusterer  # slow to import
+    from coe_agents.config.sampling_group import (
+        create_named_clusterer,
+        create_recorded_clusterer,
+    )  # slow to import
 
     if is_recorded or not isinstance(name, str):
         return create_recorded_clusterer(name)
@@ -140,7 +161,9 @@ def judge_saved(
     from coe_agents.evaluation import Samples, judge_samples
     from coe_agents.evaluation.samples.reader import without_rulings
 
-    own: dict[str, Any] = {name: getattr(setting, name) for name in ("clusterer", "weighting", "criterion")}
+    own: dict[str, Any] = {
+        name: getattr(setting, name) for name in ("clusterer", "weighting", "criterion")
+    }
     with Samples(samples) as questions:
         rows = judge_samples((check or without_rulings)(questions), **own, **options)
         return rows, len(questions) - len(rows)
@@ -165,14 +188,18 @@ def check_proposer(proposer: str | None, agents: Iterable[str]) -> None:
         from coe_agents.extensions import did_you_mean
 
         hint = did_you_mean(proposer, names) or f"The samples have {', '.join(names)}"
-        raise typer.BadParameter(f'must be an agent of the samples; got "{proposer}". {hint}', param_hint="--proposer")
+        raise typer.BadParameter(
+            f'must be an agent of the samples; got "{proposer}". {hint}', param_hint="--proposer"
+        )
 
 
 def names_of(paths: Sequence[Path], *, of: str = "folder", option: str = "PATHS") -> list[str]:
     """Returns the last part of each path, or as many as tell them apart."""
     resolved = [Path(os.path.abspath(path)) for path in paths]
     if len(set(resolved)) < len(resolved):
-        raise typer.BadParameter(f"each {of} must be given once. Remove the repetition", param_hint=option)
+        raise typer.BadParameter(
+            f"each {of} must be given once. Remove the repetition", param_hint=option
+        )
     named = (["/".join(path.parts[-n_parts:]) for path in resolved] for n_parts in count(1))
     return next(names for names in named if len(set(names)) == len(names))
 
@@ -185,7 +212,9 @@ def ray_options(options: EngineOptions) -> EngineOptions | None:
     for name in ("address", "actors", "gpus_per_actor", "part_timeout", "partition_size"):
         if getattr(options, name):
             option = f"--{name.replace('_', '-')}"
-            raise typer.BadParameter("it requires --engine ray. Add --engine ray, or omit it", param_hint=option)
+            raise typer.BadParameter(
+                "it requires --engine ray. Add --engine ray, or omit it", param_hint=option
+            )
     return None
 
 
@@ -209,7 +238,11 @@ def create_pool(
     from coe_agents.experiments.ray_cluster import Pool, n_nodes
 
     bound, size = most_actors(config, at_once), ray.partition_size or usual_size
-    bounds = (ray.actors or n_nodes(), -(-n_questions // size), *(() if bound is None else (bound,)))
+    bounds = (
+        ray.actors or n_nodes(),
+        -(-n_questions // size),
+        *(() if bound is None else (bound,)),
+    )
     limit = {} if ray.part_timeout is None else {"seconds": ray.part_timeout}
     pool = Pool(max(1, min(bounds)), ray.gpus_per_actor, **limit)
     # called in the actors, whose environment holds the keys
@@ -221,8 +254,14 @@ def most_actors(config: "Config | None", at_once: int | None) -> int | None:
     """Returns how many actors can share the limits of the agents' endpoints; None without endpoints."""
     from coe_agents.config.models import LOCAL_PROVIDERS, default_at_once
 
-    remote = [agent for agent in config.agents if agent.provider not in LOCAL_PROVIDERS] if config else []
-    bounds = [min(at_once or default_at_once(agent.provider), agent.max_concurrency) for agent in remote]
+    remote = (
+        [agent for agent in config.agents if agent.provider not in LOCAL_PROVIDERS]
+        if config
+        else []
+    )
+    bounds = [
+        min(at_once or default_at_once(agent.provider), agent.max_concurrency) for agent in remote
+    ]
     return min(bounds, default=None)
 
 

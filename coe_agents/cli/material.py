@@ -66,7 +66,9 @@ class Material:
     def panel(self, place: int) -> tuple[str, Questions]:
         """Returns the questions that stand for TriviaQA (0) or SQuAD (1), after a description of them."""
         if place == len(self.panels):
-            raise ConfigurationError(f"{self.panels[0][0]} has no second split", hint='Pass "--dataset" twice')
+            raise ConfigurationError(
+                f"{self.panels[0][0]} has no second split", hint='Pass "--dataset" twice'
+            )
         source, load = self.panels[place]
         return source, load()
 
@@ -88,7 +90,11 @@ def create_sampled_material(
 
     @cache
     def sampled(source: str, split: str | None, temperature: float | None = None) -> Questions:
-        parts = [Path(source).name, split, None if temperature is None else f"temperature-{temperature:g}"]
+        parts = [
+            Path(source).name,
+            split,
+            None if temperature is None else f"temperature-{temperature:g}",
+        ]
         options = SamplingOptions(
             dataset=source,
             split=split,
@@ -105,7 +111,9 @@ def create_sampled_material(
     if len(sources) == 1 and splits[sources[0]][0] is not None:
         pairs.append((sources[0], splits[sources[0]][0]))  # its other split is the second panel
     first, own = pairs[0], {agent.temperature for agent in settings.agents[:2]}
-    temperatures: dict[float, Load] = {each: partial(sampled, *first, temperature=each) for each in TEMPERATURES}
+    temperatures: dict[float, Load] = {
+        each: partial(sampled, *first, temperature=each) for each in TEMPERATURES
+    }
     sampling = {(agent.n_samples, agent.temperature) for agent in settings.agents}
     sizes = _join(n for n, _ in sampling)
     return Material(
@@ -122,7 +130,10 @@ def create_sampled_material(
             **_provenance(setting, settings),
         },
         datasets={
-            source: (None if train is None else partial(sampled, source, train), partial(sampled, source, validation))
+            source: (
+                None if train is None else partial(sampled, source, train),
+                partial(sampled, source, validation),
+            )
             for source, (train, validation) in splits.items()
         },
         panels=[
@@ -130,7 +141,10 @@ def create_sampled_material(
             for source, split in pairs
         ],
         # at the configuration's own temperature the main responses are there already
-        temperatures={**(dict.fromkeys(own, partial(sampled, *first)) if len(own) == 1 else {}), **temperatures},
+        temperatures={
+            **(dict.fromkeys(own, partial(sampled, *first)) if len(own) == 1 else {}),
+            **temperatures,
+        },
     )
 
 
@@ -150,21 +164,31 @@ def _varied(settings: Config, temperature: float | None, *, seed: int) -> Config
     return config
 
 
-def read_saved_material(paths: Sequence[Path], agents: Sequence[str] | None, *, config: Path | None) -> Material:
+def read_saved_material(
+    paths: Sequence[Path], agents: Sequence[str] | None, *, config: Path | None
+) -> Material:
     """Returns material from files of samples; they are judged as `score` does it, and no agent is asked."""
     questions = _read(paths)
     in_files = {response["agent"] for question in questions for response in question.responses}
     if agents is None:
         # by their responses only, so that groups do not depend on names
-        agents = order_by_responses((name for name in in_files if not name.endswith(_TWIN)), questions)
+        agents = order_by_responses(
+            (name for name in in_files if not name.endswith(_TWIN)), questions
+        )
     elif missing := [name for name in agents if name not in in_files]:
         hint = f"The files have {', '.join(sorted(in_files))}"
-        raise ConfigurationError(f'"--agents" must name agents of the files; got {", ".join(missing)}', hint=hint)
+        raise ConfigurationError(
+            f'"--agents" must name agents of the files; got {", ".join(missing)}', hint=hint
+        )
     names, twins = tuple(agents), tuple(name + _TWIN for name in agents)
     found, _ = create_setting(ScoringOptions(config=config), paths)
     setting = _with_cache(found)
     source = ", ".join(path.name for path in paths)
-    counts = [sum(each["agent"] == name for each in question.responses) for question in questions for name in names]
+    counts = [
+        sum(each["agent"] == name for each in question.responses)
+        for question in questions
+        for name in names
+    ]
     return Material(
         agents=names,
         twins=twins if in_files.issuperset(twins) else (),
@@ -178,7 +202,9 @@ def read_saved_material(paths: Sequence[Path], agents: Sequence[str] | None, *, 
         },
         datasets={source: (None, lambda: questions)},
         panels=[(source, lambda: questions)] * 2,
-        left_out={"squad": "the files count as one dataset; run it by name to use them in place of SQuAD"},
+        left_out={
+            "squad": "the files count as one dataset; run it by name to use them in place of SQuAD"
+        },
     )
 
 

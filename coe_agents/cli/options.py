@@ -21,7 +21,15 @@ class Exit(IntEnum):
     ESCALATED = 4
 
 
-Criteria = Literal["reference_or_label", "reference_or_any_label", "reference", "label", "f1", "rouge_l", "entailment"]
+Criteria = Literal[
+    "reference_or_label",
+    "reference_or_any_label",
+    "reference",
+    "label",
+    "f1",
+    "rouge_l",
+    "entailment",
+]
 """The names of `--correctness` where no judge can be configured."""
 ConfigOption = Annotated[
     Path | None,
@@ -33,7 +41,11 @@ ConfigOption = Annotated[
 ]
 ModelsOption = Annotated[
     list[str] | None,
-    typer.Option("--model", "-m", help='A model, such as "openai:gpt-5-mini" or "transformers:FOLDER"; repeatable.'),
+    typer.Option(
+        "--model",
+        "-m",
+        help='A model, such as "openai:gpt-5-mini" or "transformers:FOLDER"; repeatable.',
+    ),
 ]
 AnswersOption = Annotated[
     Literal["short", "sentences"] | None,
@@ -41,11 +53,18 @@ AnswersOption = Annotated[
         help="How answers of --model are compared: short ones (default), or sentences, which the first model compares."
     ),
 ]
-SamplesOption = Annotated[int, typer.Option("--n", min=1, help="How many responses each --model gives.")]
+SamplesOption = Annotated[
+    int, typer.Option("--n", min=1, help="How many responses each --model gives.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-LimitOption = Annotated[int, typer.Option(min=0, help="Number of questions, chosen by --seed; 0 for all.")]
+LimitOption = Annotated[
+    int, typer.Option(min=0, help="Number of questions, chosen by --seed; 0 for all.")
+]
 SeedOption = Annotated[
-    int, typer.Option(help="Random seed for questions and examples, and for agents that have no seed of their own.")
+    int,
+    typer.Option(
+        help="Random seed for questions and examples, and for agents that have no seed of their own."
+    ),
 ]
 
 
@@ -61,7 +80,9 @@ class QuestionOptions:
         ),
     ]
     out: Annotated[Path, typer.Option(help="Folder of the run. Rerun the same command to resume.")]
-    split: Annotated[str | None, typer.Option(help="Split of the dataset; default: validation.")] = None
+    split: Annotated[
+        str | None, typer.Option(help="Split of the dataset; default: validation.")
+    ] = None
     limit: LimitOption = 200
     seed: SeedOption = 0
     config: ConfigOption = None
@@ -79,10 +100,15 @@ class QuestionOptions:
 class SamplingOptions(QuestionOptions):
     """The options of `sample`: those of the questions, and how they are put."""
 
-    with_context: Annotated[bool, typer.Option("--with-context", help="Show the passage with each question.")] = False
+    with_context: Annotated[
+        bool, typer.Option("--with-context", help="Show the passage with each question.")
+    ] = False
     p_false: Annotated[
         bool,
-        typer.Option("--p-false", help="Ask each agent about its own answers: the probability that each is false."),
+        typer.Option(
+            "--p-false",
+            help="Ask each agent about its own answers: the probability that each is false.",
+        ),
     ] = False
 
 
@@ -117,7 +143,11 @@ class ScoringOptions(JudgingOptions):
 
     config: Annotated[
         Path | None,
-        typer.Option("--config", "-c", help="TOML file whose [clusterer] decides which responses mean the same."),
+        typer.Option(
+            "--config",
+            "-c",
+            help="TOML file whose [clusterer] decides which responses mean the same.",
+        ),
     ] = None
     weighting: Annotated[
         Literal["auto", "frequency", "probability"],
@@ -139,24 +169,34 @@ class EngineOptions:
     ] = "local"
     address: Annotated[
         str | None,
-        typer.Option(help="Address of the Ray cluster; default: RAY_ADDRESS, else a cluster on this machine."),
+        typer.Option(
+            help="Address of the Ray cluster; default: RAY_ADDRESS, else a cluster on this machine."
+        ),
     ] = None
     actors: Annotated[
-        int | None, typer.Option(min=1, help="Processes on the Ray cluster; default: one for each machine.")
+        int | None,
+        typer.Option(min=1, help="Processes on the Ray cluster; default: one for each machine."),
     ] = None
-    gpus_per_actor: Annotated[float, typer.Option(min=0, help="GPUs of each actor; 0.5 lets two share one.")] = 0.0
+    gpus_per_actor: Annotated[
+        float, typer.Option(min=0, help="GPUs of each actor; 0.5 lets two share one.")
+    ] = 0.0
     part_timeout: Annotated[
-        float | None, typer.Option(min=1, help="Seconds after which another actor tries a part; default: 3600.")
+        float | None,
+        typer.Option(min=1, help="Seconds after which another actor tries a part; default: 3600."),
     ] = None
     partition_size: Annotated[
-        int | None, typer.Option(min=1, help="Questions in a part, which an actor takes; default: 100, of `run` 10.")
+        int | None,
+        typer.Option(
+            min=1, help="Questions in a part, which an actor takes; default: 100, of `run` 10."
+        ),
     ] = None
 
 
 ProposerOption = Annotated[
     str | None,
     typer.Option(
-        "--proposer", help="Judge the first response of this agent, by the support of the others, not the group's."
+        "--proposer",
+        help="Judge the first response of this agent, by the support of the others, not the group's.",
     ),
 ]
 PolicyEstimatorOption = Annotated[
@@ -170,7 +210,9 @@ PolicyEstimatorOption = Annotated[
 _SAMPLES_HELP = "Files of saved responses (*.samples.jsonl[.gz]), or the folder of a run."
 SamplesArgument = Annotated[list[Path], typer.Argument(help=_SAMPLES_HELP)]
 OptionalSamplesArgument = Annotated[list[Path] | None, typer.Argument(help=_SAMPLES_HELP)]
-ResamplesOption = Annotated[int, typer.Option(min=1, help="Bootstrap resamples behind each interval.")]
+ResamplesOption = Annotated[
+    int, typer.Option(min=1, help="Bootstrap resamples behind each interval.")
+]
 
 
 def expand_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -186,13 +228,20 @@ def expand_options(command: Callable[..., None]) -> Callable[..., None]:
     for name, parameter in inspect.signature(command).parameters.items():
         own_hints = get_type_hints(groups[name], include_extras=True) if name in groups else hints
         for each in fields.get(name, {name: parameter}).values():
-            option = each.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=own_hints[each.name])
+            option = each.replace(
+                kind=inspect.Parameter.KEYWORD_ONLY, annotation=own_hints[each.name]
+            )
             expanded.setdefault(each.name, option)
 
     @wraps(command)
     def run(**options: Any) -> None:
-        own = {name: value for name, value in options.items() if name in hints and name not in groups}
-        wholes = {name: group(**{field: options[field] for field in fields[name]}) for name, group in groups.items()}
+        own = {
+            name: value for name, value in options.items() if name in hints and name not in groups
+        }
+        wholes = {
+            name: group(**{field: options[field] for field in fields[name]})
+            for name, group in groups.items()
+        }
         command(**own, **wholes)
 
     run.__annotations__ = {name: parameter.annotation for name, parameter in expanded.items()}

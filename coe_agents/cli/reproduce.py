@@ -15,21 +15,38 @@ if TYPE_CHECKING:
     from coe_agents.cli.material import Material
     from coe_agents.experiments.experiment import Experiment
 
-NAMES = ("all", "model-accuracy", "selective-prediction", "triviaqa", "squad", "epsilon", "sampling", "divergences")
+NAMES = (
+    "all",
+    "model-accuracy",
+    "selective-prediction",
+    "triviaqa",
+    "squad",
+    "epsilon",
+    "sampling",
+    "divergences",
+)
 _OF_TWO = ("selective-prediction", "epsilon", "sampling", "divergences")
 
 
 def reproduce(
-    name: Annotated[str, typer.Argument(metavar="NAME", help=f"{', '.join(NAMES[1:])}, or all of them.")],
-    out: Annotated[Path, typer.Option(help="Folder for tables, figures and stored responses.")] = Path("reproduced"),
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help=f"{', '.join(NAMES[1:])}, or all of them.")
+    ],
+    out: Annotated[
+        Path, typer.Option(help="Folder for tables, figures and stored responses.")
+    ] = Path("reproduced"),
     config: ConfigOption = None,
     dataset: Annotated[
         list[str] | None,
-        typer.Option(help="As for sample, at most two; default: tinyworld, or triviaqa and squad with --config."),
+        typer.Option(
+            help="As for sample, at most two; default: tinyworld, or triviaqa and squad with --config."
+        ),
     ] = None,
     samples: Annotated[
         list[Path] | None,
-        typer.Option(help="Files of saved responses to use instead of asking agents. May be given several times."),
+        typer.Option(
+            help="Files of saved responses to use instead of asking agents. May be given several times."
+        ),
     ] = None,
     agents: Annotated[
         str | None,
@@ -47,9 +64,21 @@ def reproduce(
         raise typer.BadParameter(f"{name!r} is no experiment. {near}".rstrip(), param_hint="'NAME'")
     n_datasets = len(dataset or ())
     for option, is_wrong, message in (
-        ("--samples", samples and dataset, "it cannot be combined with --dataset. Omit one of them"),
-        ("--agents", agents and not samples, 'it requires "--samples". Omit it to use the agents of the configuration'),
-        ("--dataset", n_datasets > 2, f"at most two can be given; got {n_datasets}. Omit the others"),
+        (
+            "--samples",
+            samples and dataset,
+            "it cannot be combined with --dataset. Omit one of them",
+        ),
+        (
+            "--agents",
+            agents and not samples,
+            'it requires "--samples". Omit it to use the agents of the configuration',
+        ),
+        (
+            "--dataset",
+            n_datasets > 2,
+            f"at most two can be given; got {n_datasets}. Omit the others",
+        ),
     ):
         if is_wrong:
             raise typer.BadParameter(message, param_hint=option)
@@ -87,7 +116,10 @@ def _experiment(name: str, material: "Material") -> "Experiment":
     agents, twins, setting = material.agents, material.twins, material.setting
 
     def datasets() -> dict[str, tuple[Any, Any]]:
-        return {name: (train and train(), validation()) for name, (train, validation) in material.datasets.items()}
+        return {
+            name: (train and train(), validation())
+            for name, (train, validation) in material.datasets.items()
+        }
 
     def temperatures() -> dict[float, Any]:
         return {value: load() for value, load in material.temperatures.items()}
@@ -100,7 +132,9 @@ def _experiment(name: str, material: "Material") -> "Experiment":
 
     experiments: dict[str, Callable[[], Experiment]] = {
         "model-accuracy": lambda: ranking.model_accuracy(datasets(), agents, setting),
-        "selective-prediction": lambda: ranking.selective_prediction(material.main, agents, setting),
+        "selective-prediction": lambda: ranking.selective_prediction(
+            material.main, agents, setting
+        ),
         "triviaqa": lambda: of_all_metrics(0, "TriviaQA"),
         "squad": lambda: of_all_metrics(1, "SQuAD"),
         "epsilon": lambda: algorithm_1.epsilon(material.main, agents, setting),

@@ -41,20 +41,34 @@ SAMPLE_EPILOG = (
 @expand_options
 def sample(sampling: SamplingOptions, engine: EngineOptions) -> None:
     """Ask every agent the questions of a dataset, and store each response as it arrives."""
-    sample_to(sampling, load_quietly(sampling.config), engine=ray_options(engine), scoring=ScoringOptions())
+    sample_to(
+        sampling,
+        load_quietly(sampling.config),
+        engine=ray_options(engine),
+        scoring=ScoringOptions(),
+    )
 
 
 @expand_options
 def evaluate(
-    sampling: SamplingOptions, scoring: ScoringOptions, engine: EngineOptions, as_json: JsonOption = False
+    sampling: SamplingOptions,
+    scoring: ScoringOptions,
+    engine: EngineOptions,
+    as_json: JsonOption = False,
 ) -> None:
     """Run `sample`, then `score`. A new run records --correctness; without it, the run is judged as it records."""
     names_all = scoring.clusterer is not None and scoring.correctness != "judge"
     own = replace(scoring, config=None if names_all else sampling.config)
-    if own.correctness == "judge" or (own.correctness == "entailment" and (own.config or own.clusterer)):
-        create_setting(own, [sampling.out])  # a model that is missing is reported before anybody is asked
+    if own.correctness == "judge" or (
+        own.correctness == "entailment" and (own.config or own.clusterer)
+    ):
+        create_setting(
+            own, [sampling.out]
+        )  # a model that is missing is reported before anybody is asked
     with redirect_stdout(sys.stderr) if as_json else nullcontext():
-        sample_to(sampling, load_quietly(sampling.config), engine=ray_options(engine), scoring=scoring)
+        sample_to(
+            sampling, load_quietly(sampling.config), engine=ray_options(engine), scoring=scoring
+        )
     show_scores([sampling.out], own, as_json=as_json)
 
 
@@ -86,7 +100,12 @@ def sample_to(
     from coe_agents.evaluation.origin import JUDGED, Judging, recorded_judging
 
     p_false = options.p_false
-    asked: dict[str, Any] = {"seed": seed, "at_once": options.at_once, "p_false": p_false, "passages": passages}
+    asked: dict[str, Any] = {
+        "seed": seed,
+        "at_once": options.at_once,
+        "p_false": p_false,
+        "passages": passages,
+    }
     group = create_group(config, **asked)
     judging = judging_of(config, is_tinyworld=options.dataset == "tinyworld")
     if scoring is not None and scoring.correctness is not None:
@@ -102,7 +121,9 @@ def sample_to(
     from coe_agents.evaluation.sample_collection import sample as sample_all
     from coe_agents.evaluation.samples.store import Store
 
-    units = Units(questions, {agent.name: agent.n_samples for agent in group.participants}, seed=seed)
+    units = Units(
+        questions, {agent.name: agent.n_samples for agent in group.participants}, seed=seed
+    )
     with Store(options.out, settings, units) as store:
         missing = Counter(agent for name, agent in units if not store.is_kept((name, agent)))
         with _progress_and_summary(group, len(questions), store, missing) as on_unit:
@@ -117,7 +138,15 @@ def sample_to(
                 with cluster(engine.address):
                     parts = {"n_questions": max(missing.values()), "usual_size": 100}
                     pool, create, size = create_pool(engine, config, create_group, **parts, **asked)
-                    sample_parts(questions, create, store, pool, agents=[*missing], size=size, on_unit=on_unit)
+                    sample_parts(
+                        questions,
+                        create,
+                        store,
+                        pool,
+                        agents=[*missing],
+                        size=size,
+                        on_unit=on_unit,
+                    )
 
 
 @contextmanager
@@ -133,7 +162,10 @@ def _progress_and_summary(
     agents = group.participants
     totals = {agent.name: (n_questions - missing[agent.name], n_questions) for agent in agents}
     n_failed, first_errors = Counter[str](), dict[str, str]()
-    with resumable(lambda: quantity(missing.total(), "reply is", "replies are")), progress(totals) as show:
+    with (
+        resumable(lambda: quantity(missing.total(), "reply is", "replies are")),
+        progress(totals) as show,
+    ):
 
         def advance(unit: "Unit") -> None:
             error, (_, agent) = store.error_of(unit), unit
@@ -144,9 +176,13 @@ def _progress_and_summary(
             show(agent, error is not None)
 
         yield advance
-    print_lines(f"{quantity(n_questions, 'question')}, {quantity(len(agents), 'agent')}: {clean(str(store.path))}")
+    print_lines(
+        f"{quantity(n_questions, 'question')}, {quantity(len(agents), 'agent')}: {clean(str(store.path))}"
+    )
     for name in (agent.name for agent in agents if n_failed[agent.name]):
-        print_lines(f"{clean(name)} failed {times(n_failed[name])}; the first error: {clean(first_errors[name])}")
+        print_lines(
+            f"{clean(name)} failed {times(n_failed[name])}; the first error: {clean(first_errors[name])}"
+        )
     if n_failed:
         print_lines("Rerun the same command to repeat the failed requests.")
         raise typer.Exit(Exit.FAILED)
@@ -157,7 +193,9 @@ def times(n: int) -> str:
     return "once" if n == 1 else f"{n} times"
 
 
-def describe_dataset(found: "QuestionsOnDisk", asked: "Iterable[object]", limit: int) -> dict[str, Any]:
+def describe_dataset(
+    found: "QuestionsOnDisk", asked: "Iterable[object]", limit: int
+) -> dict[str, Any]:
     """Returns what the settings of a run say about its dataset; `asked` are the questions chosen.
 
     The digest is that of a list of JSON, of which one value at a time is in memory.
@@ -199,7 +237,13 @@ def run(
     ray = ray_options(engine)
     settings, out, seed = load_quietly(asking.config), asking.out, asking.seed
     # slow to import: mistakes above are reported first
-    from coe_agents.experiments.dataset_run import Timings, create_run_group, decide_all, decide_parts, keep_prices
+    from coe_agents.experiments.dataset_run import (
+        Timings,
+        create_run_group,
+        decide_all,
+        decide_parts,
+        keep_prices,
+    )
     from coe_agents.tinyworld.questions import find_questions
 
     found = find_questions(asking.dataset, asking.split, seed=seed)
@@ -207,7 +251,10 @@ def run(
     options: dict[str, Any] = {"seed": seed, "at_once": asking.at_once, "correctness": correctness}
     options["is_tinyworld"] = asking.dataset == "tinyworld"
     group = create_run_group(settings, **options)
-    depends = {"dataset": describe_dataset(found, map(asdict, questions), asking.limit), **group.settings}
+    depends = {
+        "dataset": describe_dataset(found, map(asdict, questions), asking.limit),
+        **group.settings,
+    }
     from coe_agents.cli.display.progress import progress
     from coe_agents.evaluation.origin import DECIDER, DECISIONS, read_run
     from coe_agents.evaluation.sample_collection import Units
@@ -218,7 +265,9 @@ def run(
         Store(out, depends, Units(questions, {DECIDER: 1}, seed=seed), name=DECISIONS) as store,
         Timings(out) as timings,
         resumable(lambda: quantity(store.n_pending, "question is", "questions are")),
-        progress({"questions": (n_all - store.n_pending, n_all)}, what=("question", "questions")) as advance,
+        progress(
+            {"questions": (n_all - store.n_pending, n_all)}, what=("question", "questions")
+        ) as advance,
     ):
 
         def on_row(row: Mapping[str, Any]) -> None:
@@ -238,7 +287,9 @@ def run(
 
             with cluster(ray.address):
                 parts = {"n_questions": n_pending, "usual_size": 10}
-                pool, create, size = create_pool(ray, settings, create_run_group, **parts, **options)
+                pool, create, size = create_pool(
+                    ray, settings, create_run_group, **parts, **options
+                )
                 decide_parts(questions, create, store, timings, pool, size=size, on_row=on_row)
     _show_end(out, n_all, group.criterion.name)
 
@@ -251,14 +302,24 @@ def _show_end(out: Path, n_items: int, criterion: str) -> None:
     n_answered = sum(item.is_answered for item in items)
     verdicts = [item.correct for item in items if item.correct is not None]
     wrong = sum(1 - correct for correct in verdicts)
-    judged = f", {wrong:.4g} of these wrong by {criterion}" if verdicts else ", none judged" if n_answered else ""
+    judged = (
+        f", {wrong:.4g} of these wrong by {criterion}"
+        if verdicts
+        else ", none judged"
+        if n_answered
+        else ""
+    )
     n_escalated = sum(item.is_escalated for item in items)
     n_failed_agents = sum(bool(item.decision["failed_agents"]) for item in items)
     withheld = f"{len(items) - n_answered} withheld, {n_escalated} escalated"
     path = clean(str(out / DECISIONS))
-    print_lines(f"{quantity(n_items, 'question')}: {n_answered} answered{judged}; {withheld}. {path}")
+    print_lines(
+        f"{quantity(n_items, 'question')}: {n_answered} answered{judged}; {withheld}. {path}"
+    )
     if n_failed_agents:
-        print_lines(f"In {n_failed_agents} of them an agent failed in the last round; the others decided.")
+        print_lines(
+            f"In {n_failed_agents} of them an agent failed in the last round; the others decided."
+        )
     if run.errors:
         first, *_ = run.errors.values()
         print_lines(f"The group failed {times(len(run.errors))}; the first error: {clean(first)}")

@@ -40,7 +40,9 @@ def show_scores(
     claims: ClaimsOption = None,
     estimator: Annotated[
         list[str] | None,
-        typer.Option(help="A score of yours, as package.module:name, whose code is run. May be given several times."),
+        typer.Option(
+            help="A score of yours, as package.module:name, whose code is run. May be given several times."
+        ),
     ] = None,
     processes: Annotated[
         int | None,
@@ -66,14 +68,19 @@ def show_scores(
 
     found, judging = create_setting(scoring, samples)
     setup = replace(found, estimators=_load_estimators(estimator or ()), proposer=proposer)
-    import_module("scipy.special")  # all scoring needs it: once here, not in each process that is forked
+    import_module(
+        "scipy.special"
+    )  # all scoring needs it: once here, not in each process that is forked
     with (
         start_workers(_n_processes(processes, setup, scoring, samples)) as workers,
         Samples(samples, workers=workers) as questions,
     ):
         scores = score_samples(questions, setup, workers=workers)
         check_proposer(proposer, scores.agents)
-        figures = {**report(scores, n_resamples=resamples, workers=workers), "judged": judging.to_json()}
+        figures = {
+            **report(scores, n_resamples=resamples, workers=workers),
+            "judged": judging.to_json(),
+        }
     if as_json:
         print_json(figures)
     else:
@@ -85,7 +92,9 @@ def show_scores(
 score = expand_options(show_scores)
 
 
-def _n_processes(wanted: int | None, setup: "ScoringSetup", options: ScoringOptions, samples: list[Path]) -> int:
+def _n_processes(
+    wanted: int | None, setup: "ScoringSetup", options: ScoringOptions, samples: list[Path]
+) -> int:
     """Returns how many processes are used; a model is loaded once."""
     from coe_agents.actions import ActionMatch
     from coe_agents.clustering import NormalizedMatch
@@ -94,12 +103,22 @@ def _n_processes(wanted: int | None, setup: "ScoringSetup", options: ScoringOpti
     from coe_agents.evaluation.workers import n_cores
 
     is_plain = setup.criterion in CRITERIA.values()
-    if wanted is not None and wanted > 1 and (options.config is not None or setup.entailment or not is_plain):
-        message = "more than one cannot be combined with --config or an entailment model, which is in one"
+    if (
+        wanted is not None
+        and wanted > 1
+        and (options.config is not None or setup.entailment or not is_plain)
+    ):
+        message = (
+            "more than one cannot be combined with --config or an entailment model, which is in one"
+        )
         raise typer.BadParameter(f"{message}. Omit it", param_hint="--processes")
     if wanted is not None:
         return wanted
-    needs_none = options.config is None and is_plain and isinstance(setup.clusterer, NormalizedMatch | ActionMatch)
+    needs_none = (
+        options.config is None
+        and is_plain
+        and isinstance(setup.clusterer, NormalizedMatch | ActionMatch)
+    )
     n_bytes = sum(file.stat().st_size for file in files_of(samples) if file.exists())
     return n_cores() if needs_none and n_bytes >= _LARGE else 1
 
@@ -123,7 +142,9 @@ def _load_estimators(names: Sequence[str]) -> "dict[str, Estimator]":
 def report(
     run: Annotated[
         list[Path],
-        typer.Argument(help="The folder of a run of `sample`, or files of saved responses; or the folder of a `run`."),
+        typer.Argument(
+            help="The folder of a run of `sample`, or files of saved responses; or the folder of a `run`."
+        ),
     ],
     scoring: ScoringOptions,
     out: Annotated[Path, typer.Option(help="Where to write the page.")] = Path("report.html"),
@@ -146,7 +167,10 @@ def report(
         from coe_agents.experiments.run_page import create_run_page
 
         decided = read_run(run[0])
-        page, count = create_run_page(decided, n_resamples=resamples), len(decided.items) + len(decided.errors)
+        page, count = (
+            create_run_page(decided, n_resamples=resamples),
+            len(decided.items) + len(decided.errors),
+        )
     else:
         from coe_agents.evaluation.html.report_page import create_page
 
@@ -159,7 +183,11 @@ def report(
             policy = create_policy(config)
         with Samples(run) as questions:
             count = len(questions)
-            page = create_page(questions, setting, title=title, n_resamples=resamples, note=note, policy=policy)
+            page = create_page(
+                questions, setting, title=title, n_resamples=resamples, note=note, policy=policy
+            )
     write(out, page.encode(errors="replace"))
-    print_lines(f"{quantity(count, 'question')}: {clean(str(out))}, {out.stat().st_size / 1e6:.1f} MB")
+    print_lines(
+        f"{quantity(count, 'question')}: {clean(str(out))}, {out.stat().st_size / 1e6:.1f} MB"
+    )
     print_lines(note)

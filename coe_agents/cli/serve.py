@@ -17,25 +17,42 @@ _LOOPBACK = "127.0.0.1"
 def serve(
     config: ConfigOption = None,
     name: Annotated[
-        str | None, typer.Option(help="Name of the model for callers; default: that of the file, or tinyworld.")
+        str | None,
+        typer.Option(
+            help="Name of the model for callers; default: that of the file, or tinyworld."
+        ),
     ] = None,
     host: Annotated[
-        str, typer.Option(help="Address to listen at; another than the default requires --api-key-env.")
+        str,
+        typer.Option(help="Address to listen at; another than the default requires --api-key-env."),
     ] = _LOOPBACK,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen at; 0 for a free one.")] = 8000,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port to listen at; 0 for a free one.")
+    ] = 8000,
     api_key_env: Annotated[
-        str | None, typer.Option(help="NAME of the environment variable with the key that callers must send.")
+        str | None,
+        typer.Option(help="NAME of the environment variable with the key that callers must send."),
     ] = None,
     allow_host: Annotated[
         list[str] | None,
-        typer.Option(help="A further name under which callers reach the server, without port; repeatable."),
+        typer.Option(
+            help="A further name under which callers reach the server, without port; repeatable."
+        ),
     ] = None,
     max_requests: Annotated[
-        int, typer.Option(min=1, help="Questions that are answered at a time; further ones get status 429.")
+        int,
+        typer.Option(
+            min=1, help="Questions that are answered at a time; further ones get status 429."
+        ),
     ] = 256,
-    max_bytes: Annotated[int, typer.Option(min=1, help="The largest request; larger ones get status 413.")] = 1_000_000,
+    max_bytes: Annotated[
+        int, typer.Option(min=1, help="The largest request; larger ones get status 413.")
+    ] = 1_000_000,
     grace: Annotated[
-        int, typer.Option(min=1, help="Seconds in which questions in flight are answered before the server ends.")
+        int,
+        typer.Option(
+            min=1, help="Seconds in which questions in flight are answered before the server ends."
+        ),
     ] = 30,
     refusals: Annotated[
         Literal["content", "field"],
@@ -46,8 +63,12 @@ def serve(
     ] = "content",
     record: RecordOption = None,
     audit_rate: AuditRateOption = None,
-    metrics: Annotated[bool, typer.Option("--metrics", help="Offer metrics for Prometheus at /metrics.")] = False,
-    open_page: Annotated[bool, typer.Option("--open", help="Open the server's page in the browser.")] = False,
+    metrics: Annotated[
+        bool, typer.Option("--metrics", help="Offer metrics for Prometheus at /metrics.")
+    ] = False,
+    open_page: Annotated[
+        bool, typer.Option("--open", help="Open the server's page in the browser.")
+    ] = False,
 ) -> None:
     """Offer the group as one model to OpenAI's clients: an answer, or a refusal where the group does not agree.
 
@@ -74,7 +95,10 @@ def serve(
         from coe_agents.config import load
 
         create = partial(Group.from_configuration, load(config), name=name or config.stem)
-    hosts = {*LOOPBACK, host, *(allow_host or ())} - {"0.0.0.0", "::"}  # all addresses of the machine, not names
+    hosts = {*LOOPBACK, host, *(allow_host or ())} - {
+        "0.0.0.0",
+        "::",
+    }  # all addresses of the machine, not names
     limits = {"max_requests": max_requests, "max_bytes": max_bytes}
     with open_recording(settings, record, audit_rate) as recording:
         group = create(**recording)
@@ -82,7 +106,9 @@ def serve(
         clean_up_after_interrupt()
         with open_socket(host, port) as listening:
             address = address_of(listening)
-            print_lines(f"Open {address}/ in a browser, or give OpenAI's clients the base URL {address}/v1 and")
+            print_lines(
+                f"Open {address}/ in a browser, or give OpenAI's clients the base URL {address}/v1 and"
+            )
             print_lines(f'the model "{group.name}". Ctrl-C ends the server.')
             if open_page:
                 webbrowser.open(address)  # the socket is open: the browser waits for the server

@@ -33,13 +33,17 @@ RecordOption = Annotated[
 AuditRateOption = Annotated[
     float | None,
     typer.Option(
-        min=0, max=1, help="The share of answers that is recorded, too, for people to rule on; needs a store."
+        min=0,
+        max=1,
+        help="The share of answers that is recorded, too, for people to rule on; needs a store.",
     ),
 ]
 
 
 @contextmanager
-def open_recording(config: "Config | None", store: str | None, audit_rate: float | None) -> Iterator[dict[str, Any]]:
+def open_recording(
+    config: "Config | None", store: str | None, audit_rate: float | None
+) -> Iterator[dict[str, Any]]:
     """Yields the options "recording" and "store" of a graph, by a command's options or else by its configuration.
 
     Both are None where nothing is recorded.
@@ -49,14 +53,19 @@ def open_recording(config: "Config | None", store: str | None, audit_rate: float
         store = section.store if "://" in section.store else str(config.folder / section.store)
     if store is None:
         if audit_rate is not None:
-            raise typer.BadParameter("it needs a store. Add --record FILE", param_hint="--audit-rate")
+            raise typer.BadParameter(
+                "it needs a store. Add --record FILE", param_hint="--audit-rate"
+            )
         yield {"recording": None, "store": None}
         return
     from coe_agents.graph.recording import Recording
 
     usual = 0.0 if section is None else section.audit_rate
     with open_store(store, may_be_new=True) as opened:
-        yield {"recording": Recording(audit_rate=usual if audit_rate is None else audit_rate), "store": opened}
+        yield {
+            "recording": Recording(audit_rate=usual if audit_rate is None else audit_rate),
+            "store": opened,
+        }
 
 
 @contextmanager
@@ -69,25 +78,37 @@ def open_store(place: str, *, may_be_new: bool = False) -> "Iterator[BaseStore]"
 
     from coe_agents.errors import StoreError
 
-    failures: tuple[type[Exception], ...] = (sqlite3.Error, LookupError, TypeError, UnicodeDecodeError, JSONDecodeError)
+    failures: tuple[type[Exception], ...] = (
+        sqlite3.Error,
+        LookupError,
+        TypeError,
+        UnicodeDecodeError,
+        JSONDecodeError,
+    )
     if place.startswith(("postgresql://", "postgres://")):
         try:
             import psycopg
             from langgraph.store.postgres import PostgresStore
         except ModuleNotFoundError as error:
-            raise ImportError('a store in PostgreSQL needs pip install "coe-agents[postgres]"') from error
+            raise ImportError(
+                'a store in PostgreSQL needs pip install "coe-agents[postgres]"'
+            ) from error
         failures = (*failures, psycopg.Error)
         opened: Any = PostgresStore.from_conn_string(place)
         shown = "the store in PostgreSQL"  # its address may hold a password
     else:
         path = Path(place.removeprefix("sqlite:///"))
         if not path.is_file() and not may_be_new:
-            raise StoreError(f"there is no store {path}", hint="Pass the file of the graph's SqliteStore")
+            raise StoreError(
+                f"there is no store {path}", hint="Pass the file of the graph's SqliteStore"
+            )
         try:
             from langgraph.store.sqlite import SqliteStore
         except ModuleNotFoundError as error:
             raise ImportError('a store in SQLite needs pip install "coe-agents[sqlite]"') from error
-        opened = SqliteStore.from_conn_string(str(path)) if may_be_new else _checked(path, SqliteStore)
+        opened = (
+            SqliteStore.from_conn_string(str(path)) if may_be_new else _checked(path, SqliteStore)
+        )
         shown = f"the store {path}"
     try:
         with opened as store:
@@ -96,10 +117,14 @@ def open_store(place: str, *, may_be_new: bool = False) -> "Iterator[BaseStore]"
             yield store
     except failures as error:
         cause: BaseException = error
-        while isinstance(cause.__context__, failures):  # the first failure, not that of ending the transaction
+        while isinstance(
+            cause.__context__, failures
+        ):  # the first failure, not that of ending the transaction
             cause = cause.__context__
         hint = "Check its permissions and the free disk space, and that a graph with recording= wrote it"
-        raise StoreError(f"{shown} cannot be read or written: {type(cause).__name__}: {cause}", hint=hint) from error
+        raise StoreError(
+            f"{shown} cannot be read or written: {type(cause).__name__}: {cause}", hint=hint
+        ) from error
 
 
 @contextmanager
@@ -108,8 +133,13 @@ def _checked(path: Path, kind: "type[SqliteStore]") -> "Iterator[SqliteStore]":
     from coe_agents.errors import StoreError
 
     with kind.from_conn_string(str(path)) as store:
-        if store.conn.execute("SELECT 1 FROM sqlite_master WHERE name = 'store'").fetchone() is None:
-            hint = "Pass the file of the graph's SqliteStore; that of its checkpointer is another one"
+        if (
+            store.conn.execute("SELECT 1 FROM sqlite_master WHERE name = 'store'").fetchone()
+            is None
+        ):
+            hint = (
+                "Pass the file of the graph's SqliteStore; that of its checkpointer is another one"
+            )
             raise StoreError(f"{path} holds no store", hint=hint)
         yield store
 
@@ -126,7 +156,10 @@ def harvest(
     store: StoreOption,
     out: Annotated[Path, typer.Option(help="Where to write the samples, as FILE.samples.jsonl.")],
     cases: Annotated[
-        Path | None, typer.Option(help="Where to append ruled audits that it does not hold yet, for `drift --follow`.")
+        Path | None,
+        typer.Option(
+            help="Where to append ruled audits that it does not hold yet, for `drift --follow`."
+        ),
     ] = None,
 ) -> None:
     """Write what people ruled on recorded cases as samples, for `calibrate --current`.
@@ -146,7 +179,9 @@ def harvest(
     content = "".join(json.dumps(row) + "\n" for case in used for row in rows[case["id"]])
     write(out, content.encode())
     n_audits = sum(case["kind"] == "audit" for case in used)
-    sources = f"{quantity(n_audits, 'audited answer')} and {quantity(len(used) - n_audits, 'escalation')}"
+    sources = (
+        f"{quantity(n_audits, 'audited answer')} and {quantity(len(used) - n_audits, 'escalation')}"
+    )
     print_lines(f"{clean(str(out))}: {sources}; {_waiting(len(found) - len(ruled))}.")
     if len(ruled) > len(used):
         print_lines(f"Left out, since the person abstained: {len(ruled) - len(used)}.")
@@ -163,11 +198,14 @@ def harvest(
 def audit(
     store: StoreOption,
     rule: Annotated[
-        str | None, typer.Option(help="Id of the case to rule on; without it, pending ones are shown.")
+        str | None,
+        typer.Option(help="Id of the case to rule on; without it, pending ones are shown."),
     ] = None,
     right: Annotated[bool, typer.Option("--right", help="The answer was right.")] = False,
     wrong: Annotated[bool, typer.Option("--wrong", help="The answer was wrong.")] = False,
-    answer: Annotated[str | None, typer.Option(help="The right answer, where it was wrong.")] = None,
+    answer: Annotated[
+        str | None, typer.Option(help="The right answer, where it was wrong.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show the recorded cases that wait for a person's ruling, or rule on one of them."""
@@ -176,18 +214,24 @@ def audit(
 
     has_ruled = right or wrong or answer is not None
     if rule is None and has_ruled:
-        raise typer.BadParameter("a ruling needs the id of a case. Add --rule ID", param_hint="--rule")
+        raise typer.BadParameter(
+            "a ruling needs the id of a case. Add --rule ID", param_hint="--rule"
+        )
     if rule is not None and not has_ruled:
         message = "a ruling must say what is right. Add --right, --wrong or --answer"
         raise typer.BadParameter(message, param_hint="--rule")
     if right and wrong:
-        raise typer.BadParameter("it cannot be combined with --right. Omit one of them", param_hint="--wrong")
+        raise typer.BadParameter(
+            "it cannot be combined with --right. Omit one of them", param_hint="--wrong"
+        )
     with open_store(store) as opened:
         if rule is None:
             _show(pending_cases(opened), as_json=as_json)
             return
         try:
-            case = record_ruling(opened, rule, correct=right if right or wrong else None, answer=answer)
+            case = record_ruling(
+                opened, rule, correct=right if right or wrong else None, answer=answer
+            )
         except (KeyError, ValueError) as error:
             raise typer.BadParameter(clean(str(error.args[0])), param_hint="--rule") from error
     if as_json:
@@ -216,8 +260,12 @@ def _append(path: Path, rows: list[dict[str, Any]]) -> int:
     from coe_agents.evaluation.samples.store import sole_writer
     from coe_agents.files import append
 
-    with sole_writer(path, path.with_name(f".{path.name}.lock")):  # two processes would append the same cases
-        known = {case.id for case in follow_cases(path, wait=lambda: False)} if path.exists() else set()
+    with sole_writer(
+        path, path.with_name(f".{path.name}.lock")
+    ):  # two processes would append the same cases
+        known = (
+            {case.id for case in follow_cases(path, wait=lambda: False)} if path.exists() else set()
+        )
         new = [row for row in rows if row["id"] not in known]
         if new:
             ends_open = path.exists() and path.read_bytes()[-1:] not in (b"", b"\n")

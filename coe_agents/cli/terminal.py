@@ -109,7 +109,9 @@ def resumable(missing: Callable[[], str]) -> Iterator[None]:
 @contextmanager
 def ending_soon() -> Iterator[None]:
     """Ends the process soon after Ctrl-C in the block, unless `clean_up_after_interrupt` is called."""
-    if threading.current_thread() is not threading.main_thread():  # signals reach the main thread only
+    if (
+        threading.current_thread() is not threading.main_thread()
+    ):  # signals reach the main thread only
         yield
         return
     before = signal.signal(signal.SIGINT, _interrupt)

@@ -12,7 +12,8 @@ _MARK = re.compile(r"[<\\#:：=(\[\n]|answer|guess", re.IGNORECASE)
 """One of these is in every text that holds anything of what follows."""
 _REASONING_TAG = re.compile(r"<(/?)(?:think|thinking|reasoning|thought)>", re.IGNORECASE)
 _LEADING_REASONING = re.compile(
-    r"\s*<(think|thinking|reasoning|thought)>(?:(?!</?(?:think|thinking|reasoning|thought)>)[\s\S])*+</\1>", re.I | re.A
+    r"\s*<(think|thinking|reasoning|thought)>(?:(?!</?(?:think|thinking|reasoning|thought)>)[\s\S])*+</\1>",
+    re.I | re.A,
 )
 _SPECIAL_TOKENS = re.compile(r"</s>|<\|[a-zA-Z_]{1,30}\|>|<(?:eos|end_of_turn)>")
 _ROLE_HEADER = re.compile(r"\A\s*assistant\s*\n(?=[\s\S]*?\S)")
@@ -32,7 +33,9 @@ _NOUN = (
     r"|(?:最终)?答案|答え|回答|정답"
 )
 # Emphasis and the colon occur in either order: "**Answer:** Paris", "**Answer**: Paris", "Answer: **Paris**".
-_COLON_MARKER = re.compile(rf"(?<![^\W\d_])(?:{_NOUN})[*_]{{0,3}}[ \t]{{0,3}}[:：][*_]{{0,3}}", re.IGNORECASE)
+_COLON_MARKER = re.compile(
+    rf"(?<![^\W\d_])(?:{_NOUN})[*_]{{0,3}}[ \t]{{0,3}}[:：][*_]{{0,3}}", re.IGNORECASE
+)
 _PLURAL_MARKER = re.compile(r"\A\s*answers?[ \t]{0,3}[:：]", re.IGNORECASE)
 _HEADING_MARKER = re.compile(
     r"^(?:#{1,6}[ \t]{0,3}|\*\*)(?:final )?answer(?:\*\*)?[ \t]{0,9}$", re.IGNORECASE | re.MULTILINE
@@ -54,7 +57,9 @@ _TAIL = re.compile(
     r"|[(\[][ \t]{0,3}(?:Note|Explanation)\b",
     re.IGNORECASE,
 )
-_BARE_CONFIDENCE = re.compile(r"([^\n]{1,100}?)(?<![:：=])(?<!\bis)[ \t]*\n\s*(?:0?\.\d{1,4}|1\.0)\s*\Z")
+_BARE_CONFIDENCE = re.compile(
+    r"([^\n]{1,100}?)(?<![:：=])(?<!\bis)[ \t]*\n\s*(?:0?\.\d{1,4}|1\.0)\s*\Z"
+)
 _LONGEST_CONFIDENCE = 100
 _STATED_CONFIDENCE = re.compile(
     r"(?:\A|\n|(?<=[.,;!?])[ \t]|[ \t](?=[(\[]))[ \t]*[(\[*_]{0,4}confidence[*_]{0,3}[ \t]{0,3}[:=][*_ \t]{0,6}"
@@ -226,8 +231,17 @@ def _unescape(content: str) -> str:
 
 def _after_marker(text: str) -> str:
     has_colon, has_heading = ":" in text or "：" in text, "#" in text or "**" in text
-    possible = ((_COLON_MARKER, has_colon), (_HEADING_MARKER, has_heading), (_PLURAL_MARKER, has_colon))
-    markers = [marker for pattern, is_possible in possible if is_possible for marker in pattern.finditer(text)]
+    possible = (
+        (_COLON_MARKER, has_colon),
+        (_HEADING_MARKER, has_heading),
+        (_PLURAL_MARKER, has_colon),
+    )
+    markers = [
+        marker
+        for pattern, is_possible in possible
+        if is_possible
+        for marker in pattern.finditer(text)
+    ]
     end = len(text)
     for marker in sorted(markers, key=re.Match.end, reverse=True):
         if value := _value_at(text, marker.end(), end):
@@ -240,7 +254,9 @@ def _value_at(text: str, start: int, end: int) -> str:
     """Returns the rest of the line, or of the first line that is not empty; all of it where that line opens a list."""
     rest = text[start:end].lstrip()
     line = rest.partition("\n")[0]
-    if line.rstrip("*_ \t").endswith((":", "：")) or (_LIST_ITEM.match(rest) and _LIST_ITEM.match(rest, len(line))):
+    if line.rstrip("*_ \t").endswith((":", "：")) or (
+        _LIST_ITEM.match(rest) and _LIST_ITEM.match(rest, len(line))
+    ):
         line = rest
     return _cut_tail(line, may_empty=True)
 

@@ -88,7 +88,9 @@ class BidirectionalEntailment:
             model, strict=self.strict, threshold=self.threshold, merge_variants=self.merge_variants
         )
 
-    def cluster(self, responses: Sequence[Sequence[str]], questions: Sequence[str]) -> list[list[int]]:
+    def cluster(
+        self, responses: Sequence[Sequence[str]], questions: Sequence[str]
+    ) -> list[list[int]]:
         """Returns the labels of each question's responses; see `Clusterer`.
 
         Raises:
@@ -104,7 +106,10 @@ class BidirectionalEntailment:
             matched = iter(self._match([pair for search in unfinished for pair in search.pairs()]))
             for search in unfinished:
                 search.close_cluster([next(matched) for _ in search.waiting])
-        return [[search.labels[key] for key in texts] for search, texts in zip(searches, keys, strict=True)]
+        return [
+            [search.labels[key] for key in texts]
+            for search, texts in zip(searches, keys, strict=True)
+        ]
 
     def _match(self, pairs: _Pairs) -> list[bool]:
         forward = self._judge(pairs)
@@ -121,7 +126,9 @@ class BidirectionalEntailment:
 
     def _judge(self, pairs: _Pairs) -> NDArray[np.intp]:
         """Returns each pair's label as a column index; ties go to the label that speaks more against a match."""
-        probabilities = check_probabilities(self.model.predict(pairs), n_pairs=len(pairs), model=self.model)
+        probabilities = check_probabilities(
+            self.model.predict(pairs), n_pairs=len(pairs), model=self.model
+        )
         if self.threshold is None:
             labels: NDArray[np.intp] = np.argmax(probabilities, axis=1)
             return labels
@@ -137,7 +144,9 @@ class _Search:
 
     def __init__(self, keys: list[str], texts: list[str], question: str) -> None:
         first = dict(zip(reversed(keys), reversed(texts), strict=True))
-        self._sides = {key: f"{question.strip()} {first[key]}".strip() for key in dict.fromkeys(keys)}
+        self._sides = {
+            key: f"{question.strip()} {first[key]}".strip() for key in dict.fromkeys(keys)
+        }
         self.waiting = list(self._sides)
         self.labels = dict[str, int]()
         self._representative = ""

@@ -45,12 +45,25 @@ class EmbeddingSimilarity:
     """
 
     def __init__(self, embeddings: Any, *, threshold: float) -> None:
-        has_method(embeddings, "embed_documents", '"embeddings"', advice="Pass a LangChain Embeddings object")
-        number(threshold, '"threshold", a cosine,', above=0, most=1, advice="0.9 is strict for most models")
+        has_method(
+            embeddings,
+            "embed_documents",
+            '"embeddings"',
+            advice="Pass a LangChain Embeddings object",
+        )
+        number(
+            threshold,
+            '"threshold", a cosine,',
+            above=0,
+            most=1,
+            advice="0.9 is strict for most models",
+        )
         self.embeddings = embeddings
         self.threshold = threshold
 
-    def cluster(self, responses: Sequence[Sequence[str]], questions: Sequence[str]) -> list[list[int]]:
+    def cluster(
+        self, responses: Sequence[Sequence[str]], questions: Sequence[str]
+    ) -> list[list[int]]:
         """Returns the labels of each question's responses; see `Clusterer`.
 
         Raises:
@@ -58,7 +71,9 @@ class EmbeddingSimilarity:
         """
         batch, _ = check_batch(responses, questions)
         sides = [[one_line(text) for text in texts] for texts in batch]
-        several = [own if len(own) > 1 else [] for own in (list(dict.fromkeys(texts)) for texts in sides)]
+        several = [
+            own if len(own) > 1 else [] for own in (list(dict.fromkeys(texts)) for texts in sides)
+        ]
         distinct = list(dict.fromkeys(text for own in several for text in own))
         vectors = dict(zip(distinct, self._directions(distinct), strict=True)) if distinct else {}
         labels = []
@@ -70,7 +85,9 @@ class EmbeddingSimilarity:
 
     def _directions(self, texts: list[str]) -> NDArray[np.float64]:
         """Returns the texts' vectors at unit length, shape `(n_texts, n_dimensions)`."""
-        vectors = _check_vectors(self.embeddings.embed_documents(texts), n_texts=len(texts), source=self.embeddings)
+        vectors = _check_vectors(
+            self.embeddings.embed_documents(texts), n_texts=len(texts), source=self.embeddings
+        )
         # the largest component first: squares of very small or large ones would leave the range of doubles
         vectors = vectors / np.abs(vectors).max(axis=1, keepdims=True)
         unit: NDArray[np.float64] = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -90,8 +107,17 @@ def _greedy(directions: NDArray[np.float64], threshold: float) -> list[int]:
 
 def _check_vectors(returned: Any, *, n_texts: int, source: object) -> NDArray[np.float64]:
     name = type(source).__name__
-    vectors = to_rows(returned, n_texts, None, where=f'"embed_documents" of {name}', advice="Return list[list[float]]")
-    for wrong, what in ((~np.isfinite(vectors).all(axis=1), "NaN or infinity"), (~vectors.any(axis=1), "only zeros")):
+    vectors = to_rows(
+        returned,
+        n_texts,
+        None,
+        where=f'"embed_documents" of {name}',
+        advice="Return list[list[float]]",
+    )
+    for wrong, what in (
+        (~np.isfinite(vectors).all(axis=1), "NaN or infinity"),
+        (~vectors.any(axis=1), "only zeros"),
+    ):
         if wrong.any():
             raise ValueError(
                 f"every vector must be finite and not 0; vector {int(np.argmax(wrong))} of the {n_texts} from {name} "

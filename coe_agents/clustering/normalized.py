@@ -20,7 +20,9 @@ class NormalizedMatch:
         [[0, 0, 1, 1]]
     """
 
-    def cluster(self, responses: Sequence[Sequence[str]], questions: Sequence[str]) -> list[list[int]]:
+    def cluster(
+        self, responses: Sequence[Sequence[str]], questions: Sequence[str]
+    ) -> list[list[int]]:
         """Returns the labels of each question's responses; see `Clusterer`."""
         batch, _ = check_batch(responses, questions)
         normalize = functools.cache(normalize_answer)
@@ -62,10 +64,16 @@ def normalize_answer(text: str) -> str:
     pieces = _NUMBER.split(_INITIALS.sub("", plain))
     words = []
     for i, piece in enumerate(pieces):
-        words += [_canonical_number(piece)] if i % 2 else _ELLIPSIS.sub(" ", piece).translate(_CHARACTERS).split()
+        words += (
+            [_canonical_number(piece)]
+            if i % 2
+            else _ELLIPSIS.sub(" ", piece).translate(_CHARACTERS).split()
+        )
     last = max((place for place, word in enumerate(words) if not _is_sign(word)), default=0)
     kept = [word for place, word in enumerate(words) if place >= last or word not in _ARTICLES]
-    return _PERCENT.sub("%", " ".join(_join_signs(_numbers_by_value(kept)))) or " ".join(plain.split())
+    return _PERCENT.sub("%", " ".join(_join_signs(_numbers_by_value(kept)))) or " ".join(
+        plain.split()
+    )
 
 
 _ARTICLES = frozenset({"a", "an", "the"})
@@ -74,8 +82,16 @@ _UNITS = (
     "eighteen nineteen"
 )
 _TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
-_VALUES = {word: i for i, word in enumerate(_UNITS.split())} | {word: 10 * i for i, word in enumerate(_TENS, start=2)}
-_SCALES = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+_VALUES = {word: i for i, word in enumerate(_UNITS.split())} | {
+    word: 10 * i for i, word in enumerate(_TENS, start=2)
+}
+_SCALES = {
+    "hundred": 100,
+    "thousand": 10**3,
+    "million": 10**6,
+    "billion": 10**9,
+    "trillion": 10**12,
+}
 
 _WORDS = re.compile(r"[A-Za-z][A-Za-z ]*\.?")
 """The most frequent answers: letters of English, spaces, and a full stop."""
@@ -89,7 +105,9 @@ _PERCENT = re.compile(r"(?<=\d) percent\b")
 _INITIALS = re.compile(r"(?<=\b[^\W\d_]\.)\s+(?=[^\W\d_]\.)")
 _ELLIPSIS = re.compile(r"\.{2,}")
 # The sign needs no word before it, so that a range or "covid-19" has none.
-_NUMBER = re.compile(r"(?<![^\W_])(-?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\d)|\d+(?:[./:]\d+)*|\.\d+))")
+_NUMBER = re.compile(
+    r"(?<![^\W_])(-?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\d)|\d+(?:[./:]\d+)*|\.\d+))"
+)
 _PLAIN_NUMBER = re.compile(r"-?\d*\.?\d*")
 _MAX_DIGITS = 20
 
@@ -146,7 +164,9 @@ def _fold(text: str) -> str:
         text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
         text = text.replace("\N{FRACTION SLASH}", "/").replace("\N{MINUS SIGN}", "-")
     text = _LEADING_PLUS.sub("", text.casefold())
-    text = _MINUS_BEFORE_SIGN.sub(lambda found: f"{found[1]}-" if _is_sign(found[1]) else found[0], text)
+    text = _MINUS_BEFORE_SIGN.sub(
+        lambda found: f"{found[1]}-" if _is_sign(found[1]) else found[0], text
+    )
     return _TRAILING_MINUS.sub(r"\1 minus ", _SHARP.sub(" ♯ ", text))
 
 

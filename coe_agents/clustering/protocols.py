@@ -31,7 +31,9 @@ class EntailmentModel(Protocol):
 class Clusterer(Protocol):
     """Groups the responses to each question by meaning."""
 
-    def cluster(self, responses: Sequence[Sequence[str]], questions: Sequence[str]) -> list[list[int]]:
+    def cluster(
+        self, responses: Sequence[Sequence[str]], questions: Sequence[str]
+    ) -> list[list[int]]:
         """Returns one list of labels per question, one label per response, 0..n_clusters-1 by first appearance.
 
         Raises:
@@ -47,7 +49,9 @@ def by_first_appearance(clusters: Iterable[Hashable]) -> list[int]:
     return [numbers.setdefault(cluster, len(numbers)) for cluster in clusters]
 
 
-def check_batch(responses: Sequence[Sequence[str]], questions: Sequence[str]) -> tuple[list[list[str]], list[str]]:
+def check_batch(
+    responses: Sequence[Sequence[str]], questions: Sequence[str]
+) -> tuple[list[list[str]], list[str]]:
     """Returns the responses of each question and the questions as lists; raises TypeError or ValueError."""
     advice = 'For a single question, call "cluster_responses"'
     several(responses, '"responses"', of="sequences of strings", advice=advice, kind=Iterable)
@@ -76,11 +80,15 @@ def check_strings(texts: Sequence[str], *, name: str) -> list[str]:
     return listed
 
 
-def check_probabilities(returned: Any, *, n_pairs: int, model: EntailmentModel) -> NDArray[np.float64]:
+def check_probabilities(
+    returned: Any, *, n_pairs: int, model: EntailmentModel
+) -> NDArray[np.float64]:
     """Returns the rows as doubles, shape `(n_pairs, 3)`; raises ValueError where `model` returned anything else."""
     name, order = type(model).__name__, ", ".join(ENTAILMENT_LABELS)
     advice = f"Return a float array on the CPU, one row per pair: {order}"
-    probabilities = to_rows(returned, n_pairs, len(ENTAILMENT_LABELS), where=f'"predict" of {name}', advice=advice)
+    probabilities = to_rows(
+        returned, n_pairs, len(ENTAILMENT_LABELS), where=f'"predict" of {name}', advice=advice
+    )
     improper = ~np.isfinite(probabilities).all(axis=1) | (probabilities < 0).any(axis=1)
     improper |= ~(np.abs(probabilities.sum(axis=1, where=np.isfinite(probabilities)) - 1) <= 1e-3)
     if improper.any():
@@ -92,7 +100,9 @@ def check_probabilities(returned: Any, *, n_pairs: int, model: EntailmentModel) 
     return probabilities
 
 
-def to_rows(returned: Any, n_rows: int, n_columns: int | None, *, where: str, advice: str) -> NDArray[np.float64]:
+def to_rows(
+    returned: Any, n_rows: int, n_columns: int | None, *, where: str, advice: str
+) -> NDArray[np.float64]:
     """Returns rows of numbers as doubles; raises ValueError for anything else. None: any number of columns but 0."""
     try:
         rows = np.asarray(returned, dtype=np.float64)
@@ -100,9 +110,16 @@ def to_rows(returned: Any, n_rows: int, n_columns: int | None, *, where: str, ad
         raise ValueError(
             f"{where} must return rows of numbers, all of one length; got {type(returned).__name__}. {advice}"
         ) from error
-    if rows.ndim != 2 or len(rows) != n_rows or not rows.shape[1] or n_columns not in (None, rows.shape[1]):
+    if (
+        rows.ndim != 2
+        or len(rows) != n_rows
+        or not rows.shape[1]
+        or n_columns not in (None, rows.shape[1])
+    ):
         wanted = f"({n_rows}, {n_columns or 'any'})"
-        raise ValueError(f"{where} must return numbers of shape {wanted}; got shape {rows.shape}. {advice}")
+        raise ValueError(
+            f"{where} must return numbers of shape {wanted}; got shape {rows.shape}. {advice}"
+        )
     return rows
 
 

@@ -68,7 +68,12 @@ _MAX_CHARACTERS = 4_000
 def _refuses(answer: str) -> bool:
     if len(answer) > _MAX_CHARACTERS:
         return False
-    plain = answer.replace("’", "'").replace("‘", "'").replace("ʼ", "'").replace("\N{NO-BREAK SPACE}", " ")
+    plain = (
+        answer.replace("’", "'")
+        .replace("‘", "'")
+        .replace("ʼ", "'")
+        .replace("\N{NO-BREAK SPACE}", " ")
+    )
     tidy = _tidy(plain)
     if tidy in STOCK_PHRASES:
         return True
@@ -90,7 +95,9 @@ def _is_refusal(clause: str) -> bool:
     if head in STOCK_PHRASES:
         is_reason = re.match(r"(?:as|because|since|due to|sorry)\b", reason) is not None
         return is_reason and not pattern_of(HEDGED_ANSWER).search(reason)
-    return bool(pattern_of(REFUSALS).fullmatch(clause)) and not pattern_of(HEDGED_ANSWER).search(clause)
+    return bool(pattern_of(REFUSALS).fullmatch(clause)) and not pattern_of(HEDGED_ANSWER).search(
+        clause
+    )
 
 
 def _clauses(text: str) -> Iterator[str]:
@@ -118,4 +125,9 @@ def _is_title(text: str) -> bool:
     """Tells a title ("I Don't Know How to Love Him") by its capitals from a sentence."""
     words = text.strip(" .!").split()
     long = [word for word in words[1:] if len(word) >= 4 and word[0].isalpha()]
-    return 3 < len(words) <= 10 and len(long) >= 2 and not text.isupper() and all(word[0].isupper() for word in long)
+    return (
+        3 < len(words) <= 10
+        and len(long) >= 2
+        and not text.isupper()
+        and all(word[0].isupper() for word in long)
+    )

@@ -13,11 +13,18 @@ from itertools import zip_longest
 from typing import Any
 
 from coe_agents.checks import instance
-from coe_agents.clustering.protocols import Clusterer, by_first_appearance, check_batch, check_strings
+from coe_agents.clustering.protocols import (
+    Clusterer,
+    by_first_appearance,
+    check_batch,
+    check_strings,
+)
 from coe_agents.clustering.refusals import answer_kind
 
 
-def cluster_responses(responses: Sequence[str], *, question: str, clusterer: Clusterer) -> list[int]:
+def cluster_responses(
+    responses: Sequence[str], *, question: str, clusterer: Clusterer
+) -> list[int]:
     """Clusters the responses to one question by meaning.
 
     Args:
@@ -39,8 +46,16 @@ def cluster_responses(responses: Sequence[str], *, question: str, clusterer: Clu
         >>> cluster_responses(texts, question="What is the capital of France?", clusterer=NormalizedMatch())
         [0, 1, 0, 2, 1]
     """
-    instance(question, str, '"question"', what="a string", advice='For several questions, call "cluster_many"')
-    return cluster_many([check_strings(responses, name='"responses"')], questions=[question], clusterer=clusterer)[0]
+    instance(
+        question,
+        str,
+        '"question"',
+        what="a string",
+        advice='For several questions, call "cluster_many"',
+    )
+    return cluster_many(
+        [check_strings(responses, name='"responses"')], questions=[question], clusterer=clusterer
+    )[0]
 
 
 def cluster_many(
@@ -78,10 +93,16 @@ def cluster_with_former(
 
 
 def _cluster_batch(
-    batch: Sequence[Sequence[str]], last: Sequence[Sequence[str]], questions: Sequence[str], clusterer: Clusterer
+    batch: Sequence[Sequence[str]],
+    last: Sequence[Sequence[str]],
+    questions: Sequence[str],
+    clusterer: Clusterer,
 ) -> list[list[int]]:
     """Returns the labels of each question's texts and then of those placed last."""
-    kinds = [{text: answer_kind(text) for text in {*texts, *more}} for texts, more in zip(batch, last, strict=True)]
+    kinds = [
+        {text: answer_kind(text) for text in {*texts, *more}}
+        for texts, more in zip(batch, last, strict=True)
+    ]
     answers = [
         [text for text in [*_in_own_order(texts), *more] if kind[text] == "answer"]
         for texts, more, kind in zip(batch, last, kinds, strict=True)
@@ -95,7 +116,9 @@ def _cluster_batch(
             # reversed, so that the first of equal texts decides
             found[i] = dict(zip(reversed(answers[i]), reversed(labels), strict=True))
     return [
-        by_first_appearance(found[i][text] if kind[text] == "answer" else kind[text] for text in [*texts, *more])
+        by_first_appearance(
+            found[i][text] if kind[text] == "answer" else kind[text] for text in [*texts, *more]
+        )
         for i, (texts, more, kind) in enumerate(zip(batch, last, kinds, strict=True))
     ]
 
@@ -106,7 +129,9 @@ def _in_own_order(texts: Sequence[str]) -> list[str]:
     return [text for count, _, text in ordered for _ in range(-count)]
 
 
-def _check_labels(returned: Any, answers: Sequence[Sequence[str]], clusterer: Clusterer) -> list[list[int]]:
+def _check_labels(
+    returned: Any, answers: Sequence[Sequence[str]], clusterer: Clusterer
+) -> list[list[int]]:
     name = type(clusterer).__name__
     try:
         labels = [[operator.index(label) for label in row] for row in returned]

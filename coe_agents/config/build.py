@@ -87,19 +87,29 @@ def _connect(
     try:
         comparing: dict[str, Any] = {"clusterer": clusterer}
         if config.answers is not None:
-            comparing = {"answers": preset(config.answers.kind, clusterer, config.answers.instruction)}
-        return create_coe_graph(agents, **comparing, policy=policy, claims=claims, **usual, **options)
+            comparing = {
+                "answers": preset(config.answers.kind, clusterer, config.answers.instruction)
+            }
+        return create_coe_graph(
+            agents, **comparing, policy=policy, claims=claims, **usual, **options
+        )
     except ValueError as error:
         message = str(error)
         # the graph speaks of agents by name
         named = [i for i, agent in enumerate(config.agents) if f"got {agent.name!r}" in message]
-        place = ("agents", named[-1], "name") if named else ("graph", *_field_of(message, schema.GraphConfig))
+        place = (
+            ("agents", named[-1], "name")
+            if named
+            else ("graph", *_field_of(message, schema.GraphConfig))
+        )
         raise ConfigurationError(config.fault(message, *place)) from error
 
 
 def create_agents(config: Config, *, n_samples: int | None = None) -> list[ModelAgent]:
     """Returns the agents of a configuration; `n_samples` replaces their own, except at temperature 0, where it is 1."""
-    return _all([partial(_create_agent, config, place, n_samples) for place in range(len(config.agents))])
+    return _all(
+        [partial(_create_agent, config, place, n_samples) for place in range(len(config.agents))]
+    )
 
 
 def _create_agent(config: Config, place: int, n_samples: int | None) -> ModelAgent:
@@ -108,7 +118,9 @@ def _create_agent(config: Config, place: int, n_samples: int | None) -> ModelAge
     if n_samples is not None:
         sampling["n_samples"] = n_samples if section.temperature > 0 else 1
     with _faults_at(config, schema.AgentConfig, "agents", place):
-        return ModelAgent(section.name, create_chat_model(section, owner=f'agent "{section.name}"'), **sampling)
+        return ModelAgent(
+            section.name, create_chat_model(section, owner=f'agent "{section.name}"'), **sampling
+        )
 
 
 def create_clusterer(config: Config) -> Clusterer:
@@ -124,7 +136,9 @@ def clusterer_of(section: schema.ClustererSection, *, folder: Path) -> Clusterer
     """
     match section:
         case schema.CustomPart():
-            named: Clusterer = create_named("clusterer", section.kind, section.options, folder=folder)
+            named: Clusterer = create_named(
+                "clusterer", section.kind, section.options, folder=folder
+            )
             return named
         case schema.NormalizedClusterer():
             return NormalizedMatch()
@@ -140,7 +154,11 @@ def clusterer_of(section: schema.ClustererSection, *, folder: Path) -> Clusterer
         case schema.EntailmentClusterer():
             from coe_agents.backends import TransformersEntailment
 
-            model_of = str(model_folder(ENTAILMENT_MODEL)) if section.model == "tinyworld" else section.model
+            model_of = (
+                str(model_folder(ENTAILMENT_MODEL))
+                if section.model == "tinyworld"
+                else section.model
+            )
             judge = TransformersEntailment(model_of, device=section.device)
     return BidirectionalEntailment(judge, strict=section.strict)
 
@@ -153,7 +171,9 @@ def create_claims(config: Config, clusterer: Clusterer) -> Claims | None:
     with _faults_at(config, schema.ClaimsConfig, "claims"):
         model = clusterer.model if isinstance(clusterer, BidirectionalEntailment) else None
         if section.support == "entailment" and model is None:
-            raise ValueError('"support" may be "entailment" with an entailment [clusterer] alone. Add one, or omit it')
+            raise ValueError(
+                '"support" may be "entailment" with an entailment [clusterer] alone. Add one, or omit it'
+            )
         policy = ClaimPolicy(section.min_support, section.mark_from)
         if section.policy is not None:
             policy = ClaimPolicy.load(config.folder / section.policy)
@@ -166,7 +186,9 @@ def create_policy(config: Config) -> Policy:
     with _faults_at(config, type(section), "policy"):
         match section:
             case schema.CustomPart():
-                named: Policy = create_named("policy", section.kind, section.options, folder=config.folder)
+                named: Policy = create_named(
+                    "policy", section.kind, section.options, folder=config.folder
+                )
                 return named
             case schema.PolicyConfig():
                 options = section.model_dump(exclude={"kind"})
@@ -218,7 +240,10 @@ def load_weights(config: Config) -> dict[str, float] | None:
         names = {agent.name for agent in config.agents}
         if names and (different := sorted(names ^ found.keys())):
             known = "lacks" if different[0] in names else "names an agent that is not in the group:"
-            raise FieldError("weights", f'{name} must name the agents of the group; it {known} "{different[0]:.80}"')
+            raise FieldError(
+                "weights",
+                f'{name} must name the agents of the group; it {known} "{different[0]:.80}"',
+            )
         return found
 
 
@@ -282,14 +307,20 @@ def _field_of(message: str, section: type[BaseModel]) -> tuple[str, ...]:
 def create_named(part: str, kind: str, options: Mapping[str, Any], *, folder: Path) -> Any:
     """Calls the class or function that `kind` names with the options, and checks that it returns such a part."""
     label = f'{part} "{kind}"'
-    create = _load_named(part, kind, folder, field="kind", wanted=f"a class or function that creates a {part}")
+    create = _load_named(
+        part, kind, folder, field="kind", wanted=f"a class or function that creates a {part}"
+    )
     _check_options(create, options, label)
     try:
         created = create(**options)
     except (Exception, SystemExit) as error:  # it may raise anything
         named = re.match(r'"(\w+)"', str(error))
         field = f"options.{named[1]}" if named and named[1] in options else "options"
-        described = str(error) if isinstance(error, CoEError | ValueError) else f"{type(error).__name__}: {error}"
+        described = (
+            str(error)
+            if isinstance(error, CoEError | ValueError)
+            else f"{type(error).__name__}: {error}"
+        )
         secrets = secrets_of(SimpleNamespace(options=options))
         message = redact(f"{label} cannot be created: {' '.join(described.split())}", secrets)
         raise FieldError(field, message) from None if prints_secret(error, secrets) else error
@@ -299,20 +330,26 @@ def create_named(part: str, kind: str, options: Mapping[str, Any], *, folder: Pa
     except (AttributeError, TypeError) as error:
         wanted = ", ".join([*by_position, *(["*", *by_name] if by_name else [])])
         raise FieldError(
-            "kind", f"{label} must create an object with the method {method}({wanted}); got {type(created).__name__}"
+            "kind",
+            f"{label} must create an object with the method {method}({wanted}); got {type(created).__name__}",
         ) from error
     return created
 
 
 def _load_named(part: str, name: str, folder: Path, *, field: str, wanted: str) -> Any:
     if not is_reference(name):
-        raise FieldError(field, f'{part} must be "package.module:name"; got "{name}". {NO_ENTRY_POINTS}')
+        raise FieldError(
+            field, f'{part} must be "package.module:name"; got "{name}". {NO_ENTRY_POINTS}'
+        )
     try:
         loaded = load_extension(part, name, folder=folder)
     except ConfigurationError as error:
         raise FieldError(field, str(error)) from error
     if not callable(loaded):
-        raise FieldError(field, f'{part} "{name}" must be {wanted}; got {type(loaded).__name__}. Name another object')
+        raise FieldError(
+            field,
+            f'{part} "{name}" must be {wanted}; got {type(loaded).__name__}. Name another object',
+        )
     return loaded
 
 
@@ -326,7 +363,9 @@ def _check_options(create: Callable[..., Any], options: Mapping[str, Any], label
     takes_any = len(names) < len(parameters)
     for name in options:
         if name not in names and not takes_any:
-            hint = did_you_mean(name, names) or (f"Its options are {', '.join(names)}" if names else "It takes none")
+            hint = did_you_mean(name, names) or (
+                f"Its options are {', '.join(names)}" if names else "It takes none"
+            )
             raise FieldError(f"options.{name}", f"unknown option of {label}. {hint}")
     for each in parameters:
         if each.default is each.empty and each.name in names and each.name not in options:

@@ -36,7 +36,9 @@ class FieldError(ValueError):
         self.field = field
 
 
-def create_chat_model(section: ModelSection, *, owner: str, defaults: Mapping[str, Any] | None = None) -> BaseChatModel:
+def create_chat_model(
+    section: ModelSection, *, owner: str, defaults: Mapping[str, Any] | None = None
+) -> BaseChatModel:
     """Returns the chat model of a section; the section's options override `defaults`."""
     options = {**(defaults or {}), **section.options}
     if section.provider in LOCAL_PROVIDERS:
@@ -56,7 +58,9 @@ def create_embeddings(section: ModelSection, *, owner: str) -> Embeddings:
     try:
         from langchain.embeddings import init_embeddings
     except ModuleNotFoundError as error:
-        raise ImportError(f'the embeddings of {owner} need langchain; pip install "coe-agents[openai]"') from error
+        raise ImportError(
+            f'the embeddings of {owner} need langchain; pip install "coe-agents[openai]"'
+        ) from error
     options = dict(section.options)
     if section.provider == "openai" and section.base_url:
         # otherwise the client would send token ids, in an encoding that it downloads
@@ -89,7 +93,12 @@ def _local(section: ModelSection, options: Mapping[str, Any], owner: str) -> Bas
 
 
 def _connect(
-    section: ModelSection, owner: str, options: Mapping[str, Any], create: Callable[..., _Client], *, lists: str
+    section: ModelSection,
+    owner: str,
+    options: Mapping[str, Any],
+    create: Callable[..., _Client],
+    *,
+    lists: str,
 ) -> _Client:
     """Calls `create` with the options, the server's address and its key; `lists` is LangChain's function.
 
@@ -115,7 +124,9 @@ def _connect(
             near = did_you_mean(section.provider, [*LOCAL_PROVIDERS, *supported])
             described += f' Use "openai" for any server with its protocol; see {lists} of LangChain for the others'
             described += f". {near}" if near else ""
-        raise FieldError(field, redact(f"{owner} cannot be created: {described}", secrets)) from error
+        raise FieldError(
+            field, redact(f"{owner} cannot be created: {described}", secrets)
+        ) from error
 
 
 def _describe(error: Exception) -> str:
@@ -150,11 +161,16 @@ def read_key(variable: str, whose: str = "") -> str:
     if not key.strip():
         raise ValueError(f"{must}; it is not set. Export it")
     if not key.isascii() or not key.isprintable() or " " in key:
-        raise ValueError(f"{must}; it has blanks or other characters that no key contains. Export it again")
+        raise ValueError(
+            f"{must}; it has blanks or other characters that no key contains. Export it again"
+        )
     return key
 
 
-EXAMPLES = ("transformers:Qwen/Qwen2.5-1.5B-Instruct", "transformers:HuggingFaceTB/SmolLM2-1.7B-Instruct")
+EXAMPLES = (
+    "transformers:Qwen/Qwen2.5-1.5B-Instruct",
+    "transformers:HuggingFaceTB/SmolLM2-1.7B-Instruct",
+)
 """The models of a file for which none are named: they need no server and no key."""
 _KEY = "OPENAI_API_KEY"
 _HEAD = """\
@@ -203,7 +219,9 @@ def models_to_toml(models: Sequence[str], *, n_samples: int = 5, answers: str = 
         fields = {"provider": provider, "model": name, **(server if provider == "openai" else {})}
         client = [f"{field} = {json.dumps(value)}" for field, value in fields.items()]
         lines = "\n".join([f"name = {json.dumps(agent)}", *client, f"n_samples = {n_samples}", ""])
-        tables.append(f"\n[[agents]]\n{lines}{'' if place or 'base_url' in fields else _OF_SERVERS}")
+        tables.append(
+            f"\n[[agents]]\n{lines}{'' if place or 'base_url' in fields else _OF_SERVERS}"
+        )
         if answers == "sentences" and not place:
             judge = ", ".join(client)
             rest = rest.replace(_SHORT, f'kind = "sentences"\njudge = {{ {judge} }}')

@@ -44,7 +44,11 @@ def judging_of(config: Config | None, *, is_tinyworld: bool) -> Judging:
     language models answer in sentences, which no reference equals.
     """
     clusterer = "tinyworld" if config is None else describe(config)
-    return Judging(clusterer, "entailment") if is_tinyworld and clusterer == "tinyworld" else Judging(clusterer)
+    return (
+        Judging(clusterer, "entailment")
+        if is_tinyworld and clusterer == "tinyworld"
+        else Judging(clusterer)
+    )
 
 
 def describe(config: Config) -> str | dict[str, Any]:
@@ -55,7 +59,9 @@ def describe(config: Config) -> str | dict[str, Any]:
     )
     if table == tinyworlds:
         return "tinyworld"
-    told: dict[str, Any] = redact_all({name: value for name, value in table.items() if value != {}}, config.secrets)
+    told: dict[str, Any] = redact_all(
+        {name: value for name, value in table.items() if value != {}}, config.secrets
+    )
     return str(told["kind"]) if set(told) == {"kind"} else told
 
 
@@ -78,8 +84,12 @@ def create_recorded_clusterer(recorded: str | Mapping[str, Any]) -> Clusterer:
     try:
         if isinstance(recorded, str) and ":" not in recorded:
             return create_named_clusterer(recorded)
-        section = _SECTION.validate_python({"kind": recorded} if isinstance(recorded, str) else recorded)
-        is_local = isinstance(section, schema.EmbeddingClusterer) and section.provider == "huggingface"
+        section = _SECTION.validate_python(
+            {"kind": recorded} if isinstance(recorded, str) else recorded
+        )
+        is_local = (
+            isinstance(section, schema.EmbeddingClusterer) and section.provider == "huggingface"
+        )
         needs_no_more = isinstance(section, schema.EntailmentClusterer | schema.ActionsClusterer)
         if needs_no_more or (is_local and not section.options):
             return clusterer_of(section, folder=Path())
@@ -95,7 +105,16 @@ def _not_rebuilt(recorded: object, why: str) -> ConfigurationError:
     )
 
 
-_STORED = ["name", "n_samples", "temperature", "seed", "max_tokens", "system_prompt", "max_response_chars", "on_greedy"]
+_STORED = [
+    "name",
+    "n_samples",
+    "temperature",
+    "seed",
+    "max_tokens",
+    "system_prompt",
+    "max_response_chars",
+    "on_greedy",
+]
 
 
 def create_group(
@@ -119,15 +138,24 @@ def create_group(
     """
     if config is None:
         agents = tinyworld_agents(seed=seed)
-        models: list[dict[str, Any]] = [{"provider": "tinyworld", "model": agent.name} for agent in agents]
+        models: list[dict[str, Any]] = [
+            {"provider": "tinyworld", "model": agent.name} for agent in agents
+        ]
     else:
         config.seed_agents(seed)
         agents = create_agents(config)
-        models = [section.model_dump(include={"provider", "model", "options"}) for section in config.agents]
+        models = [
+            section.model_dump(include={"provider", "model", "options"})
+            for section in config.agents
+        ]
     by_name = {agent.name: agent for agent in agents}
     if len(by_name) < len(agents):
-        raise ConfigurationError("two agents have the same name", hint="Give each agent its own name")
-    secrets = frozenset().union(*map(secrets_of, agents), *map(secrets_of, config.agents if config else ()))
+        raise ConfigurationError(
+            "two agents have the same name", hint="Give each agent its own name"
+        )
+    secrets = frozenset().union(
+        *map(secrets_of, agents), *map(secrets_of, config.agents if config else ())
+    )
 
     asked = None if config is None else config.answers
     answers = None if asked is None else preset(asked.kind, NormalizedMatch(), asked.instruction)
@@ -136,7 +164,9 @@ def create_group(
         message = {"role": "user", "content": question.prompt(with_context=passages)}
         request = AgentRequest(question=question.question, messages=[message], round=0)
         if question.tools is not None:
-            request["tools"] = check_tools(question.tools, where=f'"tools" of the question {question.id!r}')
+            request["tools"] = check_tools(
+                question.tools, where=f'"tools" of the question {question.id!r}'
+            )
         elif answers is not None:
             request["instruction"] = answers.instruction
         try:

@@ -7,7 +7,18 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias, Union, cast, get_args, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    Self,
+    TypeAlias,
+    Union,
+    cast,
+    get_args,
+    get_type_hints,
+)
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -73,7 +84,9 @@ def _name_of(part: str, built_in: Sequence[str]) -> Callable[[str], str]:
 
 def _limit_field(name: str) -> Any:
     hint = get_type_hints(Bounds)[name]
-    return Annotated[hint, AfterValidator(lambda value: getattr(Bounds(**{name: value}), name))], LIMITS[name]
+    return Annotated[
+        hint, AfterValidator(lambda value: getattr(Bounds(**{name: value}), name))
+    ], LIMITS[name]
 
 
 def describe_unknown(part: str, built_in: Sequence[str], name: object) -> str:
@@ -94,7 +107,9 @@ class _Section(BaseModel):
 if TYPE_CHECKING:
     _LimitsSection: TypeAlias = _Section
 else:
-    _LimitsSection = create_model("_LimitsSection", __base__=_Section, **{name: _limit_field(name) for name in LIMITS})
+    _LimitsSection = create_model(
+        "_LimitsSection", __base__=_Section, **{name: _limit_field(name) for name in LIMITS}
+    )
 
 
 class ModelSection(_Section):
@@ -183,7 +198,12 @@ class NormalizedClusterer(_Section):
     kind: Literal["normalized"]
 
 
-_RULES: Mapping[str, Rule] = {"exact": Exact(), "ignore": Ignore(), "any_order": AnyOrder(), "text": Text()}
+_RULES: Mapping[str, Rule] = {
+    "exact": Exact(),
+    "ignore": Ignore(),
+    "any_order": AnyOrder(),
+    "text": Text(),
+}
 _FORMS = '"exact", "ignore", "any_order", "text", { within = 0.01 } or { within_relative = 0.05 }'
 _WITHIN = {"within": "absolute", "within_relative": "relative"}
 
@@ -191,11 +211,17 @@ _WITHIN = {"within": "absolute", "within_relative": "relative"}
 def read_rules(options: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the keyword arguments of `ActionMatch`; a ValueError if an option is not known, or a rule is not one."""
     for name in options.keys() - {"compare", "text"}:
-        raise ValueError(f'"{name}" is not an option of "actions". Its options are compare and text')
-    text = {"text": one_of(options["text"], '"text"', ("exact", "loose"))} if "text" in options else {}
+        raise ValueError(
+            f'"{name}" is not an option of "actions". Its options are compare and text'
+        )
+    text = (
+        {"text": one_of(options["text"], '"text"', ("exact", "loose"))} if "text" in options else {}
+    )
     compare = options.get("compare", {})
     if not isinstance(compare, Mapping):
-        raise ValueError(f'"compare" must be a table of rules by argument; got {type(compare).__name__}')
+        raise ValueError(
+            f'"compare" must be a table of rules by argument; got {type(compare).__name__}'
+        )
     rules = {name: _read_rule(name, stated) for name, stated in compare.items()}
     return {"compare": rules, **text} if rules else text
 
@@ -210,9 +236,15 @@ def _read_rule(name: str, stated: Any) -> Rule:
         and all(map(is_number, stated.values()))
     ):
         return Within(**{_WITHIN[key]: value for key, value in stated.items()})
-    if isinstance(stated, Mapping) and "." not in name:  # what TOML reads an unquoted "tool.argument" as
-        raise ValueError(f'the rule of "{name}" must be {_FORMS}. Put a name with a point in quotes: "tool.argument"')
-    raise ValueError(f'the rule of "{name}" must be {_FORMS}; got {stated!r:.80}. Write one of them')
+    if (
+        isinstance(stated, Mapping) and "." not in name
+    ):  # what TOML reads an unquoted "tool.argument" as
+        raise ValueError(
+            f'the rule of "{name}" must be {_FORMS}. Put a name with a point in quotes: "tool.argument"'
+        )
+    raise ValueError(
+        f'the rule of "{name}" must be {_FORMS}; got {stated!r:.80}. Write one of them'
+    )
 
 
 def _check_rules(options: dict[str, Any]) -> dict[str, Any]:
@@ -267,7 +299,9 @@ class AnswersConfig(_Section):
             return NormalizedClusterer(kind="normalized")
         if self.judge is not None:
             return JudgeClusterer(kind="llm", **self.judge.model_dump())
-        return EntailmentClusterer(kind="entailment", **({} if self.model is None else {"model": self.model}))
+        return EntailmentClusterer(
+            kind="entailment", **({} if self.model is None else {"model": self.model})
+        )
 
 
 class ClaimsConfig(_Section):
@@ -330,7 +364,13 @@ class GraphConfig(_LimitsSection):
         return Bounds(**{name: getattr(self, name) for name in LIMITS})
 
 
-_TOML_KINDS = {bool: "true or false", int | float: "a number", str: "text", list: "a list", dict: "a table"}
+_TOML_KINDS = {
+    bool: "true or false",
+    int | float: "a number",
+    str: "text",
+    list: "a list",
+    dict: "a table",
+}
 
 
 def _tag_of(part: str) -> Callable[[Any], str | None]:
@@ -360,7 +400,10 @@ if TYPE_CHECKING:
 else:
     PolicySection = Annotated[
         Union[
-            *(Annotated[_policy_section(kind, create), Tag(kind)] for kind, create in KINDS.items()),
+            *(
+                Annotated[_policy_section(kind, create), Tag(kind)]
+                for kind, create in KINDS.items()
+            ),
             Annotated[CustomPart, Tag("custom")],
         ],
         Discriminator(_tag_of("policy")),
@@ -383,7 +426,9 @@ class Config(_Section):
     agents: list[AgentConfig] = Field(min_length=1)
     answers: AnswersConfig | None = None
     clusterer: ClustererSection = Field(default=cast("Any", None))
-    policy: PolicySection = Field(default_factory=lambda: _policy_section("regime", KINDS["regime"])(kind="regime"))
+    policy: PolicySection = Field(
+        default_factory=lambda: _policy_section("regime", KINDS["regime"])(kind="regime")
+    )
     escalation: ArbiterConfig | None = None
     judge: ModelSection | None = None
     claims: ClaimsConfig | None = None
@@ -394,13 +439,19 @@ class Config(_Section):
 
     @model_validator(mode="after")
     def _compare(self) -> Self:
-        if "clusterer" not in self.model_fields_set and self.answers is None and self.claims is not None:
+        if (
+            "clusterer" not in self.model_fields_set
+            and self.answers is None
+            and self.claims is not None
+        ):
             self.clusterer = NormalizedClusterer(kind="normalized")
         elif "clusterer" not in self.model_fields_set:
             self.answers = self.answers or AnswersConfig(kind="short")
             self.clusterer = self.answers.clusterer()
         elif self.answers is not None:
-            raise ValueError("[answers] comes with its own clusterer. Omit [clusterer], or [answers]")
+            raise ValueError(
+                "[answers] comes with its own clusterer. Omit [clusterer], or [answers]"
+            )
         return self
 
     @property
@@ -412,14 +463,27 @@ class Config(_Section):
     def secrets(self) -> frozenset[str]:
         """The keys that it names or holds."""
         parts = (*self.agents, self.clusterer, self.policy, self.escalation, self.judge)
-        named = {os.environ.get(part.api_key_env or "", "") for part in parts if isinstance(part, ModelSection)}
-        return frozenset(named.union(*(secrets_of(part) for part in parts if part is not None)) - {""})
+        named = {
+            os.environ.get(part.api_key_env or "", "")
+            for part in parts
+            if isinstance(part, ModelSection)
+        }
+        return frozenset(
+            named.union(*(secrets_of(part) for part in parts if part is not None)) - {""}
+        )
 
     @property
     def prices(self) -> dict[str, dict[str, float]]:
         """The price of a million tokens of each agent, and of the arbiter, that has one."""
-        parts: list[AgentConfig | ArbiterConfig] = [*self.agents, *([self.escalation] if self.escalation else [])]
-        return {part.name: price.model_dump() for part in parts if (price := part.price_per_million) is not None}
+        parts: list[AgentConfig | ArbiterConfig] = [
+            *self.agents,
+            *([self.escalation] if self.escalation else []),
+        ]
+        return {
+            part.name: price.model_dump()
+            for part in parts
+            if (price := part.price_per_million) is not None
+        }
 
     def seed_agents(self, seed: int) -> None:
         for agent in self.agents:
@@ -437,9 +501,15 @@ def _by_tag(union: Any) -> dict[str, type[BaseModel]]:
 
 
 _UNIONS = {"clusterer": _by_tag(ClustererSection), "policy": _by_tag(PolicySection)}
-_KINDS = {part: [kind for kind in sections if kind != "custom"] for part, sections in _UNIONS.items()}
+_KINDS = {
+    part: [kind for kind in sections if kind != "custom"] for part, sections in _UNIONS.items()
+}
 _SECTIONS: Mapping[tuple[str, ...], type[BaseModel]] = {
-    **{(part, kind): section for part, sections in _UNIONS.items() for kind, section in sections.items()},
+    **{
+        (part, kind): section
+        for part, sections in _UNIONS.items()
+        for kind, section in sections.items()
+    },
     (): Config,
     ("agents",): AgentConfig,
     ("agents", "price_per_million"): PriceConfig,
@@ -470,7 +540,9 @@ def read_config(text: str, path: Path) -> Config:
     except ValueError as error:
         hint = "Put strings in quotes and table names in brackets"
         if re.search("overwrite|twice", str(error)):
-            hint = "Write each field and each table once; the table of an agent begins with [[agents]]"
+            hint = (
+                "Write each field and each table once; the table of an agent begins with [[agents]]"
+            )
         raise ConfigurationError(f"{path} is not TOML: {error}", hint=hint) from error
     try:
         config = Config.model_validate(table)
@@ -482,7 +554,9 @@ def read_config(text: str, path: Path) -> Config:
             faults.append(_fault(path, text, place, _describe(fault, place)))
         secrets = secrets_of(SimpleNamespace(**table))
         faults = [redact(fault, secrets) for fault in faults]
-        raise ConfigurationError("\n".join(faults), hint='"coe-agents config init" writes an example') from error
+        raise ConfigurationError(
+            "\n".join(faults), hint='"coe-agents config init" writes an example'
+        ) from error
     config._path, config._text = path, text
     return config
 
@@ -496,7 +570,9 @@ def _describe(fault: Mapping[str, Any], place: Sequence[str | int]) -> str:
             part = str(place[0])
             return describe_unknown(part, _KINDS[part], fault["input"]["kind"])
         case "literal_error":
-            near = did_you_mean(str(fault["input"]), re.findall(r"'([^']*)'", fault["ctx"]["expected"]))
+            near = did_you_mean(
+                str(fault["input"]), re.findall(r"'([^']*)'", fault["ctx"]["expected"])
+            )
             return f"{message}. {near}" if near else message
         case "extra_forbidden" if name.endswith("key"):
             return f"the file must not contain a key. Name {_VARIABLE}"
@@ -507,15 +583,26 @@ def _describe(fault: Mapping[str, Any], place: Sequence[str | int]) -> str:
                 return f"this field was removed. {instead}"
             if section[1:] == ("custom",):
                 return f"unknown field. Move it to [{section[0]}.options], if it is an option of that {section[0]}"
-            return "unknown field. " + (did_you_mean(name, fields) or f"The fields here are {', '.join(fields)}")
-        case "int_parsing" | "float_parsing" | "bool_parsing":  # the text is not shown: it may be a key
+            return "unknown field. " + (
+                did_you_mean(name, fields) or f"The fields here are {', '.join(fields)}"
+            )
+        case (
+            "int_parsing" | "float_parsing" | "bool_parsing"
+        ):  # the text is not shown: it may be a key
             wanted = "true or false" if fault["type"] == "bool_parsing" else "a number"
             return f"{message}; got other text. Write {wanted}, without quotes"
         case "greater_than" | "greater_than_equal" | "less_than" | "less_than_equal":
             return f"{message}; got {fault['input']}"  # a number
         case "list_type" | "string_type" | "dict_type":  # the value is not shown: it may be a key
-            got = next((word for kind, word in _TOML_KINDS.items() if isinstance(fault["input"], kind)), "a date")
-            remedy = {"list": "Put it in brackets", "string": "Put it in quotes", "dict": "Make it a table"}
+            got = next(
+                (word for kind, word in _TOML_KINDS.items() if isinstance(fault["input"], kind)),
+                "a date",
+            )
+            remedy = {
+                "list": "Put it in brackets",
+                "string": "Put it in quotes",
+                "dict": "Make it a table",
+            }
             return f"{message}; got {got}. {remedy[fault['type'].removesuffix('_type')]}"
     return message
 
@@ -539,7 +626,11 @@ def line_of(text: str, location: Sequence[str | int]) -> int:
         else:
             continue
         # the location contains a union's tag, the file does not
-        depth = len(spelled) if spelled == [part for part in wanted if part in spelled][: len(spelled)] else 0
+        depth = (
+            len(spelled)
+            if spelled == [part for part in wanted if part in spelled][: len(spelled)]
+            else 0
+        )
         if depth > best:
             best, best_line = depth, number
     return best_line
@@ -547,8 +638,13 @@ def line_of(text: str, location: Sequence[str | int]) -> int:
 
 def _fault(path: Path, text: str, place: Sequence[str | int], message: str) -> str:
     line = line_of(text, place)
-    if len(place) > 2 and place[0] in _KINDS and tuple(place[:2]) in _SECTIONS:  # a union's tag is not a field
+    if (
+        len(place) > 2 and place[0] in _KINDS and tuple(place[:2]) in _SECTIONS
+    ):  # a union's tag is not a field
         place = (place[0], *place[2:])
-    field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".") or "the file"
+    field = (
+        "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".")
+        or "the file"
+    )
     file = f"{path}:{line}" if path.suffix else str(path)  # named models have no file
     return f"{file}: {field}: {message}"

@@ -37,7 +37,10 @@ def _missing_folders(config: Config) -> Iterator[str]:
     ]
     for section, place in places:
         match section:
-            case schema.EntailmentClusterer(model=model) | ModelSection(provider="transformers", model=model):
+            case (
+                schema.EntailmentClusterer(model=model)
+                | ModelSection(provider="transformers", model=model)
+            ):
                 is_path = model.startswith((".", "/", "~")) or model.count("/") > 1 or "\\" in model
                 if is_path and not Path(model).is_dir():
                     message = f'the folder "{model}" does not exist. Correct the path, or use a hub id ("owner/name")'
@@ -61,13 +64,22 @@ def _notes(config: Config) -> Iterator[str]:
     policy = config.policy
     max_rounds = config.graph.bounds.max_rounds or 1
     taken: dict[tuple[str, ...], object] = {("otherwise",): getattr(policy, "otherwise", None)}
-    taken |= {("actions", regime): action for regime, action in (getattr(policy, "actions", None) or {}).items()}
+    taken |= {
+        ("actions", regime): action
+        for regime, action in (getattr(policy, "actions", None) or {}).items()
+    }
     again = [place for place, action in taken.items() if action == "another_round"]
-    escalates = isinstance(policy, schema.CustomPart) or "escalate" in taken.values()  # only its code knows
+    escalates = (
+        isinstance(policy, schema.CustomPart) or "escalate" in taken.values()
+    )  # only its code knows
     if again and max_rounds == 1:
         message = '"another_round" becomes "abstain", because max_rounds of [graph] is 1'
         yield config.fault(message, "policy", *again[0])
     if config.escalation is not None and not escalates:
-        yield config.fault('no action of [policy] is "escalate", so the arbiter is never asked', "escalation")
+        yield config.fault(
+            'no action of [policy] is "escalate", so the arbiter is never asked', "escalation"
+        )
     if len(config.agents) == 1:
-        yield config.fault("with one agent CoE is its semantic entropy and cannot measure disagreement", "agents")
+        yield config.fault(
+            "with one agent CoE is its semantic entropy and cannot measure disagreement", "agents"
+        )

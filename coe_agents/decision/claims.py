@@ -19,8 +19,16 @@ def who_says(claim: Mapping[str, Any]) -> str:
     """Returns who supports a claim, who contradicts it, and who says nothing: "a supports it; b is silent"."""
     parts = []
     for name, given in claim["agents"].items():
-        said = {"supports it": given["supports"], "contradicts it": given["contradicts"], "is silent": given["silent"]}
-        told = [what if share > 0.995 else f"{what} ({share:.0%})" for what, share in said.items() if share > 0.005]
+        said = {
+            "supports it": given["supports"],
+            "contradicts it": given["contradicts"],
+            "is silent": given["silent"],
+        }
+        told = [
+            what if share > 0.995 else f"{what} ({share:.0%})"
+            for what, share in said.items()
+            if share > 0.005
+        ]
         parts.append(f"{name} {', '.join(told)}")
     return "; ".join(parts)
 

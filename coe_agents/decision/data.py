@@ -5,7 +5,16 @@ from typing import Any, Literal, NotRequired, TypeAlias, TypeVar
 
 from typing_extensions import TypedDict
 
-from coe_agents.types import AnswerKind, End, FinalAction, Regime, RoundData, Sampling, Uncertainty, Usage
+from coe_agents.types import (
+    AnswerKind,
+    End,
+    FinalAction,
+    Regime,
+    RoundData,
+    Sampling,
+    Uncertainty,
+    Usage,
+)
 
 _Shape = TypeVar("_Shape")
 

@@ -10,19 +10,39 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 from coe_agents import checks
 from coe_agents._removed import missing_attribute
 from coe_agents.decision.claims import claims_as_html, claims_in_words
-from coe_agents.decision.data import AgentData, AgentTokens, ClaimAction, ClaimData, ClaimedAnswer, DecisionData, view
+from coe_agents.decision.data import (
+    AgentData,
+    AgentTokens,
+    ClaimAction,
+    ClaimData,
+    ClaimedAnswer,
+    DecisionData,
+    view,
+)
 from coe_agents.decision.plots import SHOWN, draw_decision, draw_rounds
 from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
 from coe_agents.policy.proposal_wording import action_in_words, contested_in_words, is_about_actions
 from coe_agents.policy.weighting import rank_texts
 from coe_agents.text import for_page, quantity, visible
-from coe_agents.types import AnswerKind, End, FinalAction, Regime, RoundData, Sampling, Usage, add_usages
+from coe_agents.types import (
+    AnswerKind,
+    End,
+    FinalAction,
+    Regime,
+    RoundData,
+    Sampling,
+    Usage,
+    add_usages,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
-HEADINGS: Mapping[str, str] = {"abstain": "No answer", "escalate": "Escalated: somebody else must decide"}
+HEADINGS: Mapping[str, str] = {
+    "abstain": "No answer",
+    "escalate": "Escalated: somebody else must decide",
+}
 
 _MAY_BE_ABSENT = ("coordinated_coe", "fields")
 
@@ -90,22 +110,32 @@ class GroupDecision:
         """
         decision = result.get("decision")
         if not isinstance(decision, Mapping):
-            waiting = "; the run waits for a person: resume it first" if "__interrupt__" in result else ""
+            waiting = (
+                "; the run waits for a person: resume it first" if "__interrupt__" in result else ""
+            )
             raise ValueError(
                 f'"result" must hold a "decision"; got the keys {", ".join(sorted(result)) or "none"}{waiting}. '
                 "Pass what the graph's invoke returned"
             )
-        asked = [message.text for message in result.get("messages") or () if getattr(message, "type", "") == "human"]
+        asked = [
+            message.text
+            for message in result.get("messages") or ()
+            if getattr(message, "type", "") == "human"
+        ]
         return cls.from_data(decision, question=asked[-1] if asked else None)
 
     @classmethod
-    def from_data(cls, decision: Mapping[str, Any], *, question: str | None = None) -> GroupDecision:
+    def from_data(
+        cls, decision: Mapping[str, Any], *, question: str | None = None
+    ) -> GroupDecision:
         """Returns a decision that may come from any graph; keys that it lacks are as where nothing was measured.
 
         Raises:
             TypeError, ValueError: If it has no action or reason, or something is of the wrong kind.
         """
-        given: dict[str, Any] = {key: value for key, value in view(decision, DecisionData).items() if value is not None}
+        given: dict[str, Any] = {
+            key: value for key, value in view(decision, DecisionData).items() if value is not None
+        }
         check_decision(given, {"action", "reason", *given})
         return cls(**{"answer": None, **given}, question=question)
 
@@ -136,11 +166,16 @@ class GroupDecision:
     def _reasons(self) -> list[str]:
         """The reason, and what the proposals are contested about, as sentences."""
         contested = self.contested
-        return [f"{self.reason}.", *([contested_in_words(contested, n_agents=len(self.agents))] if contested else [])]
+        return [
+            f"{self.reason}.",
+            *([contested_in_words(contested, n_agents=len(self.agents))] if contested else []),
+        ]
 
     def explain(self) -> str:
         """Returns the outcome in plain words: the answer or the refusal first, then why, then who failed."""
-        head = f"Answer: {self._read(self.answer)}" if self.is_answer else f"{HEADINGS[self.action]}."
+        head = (
+            f"Answer: {self._read(self.answer)}" if self.is_answer else f"{HEADINGS[self.action]}."
+        )
         lines = [head, *self._reasons, *claims_in_words(self.claims or ())]
         lines += [f"{name} did not answer: {why}" for name, why in self.failed_agents.items()]
         return visible("\n".join(lines))
@@ -160,7 +195,10 @@ class GroupDecision:
         Raises:
             ImportError: If matplotlib is not installed.
         """
-        thresholds = {"aleatoric_threshold": aleatoric_threshold, "epistemic_threshold": epistemic_threshold}
+        thresholds = {
+            "aleatoric_threshold": aleatoric_threshold,
+            "epistemic_threshold": epistemic_threshold,
+        }
         return draw_decision(self, self._title, **thresholds)
 
     def to_frame(self) -> DataFrame:
@@ -218,7 +256,9 @@ class GroupDecision:
             f'<div style="opacity:.7">{for_page(self.question)}</div>' if self.question else "",
             f'<div style="font-size:1.2em;font-weight:600;color:{colour}">{for_page(self._title, limit)}</div>',
             f'<div style="margin:.2em 0 .6em">{reasons}</div>',
-            f'<div style="margin-bottom:.6em">{claims_as_html(self.claims)}</div>' if self.claims else "",
+            f'<div style="margin-bottom:.6em">{claims_as_html(self.claims)}</div>'
+            if self.claims
+            else "",
             '<div style="display:flex;flex-wrap:wrap;gap:1.2em;align-items:flex-start">',
             f'<table style="border-collapse:collapse">{"".join(self._html_rows())}</table>',
             "</div></div>",
@@ -274,7 +314,10 @@ def create_decision(
         if each["sampling"] is not None:
             samplings.setdefault(each["agent"], []).append(each["sampling"])
     agents = {
-        name: {**said, "sampling": sorted(samplings.get(name, []), key=lambda record: record["round"])}
+        name: {
+            **said,
+            "sampling": sorted(samplings.get(name, []), key=lambda record: record["round"]),
+        }
         for name, said in found.get("agents", {}).items()
     }
     decided: dict[str, Any] = {
@@ -283,16 +326,22 @@ def create_decision(
         "answer_end": answer_end,
         "calls": calls,
         "regime": settled.get("regime"),  # none without a quorum
-        "support": dict(zip(found.get("representatives", ()), found.get("support", ()), strict=True)),
+        "support": dict(
+            zip(found.get("representatives", ()), found.get("support", ()), strict=True)
+        ),
         "n_rounds": len(trajectory),
         "failed_agents": failed_agents,
         "agents": agents,
-        "tokens": {name: add_usages(used) if len(used) > 1 else used[0] for name, used in usages.items()},
+        "tokens": {
+            name: add_usages(used) if len(used) > 1 else used[0] for name, used in usages.items()
+        },
         "trajectory": trajectory,
         "conformity": conformity,
         "claims": None if claimed is None else claimed["claims"],
     }
-    return GroupDecision(**{**view(found, DecisionData), **view(settled, DecisionData), **decided}).data
+    return GroupDecision(
+        **{**view(found, DecisionData), **view(settled, DecisionData), **decided}
+    ).data
 
 
 _ADVICE = "Pass the decision of a graph of create_coe_graph, or run it again"
@@ -308,7 +357,9 @@ def share(value: Any, where: str) -> float | None:
 def check_decision(decision: Mapping[str, Any], keys: Iterable[str]) -> None:
     """Refuses a decision that lacks one of these keys, or has something of another kind in one that is read."""
     for key in keys:
-        checks.require(key in decision, f'a decision must have the key "{key}"', [*decision], _ADVICE)
+        checks.require(
+            key in decision, f'a decision must have the key "{key}"', [*decision], _ADVICE
+        )
         if key in _CHECKS:
             _CHECKS[key](decision[key], key)
 

@@ -21,7 +21,11 @@ _QUADRANTS: tuple[tuple[Regime, float, float], ...] = (  # regime, and its corne
     ("ambiguous", 0.98, 0.02),
     ("unknown", 0.98, 0.98),
 )
-_LOOKS = {"answer": ("o", "tab:green"), "abstain": ("X", "tab:orange"), "escalate": ("^", "tab:purple")}
+_LOOKS = {
+    "answer": ("o", "tab:green"),
+    "abstain": ("X", "tab:orange"),
+    "escalate": ("^", "tab:purple"),
+}
 SHOWN = 6
 """Answers that are shown of each agent; the others are counted."""
 
@@ -34,10 +38,17 @@ def draw_decision(
     bars, plane = figure.subplots(1, 2, width_ratios=(1.6, 1.0))
     _draw_bars(bars, decision)
     if handles := bars.get_legend_handles_labels()[0]:
-        legend = figure.legend(handles=handles, loc="outside lower left", ncols=2, frameon=False, fontsize=9)
+        legend = figure.legend(
+            handles=handles, loc="outside lower left", ncols=2, frameon=False, fontsize=9
+        )
         for text in legend.get_texts():
             text.set_parse_math(False)
-    _draw_plane(plane, decision, aleatoric_threshold=aleatoric_threshold, epistemic_threshold=epistemic_threshold)
+    _draw_plane(
+        plane,
+        decision,
+        aleatoric_threshold=aleatoric_threshold,
+        epistemic_threshold=epistemic_threshold,
+    )
     figure.suptitle(for_terminal(title, 70), fontsize=12, fontweight="bold", parse_math=False)
     return figure
 
@@ -51,9 +62,15 @@ def draw_rounds(decision: GroupDecision) -> Figure:
         entropies = [data["entropies"].get(name, float("nan")) for data in decision.trajectory]
         agents.plot(rounds, entropies, marker="o", label=for_terminal(name, 30))
     for name, marker in (("coe", "o"), ("aleatoric", "s"), ("epistemic", "^")):
-        values = [float("nan") if (value := data.get(name)) is None else value for data in decision.trajectory]
+        values = [
+            float("nan") if (value := data.get(name)) is None else value
+            for data in decision.trajectory
+        ]
         group.plot(rounds, values, marker=marker, label="CoE" if name == "coe" else name)
-    for axes, title in ((agents, "semantic entropy of each agent"), (group, "uncertainty of the group")):
+    for axes, title in (
+        (agents, "semantic entropy of each agent"),
+        (group, "uncertainty of the group"),
+    ):
         axes.set_title(title, fontsize=10)
         axes.set_xlabel("round")
         axes.set_ylabel("nats")
@@ -64,7 +81,9 @@ def draw_rounds(decision: GroupDecision) -> Figure:
     return figure
 
 
-def _draw_plane(axes: Axes, decision: GroupDecision, *, aleatoric_threshold: float, epistemic_threshold: float) -> None:
+def _draw_plane(
+    axes: Axes, decision: GroupDecision, *, aleatoric_threshold: float, epistemic_threshold: float
+) -> None:
     aleatoric, epistemic = decision.aleatoric or 0.0, decision.epistemic or 0.0
     if decision.coe is not None:
         marker, colour = _LOOKS[decision.action]
@@ -95,10 +114,22 @@ def _draw_bars(axes: Axes, decision: GroupDecision) -> None:
     left = dict.fromkeys(names, 0.0)
     for place, text in enumerate(ranked[:SHOWN]):
         widths = [decision.agents[name]["distribution"].get(text, 0.0) for name in names]
-        axes.barh(names, widths, left=[left[name] for name in names], label=for_terminal(text, 40), color=f"C{place}")
+        axes.barh(
+            names,
+            widths,
+            left=[left[name] for name in names],
+            label=for_terminal(text, 40),
+            color=f"C{place}",
+        )
         left = {name: left[name] + width for name, width in zip(names, widths, strict=True)}
     if len(ranked) > SHOWN:
-        axes.barh(names, [1.0 - left[name] for name in names], left=[*left.values()], label="others", color="0.8")
+        axes.barh(
+            names,
+            [1.0 - left[name] for name in names],
+            left=[*left.values()],
+            label="others",
+            color="0.8",
+        )
     axes.invert_yaxis()
     axes.set_xlim(0.0, 1.0)
     axes.set_xlabel("share of the agent's responses")

@@ -68,7 +68,10 @@ def _differences(contested: Mapping[str, Any] | None) -> list[str]:
     """Returns in what proposals differ; the names are those of the caller's own tools."""
     if contested is None:
         return []
-    parts = [(contested["call"], "whether to call a tool"), (contested["tool"] - contested["call"], "the tool")]
+    parts = [
+        (contested["call"], "whether to call a tool"),
+        (contested["tool"] - contested["call"], "the tool"),
+    ]
     arguments = [
         f'"{name[:_LONGEST]}"' if tool == ANSWER else f'"{name[:_LONGEST]}" of "{tool[:_LONGEST]}"'
         for tool, name in contested.get("where", [])

@@ -33,8 +33,16 @@ def to_json(question: str, decision: Mapping[str, Any], seconds: float) -> dict[
     """
     names = [*_PRINTED, *(_OF_PROPOSALS if is_about_actions(decision) else ())]
     names += ["claims"] if decision.get("claims") else []
-    printed = {"question": question, **{name: decision[name] for name in names}, "seconds": round(seconds, 3)}
-    return printed if decision["decided_by"] == "group" else {**printed, "decided_by": decision["decided_by"]}
+    printed = {
+        "question": question,
+        **{name: decision[name] for name in names},
+        "seconds": round(seconds, 3),
+    }
+    return (
+        printed
+        if decision["decided_by"] == "group"
+        else {**printed, "decided_by": decision["decided_by"]}
+    )
 
 
 def to_public(
@@ -59,7 +67,13 @@ def to_public(
     elif must_call and decision["action"] == "answer" and not public["calls"]:
         unfit = "the agents agree to call nothing, and the request requires a call"
     if unfit is not None:
-        public |= {"action": "abstain", "answer": None, "calls": None, "reason": unfit, "is_unfit": True}
+        public |= {
+            "action": "abstain",
+            "answer": None,
+            "calls": None,
+            "reason": unfit,
+            "is_unfit": True,
+        }
     if public["action"] != "answer":
         public.pop("fields", None)
     return public
@@ -67,7 +81,10 @@ def to_public(
 
 def _to_names(contested: Mapping[str, Any], tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     functions = [tool["function"] for tool in tools]
-    properties = [(function["name"], (function.get("parameters") or {}).get("properties")) for function in functions]
+    properties = [
+        (function["name"], (function.get("parameters") or {}).get("properties"))
+        for function in functions
+    ]
     stated = {
         f"{tool_key(tool)}.{name}": (tool, name)
         for tool, names in properties
@@ -92,12 +109,18 @@ def to_numbers(decision: Mapping[str, Any], ignored: Sequence[str] = ()) -> dict
     Of a long answer that is given it has the claims, also those that were left out; of no other answer any text.
     """
     return {
-        **{name: decision[name] for name in ("action", "decided_by", "answer_kind", "contested", *_NUMBERS)},
+        **{
+            name: decision[name]
+            for name in ("action", "decided_by", "answer_kind", "contested", *_NUMBERS)
+        },
         **({"fields": decision["fields"]} if "fields" in decision else {}),
         "agents": {
-            name: {key: agent[key] for key in ("n_responses", "entropy")} for name, agent in decision["agents"].items()
+            name: {key: agent[key] for key in ("n_responses", "entropy")}
+            for name, agent in decision["agents"].items()
         },
-        "failed_agents": {name: kind_of(error) for name, error in decision["failed_agents"].items()},
+        "failed_agents": {
+            name: kind_of(error) for name, error in decision["failed_agents"].items()
+        },
         "claims": decision.get("claims") if decision["action"] == "answer" else None,
         "ignored": list(ignored),
     }

@@ -39,12 +39,22 @@ from coe_agents.agents._requests.chat_models import free_name
 from coe_agents.agents.choice.probability import MIN_MASS
 from coe_agents.checks import instance, number, require, several
 from coe_agents.decisions.shown_state import MediaError, to_json
-from coe_agents.errors import GroupUnavailableError, InvalidReplyError, describe_error, is_control_flow
+from coe_agents.errors import (
+    GroupUnavailableError,
+    InvalidReplyError,
+    describe_error,
+    is_control_flow,
+)
 from coe_agents.policy.base import check_threshold, majority
 from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
 from coe_agents.text import quantity
 from coe_agents.types import Regime, Usage, add_usages, create_usage, to_usage
-from coe_agents.uncertainty import CollaborativeEntropy, collaborative_entropy, ensemble_mean, regime
+from coe_agents.uncertainty import (
+    CollaborativeEntropy,
+    collaborative_entropy,
+    ensemble_mean,
+    regime,
+)
 from coe_agents.uncertainty._checks import FloatArray
 from coe_agents.uncertainty.ties import TIE, shares_lead
 
@@ -196,11 +206,27 @@ class CoEDecisionModel(BaseDecisionModel):
         model: str = "coe",
     ) -> None:
         several(members, '"members"', of="models", advice="Put a single one into a list")
-        require(bool(members), '"members" must hold at least one model', [], 'Pass ["openai:gpt-5-mini", ...]')
+        require(
+            bool(members),
+            '"members" must hold at least one model',
+            [],
+            'Pass ["openai:gpt-5-mini", ...]',
+        )
         if timeout is not None:
-            number(timeout, '"timeout" of CoEDecisionModel in seconds', above=0, advice="None is no limit")
+            number(
+                timeout,
+                '"timeout" of CoEDecisionModel in seconds',
+                above=0,
+                advice="None is no limit",
+            )
         added = {} if blocks is None else blocks
-        instance(added, Mapping, '"blocks"', what="a mapping of questions to answers", advice="{} adds none")
+        instance(
+            added,
+            Mapping,
+            '"blocks"',
+            what="a mapping of questions to answers",
+            advice="{} adds none",
+        )
         super().__init__(
             model=model,
             members=tuple(members),
@@ -244,9 +270,13 @@ class CoEDecisionModel(BaseDecisionModel):
         self, state: State, questions: Mapping[str, Question], config: RunnableConfig | None = None
     ) -> dict[str, QuestionDecision]:
         """Returns what the group says to each question; see `decide`."""
-        return (await self.ainvoke(ClassifierRequest(state=state, questions=questions), config)).decisions
+        return (
+            await self.ainvoke(ClassifierRequest(state=state, questions=questions), config)
+        ).decisions
 
-    def invoke(self, input: ClassifierRequest, config: RunnableConfig | None = None, **_: Any) -> CoEClassifierResponse:
+    def invoke(
+        self, input: ClassifierRequest, config: RunnableConfig | None = None, **_: Any
+    ) -> CoEClassifierResponse:
         """Answers the questions of one request; its run is traced without the state."""
         kept = list[CoEClassifierResponse]()
 
@@ -254,7 +284,9 @@ class CoEDecisionModel(BaseDecisionModel):
             kept.append(cast("CoEClassifierResponse", self._classify_and_record(input)))
             return _for_trace(kept[0])
 
-        self._call_with_config(classify, _without_state(input), self._traced_config(config), run_type="llm")
+        self._call_with_config(
+            classify, _without_state(input), self._traced_config(config), run_type="llm"
+        )
         return kept[0]
 
     async def ainvoke(
@@ -267,7 +299,9 @@ class CoEDecisionModel(BaseDecisionModel):
             kept.append(cast("CoEClassifierResponse", await self._aclassify_and_record(input)))
             return _for_trace(kept[0])
 
-        await self._acall_with_config(classify, _without_state(input), self._traced_config(config), run_type="llm")
+        await self._acall_with_config(
+            classify, _without_state(input), self._traced_config(config), run_type="llm"
+        )
         return kept[0]
 
     def _classify(self, state: State, questions: dict[str, Question]) -> CoEClassifierResponse:
@@ -275,13 +309,22 @@ class CoEDecisionModel(BaseDecisionModel):
             started = [start_call(run_steps, part) for part in self._parts(state, questions)]
             return self._combine(questions, [future.result() for future in started])
 
-    async def _aclassify(self, state: State, questions: dict[str, Question]) -> CoEClassifierResponse:
+    async def _aclassify(
+        self, state: State, questions: dict[str, Question]
+    ) -> CoEClassifierResponse:
         with _untraced():
-            return self._combine(questions, await asyncio.gather(*map(arun_steps, self._parts(state, questions))))
+            return self._combine(
+                questions, await asyncio.gather(*map(arun_steps, self._parts(state, questions)))
+            )
 
     def _parts(self, state: State, questions: dict[str, Question]) -> list[Steps[_Reply]]:
         """Returns the requests to members: one for each question to a chat model, one to a decision model."""
-        require(bool(questions), '"questions" must hold at least one', questions, "Name it by a key of your own")
+        require(
+            bool(questions),
+            '"questions" must hold at least one',
+            questions,
+            "Name it by a key of your own",
+        )
         unasked = [key for key in self.blocks if key not in questions and key not in DEFAULT_BLOCKS]
         must = '"blocks" of CoEDecisionModel must name questions of the request'
         advice = f"Correct the name, or omit it: the request asks {', '.join(questions)}"
@@ -309,7 +352,9 @@ class CoEDecisionModel(BaseDecisionModel):
     def _prompts(self, state: State, questions: Mapping[str, Question]) -> dict[str, str]:
         state_shown = to_json(state, prompts.MAX_REVIEWED)
         return {
-            key: prompts.decision(state_shown, self._words(question.instructions), self._replies(question))
+            key: prompts.decision(
+                state_shown, self._words(question.instructions), self._replies(question)
+            )
             for key, question in questions.items()
             if not isinstance(question, Box)
         }
@@ -328,40 +373,62 @@ class CoEDecisionModel(BaseDecisionModel):
             words = [self._words(meaning) for meaning in question.criteria]
         else:
             described = question.criteria.items()
-            words = [label if it is None else f"{label}: {self._words(it)}" for label, it in described]
+            words = [
+                label if it is None else f"{label}: {self._words(it)}" for label, it in described
+            ]
         return dict(zip(string.ascii_uppercase, words, strict=False))
 
     def _ask_decision_model(
         self, name: str, member: BaseDecisionModel, state: State, questions: dict[str, Question]
     ) -> Steps[_Reply]:
-        request, quiet = ClassifierRequest(state=state, questions=questions), RunnableConfig(callbacks=[])
+        request, quiet = (
+            ClassifierRequest(state=state, questions=questions),
+            RunnableConfig(callbacks=[]),
+        )
         try:
-            response = yield Call(member.invoke, member.ainvoke, (request, quiet), seconds=self.timeout)
-            votes = {key: _read(response.answers.get(key), one, _labels(key, one)) for key, one in questions.items()}
+            response = yield Call(
+                member.invoke, member.ainvoke, (request, quiet), seconds=self.timeout
+            )
+            votes = {
+                key: _read(response.answers.get(key), one, _labels(key, one))
+                for key, one in questions.items()
+            }
             usage = to_usage(response.usage)
         except Exception as error:
             return _Reply(name, dict.fromkeys(questions, _describe(error, member)))
         return _Reply(name, votes, usage)
 
-    def _combine(self, questions: Mapping[str, Question], replies: Sequence[_Reply]) -> CoEClassifierResponse:
+    def _combine(
+        self, questions: Mapping[str, Question], replies: Sequence[_Reply]
+    ) -> CoEClassifierResponse:
         decisions, answers = dict[str, QuestionDecision](), dict[str, Answer]()
         for key, question in questions.items():
             votes = {reply.member: reply.votes[key] for reply in replies if key in reply.votes}
             decisions[key] = found = self._decide(key, question, votes)
-            answers[key] = _to_answer(question, found["probabilities"], self._blocking(key, question))
+            answers[key] = _to_answer(
+                question, found["probabilities"], self._blocking(key, question)
+            )
         given, said = add_usages(reply.usage for reply in replies).values()
         usage = None
         if isinstance(given, int) and isinstance(said, int):
             usage = UsageMetadata(input_tokens=given, output_tokens=said, total_tokens=given + said)
-        return CoEClassifierResponse(model=self.model, answers=answers, usage=usage, decisions=decisions)
+        return CoEClassifierResponse(
+            model=self.model, answers=answers, usage=usage, decisions=decisions
+        )
 
-    def _decide(self, key: str, question: Question, votes: Mapping[str, _Vote | str]) -> QuestionDecision:
+    def _decide(
+        self, key: str, question: Question, votes: Mapping[str, _Vote | str]
+    ) -> QuestionDecision:
         labels, blocking = _labels(key, question), self._blocking(key, question)
         answered = {name: vote for name, vote in votes.items() if isinstance(vote, _Vote)}
         failed = {name: reason for name, reason in votes.items() if isinstance(reason, str)}
         needed = majority(len(votes))
         if failed:
-            _LOG.warning('of the group, these failed in "%s": %s', key, "; ".join(map(": ".join, failed.items())))
+            _LOG.warning(
+                'of the group, these failed in "%s": %s',
+                key,
+                "; ".join(map(": ".join, failed.items())),
+            )
         if len(answered) < needed:
             kinds = ", ".join(f"{name} ({_kind(reason)})" for name, reason in failed.items())
             raise GroupUnavailableError(
@@ -372,11 +439,18 @@ class CoEDecisionModel(BaseDecisionModel):
         rows = sorted(list(vote.row) for vote in answered.values())
         parts = collaborative_entropy(rows)
         coe, aleatoric, epistemic = map(float, parts)
-        limits = {"aleatoric_threshold": self.aleatoric_threshold, "epistemic_threshold": self.epistemic_threshold}
+        limits = {
+            "aleatoric_threshold": self.aleatoric_threshold,
+            "epistemic_threshold": self.epistemic_threshold,
+        }
         mean, is_raised, passing = ensemble_mean(rows), False, None
         if blocking is not None:
             place = labels.index(blocking)
-            passing = [name for name, vote in answered.items() if vote.is_clear and vote.row[place] < 0.5 - TIE]
+            passing = [
+                name
+                for name, vote in answered.items()
+                if vote.is_clear and vote.row[place] < 0.5 - TIE
+            ]
             passes = self._passes(passing, votes, parts)
             mean, is_raised = _raise_unless(passes, _mean_of_all(votes, labels, place), place)
         return QuestionDecision(
@@ -393,9 +467,14 @@ class CoEDecisionModel(BaseDecisionModel):
             failed_members=failed,
         )
 
-    def _passes(self, passing: Collection[str], votes: Collection[str], parts: CollaborativeEntropy) -> bool:
+    def _passes(
+        self, passing: Collection[str], votes: Collection[str], parts: CollaborativeEntropy
+    ) -> bool:
         """Returns whether a question of `blocks` passes, as a council lets a call pass: nothing else lets it."""
-        return len(passing) >= majority(len(votes)) and float(parts.epistemic) <= self.epistemic_threshold
+        return (
+            len(passing) >= majority(len(votes))
+            and float(parts.epistemic) <= self.epistemic_threshold
+        )
 
     def _blocking(self, key: str, question: Question) -> str | None:
         """Returns the label of the answer that blocks; None where no answer does."""
@@ -428,7 +507,12 @@ def _without_state(request: ClassifierRequest) -> Any:
 def _for_trace(response: CoEClassifierResponse) -> CoEClassifierResponse:
     """Returns the response without the messages of errors, which may quote the state."""
     decisions = {
-        key: {**one, "failed_members": {name: _kind(reason) for name, reason in one["failed_members"].items()}}
+        key: {
+            **one,
+            "failed_members": {
+                name: _kind(reason) for name, reason in one["failed_members"].items()
+            },
+        }
         for key, one in response.decisions.items()
     }
     return response.model_copy(update={"decisions": decisions})
@@ -448,7 +532,10 @@ def _describe(error: Exception, member: object) -> str:
 def _mean_of_all(votes: Mapping[str, _Vote | str], labels: Sequence[str], place: int) -> FloatArray:
     """Returns the mean in which whoever failed, or is unclear, is certain of the label at `place`."""
     certain = [float(number == place) for number in range(len(labels))]
-    rows = [list(vote.row) if isinstance(vote, _Vote) and vote.is_clear else certain for vote in votes.values()]
+    rows = [
+        list(vote.row) if isinstance(vote, _Vote) and vote.is_clear else certain
+        for vote in votes.values()
+    ]
     return ensemble_mean(sorted(rows))  # by value: sums must not depend on the order of members
 
 
@@ -463,15 +550,23 @@ def _raise_unless(passes: bool, mean: FloatArray, place: int) -> tuple[FloatArra
     return raised, not is_half
 
 
-def _ask(agent: ModelAgent, key: str, question: Question, prompt: str | MediaError, *, blocks: bool) -> Steps[_Reply]:
+def _ask(
+    agent: ModelAgent, key: str, question: Question, prompt: str | MediaError, *, blocks: bool
+) -> Steps[_Reply]:
     labels = _labels(key, question)
     if len(labels) == 1:
         return _Reply(agent.name, {key: _Vote([1.0], "exact")})
-    replies = prompts.SELF_CHECK_CHOICES if isinstance(question, Noul) else string.ascii_uppercase[: len(labels)]
+    replies = (
+        prompts.SELF_CHECK_CHOICES
+        if isinstance(question, Noul)
+        else string.ascii_uppercase[: len(labels)]
+    )
     try:
         if isinstance(prompt, MediaError):
             raise prompt
-        found = yield Call(agent.choice, agent.achoice, ([("user", prompt)], tuple(replies)), {"strict": blocks})
+        found = yield Call(
+            agent.choice, agent.achoice, ([("user", prompt)], tuple(replies)), {"strict": blocks}
+        )
     except Exception as error:
         return _Reply(agent.name, {key: _describe(error, agent)})
     vote = _Vote([found.probabilities[reply] for reply in replies], found.method, found.mass)
@@ -483,11 +578,17 @@ def _labels(key: str, question: Question) -> tuple[str, ...]:
         return _TRUTH
     if not isinstance(question, Choice | Score):
         kinds = "a Noul, a Choice or a Score: a group has no mean of places in an image"
-        raise ValueError(f'question "{key}" must be {kinds}; got {type(question).__name__}. Ask one model for a Box')
+        raise ValueError(
+            f'question "{key}" must be {kinds}; got {type(question).__name__}. Ask one model for a Box'
+        )
     most = len(string.ascii_uppercase)
     must = f'question "{key}" must have at most {most} labels or levels'
     require(len(question.criteria) <= most, must, len(question.criteria), "Ask in two steps")
-    return tuple(question.criteria) if isinstance(question, Choice) else tuple(map(str, range(len(question.criteria))))
+    return (
+        tuple(question.criteria)
+        if isinstance(question, Choice)
+        else tuple(map(str, range(len(question.criteria))))
+    )
 
 
 def _by_label(labels: Sequence[str], row: Iterable[float]) -> dict[str, float]:
@@ -505,7 +606,9 @@ def _read(answer: Answer | None, question: Question, labels: Sequence[str]) -> _
     else:
         given = {str(label): p for label, p in answer.probabilities.items()}
     row = np.array([given.get(label, 0.0) for label in labels])
-    is_valid = set(given) <= set(labels) and bool(np.all(row >= 0)) and abs(row.sum() - 1.0) <= _ROUNDING
+    is_valid = (
+        set(given) <= set(labels) and bool(np.all(row >= 0)) and abs(row.sum() - 1.0) <= _ROUNDING
+    )
     if not is_valid:  # NaN and infinity are not, either
         must = f"the probabilities of {', '.join(labels)} must be at least 0 and sum to 1"
         return describe_error(InvalidReplyError(f"{must}; got {given}"))
@@ -520,7 +623,13 @@ def _to_answer(question: Question, shares: Mapping[str, float], blocking: str | 
         levels = dict(enumerate(p))
         expected = sum(level * share for level, share in levels.items())
         legend = dict(enumerate(question.criteria))
-        return ScoreAnswer(type="score", score=expected, legend=legend, probabilities=levels, confidence=max(p))
-    leading = [label for label, leads in zip(labels, shares_lead(np.array(p)), strict=True) if leads]
+        return ScoreAnswer(
+            type="score", score=expected, legend=legend, probabilities=levels, confidence=max(p)
+        )
+    leading = [
+        label for label, leads in zip(labels, shares_lead(np.array(p)), strict=True) if leads
+    ]
     chosen = blocking if blocking in leading else leading[0]
-    return ChoiceAnswer(type="choice", choice=chosen, probabilities=dict(shares), confidence=shares[chosen])
+    return ChoiceAnswer(
+        type="choice", choice=chosen, probabilities=dict(shares), confidence=shares[chosen]
+    )

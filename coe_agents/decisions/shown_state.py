@@ -24,7 +24,9 @@ def to_json(content: Any, limit: int) -> str:
     try:
         text = json.dumps(_to_data(content), ensure_ascii=False)
     except RecursionError as error:
-        raise ValueError("a state must not be nested this deep, nor hold itself. Pass flat JSON data") from error
+        raise ValueError(
+            "a state must not be nested this deep, nor hold itself. Pass flat JSON data"
+        ) from error
     if len(text) > limit:
         must = f"a state must have at most {limit} characters as JSON, since every member must see all of it"
         raise ValueError(f"{must}; got {len(text)}. Shorten it")
@@ -70,10 +72,15 @@ def _shown(message: BaseMessage) -> dict[str, Any]:
             if call["id"]:
                 shown_ids.add(call["id"])
     for block in message.content if isinstance(message.content, list) else ():
-        if not isinstance(block, str) and not _is_shown(block, isinstance(message, AIMessage), shown_ids):
+        if not isinstance(block, str) and not _is_shown(
+            block, isinstance(message, AIMessage), shown_ids
+        ):
             raise _unshowable(block)
     role = {"human": "user", "ai": "assistant"}.get(message.type, message.type)
-    shown: dict[str, Any] = {"role": role, "content": one_line(str(message.text), prompts.MAX_JUDGED)}
+    shown: dict[str, Any] = {
+        "role": role,
+        "content": one_line(str(message.text), prompts.MAX_JUDGED),
+    }
     if calls:
         try:
             shown["tool_calls"] = json.loads(to_json(calls, prompts.MAX_JUDGED))
@@ -89,12 +96,15 @@ def _is_shown(block: Mapping[str, Any], is_assistants: bool, calls: Collection[s
         return isinstance(block.get("text"), str) and not is_data_content_block(dict(block))
     if not is_assistants:
         return False
-    return kind in _REASONING or (kind in _CALLS and (block.get("call_id") or block.get("id")) in calls)
+    return kind in _REASONING or (
+        kind in _CALLS and (block.get("call_id") or block.get("id")) in calls
+    )
 
 
 def _unshowable(block: Mapping[str, Any]) -> MediaError:
     must = (
-        "a state for chat models must hold no media, nor blocks of messages that are no text: they would not be shown"
+        "a state for chat models must hold no media, nor blocks of messages that are no text: "
+        "they would not be shown"
     )
     kind = for_log(str(block.get("type")), limit=40)
     return MediaError(f'{must}; got a block of type "{kind}". Add members that are decision models')

@@ -36,7 +36,10 @@ ANSWER = "The capital of France is Paris."
 PARAPHRASE = "Paris is the capital of France."
 OTHER = "The capital of France is Lyon."
 TOOL_QUESTION = "What is the weather in Paris? Call get_weather."
-TOOL: Mapping[str, Any] = {"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object"}}}
+TOOL: Mapping[str, Any] = {
+    "type": "function",
+    "function": {"name": "get_weather", "parameters": {"type": "object"}},
+}
 
 _LONGEST = 500
 _Result = TypeVar("_Result")
@@ -86,7 +89,9 @@ class AgentReport:
     @property
     def n_in_one_request(self) -> bool | None:
         """Whether one request returned all samples; None if only one was requested."""
-        return None if self.n_asked == 1 else self.n_requests == 1 and self.n_returned == self.n_asked
+        return (
+            None if self.n_asked == 1 else self.n_requests == 1 and self.n_returned == self.n_asked
+        )
 
 
 def probe_agent(agent: ModelAgent, *, with_tools: bool = False) -> AgentReport | Problem:
@@ -101,7 +106,9 @@ def probe_agent(agent: ModelAgent, *, with_tools: bool = False) -> AgentReport |
         load = getattr(examined.model(), "load", None)
         loaded = load() if load is not None else None
         ready = time.perf_counter()
-        request = AgentRequest(question=QUESTION, messages=[{"role": "user", "content": QUESTION}], round=0)
+        request = AgentRequest(
+            question=QUESTION, messages=[{"role": "user", "content": QUESTION}], round=0
+        )
         try:
             reply = examined.sample(request)
             sampling, usage = reply["sampling"], reply["usage"]
@@ -143,7 +150,9 @@ def _calls_tool(agent: ModelAgent) -> bool:
         return True
 
 
-def all_within(seconds: float, tasks: Mapping[str, Callable[[], _Result]]) -> dict[str, _Result | None]:
+def all_within(
+    seconds: float, tasks: Mapping[str, Callable[[], _Result]]
+) -> dict[str, _Result | None]:
     """Runs all tasks at once and returns their results; None for a task that is not done in time; it keeps running."""
     calls = {name: start_call(task) for name, task in tasks.items()}
     done, _ = wait(calls.values(), seconds)
@@ -187,7 +196,9 @@ def probe_of(clusterer: Clusterer) -> Callable[[], ClustererReport | Problem] | 
         try:
             load = getattr(model, "load", None)
             loaded = load() if load is not None else None
-            ((answer, paraphrase, other),) = clusterer.cluster([[ANSWER, PARAPHRASE, OTHER]], [QUESTION])
+            ((answer, paraphrase, other),) = clusterer.cluster(
+                [[ANSWER, PARAPHRASE, OTHER]], [QUESTION]
+            )
         except Exception as error:
             return _to_problem(error, clusterer)
         return ClustererReport(
@@ -225,12 +236,18 @@ class Examination:
 
     @property
     def is_well(self) -> bool:
-        return not self.problems and not any(report and report.ignores_temperature for report in self.agents.values())
+        return not self.problems and not any(
+            report and report.ignores_temperature for report in self.agents.values()
+        )
 
     def to_json(self) -> dict[str, Any]:
         agents: dict[str, Any] = {}
         for name, report in self.agents.items():
-            fields = {} if report is None else {**asdict(report), "n_in_one_request": report.n_in_one_request}
+            fields = (
+                {}
+                if report is None
+                else {**asdict(report), "n_in_one_request": report.n_in_one_request}
+            )
             agents[name] = {"reachable": report is not None, **fields}
         found = asdict(self)
         del found["late"]
@@ -252,7 +269,8 @@ def examine(config: Config | None, *, timeout: float) -> Examination:
 
     with_tools = config is not None and config.clusterer.kind == "actions"
     tasks: dict[str, Any] = {
-        f"agent {name}": partial(probe_agent, agent, with_tools=with_tools) for name, (agent, *_) in agents.items()
+        f"agent {name}": partial(probe_agent, agent, with_tools=with_tools)
+        for name, (agent, *_) in agents.items()
     }
     if probe is not None:
         tasks["clusterer"] = probe
@@ -275,8 +293,12 @@ def examine(config: Config | None, *, timeout: float) -> Examination:
         faults = _faults(result, needs_logprobs=needs_logprobs, is_single=part in single)
         problems += [replace(fault, part=named) for fault in faults]
         notes += _notes(part, result, is_single=part in single)
-    reports = {name: None if isinstance(result, Problem) else result for name, result in results.items()}
-    devices = sorted({report.device for report in reports.values() if report is not None and report.device})
+    reports = {
+        name: None if isinstance(result, Problem) else result for name, result in results.items()
+    }
+    devices = sorted(
+        {report.device for report in reports.values() if report is not None and report.device}
+    )
     return Examination(
         agents={name: reports[f"agent {name}"] for name in agents},
         clusterer=reports.get("clusterer"),
@@ -294,7 +316,10 @@ def _agents(config: Config | None) -> dict[str, tuple[ModelAgent, str, bool]]:
     if config is None:
         return {agent.name: (agent, "", False) for agent in tinyworld_agents(n_samples=n_samples)}
     made = zip(config.agents, create_agents(config, n_samples=n_samples), strict=True)
-    return {agent.name: (agent, section.base_url or "", section.n_samples == 1) for section, agent in made}
+    return {
+        agent.name: (agent, section.base_url or "", section.n_samples == 1)
+        for section, agent in made
+    }
 
 
 def versions() -> dict[str, str | None]:
@@ -346,7 +371,11 @@ def _notes(part: str, result: Any, *, is_single: bool) -> Iterator[str]:
     if result.ignores_temperature and is_single:
         yield f"{part}: {_copies(result)}; it gives one response a round, which counts"
     elif result.ignores_temperature and result.on_greedy != "exclude":
-        counts = "its responses count as one" if result.on_greedy == "count_once" else "all its responses count"
+        counts = (
+            "its responses count as one"
+            if result.on_greedy == "count_once"
+            else "all its responses count"
+        )
         yield f'{part}: {_copies(result)}; by on_greedy = "{result.on_greedy}" {counts}'
     unclear = result.ignores_temperature is None
     found = f"; {result.probe}" if result.probe else ""

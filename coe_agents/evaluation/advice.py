@@ -13,8 +13,19 @@ from coe_agents.checks import require
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.evaluation.calibration.calibrate import Judged, learn_weights
 from coe_agents.evaluation.calibration.learned import fit_ridge, to_folds
-from coe_agents.evaluation.metrics.bootstrap import Estimate, mean_with_interval, resamples, with_interval
-from coe_agents.evaluation.metrics.tallies import BoolArray, FloatArray, Ranking, area_under_roc, join_ties
+from coe_agents.evaluation.metrics.bootstrap import (
+    Estimate,
+    mean_with_interval,
+    resamples,
+    with_interval,
+)
+from coe_agents.evaluation.metrics.tallies import (
+    BoolArray,
+    FloatArray,
+    Ranking,
+    area_under_roc,
+    join_ties,
+)
 from coe_agents.evaluation.scoring.correctness import mean_verdict
 from coe_agents.policy import agreement_weights
 from coe_agents.policy.estimators import DEFAULT_SCORE, score_of
@@ -90,7 +101,11 @@ def check_weights(
         float(equal[known].mean()),
         float(weighted[known].mean()),
         mean_with_interval((weighted - equal)[known], n_resamples=n_resamples),
-        {name: float(np.nanmean(right)) for name, right in own.items() if not np.isnan(right).all()},
+        {
+            name: float(np.nanmean(right))
+            for name, right in own.items()
+            if not np.isnan(right).all()
+        },
     )
 
 
@@ -172,7 +187,11 @@ class Advice:
         """The agents without which the accuracy does not fall, and that add no nats or are shown to lower it."""
         informative = {name for name, nats in self.order if nats > 0.0}
         spared = [(name, change) for name, change in self.without.items() if change.value >= 0.0]
-        return [name for name, change in spared if name not in informative or (change.value > 0.0 and change.p < 0.05)]
+        return [
+            name
+            for name, change in spared
+            if name not in informative or (change.value > 0.0 and change.p < 0.05)
+        ]
 
 
 class _Answers(NamedTuple):
@@ -213,7 +232,9 @@ def advise(rows: Sequence[Judged], *, n_resamples: int = 1000) -> Advice:
     kinds = {name: group.answer(fit) for name, fit in fits.items()}
     others = {name: values for name, values in scores.items() if name != DEFAULT_SCORE}
     score_gains = group.gain(others, group.votes)
-    weight_gains = _adjust({name: group.mean(own.right - right) for name, own in kinds.items() if name != EQUAL})
+    weight_gains = _adjust(
+        {name: group.mean(own.right - right) for name, own in kinds.items() if name != EQUAL}
+    )
     score, weights = _best(score_gains, DEFAULT_SCORE), _best(weight_gains, EQUAL)
     if weights != EQUAL and score not in VOTE_SHARES:
         score = DEFAULT_SCORE
@@ -233,11 +254,20 @@ def advise(rows: Sequence[Judged], *, n_resamples: int = 1000) -> Advice:
         weights=weights,
         weight_gains=weight_gains,
         confidence_gains=group.gain(by_confidence, group.votes),
-        without=_adjust({name: group.mean(shares_right(rows, own) - right) for name, own in rest.items() if own}),
+        without=_adjust(
+            {name: group.mean(shares_right(rows, own) - right) for name, own in rest.items() if own}
+        ),
         order=group.by_information(),
-        n_samples=min(n for n, each in losses.items() if not any(loss.low < -_TOLERANCE for loss in each.values())),
+        n_samples=min(
+            n
+            for n, each in losses.items()
+            if not any(loss.low < -_TOLERANCE for loss in each.values())
+        ),
         sample_losses=losses,
-        coverage={risk: with_interval(*group.mean(each), n_intervals=len(RISKS)) for risk, each in answered.items()},
+        coverage={
+            risk: with_interval(*group.mean(each), n_intervals=len(RISKS))
+            for risk, each in answered.items()
+        },
         realised={
             risk: float(each @ (1.0 - chosen.right) / each.sum()) if each.any() else float("nan")
             for risk, each in answered.items()
@@ -291,7 +321,9 @@ class _Group:
         self.votes = self.score(DEFAULT_SCORE)
         self.support = np.array([_support(row, self.agents) for row in rows])
         fold = to_folds([row.id for row in rows], 1.0 - self.right)
-        self._splits = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(fold.max() + 1)]
+        self._splits = [
+            (np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(fold.max() + 1)
+        ]
         self._counts = list(resamples(len(rows), n_resamples=n_resamples))
 
     def score(self, name: str) -> FloatArray:
@@ -333,20 +365,30 @@ class _Group:
 
     def auroc(self, right: FloatArray, uncertainty: FloatArray) -> tuple[float, FloatArray]:
         """Returns the mean over folds of the AUROC within them, and that of each resample of the questions."""
-        rankings = [(Ranking(right[inside], join_ties(uncertainty[inside])), inside) for _, inside in self._splits]
+        rankings = [
+            (Ranking(right[inside], join_ties(uncertainty[inside])), inside)
+            for _, inside in self._splits
+        ]
 
         def mean(of_folds: list[FloatArray]) -> FloatArray:
             values = np.array(of_folds)
-            with np.errstate(invalid="ignore"):  # a fold with right answers alone, or wrong ones, has none
+            with np.errstate(
+                invalid="ignore"
+            ):  # a fold with right answers alone, or wrong ones, has none
                 return np.asarray(np.nansum(values, axis=0) / (~np.isnan(values)).sum(axis=0))
 
         value = mean([area_under_roc(ranking.tally()) for ranking, _ in rankings])
-        drawn = [mean([area_under_roc(one.tally(counts[:, own])) for one, own in rankings]) for counts in self._counts]
+        drawn = [
+            mean([area_under_roc(one.tally(counts[:, own])) for one, own in rankings])
+            for counts in self._counts
+        ]
         return float(value[0]), np.concatenate(drawn)
 
     def mean(self, values: FloatArray) -> tuple[float, FloatArray]:
         """Returns the mean of values, and that of each resample of the questions."""
-        return float(values.mean()), np.concatenate([counts @ values / values.size for counts in self._counts])
+        return float(values.mean()), np.concatenate(
+            [counts @ values / values.size for counts in self._counts]
+        )
 
     def gain(self, scores: Mapping[str, FloatArray], usual_score: FloatArray) -> Table:
         """Returns the AUROC of each score less that of the usual one."""
@@ -367,7 +409,9 @@ class _Group:
                     known = [one.confidence if one.states_all else None for one in measured]
                 is_known |= known.count(None) < len(known)
                 confidences = fill_confidences(known, [None] * len(known))
-                votes = confidences @ distributions_of(row.measurement, self.agents) / len(self.agents)
+                votes = (
+                    confidences @ distributions_of(row.measurement, self.agents) / len(self.agents)
+                )
                 uncertainty[i] = 1.0 - votes.max()
             if is_known:
                 found[kind] = uncertainty
@@ -397,7 +441,9 @@ class _Group:
 
     def _loss(self, predicted: FloatArray) -> float:
         chance = np.clip(predicted, 1e-12, 1.0 - 1e-12)
-        return float(-((1.0 - self.right) * np.log(chance) + self.right * np.log(1.0 - chance)).mean())
+        return float(
+            -((1.0 - self.right) * np.log(chance) + self.right * np.log(1.0 - chance)).mean()
+        )
 
     def sample_losses(self) -> dict[int, dict[str, Difference]]:
         """Returns what the first n responses of each agent lose against all, by counts; n doubles up to all."""
@@ -408,7 +454,10 @@ class _Group:
             right, votes = np.array([_with_first(row, n) for row in self.rows]).T
             found |= {(n, "auroc"): self.auroc(right, votes), (n, "accuracy"): self.mean(right)}
         of_all = {what: found[most, what] for what in ("auroc", "accuracy")}
-        less = {key: (value - of_all[key[1]][0], drawn - of_all[key[1]][1]) for key, (value, drawn) in found.items()}
+        less = {
+            key: (value - of_all[key[1]][0], drawn - of_all[key[1]][1])
+            for key, (value, drawn) in found.items()
+        }
         adjusted = _adjust(less)
         return {n: {what: adjusted[n, what] for what in of_all} for n in sizes}
 
@@ -424,7 +473,9 @@ def _with_first(row: Judged, n: int) -> tuple[float, float]:
     size = len(row.verdicts)
     counts = np.array([np.bincount(own[:n], minlength=size) for own in row.said.values()])
     support = (counts / counts.sum(axis=1, keepdims=True)).mean(axis=0)
-    return float(np.array(row.verdicts, dtype=float)[shares_lead(support)].mean()), 1.0 - float(support.max())
+    return float(np.array(row.verdicts, dtype=float)[shares_lead(support)].mean()), 1.0 - float(
+        support.max()
+    )
 
 
 _Key = TypeVar("_Key")

@@ -43,7 +43,9 @@ class DiskSequence(Generic[T]):
         self._end = weakref.finalize(self, self._file.close)
         self._file.execute("CREATE TABLE read (key BLOB, text TEXT)")
         self._file.execute("BEGIN")
-        self._file.executemany("INSERT INTO read VALUES (?, ?)", ((key(value), encode(value)) for value in values))
+        self._file.executemany(
+            "INSERT INTO read VALUES (?, ?)", ((key(value), encode(value)) for value in values)
+        )
 
         def sorted_rows() -> Iterator[tuple[bytes, str]]:
             found = self._file.execute("SELECT key, text FROM read ORDER BY key, rowid")
@@ -64,7 +66,9 @@ class DiskSequence(Generic[T]):
     def __iter__(self) -> Iterator[T]:
         for start in range(0, self._n, _BATCH):
             stop = min(start + _BATCH, self._n)
-            found = self._file.execute("SELECT text FROM kept WHERE place > ? AND place <= ?", (start, stop)).fetchall()
+            found = self._file.execute(
+                "SELECT text FROM kept WHERE place > ? AND place <= ?", (start, stop)
+            ).fetchall()
             yield from (self._decode(text) for (text,) in found)
 
     def first(self, n: int | None) -> "DiskSequence[T]":
@@ -90,6 +94,11 @@ def open_scratch() -> sqlite3.Connection:
     """
     found = sqlite3.connect("", isolation_level=None, check_same_thread=False)
     # nobody reads it after a crash
-    for setting in ("journal_mode = OFF", "synchronous = OFF", "temp_store = FILE", "cache_size = -8192"):
+    for setting in (
+        "journal_mode = OFF",
+        "synchronous = OFF",
+        "temp_store = FILE",
+        "cache_size = -8192",
+    ):
         found.execute(f"PRAGMA {setting}")
     return found

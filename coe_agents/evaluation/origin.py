@@ -49,7 +49,9 @@ def in_words(judging: Judging | None) -> str:
     """Returns the clusterer and the criterion, in words."""
     if judging is None:
         return "not recorded"
-    named = judging.clusterer if isinstance(judging.clusterer, str) else json.dumps(judging.clusterer)
+    named = (
+        judging.clusterer if isinstance(judging.clusterer, str) else json.dumps(judging.clusterer)
+    )
     return f"clusterer {named}, correctness {judging.correctness}"
 
 
@@ -104,7 +106,9 @@ def _read(path: Path, read: Callable[[dict[str, Any]], _T], *, holds: str, hint:
     try:
         return read(parse_json(path.read_bytes()) if path.is_file() else {})
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise SamplesError(f"{path} does not hold {holds}: {type(error).__name__}: {error}", hint=hint) from error
+        raise SamplesError(
+            f"{path} does not hold {holds}: {type(error).__name__}: {error}", hint=hint
+        ) from error
 
 
 def _to_origin(settings: Mapping[str, Any]) -> Origin:
@@ -118,7 +122,9 @@ def _to_origin(settings: Mapping[str, Any]) -> Origin:
 
 def _to_judging(clusterer: object, correctness: object) -> Judging:
     if not isinstance(clusterer, str | dict) or not isinstance(correctness, str):
-        raise TypeError(f'"{JUDGED}" must name a clusterer and a criterion; got {clusterer!r} and {correctness!r}')
+        raise TypeError(
+            f'"{JUDGED}" must name a clusterer and a criterion; got {clusterer!r} and {correctness!r}'
+        )
     return Judging(clusterer, correctness)
 
 
@@ -192,7 +198,9 @@ class Item:
         tokens = self.decision["tokens"]
         if tokens is None or any(None in each.values() for each in tokens.values()):
             return None
-        return [(name, each["input_tokens"], each["output_tokens"]) for name, each in tokens.items()]
+        return [
+            (name, each["input_tokens"], each["output_tokens"]) for name, each in tokens.items()
+        ]
 
     @property
     def tokens(self) -> float | None:
@@ -205,7 +213,11 @@ class Item:
         """How many requests the agents were sent and answered; one more if an arbiter decided."""
         agents = self.decision["agents"].values()
         asked = sum(each["n_requests"] for agent in agents for each in agent["sampling"])
-        others = set(self.decision["tokens"] or ()) - set(self.decision["agents"]) - set(self.decision["failed_agents"])
+        others = (
+            set(self.decision["tokens"] or ())
+            - set(self.decision["agents"])
+            - set(self.decision["failed_agents"])
+        )
         return int(asked + len(others))
 
     @property
@@ -241,7 +253,9 @@ def read_run(folder: Path) -> Run:
     seconds = {}
     for number, row in _rows(folder / SECONDS) if (folder / SECONDS).is_file() else ():
         try:
-            seconds[row["id"]] = None if row["seconds"] is None else amount(row["seconds"], "seconds")
+            seconds[row["id"]] = (
+                None if row["seconds"] is None else amount(row["seconds"], "seconds")
+            )
         except (KeyError, TypeError, ValueError) as error:
             raise _broken(folder / SECONDS, number, error) from error
     items, errors = dict[str, Item](), dict[str, str]()
@@ -250,7 +264,10 @@ def read_run(folder: Path) -> Run:
         first, same = places.setdefault(row["id"], (number, row))
         if row != same:
             hint = "Remove one of the lines, or rerun coe-agents run in another folder"
-            raise SamplesError(f"{path}:{number}: line {first} holds another decision on {row['id'][:50]!r}", hint=hint)
+            raise SamplesError(
+                f"{path}:{number}: line {first} holds another decision on {row['id'][:50]!r}",
+                hint=hint,
+            )
         try:
             if row["error"] is not None:
                 errors[row["id"]] = str(row["error"])
@@ -259,12 +276,19 @@ def read_run(folder: Path) -> Run:
         except (KeyError, ValueError) as error:
             raise _broken(path, number, error) from error
     hint = "Restore it, or rerun coe-agents run in another folder"
-    settings = _read(folder / SETTINGS, lambda found: {**found}, holds="the settings of a run", hint=hint)
+    settings = _read(
+        folder / SETTINGS, lambda found: {**found}, holds="the settings of a run", hint=hint
+    )
 
     def to_prices(found: Mapping[str, Any]) -> dict[str, dict[str, float]]:
-        return {name: {kind: amount(each[kind], kind) for kind in ("input", "output")} for name, each in found.items()}
+        return {
+            name: {kind: amount(each[kind], kind) for kind in ("input", "output")}
+            for name, each in found.items()
+        }
 
-    prices = _read(folder / PRICES, to_prices, holds="prices", hint="Rerun coe-agents run to write it")
+    prices = _read(
+        folder / PRICES, to_prices, holds="prices", hint="Rerun coe-agents run to write it"
+    )
     return Run(folder.resolve().name, items, errors, settings, prices)
 
 

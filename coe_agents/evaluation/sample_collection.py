@@ -1,7 +1,16 @@
 """Owns asking many agents many questions concurrently, and keeping their replies."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,7 +59,9 @@ class SampledGroup:
 class Units(Mapping[Unit, int]):
     """What a run consists of, as `Store` takes it, in the order of the questions; nothing of them is in memory."""
 
-    def __init__(self, questions: DiskSequence[Question], n_rows: Mapping[str, int], *, seed: int) -> None:
+    def __init__(
+        self, questions: DiskSequence[Question], n_rows: Mapping[str, int], *, seed: int
+    ) -> None:
         self._questions, self._n_rows, self._seed = questions, n_rows, seed
 
     def __getitem__(self, unit: Unit) -> int:
@@ -119,7 +130,9 @@ async def run_all(works: Iterable[Coroutine[Any, Any, None]]) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _rows(agent: Participant, question: Question, group: SampledGroup) -> list[dict[str, Any]]:
+async def _rows(
+    agent: Participant, question: Question, group: SampledGroup
+) -> list[dict[str, Any]]:
     try:
         rows = _to_rows(agent, question, await group.ask(agent.name, question), group.secrets)
         if group.annotate is not None and not any(map(is_failure, rows)):
@@ -138,8 +151,12 @@ def _to_rows(
     if len(responses) != agent.n_samples:
         sampling = reply.get("sampling")
         why = (sampling and (sampling["error"] or sampling["probe"])) or "no reason given"
-        error = safe_message(f"got {len(responses)} of {quantity(agent.n_samples, 'response')}: {why}", secrets)
-        rows[agent.n_samples - 1 :] = []  # where there are too many, it is not known which one is wrong
+        error = safe_message(
+            f"got {len(responses)} of {quantity(agent.n_samples, 'response')}: {why}", secrets
+        )
+        rows[
+            agent.n_samples - 1 :
+        ] = []  # where there are too many, it is not known which one is wrong
         rows.append(to_failure(agent.name, question, error, index=len(rows)))
     return rows
 
@@ -177,4 +194,7 @@ def to_sample(question: Question, response: Response) -> dict[str, Any]:
 
 def to_failure(agent: str, question: Question, error: str, *, index: int = 0) -> dict[str, Any]:
     """Returns the row of a failed unit; it names no tools, unlike that of an invalid proposal: see `is_failure`."""
-    return {**to_sample(question, create_response(agent, "", index=index, error=error)), "tools": None}
+    return {
+        **to_sample(question, create_response(agent, "", index=index, error=error)),
+        "tools": None,
+    }

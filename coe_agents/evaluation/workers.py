@@ -19,7 +19,9 @@ _Result = TypeVar("_Result")
 
 
 class _Map(Protocol):
-    def __call__(self, function: Callable[[_Item], _Result], items: Iterable[_Item], /) -> Iterator[_Result]: ...
+    def __call__(
+        self, function: Callable[[_Item], _Result], items: Iterable[_Item], /
+    ) -> Iterator[_Result]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,10 @@ def n_cores() -> int:
 
 
 def _map(
-    pool: ProcessPoolExecutor, n_ahead: int, function: Callable[[_Item], _Result], items: Iterable[_Item]
+    pool: ProcessPoolExecutor,
+    n_ahead: int,
+    function: Callable[[_Item], _Result],
+    items: Iterable[_Item],
 ) -> Iterator[_Result]:
     waiting: deque[Future[_Result]] = deque()
     for item in items:

@@ -41,17 +41,31 @@ class CoordinatedGroup:
 
 
 def coordinate_group(
-    group: JudgedGroup, setup: ScoringSetup, *, solver: str, divergence: str = "kl", epsilon: float = 1e-6
+    group: JudgedGroup,
+    setup: ScoringSetup,
+    *,
+    solver: str,
+    divergence: str = "kl",
+    epsilon: float = 1e-6,
 ) -> CoordinatedGroup:
     """Runs Algorithm 1 on every question of a group."""
     run = partial(coordinate, divergence=divergence, epsilon=epsilon, solver=solver)
-    found = [run(each.distributions, max_iterations=MAX_ITERATIONS[solver]) for each in group.statistics]
+    found = [
+        run(each.distributions, max_iterations=MAX_ITERATIONS[solver]) for each in group.statistics
+    ]
     means = (ensemble_mean(each.distributions, weights=each.weights) for each in found)
     leading = [np.flatnonzero(shares_lead(mean)).tolist() for mean in means]
     judged = judge_clusters(zip(group.statistics, leading, strict=True), setup.criterion)
     shares = [mean_verdict(verdicts) or 0.0 for _, verdicts in judged]
     figures = [
-        (it.initial_coe, it.coe, it.n_iterations, it.converged, it.coe > it.initial_coe + 1e-9, right)
+        (
+            it.initial_coe,
+            it.coe,
+            it.n_iterations,
+            it.converged,
+            it.coe > it.initial_coe + 1e-9,
+            right,
+        )
         for it, right in zip(found, shares, strict=True)
     ]
     return CoordinatedGroup(*np.mean(figures, axis=0).tolist())
@@ -62,27 +76,44 @@ _EPSILON_DRAWN = ("iterations", "accuracy", "final CoE")
 _EPSILON_COLUMNS = ("solver", "epsilon", *_EPSILON_DRAWN, "converged")
 
 
-def epsilon(questions: Sequence[SampledQuestion], agents: Sequence[str], setup: ScoringSetup) -> Experiment:
+def epsilon(
+    questions: Sequence[SampledQuestion], agents: Sequence[str], setup: ScoringSetup
+) -> Experiment:
     """Returns iterations, accuracy and final CoE of the first two agents at five thresholds, by two solvers."""
     group = judge_group(questions, agents[:2], setup)
     rows: list[Row] = []
     for solver in SOLVERS:
         for threshold in _EPSILONS:
             found = coordinate_group(group, setup, solver=solver, epsilon=threshold)
-            rows.append((solver, f"{threshold:.0e}", found.n_iterations, found.accuracy, found.after, found.converged))
+            rows.append(
+                (
+                    solver,
+                    f"{threshold:.0e}",
+                    found.n_iterations,
+                    found.accuracy,
+                    found.after,
+                    found.converged,
+                )
+            )
     paper = paper_rows("epsilon", _EPSILON_COLUMNS)
 
     def draw(figure: Figure) -> None:
-        for axes, column in zip(figure.subplots(1, len(_EPSILON_DRAWN)), _EPSILON_DRAWN, strict=True):
+        for axes, column in zip(
+            figure.subplots(1, len(_EPSILON_DRAWN)), _EPSILON_DRAWN, strict=True
+        ):
             place = _EPSILON_COLUMNS.index(column)
             for solver, marker in zip(SOLVERS, ("o-", "s--"), strict=True):
                 own = [row for row in rows if row[0] == solver]
-                axes.plot([str(row[1]) for row in own], [row[place] for row in own], marker, label=solver)
+                axes.plot(
+                    [str(row[1]) for row in own], [row[place] for row in own], marker, label=solver
+                )
             theirs = [(str(row[1]), row[place]) for row in paper if isinstance(row[place], float)]
             if theirs:
                 axes.plot(*zip(*theirs, strict=True), "D:", color="tab:red", label="the paper's")
             else:
-                axes.axhspan(*band(paper[0][place]), color="tab:red", alpha=0.2, label="the paper's")
+                axes.axhspan(
+                    *band(paper[0][place]), color="tab:red", alpha=0.2, label="the paper's"
+                )
             axes.set(xlabel="epsilon", ylim=(0, None if theirs else 1))
             axes.set_title(column, fontsize=10)
             axes.legend(fontsize=8)
@@ -96,7 +127,9 @@ def epsilon(questions: Sequence[SampledQuestion], agents: Sequence[str], setup: 
         draw=draw,
         settings={
             "group": f"{' + '.join(agents[:2])}, {group.size}",
-            "iterations": ", ".join(f"{solver} at most {MAX_ITERATIONS[solver]}" for solver in SOLVERS),
+            "iterations": ", ".join(
+                f"{solver} at most {MAX_ITERATIONS[solver]}" for solver in SOLVERS
+            ),
         },
         notes=(
             "Means over the questions. greedy is the algorithm as printed: it converges at its second iteration.",
@@ -109,10 +142,20 @@ def epsilon(questions: Sequence[SampledQuestion], agents: Sequence[str], setup: 
 
 _DIVERGENCES = ("kl", "js", "hellinger", "wasserstein")
 _SHARES = ("accuracy before", "accuracy after")
-_DIVERGENCE_COLUMNS = ("solver", "divergence", "CoE before", "CoE after", "CoE rose", *_SHARES, "gain")
+_DIVERGENCE_COLUMNS = (
+    "solver",
+    "divergence",
+    "CoE before",
+    "CoE after",
+    "CoE rose",
+    *_SHARES,
+    "gain",
+)
 
 
-def divergences(questions: Sequence[SampledQuestion], agents: Sequence[str], setup: ScoringSetup) -> Experiment:
+def divergences(
+    questions: Sequence[SampledQuestion], agents: Sequence[str], setup: ScoringSetup
+) -> Experiment:
     """Returns CoE before and after Algorithm 1 for the first two agents, and the gain in accuracy, as shares.
 
     Accuracy before is that of the group's answer without the algorithm. Wasserstein is over the 0/1 ground metric.
@@ -124,15 +167,37 @@ def divergences(questions: Sequence[SampledQuestion], agents: Sequence[str], set
         for divergence in _DIVERGENCES:
             found = coordinate_group(group, setup, solver=solver, divergence=divergence)
             gain = found.accuracy - before
-            rows.append((solver, divergence, found.before, found.after, found.risen, before, found.accuracy, gain))
+            rows.append(
+                (
+                    solver,
+                    divergence,
+                    found.before,
+                    found.after,
+                    found.risen,
+                    before,
+                    found.accuracy,
+                    gain,
+                )
+            )
     paper = paper_rows("divergences", _DIVERGENCE_COLUMNS)
 
     def draw(figure: Figure) -> None:
-        for axes, solver in zip(figure.subplots(1, len(SOLVERS), sharey=True), SOLVERS, strict=True):
+        for axes, solver in zip(
+            figure.subplots(1, len(SOLVERS), sharey=True), SOLVERS, strict=True
+        ):
             own = [row for row in rows if row[0] == solver]
-            for shift, column, colour in ((-0.2, "CoE before", "lightsteelblue"), (0.2, "CoE after", "tab:blue")):
+            for shift, column, colour in (
+                (-0.2, "CoE before", "lightsteelblue"),
+                (0.2, "CoE after", "tab:blue"),
+            ):
                 heights = [row[_DIVERGENCE_COLUMNS.index(column)] for row in own]
-                axes.bar([place + shift for place in range(len(own))], heights, 0.38, color=colour, label=column)
+                axes.bar(
+                    [place + shift for place in range(len(own))],
+                    heights,
+                    0.38,
+                    color=colour,
+                    label=column,
+                )
             for place, row in enumerate(own):
                 theirs = [each[-1] for each in paper if each[:2] == row[:2]]
                 text = f"gain {row[-1]:+.1%}" + "".join(f"\npaper {value:+.1%}" for value in theirs)
@@ -178,34 +243,59 @@ def sampling(
     """
 
     def row(varied: str, value: Cell, group: JudgedGroup) -> Row:
-        accuracies = float(group.correct.mean()), coordinate_group(group, setup, solver="greedy").accuracy
+        accuracies = (
+            float(group.correct.mean()),
+            coordinate_group(group, setup, solver="greedy").accuracy,
+        )
         means = group.means("coe", "aleatoric", "epistemic")
         return (varied, value, *accuracies, *means, plain(group.auroc("coe")), group.n_ties)
 
     two = list(agents[:2])
     rows: list[Row] = [
-        row("temperature", value, judge_group(asked, two, setup)) for value, asked in sorted(by_temperature.items())
+        row("temperature", value, judge_group(asked, two, setup))
+        for value, asked in sorted(by_temperature.items())
     ]
-    counts = (Counter(response["agent"] for response in question.responses) for question in questions)
+    counts = (
+        Counter(response["agent"] for response in question.responses) for question in questions
+    )
     most = min((n for count in counts for name, n in count.items() if name in two), default=0)
-    rows += [row("generations", n, judge_group(questions, two, setup, n_samples=n)) for n in GENERATIONS if n <= most]
+    rows += [
+        row("generations", n, judge_group(questions, two, setup, n_samples=n))
+        for n in GENERATIONS
+        if n <= most
+    ]
     paper = paper_rows("sampling", _SAMPLING_COLUMNS)
 
     def draw(figure: Figure) -> None:
         kinds = list(dict.fromkeys(row[0] for row in rows))
-        for axes, varied in zip(figure.subplots(1, len(kinds), squeeze=False)[0], kinds, strict=True):
+        for axes, varied in zip(
+            figure.subplots(1, len(kinds), squeeze=False)[0], kinds, strict=True
+        ):
             own = [row for row in rows if row[0] == varied]
             values = [row[1] for row in own]
             for column, marker in zip(_SAMPLING_DRAWN, ("o-", "s--", "v-", "k^-"), strict=True):
                 heights = [row[_SAMPLING_COLUMNS.index(column)] for row in own]
-                axes.plot(values, [float("nan") if h is None else h for h in heights], marker, label=column)
-            theirs = [(row[1], row[3]) for row in paper if row[0] == varied and isinstance(row[3], float)]
+                axes.plot(
+                    values,
+                    [float("nan") if h is None else h for h in heights],
+                    marker,
+                    label=column,
+                )
+            theirs = [
+                (row[1], row[3]) for row in paper if row[0] == varied and isinstance(row[3], float)
+            ]
             if theirs:
-                axes.plot(*zip(*theirs, strict=True), "D:", color="tab:red", label="paper's accuracy")
+                axes.plot(
+                    *zip(*theirs, strict=True), "D:", color="tab:red", label="paper's accuracy"
+                )
             else:
                 bands = [(row[1], *band(row[3])) for row in paper if row[0] == varied]
-                axes.fill_between(*zip(*bands, strict=True), color="tab:red", alpha=0.4, label="paper's accuracy")
-            axes.set(xlabel=varied, xticks=values, ylabel="accuracy, AUROC; CoE in nats", ylim=(0, 1.05))
+                axes.fill_between(
+                    *zip(*bands, strict=True), color="tab:red", alpha=0.4, label="paper's accuracy"
+                )
+            axes.set(
+                xlabel=varied, xticks=values, ylabel="accuracy, AUROC; CoE in nats", ylim=(0, 1.05)
+            )
             axes.legend(fontsize=8, loc="lower right")
 
     return Experiment(
@@ -219,7 +309,11 @@ def sampling(
         notes=(
             "Accuracy before is that of the group's answer, after that of Algorithm 1's.",
             "Fewer generations are the first of the same responses.",
-            *(() if by_temperature else ("Temperatures need models to ask; saved samples have one.",)),
+            *(
+                ()
+                if by_temperature
+                else ("Temperatures need models to ask; saved samples have one.",)
+            ),
         ),
         width=11.0,
         height=4.8,

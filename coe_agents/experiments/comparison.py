@@ -38,10 +38,15 @@ class PolicyOutcomes:
 
 _FIGURES: Mapping[str, tuple[str, Callable[[Item], float | None]]] = {
     "coverage": ("answered", lambda outcome: float(outcome.is_answered)),
-    "accuracy_answered": ("accuracy of answered", lambda outcome: outcome.correct if outcome.is_answered else None),
+    "accuracy_answered": (
+        "accuracy of answered",
+        lambda outcome: outcome.correct if outcome.is_answered else None,
+    ),
     "risk": (
         "risk",
-        lambda outcome: 1.0 - outcome.correct if outcome.is_answered and outcome.correct is not None else None,
+        lambda outcome: (
+            1.0 - outcome.correct if outcome.is_answered and outcome.correct is not None else None
+        ),
     ),
     "accuracy_all": ("accuracy of all", lambda outcome: outcome.leading_correct),
     "tokens": ("tokens", lambda outcome: outcome.tokens),
@@ -104,7 +109,10 @@ class Comparison:
             "n_resamples": self.n_resamples,
             "policies": [
                 {
-                    **{name: getattr(each, name) for name in ("name", "n_questions", "n_failed", "n_common")},
+                    **{
+                        name: getattr(each, name)
+                        for name in ("name", "n_questions", "n_failed", "n_common")
+                    },
                     "figures": _to_json(each.figures),
                     "decided_by": dict(each.decided_by),
                     "differences": _to_json(each.differences),
@@ -117,7 +125,9 @@ class Comparison:
 
 def _to_json(figures: Mapping[str, Estimate]) -> dict[str, dict[str, float | None]]:
     ends = ("value", "low", "high")
-    return {name: dict(zip(ends, to_plain(estimate), strict=True)) for name, estimate in figures.items()}
+    return {
+        name: dict(zip(ends, to_plain(estimate), strict=True)) for name, estimate in figures.items()
+    }
 
 
 def outcomes_of(run: Run, *, name: str | None = None) -> PolicyOutcomes:
@@ -125,22 +135,31 @@ def outcomes_of(run: Run, *, name: str | None = None) -> PolicyOutcomes:
     if not run.items:
         reason = next(iter(run.errors.values()), None)
         raise SamplesError(
-            f"{name or run.name} decided no question" + (f"; the first failure: {reason}" if reason else ""),
+            f"{name or run.name} decided no question"
+            + (f"; the first failure: {reason}" if reason else ""),
             hint="Rerun coe-agents run, which asks again",
         )
     outcomes = {key: with_cost(item, run.prices) for key, item in run.items.items()}
     notes = list[str]()
     if run.errors:
-        notes.append(f"{quantity(len(run.errors), 'question failed and is', 'questions failed and are')} left out")
+        notes.append(
+            f"{quantity(len(run.errors), 'question failed and is', 'questions failed and are')} left out"
+        )
     if n_missing := _n_missing(run):
-        notes.append(f"{quantity(n_missing, 'question is', 'questions are')} not decided yet: rerun coe-agents run")
+        notes.append(
+            f"{quantity(n_missing, 'question is', 'questions are')} not decided yet: rerun coe-agents run"
+        )
     return PolicyOutcomes(name or run.name, outcomes, len(run.errors), notes)
 
 
 def _n_missing(run: Run) -> int:
     """Returns how many questions a run was to decide and did not come to; 0 where its settings do not say."""
     dataset = run.settings.get("dataset")
-    total, limit = (dataset.get(name) for name in ("n_questions", "limit")) if isinstance(dataset, dict) else (0, 0)
+    total, limit = (
+        (dataset.get(name) for name in ("n_questions", "limit"))
+        if isinstance(dataset, dict)
+        else (0, 0)
+    )
     if not (isinstance(total, int) and isinstance(limit, int)):
         return 0
     return max(0, (min(limit, total) if limit else total) - len(run.items) - len(run.errors))
@@ -166,7 +185,10 @@ def price_of(tokens: Sequence[tuple[str, float, float]], prices: Prices) -> floa
 
 
 def compare(
-    policies: Sequence[PolicyOutcomes], *, n_resamples: int = 1000, settings: Mapping[str, str] | None = None
+    policies: Sequence[PolicyOutcomes],
+    *,
+    n_resamples: int = 1000,
+    settings: Mapping[str, str] | None = None,
 ) -> Comparison:
     """Returns the figures of each policy with 95 % bootstrap intervals, and paired differences to the first.
 
@@ -183,7 +205,9 @@ def compare(
     """
     if not policies or not all(each.outcomes for each in policies):
         empty = ", ".join(each.name for each in policies if not each.outcomes) or "none"
-        raise ValueError(f'"policies" must hold decisions of at least one policy; got {empty} without any. Run it')
+        raise ValueError(
+            f'"policies" must hold decisions of at least one policy; got {empty} without any. Run it'
+        )
     first = policies[0]
     compared = []
     for place, each in enumerate(policies):
@@ -194,10 +218,19 @@ def compare(
         for key, outcome, reference in zip(common, own, other, strict=True):
             if outcome.question != reference.question:
                 what = f"were asked different questions of the id {key[:50]!r}"
-                raise SamplesError(f"{each.name} and {first.name} {what}", hint="Compare runs of one dataset")
-        means = [fmean([item.tokens for item in side if item.tokens is not None] or [0.0]) for side in (own, other)]
+                raise SamplesError(
+                    f"{each.name} and {first.name} {what}", hint="Compare runs of one dataset"
+                )
+        means = [
+            fmean([item.tokens for item in side if item.tokens is not None] or [0.0])
+            for side in (own, other)
+        ]
         n_intervals = len(policies) - 1
-        differences = _estimate(own, other, n_resamples=n_resamples, n_intervals=n_intervals) if common else {}
+        differences = (
+            _estimate(own, other, n_resamples=n_resamples, n_intervals=n_intervals)
+            if common
+            else {}
+        )
         deciders = Counter(outcome.decided_by for outcome in each.outcomes.values())
         shares = {name: n / len(ids) for name, n in sorted(deciders.items())}
         compared.append(
@@ -223,7 +256,11 @@ def _n_answers(outcomes: Sequence[Item]) -> int:
 
 
 def _estimate(
-    outcomes: Sequence[Item], less: Sequence[Item] | None = None, *, n_resamples: int, n_intervals: int = 1
+    outcomes: Sequence[Item],
+    less: Sequence[Item] | None = None,
+    *,
+    n_resamples: int,
+    n_intervals: int = 1,
 ) -> dict[str, Estimate]:
     values, known = _table(outcomes)
     others = None if less is None else _table(less)
@@ -233,8 +270,13 @@ def _estimate(
         return found if others is None else found - _ratio(counts, *others)
 
     point = means(np.ones((1, len(outcomes))))[0]
-    drawn = np.concatenate([means(block.astype(float)) for block in resamples(len(outcomes), n_resamples=n_resamples)])
-    found = {name: with_interval(point[i], drawn[:, i], n_intervals=n_intervals) for i, name in enumerate(FIGURES)}
+    drawn = np.concatenate(
+        [means(block.astype(float)) for block in resamples(len(outcomes), n_resamples=n_resamples)]
+    )
+    found = {
+        name: with_interval(point[i], drawn[:, i], n_intervals=n_intervals)
+        for i, name in enumerate(FIGURES)
+    }
     return found if others is not None else found | _exact_shares(values, known)
 
 
@@ -256,7 +298,9 @@ def _table(outcomes: Sequence[Item]) -> tuple[FloatArray, FloatArray]:
     """Returns the figures of each question, shape `(n, n_figures)`, 0 where not known; and whether they are known."""
     rows = [[of_question(outcome) for _, of_question in _FIGURES.values()] for outcome in outcomes]
     factors = np.array([_FACTOR.get(name, 1.0) for name in FIGURES])
-    values = np.array([[np.nan if value is None else value for value in row] for row in rows]) * factors
+    values = (
+        np.array([[np.nan if value is None else value for value in row] for row in rows]) * factors
+    )
     return np.nan_to_num(values), (~np.isnan(values)).astype(float)
 
 
@@ -269,7 +313,9 @@ def to_experiment(comparison: Comparison) -> Experiment:
     """Returns the table: a line for each figure of each policy, with its interval and what it is less the first's."""
     others = comparison.policies[1:]
     deciders = sorted({who for each in comparison.policies for who in each.decided_by})
-    rows: list[Row] = [("questions", each.name, each.n_questions, *[None] * 5) for each in comparison.policies]
+    rows: list[Row] = [
+        ("questions", each.name, each.n_questions, *[None] * 5) for each in comparison.policies
+    ]
     rows += [("questions of both", each.name, each.n_common, *[None] * 5) for each in others]
     for figure, label in FIGURES.items():
         if any(not np.isnan(each.figures[figure][0]) for each in comparison.policies):
@@ -280,7 +326,16 @@ def to_experiment(comparison: Comparison) -> Experiment:
         for who in deciders:
             shares = [(each.name, each.decided_by.get(who, 0.0)) for each in comparison.policies]
             rows += [(f"decided by {who}", name, share, *[None] * 5) for name, share in shares]
-    columns = ("figure", "policy", "value", "low", "high", "less the first", "less low", "less high")
+    columns = (
+        "figure",
+        "policy",
+        "value",
+        "low",
+        "high",
+        "less the first",
+        "less low",
+        "less high",
+    )
     n_columns = len(columns) if others else len(columns) - 3
     whose: dict[str, list[str]] = {}
     for each in comparison.policies:
@@ -299,7 +354,11 @@ def to_experiment(comparison: Comparison) -> Experiment:
             "Tokens, requests, seconds and rounds are means a question.",
             f"low, high: 95 % intervals, {quantity(comparison.n_resamples, 'bootstrap resample')}.",
             "Differences are paired, on the questions of both."
-            + (f" Their intervals hold at once for all {len(others)} policies (Bonferroni)." if others[1:] else ""),
+            + (
+                f" Their intervals hold at once for all {len(others)} policies (Bonferroni)."
+                if others[1:]
+                else ""
+            ),
         ),
     )
 
@@ -342,6 +401,10 @@ def _verdict(each: Compared) -> str:
         if name in words and (low > 0 or high < 0)
     ]
     if not sure:
-        differs = "Neither coverage nor risk differs" if "risk" in words else "The coverage does not differ"
+        differs = (
+            "Neither coverage nor risk differs"
+            if "risk" in words
+            else "The coverage does not differ"
+        )
         return f" {differs} beyond chance on the {quantity(each.n_common, 'question')} of both.{too_few}"
     return f" Beyond chance on the {quantity(each.n_common, 'question')} of both, {' and '.join(sure)}.{too_few}"

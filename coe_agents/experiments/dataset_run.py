@@ -73,7 +73,9 @@ class RunGroup:
     async def _ask(self, question: Question) -> dict[str, Any]:
         decision = (await self.graph.ainvoke({"question": question.question}))["decision"]
         if decision["coe"] is None:
-            reasons = "; ".join(f"{name}: {reason}" for name, reason in decision["failed_agents"].items())
+            reasons = "; ".join(
+                f"{name}: {reason}" for name, reason in decision["failed_agents"].items()
+            )
             raise AgentError(f"too few agents answered. {reasons or decision['reason']}")
         answers = [data["answer"] for data in decision["trajectory"]]
         verdicts = await asyncio.to_thread(self._judge, question, [*answers, decision["answer"]])
@@ -94,7 +96,9 @@ class RunGroup:
         if not question.answerable:
             return [None if answer is None else 0.0 for answer in answers]
         given = [answer for answer in answers if answer is not None]
-        predictions = [Prediction(question.question, answer, question.references) for answer in given]
+        predictions = [
+            Prediction(question.question, answer, question.references) for answer in given
+        ]
         verdicts = iter(judge(predictions, self.criterion))
         return [None if answer is None else next(verdicts) for answer in answers]
 
@@ -119,21 +123,31 @@ def create_run_group(
     if correctness is not None:
         judging = replace(judging, correctness=correctness)
     criterion = _create_criterion(judging.correctness, config)
-    settings: dict[str, Any] = {"coe_agents": coe_agents.__version__, "seed": seed, JUDGED: judging.to_json()}
+    settings: dict[str, Any] = {
+        "coe_agents": coe_agents.__version__,
+        "seed": seed,
+        JUDGED: judging.to_json(),
+    }
     if config is None:
         graph = assemble(None, seed=seed).compile()
         return RunGroup(graph, criterion, at_once or 1, {**settings, "config": "tinyworld"})
     for regime, strategy in config.graph.strategies.items():
         if strategy == "clarify":
             place = ("graph", "strategies", regime)
-            raise ConfigurationError(config.fault('"clarify" asks a person, and a run has none', *place))
+            raise ConfigurationError(
+                config.fault('"clarify" asks a person, and a run has none', *place)
+            )
     config.seed_agents(seed)
     secrets = config.secrets
-    whole = config.model_dump(mode="json", exclude=None if judging.correctness == "judge" else {"judge"})
+    whole = config.model_dump(
+        mode="json", exclude=None if judging.correctness == "judge" else {"judge"}
+    )
     settings["config"] = {name: _without_addresses(part) for name, part in whole.items()}
     if config.policy.kind == "calibrated":
         path = config.folder / config.policy.model_dump()["path"]
-        settings["policy_sha256"] = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
+        settings["policy_sha256"] = (
+            hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
+        )
     if config.graph.weights is not None:  # the file may be another one when the run is resumed
         settings["weights"] = load_weights(config)
     graph = assemble(config).compile()
@@ -154,7 +168,11 @@ def _create_criterion(name: str, config: Config | None) -> Criterion:
 
 def _without_addresses(part: Any) -> Any:
     if isinstance(part, dict):
-        return {name: _without_addresses(value) for name, value in part.items() if name not in _NOT_STORED}
+        return {
+            name: _without_addresses(value)
+            for name, value in part.items()
+            if name not in _NOT_STORED
+        }
     return [_without_addresses(each) for each in part] if isinstance(part, list) else part
 
 
@@ -208,7 +226,9 @@ async def decide_all(
     store.finish()
 
 
-async def _decide_each(questions: Iterable[Question], group: RunGroup, note: Callable[[Row, float], None]) -> None:
+async def _decide_each(
+    questions: Iterable[Question], group: RunGroup, note: Callable[[Row, float], None]
+) -> None:
     """Asks the group all questions, and passes each line on with its seconds before the next question is asked."""
     waiting = iter(questions)
 
@@ -268,7 +288,9 @@ class _Deciding:
 
     async def __call__(self, content: bytes) -> bytes:
         found = list[tuple[Row, float]]()
-        await _decide_each(map(from_plain, unpack(content)), self._group, lambda *each: found.append(each))
+        await _decide_each(
+            map(from_plain, unpack(content)), self._group, lambda *each: found.append(each)
+        )
         return pack(found)
 
 
@@ -302,7 +324,9 @@ def sample(
     store.finish()
 
 
-def _to_ask(questions: Iterable[Question], store: Store, agents: Sequence[str]) -> Iterator[dict[str, Any]]:
+def _to_ask(
+    questions: Iterable[Question], store: Store, agents: Sequence[str]
+) -> Iterator[dict[str, Any]]:
     for question in questions:
         if names := [name for name in agents if not store.is_kept((question.id, name))]:
             yield {"question": asdict(question), "agents": names}
@@ -315,14 +339,18 @@ class _Asking:
     async def __call__(self, content: bytes) -> bytes:
         questions, pending = _read(content)
         replies = list[tuple[Unit, Rows]]()
-        await ask_each(questions.values(), self._group, pending, lambda *reply: replies.append(reply))
+        await ask_each(
+            questions.values(), self._group, pending, lambda *reply: replies.append(reply)
+        )
         return pack(replies)
 
 
 def fail_part(content: bytes, reason: str) -> bytes:
     """Returns a part in which all that was missing failed for this reason."""
     questions, pending = _read(content)
-    return pack([((name, agent), [to_failure(agent, questions[name], reason)]) for name, agent in pending])
+    return pack(
+        [((name, agent), [to_failure(agent, questions[name], reason)]) for name, agent in pending]
+    )
 
 
 def _read(content: bytes) -> tuple[dict[str, Question], list[Unit]]:

@@ -98,7 +98,10 @@ def plain(value: float) -> Cell:
 
 def paper_rows(name: str, columns: Sequence[str]) -> tuple[Row, ...]:
     """Returns what the paper prints for an experiment, in the order of `columns`; None where it has no number."""
-    return tuple(tuple(row.get(column) for column in columns) for row in _numbers().get(name, {}).get("rows", ()))
+    return tuple(
+        tuple(row.get(column) for column in columns)
+        for row in _numbers().get(name, {}).get("rows", ())
+    )
 
 
 def band(cell: Cell) -> tuple[float, float]:
@@ -137,8 +140,12 @@ def to_csv(experiment: Experiment) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([_defuse(head) for head in experiment.heads])
-    writer.writerows([["" if cell is None else _defuse(cell) for cell in line] for line in experiment.lines()])
-    writer.writerows([f"# {' '.join(line.split())}"] for line in (experiment.title, *caption_of(experiment)))
+    writer.writerows(
+        [["" if cell is None else _defuse(cell) for cell in line] for line in experiment.lines()]
+    )
+    writer.writerows(
+        [f"# {' '.join(line.split())}"] for line in (experiment.title, *caption_of(experiment))
+    )
     return out.getvalue()
 
 
@@ -153,26 +160,48 @@ def draw_to(experiment: Experiment, folder: Path) -> list[Path]:
     except ModuleNotFoundError as error:
         raise ImportError('pictures need matplotlib; pip install "coe-agents[plots]"') from error
     wide = int(experiment.width * _CHARACTERS_AN_INCH)
-    caption = [line for text in caption_of(experiment) for line in textwrap.wrap(_to_line(text), wide)]
+    caption = [
+        line for text in caption_of(experiment) for line in textwrap.wrap(_to_line(text), wide)
+    ]
     below = _LINE * len(caption) + 0.2
     height = experiment.height + below + _HEAD
     # no state of pyplot's is touched; text stays text in the SVG, and nothing of it is read as mathematics
-    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": experiment.name, "text.parse_math": False}):
-        layout = ConstrainedLayoutEngine(rect=(0.0, below / height, 1.0, experiment.height / height))
+    with mpl.rc_context(
+        {"svg.fonttype": "none", "svg.hashsalt": experiment.name, "text.parse_math": False}
+    ):
+        layout = ConstrainedLayoutEngine(
+            rect=(0.0, below / height, 1.0, experiment.height / height)
+        )
         figure = Figure(figsize=(experiment.width, height), layout=layout)
         experiment.draw(figure)
-        figure.text(0.5, 1 - 0.12 / height, _to_line(experiment.title), ha="center", va="top", fontsize=13)
-        figure.text(0.01, 0.08 / height, "\n".join(caption), ha="left", va="bottom", fontsize=8, color="dimgrey")
+        figure.text(
+            0.5, 1 - 0.12 / height, _to_line(experiment.title), ha="center", va="top", fontsize=13
+        )
+        figure.text(
+            0.01,
+            0.08 / height,
+            "\n".join(caption),
+            ha="left",
+            va="bottom",
+            fontsize=8,
+            color="dimgrey",
+        )
         paths = [folder / f"{experiment.name}.{kind}" for kind in ("png", "svg")]
         for path in paths:
-            figure.savefig(path, dpi=130, metadata={"Date": None} if path.suffix == ".svg" else None)
+            figure.savefig(
+                path, dpi=130, metadata={"Date": None} if path.suffix == ".svg" else None
+            )
     return paths
 
 
 def caption_of(experiment: Experiment) -> list[str]:
     """Returns the caption of a table and a picture: the paper's label, the notes, the settings."""
     label = [f"The paper's {experiment.label}"] if experiment.label else []
-    return [*label, *experiment.notes, "; ".join(f"{name}: {value}" for name, value in experiment.settings.items())]
+    return [
+        *label,
+        *experiment.notes,
+        "; ".join(f"{name}: {value}" for name, value in experiment.settings.items()),
+    ]
 
 
 def format_cell(cell: Cell) -> str:
@@ -187,6 +216,8 @@ def _to_line(text: str) -> str:
 
 
 def _defuse(cell: Cell) -> Cell:
-    if isinstance(cell, str) and (cell.lstrip().startswith(_FORMULA) or cell.startswith(("\t", "\r", "\n"))):
+    if isinstance(cell, str) and (
+        cell.lstrip().startswith(_FORMULA) or cell.startswith(("\t", "\r", "\n"))
+    ):
         return f"'{cell}"
     return cell

@@ -68,7 +68,9 @@ class JudgedGroup:
 
     def means(self, *estimators: str) -> list[float]:
         """Returns the means of scores over the questions; those that a question lacks are left out."""
-        return [float(values.mean()) for values in map(self.values, estimators) if values is not None]
+        return [
+            float(values.mean()) for values in map(self.values, estimators) if values is not None
+        ]
 
     def auroc(self, estimator: str) -> float:
         values = self.values(estimator)
@@ -76,7 +78,11 @@ class JudgedGroup:
 
 
 def judge_group(
-    questions: Sequence[SampledQuestion], agents: Sequence[str], setup: ScoringSetup, *, n_samples: int | None = None
+    questions: Sequence[SampledQuestion],
+    agents: Sequence[str],
+    setup: ScoringSetup,
+    *,
+    n_samples: int | None = None,
 ) -> JudgedGroup:
     """Clusters and judges the responses of some agents, in a cluster space of their own.
 
@@ -100,7 +106,9 @@ def of_agents(
     """Returns the questions to which all these agents responded, with their responses only, the first `n_samples`."""
     kept = []
     for question in questions:
-        by_agent = {name: [each for each in question.responses if each["agent"] == name] for name in agents}
+        by_agent = {
+            name: [each for each in question.responses if each["agent"] == name] for name in agents
+        }
         if all(by_agent.values()):
             responses = tuple(each for name in agents for each in by_agent[name][:n_samples])
             kept.append(replace(question, responses=responses, failures=()))
@@ -116,13 +124,27 @@ def order_by_responses(agents: Iterable[str], questions: Iterable[SampledQuestio
     for question in sorted(questions, key=lambda each: each.id):
         for response in in_canonical_order(question.responses):
             if response["agent"] in digests:
-                identity = (question.id, response["round"], response["index"], response["text"], response["logprob"])
+                identity = (
+                    question.id,
+                    response["round"],
+                    response["index"],
+                    response["text"],
+                    response["logprob"],
+                )
                 digests[response["agent"]].update(json.dumps(identity).encode())
     return sorted(digests, key=lambda name: digests[name].digest())
 
 
-_AUROC, _LESS = ([f"{what}{end}" for end in ("", " low", " high")] for what in ("AUROC", "less CoE's"))
-RANKING_COLUMNS = (*_AUROC, "AURAC", "paper's AURAC", *(f"{share:.0%}" for share in RETENTIONS), *_LESS)
+_AUROC, _LESS = (
+    [f"{what}{end}" for end in ("", " low", " high")] for what in ("AUROC", "less CoE's")
+)
+RANKING_COLUMNS = (
+    *_AUROC,
+    "AURAC",
+    "paper's AURAC",
+    *(f"{share:.0%}" for share in RETENTIONS),
+    *_LESS,
+)
 """AUROC with its 95 % interval, both areas, accuracy at each retention, and AUROC less that of CoE (paired)."""
 
 _N_RESAMPLES = 1000
@@ -133,7 +155,9 @@ def selective_prediction(
     questions: Sequence[SampledQuestion], agents: Sequence[str], setup: ScoringSetup
 ) -> Experiment:
     """Returns all metrics of the first two and the first three agents; every baseline is the mean over the models."""
-    groups: dict[Cell, Sequence[str]] = {size: agents[:size] for size in (2, 3) if size <= len(agents)}
+    groups: dict[Cell, Sequence[str]] = {
+        size: agents[:size] for size in (2, 3) if size <= len(agents)
+    }
     return _compare(
         groups,
         METRICS,
@@ -180,7 +204,11 @@ def panels(
         notes=(
             "Of one model U_E is 0 for every question, and CoE is its semantic entropy.",
             "The paper prints this figure without numbers; the ones shown here are from its text.",
-            *(() if "6 models" in groups else ("Six models need a second instance of each of three.",)),
+            *(
+                ()
+                if "6 models" in groups
+                else ("Six models need a second instance of each of three.",)
+            ),
         ),
         width=14.0,
         height=4.0 * -(-len(groups) // 3) + 0.5,
@@ -232,7 +260,9 @@ def _compare(
 def _ranking_rows(group: JudgedGroup, metrics: Mapping[str, str]) -> list[Row]:
     vectors = {name: group.values(estimator) for name, estimator in metrics.items()}
     known = {name: vector for name, vector in vectors.items() if vector is not None}
-    found, differences = estimate_all(group.correct, known, reference="CoE", n_resamples=_N_RESAMPLES)
+    found, differences = estimate_all(
+        group.correct, known, reference="CoE", n_resamples=_N_RESAMPLES
+    )
     rows: list[Row] = []
     for name in metrics:
         if name not in found:
@@ -247,7 +277,12 @@ def _ranking_rows(group: JudgedGroup, metrics: Mapping[str, str]) -> list[Row]:
 
 
 def _draw_aurocs(
-    axes: Axes, rows: Sequence[Mapping[str, Cell]], paper: Mapping[Cell, Cell], *, title: str, legend: bool = False
+    axes: Axes,
+    rows: Sequence[Mapping[str, Cell]],
+    paper: Mapping[Cell, Cell],
+    *,
+    title: str,
+    legend: bool = False,
 ) -> None:
     names = [str(row["metric"]) for row in rows]
     for place, row in enumerate(rows):
@@ -255,13 +290,22 @@ def _draw_aurocs(
         if isinstance(value, float) and isinstance(low, float) and isinstance(high, float):
             colour = "tab:purple" if row["metric"] == "CoE" else "tab:blue"
             axes.barh(place, value, color=colour, alpha=0.75)
-            axes.errorbar(value, place, xerr=[[value - low], [high - value]], color="black", capsize=2, linewidth=1)
+            axes.errorbar(
+                value,
+                place,
+                xerr=[[value - low], [high - value]],
+                color="black",
+                capsize=2,
+                linewidth=1,
+            )
         else:
             axes.text(0.02, place, "not computable", va="center", fontsize=8, color="grey")
         theirs = paper.get(row["metric"])
         if isinstance(theirs, float):
             axes.plot(theirs, place, "D", color="tab:orange", markeredgecolor="black", zorder=3)
-    diamond = axes.plot([], [], "D", color="tab:orange", markeredgecolor="black", label="the paper's")
+    diamond = axes.plot(
+        [], [], "D", color="tab:orange", markeredgecolor="black", label="the paper's"
+    )
     chance = axes.axvline(0.5, color="grey", linestyle=":", linewidth=1, label="chance")
     axes.set_yticks(range(len(names)), names)
     axes.invert_yaxis()
@@ -271,7 +315,11 @@ def _draw_aurocs(
         axes.figure.legend(handles=[*diamond, chance], loc="upper right", ncols=2, fontsize=8)
 
 
-_BY_SPLIT = [column.format(split) for split in ("train", "validation") for column in ("{} accuracy", "n {}", "ties {}")]
+_BY_SPLIT = [
+    column.format(split)
+    for split in ("train", "validation")
+    for column in ("{} accuracy", "n {}", "ties {}")
+]
 _ACCURACIES = ("model", "dataset", *_BY_SPLIT)
 
 
@@ -285,7 +333,9 @@ def model_accuracy(
     `datasets` holds training questions, or None, and validation questions, by the dataset's name.
     """
 
-    def accuracy(questions: Sequence[SampledQuestion] | None, model: str) -> tuple[Cell, Cell, Cell]:
+    def accuracy(
+        questions: Sequence[SampledQuestion] | None, model: str
+    ) -> tuple[Cell, Cell, Cell]:
         if questions is None:
             return None, None, None
         alone = judge_group(questions, [model], setup)

@@ -99,7 +99,9 @@ def n_nodes() -> int:
     return sum(node["Alive"] for node in _ray().nodes())
 
 
-def work_through(parts: Iterable[bytes], create: Callable[[], Work], pool: Pool, give_up: GiveUp) -> Iterator[bytes]:
+def work_through(
+    parts: Iterable[bytes], create: Callable[[], Work], pool: Pool, give_up: GiveUp
+) -> Iterator[bytes]:
     """Yields the result of each part once, in the order in which they finish.
 
     The parts are read as they are needed: at any time one is in hand for each actor, and one more is prepared. So
@@ -121,7 +123,9 @@ def work_through(parts: Iterable[bytes], create: Callable[[], Work], pool: Pool,
         try:
             yield from workers.map(enumerate(chain((first,), upcoming)))
         except ray.exceptions.RayError as error:
-            line = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+            line = next(
+                (line for line in str(error).splitlines() if line.strip()), type(error).__name__
+            )
             hint = "Finished parts are kept; rerun the same command to resume"
             raise StoreError(f"the cluster failed: {line}", hint=hint) from error
 
@@ -143,7 +147,9 @@ class MapWorker:
             if self._work is None:
                 self._work = _ray().cloudpickle.loads(self._create)()
             return self._runner.run(self._work(content)), None
-        except Exception as error:  # whatever a user's clusterer or client raises: the driver raises it again
+        except (
+            Exception
+        ) as error:  # whatever a user's clusterer or client raises: the driver raises it again
             return b"", _to_json(error)
 
 
@@ -167,7 +173,9 @@ class _Workers:
         """The actor behind each pending result; those of `start` are among them."""
         self._n_lost = Counter[int | None]()
         """How often each part in hand lost its actor; None: actors that ended as they started, in a row."""
-        self._remote = self._ray.remote(num_cpus=1, num_gpus=pool.n_gpus, scheduling_strategy="SPREAD")(MapWorker)
+        self._remote = self._ray.remote(
+            num_cpus=1, num_gpus=pool.n_gpus, scheduling_strategy="SPREAD"
+        )(MapWorker)
 
     def __enter__(self) -> "_Workers":
         return self
@@ -187,7 +195,9 @@ class _Workers:
                 idle.append(actor)
             elif part is not None and result is None:
                 lost.append(part)
-            while idle and (lost or prepared):  # before the result is kept, so that no actor waits for the disk
+            while idle and (
+                lost or prepared
+            ):  # before the result is kept, so that no actor waits for the disk
                 if lost:
                     self._give(idle.pop(), lost.pop())
                 elif prepared:
@@ -236,7 +246,9 @@ class _Workers:
         while True:
             now = time.monotonic()
             left = [end - now for end in self._ends.values() if end != _LATE]
-            timeout = max(0.0, min(left)) if left else None if self._busy() or is_told else _PATIENCE
+            timeout = (
+                max(0.0, min(left)) if left else None if self._busy() or is_told else _PATIENCE
+            )
             ended, _ = self._ray.wait(list(self._awaited), num_returns=1, timeout=timeout)
             if ended:
                 return ended[0]
@@ -261,8 +273,15 @@ class _Workers:
                 raise error  # a lost machine may end all its actors as they start, but not so many
         elif self._n_lost[number] == _ATTEMPTS:
             del self._n_lost[number]
-            why = f"the limit of {self._pool.seconds:g} s" if is_late else "for want of memory, perhaps"
-            return self._give_up(part[1], f"{_ATTEMPTS} processes ended while they worked on its part; the last: {why}")
+            why = (
+                f"the limit of {self._pool.seconds:g} s"
+                if is_late
+                else "for want of memory, perhaps"
+            )
+            return self._give_up(
+                part[1],
+                f"{_ATTEMPTS} processes ended while they worked on its part; the last: {why}",
+            )
         return None
 
     def _end(self, actor: Any) -> None:
@@ -272,7 +291,13 @@ class _Workers:
 
 def _lost_errors(ray: Any) -> tuple[type[Exception], ...]:
     """What Ray raises where the process or the machine that had a part, or its result, is lost."""
-    names = ("RayActorError", "ObjectLostError", "OutOfMemoryError", "NodeDiedError", "WorkerCrashedError")
+    names = (
+        "RayActorError",
+        "ObjectLostError",
+        "OutOfMemoryError",
+        "NodeDiedError",
+        "WorkerCrashedError",
+    )
     return tuple(getattr(ray.exceptions, name) for name in names)
 
 
@@ -285,12 +310,18 @@ def _to_json(error: Exception) -> str:
     for name, kind in _BUILT_IN.items():
         if isinstance(error, kind):
             return json.dumps([name, str(error), ""])
-    return json.dumps([StoreError.__name__, f"{type(error).__name__}: {error}", "Finished parts are kept"])
+    return json.dumps(
+        [StoreError.__name__, f"{type(error).__name__}: {error}", "Finished parts are kept"]
+    )
 
 
 def _from_json(encoded: str) -> Exception:
     name, message, hint = json.loads(encoded)
-    error: Exception = getattr(errors, name)(message, hint=hint) if hasattr(errors, name) else _BUILT_IN[name](message)
+    error: Exception = (
+        getattr(errors, name)(message, hint=hint)
+        if hasattr(errors, name)
+        else _BUILT_IN[name](message)
+    )
     return error
 
 
@@ -311,4 +342,6 @@ def _check_listens(address: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), _SECONDS_TO_CONNECT).close()
     except OSError as error:
         hint = 'Start one ("ray start --head" prints its address), or omit the address for one on this machine'
-        raise ConfigurationError(f"no Ray cluster can be reached at {address}: {error}", hint=hint) from error
+        raise ConfigurationError(
+            f"no Ray cluster can be reached at {address}: {error}", hint=hint
+        ) from error

@@ -102,12 +102,17 @@ class Saved:
             self._measured[key] = measure(rows, labels, weights=weights, weighting=of.weighting)
         return self._measured[key]
 
-    def verdict(self, measurement: Measurement, answer: str | None, criterion: Criterion) -> float | None:
+    def verdict(
+        self, measurement: Measurement, answer: str | None, criterion: Criterion
+    ) -> float | None:
         """Returns whether an answer is right, by the references or by the labels of all responses of its cluster.
 
         None stands for the leading answer.
         """
-        said, shown = representative_of(measurement, answer), measurement.answer if answer is None else answer
+        said, shown = (
+            representative_of(measurement, answer),
+            measurement.answer if answer is None else answer,
+        )
         key = (criterion.name, said, shown)
         if key not in self._verdicts:
             rows = list(zip(self.rows, self.labels, strict=True))
@@ -132,21 +137,37 @@ def replay(
     """
     counts = Counter[str]()
     outcomes = {each.question.id: _Replay(each, policy, criterion, counts).run() for each in saved}
-    unpriced = any(outcome.tokens is not None for outcome in outcomes.values()) and counts["without input"]
+    unpriced = (
+        any(outcome.tokens is not None for outcome in outcomes.values()) and counts["without input"]
+    )
     notes = [
-        note.format(questions=quantity(n, "question"), they_count="it counts" if n == 1 else "they count")
+        note.format(
+            questions=quantity(n, "question"), they_count="it counts" if n == 1 else "they count"
+        )
         for n, note in (
             (n_failed, f"left out: {quantity(n_failed, 'question')} without a saved response"),
-            (counts["stand-in"], "none of its agents is in the samples: theirs stand in, in {questions}"),
+            (
+                counts["stand-in"],
+                "none of its agents is in the samples: theirs stand in, in {questions}",
+            ),
             (counts["short"], "in {questions} fewer responses are saved than it would ask for"),
             (counts["silent"], "in {questions} no agent of a weight above 0 has a saved response"),
-            (counts["debate"], "{questions} would go to a round that cannot be replayed; {they_count} as not answered"),
-            (counts["ran out"], "{questions} would ask again, and no response is left; {they_count} as not answered"),
+            (
+                counts["debate"],
+                "{questions} would go to a round that cannot be replayed; {they_count} as not answered",
+            ),
+            (
+                counts["ran out"],
+                "{questions} would ask again, and no response is left; {they_count} as not answered",
+            ),
             (
                 counts["arbiter"],
                 "{questions} would go to an arbiter, which cannot be replayed; {they_count} as escalated",
             ),
-            (unpriced, "tokens and costs are those of the responses: the samples do not say what the prompts took"),
+            (
+                unpriced,
+                "tokens and costs are those of the responses: the samples do not say what the prompts took",
+            ),
         )
         if n
     ]
@@ -155,7 +176,9 @@ def replay(
 
 
 class _Replay:
-    def __init__(self, saved: Saved, policy: ReplayedPolicy, criterion: Criterion, counts: Counter[str]) -> None:
+    def __init__(
+        self, saved: Saved, policy: ReplayedPolicy, criterion: Criterion, counts: Counter[str]
+    ) -> None:
         self._saved, self._of, self._criterion, self._counts = saved, policy, criterion, counts
         own = {name: n for name, n in policy.n_samples.items() if name in saved.available}
         if not own:
@@ -165,7 +188,9 @@ class _Replay:
         self._asked = list(policy.n_samples if set(policy.n_samples) & set(own) else own)
         fewest = policy.rules.min_agents
         # agents that stand in may be fewer than those that the policy asks
-        self._rules = replace(policy.rules, min_agents=None if fewest is None else min(fewest, len(self._asked)))
+        self._rules = replace(
+            policy.rules, min_agents=None if fewest is None else min(fewest, len(self._asked))
+        )
         self._given = dict.fromkeys(own, 0)
         self._n_asked = Counter[str]()
         self._is_short = False
@@ -175,13 +200,26 @@ class _Replay:
         history: list[RoundData] = []
         while True:
             added = self._ask_round()
-            answered, spent, measurement = {name for name, _ in self._counts_now}, self._spent(number), None
+            answered, spent, measurement = (
+                {name for name, _ in self._counts_now},
+                self._spent(number),
+                None,
+            )
             if any(of.weights.get(name, 1.0) > 0.0 for name in answered):
                 left = self._rules.bounds.tokens_left(spent)
                 measurement = replace(
-                    self._saved.measure(self._counts_now, of), history=tuple(history), tokens_left=left
+                    self._saved.measure(self._counts_now, of),
+                    history=tuple(history),
+                    tokens_left=left,
                 )
-            decision = settle(of.policy, measurement, self._rules, asked=self._asked, answered=answered, spent=spent)
+            decision = settle(
+                of.policy,
+                measurement,
+                self._rules,
+                asked=self._asked,
+                answered=answered,
+                spent=spent,
+            )
             if decision.action != "another_round" or measurement is None:
                 self._counts["arbiter"] += of.has_arbiter and decision.action == "escalate"
                 return self._outcome(measurement, decision.action, decision.answer, number)
@@ -189,16 +227,25 @@ class _Replay:
                 return self._outcome(measurement, "abstain", None, number)
             # a replay compares no agent's answers with those of the round before
             compared: dict[str, Any] = {"shows_answers": False, "former": None, "former_labels": {}}
-            history.append(round_data(measurement, round=number, strategy=None, tokens=0, n_responses=0, **compared))
+            history.append(
+                round_data(
+                    measurement, round=number, strategy=None, tokens=0, n_responses=0, **compared
+                )
+            )
             number += 1
 
-    def _is_saved(self, measurement: Measurement, wanted: str | None, added: Mapping[str, int]) -> bool:
+    def _is_saved(
+        self, measurement: Measurement, wanted: str | None, added: Mapping[str, int]
+    ) -> bool:
         of = self._of
         _, strategy = of.strategies.of(measurement.regime, wanted=wanted)
         if not isinstance(strategy, Resample):
             self._counts["debate"] += 1
             return False
-        asked = {name: strategy.n_samples(n) if n else of.n_samples.get(name, 1) for name, n in added.items()}
+        asked = {
+            name: strategy.n_samples(n) if n else of.n_samples.get(name, 1)
+            for name, n in added.items()
+        }
         self._planned = self._rules.bounds.fit(asked, self._spent())
         if not any(self._left(name) for name in self._planned):
             self._counts["ran out"] += 1
@@ -242,22 +289,35 @@ class _Replay:
         usage = self._usage()
         return None if usage is None else float(sum(given + said for _, given, said in usage))
 
-    def _outcome(self, measurement: Measurement | None, action: str, answer: str | None, number: int) -> Item:
+    def _outcome(
+        self, measurement: Measurement | None, action: str, answer: str | None, number: int
+    ) -> Item:
         usage = None if measurement is None else self._usage()
         if measurement is None:
             self._counts["silent"] += 1
         elif usage is not None and not any(given for _, given, _ in usage):
             self._counts["without input"] += 1
-        leading = None if measurement is None else self._saved.verdict(measurement, answer, self._criterion)
+        leading = (
+            None
+            if measurement is None
+            else self._saved.verdict(measurement, answer, self._criterion)
+        )
         known = {
             "decided_by": "group",
             "n_rounds": number + 1,
             "conformity": None,
-            "tokens": usage and {name: {"input_tokens": given, "output_tokens": said} for name, given, said in usage},
-            "agents": {name: {"sampling": [{"n_requests": n}]} for name, n in self._n_asked.items()},
+            "tokens": usage
+            and {
+                name: {"input_tokens": given, "output_tokens": said} for name, given, said in usage
+            },
+            "agents": {
+                name: {"sampling": [{"n_requests": n}]} for name, n in self._n_asked.items()
+            },
             "failed_agents": {},
         }
         question = self._saved.question
         correct = None if answer is None else leading
-        item = Item(question.id, question.text, action, correct, (leading,), action == "escalate", known)
+        item = Item(
+            question.id, question.text, action, correct, (leading,), action == "escalate", known
+        )
         return with_cost(item, self._of.prices)

@@ -35,7 +35,10 @@ def create_run_page(run: Run, *, n_resamples: int = 1000) -> str:
     check_jinja()
     comparison = compare([outcomes_of(run)], n_resamples=n_resamples)
     table = to_experiment(comparison)
-    details = [*map(_detail, run.items.values()), *({"error": cut(error)} for error in run.errors.values())]
+    details = [
+        *map(_detail, run.items.values()),
+        *({"error": cut(error)} for error in run.errors.values()),
+    ]
     return render(
         read_parts("html/run.html", package=_PACKAGE),
         style=read_parts(*STYLE) + read_parts("html/run.css", package=_PACKAGE),
@@ -84,7 +87,11 @@ def _verdict(correct: float | None) -> str:
 def _line(run: Run, key: str) -> dict[str, Any]:
     item = run.items.get(key)
     if item is None:
-        return dict.fromkeys(_COLUMNS) | {"state": "failed", "rounds": [], "reason": cut(run.errors[key], _SHORT)}
+        return dict.fromkeys(_COLUMNS) | {
+            "state": "failed",
+            "rounds": [],
+            "reason": cut(run.errors[key], _SHORT),
+        }
     decision = item.decision
     return {
         "state": _state(item),
@@ -106,19 +113,35 @@ def _trajectory(item: Item) -> list[Mapping[str, Any]]:
 def _bar(data: Mapping[str, Any]) -> list[float | None]:
     """Returns of a round U_A, U_E and the share of agents that changed to what they were shown."""
     adopted = _mapping(data.get("adopted"))
-    adopting = shorten(sum(change is True for change in adopted.values()) / len(adopted)) if adopted else None
+    adopting = (
+        shorten(sum(change is True for change in adopted.values()) / len(adopted))
+        if adopted
+        else None
+    )
     return [_number(data.get("aleatoric")), _number(data.get("epistemic")), adopting]
 
 
 def _detail(item: Item) -> dict[str, Any]:
     decision = item.decision
     trajectory = _trajectory(item)
-    names = (name for data in trajectory for name in _mapping(data.get("leading")) if isinstance(name, str))
+    names = (
+        name
+        for data in trajectory
+        for name in _mapping(data.get("leading"))
+        if isinstance(name, str)
+    )
     agents = list(dict.fromkeys(names))[:_MOST]
     rounds = [_round(data, agents, place, item) for place, data in enumerate(trajectory)]
-    distributions = {name: _mapping(_mapping(own).get("distribution")) for name, own in decision["agents"].items()}
+    distributions = {
+        name: _mapping(_mapping(own).get("distribution"))
+        for name, own in decision["agents"].items()
+    }
     support: list[list[Any]] = [
-        [cut(text, _SHORT), number, [_number(distributions[name].get(text)) for name in distributions]]
+        [
+            cut(text, _SHORT),
+            number,
+            [_number(distributions[name].get(text)) for name in distributions],
+        ]
         for text, share in _mapping(decision.get("support")).items()
         if (number := _number(share)) is not None
     ]
@@ -137,7 +160,8 @@ def _detail(item: Item) -> dict[str, Any]:
         "support": sorted(support, key=lambda each: -each[1])[:_MOST],
         "claims": [_claim(_mapping(claim)) for claim in _list(decision.get("claims"))[:_MOST]],
         "failures": [
-            [cut(str(name), _SHORT), cut(str(why))] for name, why in list(decision["failed_agents"].items())[:_MOST]
+            [cut(str(name), _SHORT), cut(str(why))]
+            for name, why in list(decision["failed_agents"].items())[:_MOST]
         ],
         "tokens": [
             [cut(str(name), _SHORT), usage["input_tokens"], usage["output_tokens"]]
@@ -153,13 +177,18 @@ def _claim(claim: Mapping[str, Any]) -> dict[str, Any]:
         "action": _text(claim.get("action")),
         "support": _number(claim.get("support_between")),
         "agents": [
-            [cut(str(name), _SHORT), *(_number(_mapping(shares).get(kind)) for kind in ("supports", "contradicts"))]
+            [
+                cut(str(name), _SHORT),
+                *(_number(_mapping(shares).get(kind)) for kind in ("supports", "contradicts")),
+            ]
             for name, shares in list(agents.items())[:_MOST]
         ],
     }
 
 
-def _round(data: Mapping[str, Any], agents: Sequence[str], place: int, item: Item) -> dict[str, Any]:
+def _round(
+    data: Mapping[str, Any], agents: Sequence[str], place: int, item: Item
+) -> dict[str, Any]:
     leading, flips, adopted = (_mapping(data.get(name)) for name in ("leading", "flips", "adopted"))
     return {
         "strategy": _cut_or_none(data.get("strategy")),
@@ -172,7 +201,11 @@ def _round(data: Mapping[str, Any], agents: Sequence[str], place: int, item: Ite
         "said": [
             [
                 _cut_or_none(leading.get(name)),
-                "took over" if adopted.get(name) is True else "changed" if flips.get(name) is True else None,
+                "took over"
+                if adopted.get(name) is True
+                else "changed"
+                if flips.get(name) is True
+                else None,
             ]
             for name in agents
         ],

@@ -87,12 +87,16 @@ class AskPerson(Runnable[EscalatedCase, Ruling]):
     interrupts = True
 
     def __init__(self, form: Form = "coe") -> None:
-        self.form = one_of(form, '"form" of AskPerson', get_args(Form), advice='"coe" shows the most')
+        self.form = one_of(
+            form, '"form" of AskPerson', get_args(Form), advice='"coe" shows the most'
+        )
 
     def __repr__(self) -> str:
         return f"AskPerson({self.form!r})"
 
-    def invoke(self, input: EscalatedCase, config: RunnableConfig | None = None, **_: Any) -> Ruling:
+    def invoke(
+        self, input: EscalatedCase, config: RunnableConfig | None = None, **_: Any
+    ) -> Ruling:
         if self.form == "coe":
             return ask_about_case("escalation", input, _ASKED, _own_form(), partial(_rule, input))
         (decided,) = ask_for_decisions(
@@ -100,7 +104,9 @@ class AskPerson(Runnable[EscalatedCase, Ruling]):
         )
         return _rule(input, decided)
 
-    async def ainvoke(self, input: EscalatedCase, config: RunnableConfig | None = None, **_: Any) -> Ruling:
+    async def ainvoke(
+        self, input: EscalatedCase, config: RunnableConfig | None = None, **_: Any
+    ) -> Ruling:
         return self.invoke(input, config)
 
 
@@ -108,11 +114,16 @@ def _review(case: EscalatedCase) -> ActionRequest:
     answers = case["candidates"]
     parts = {"coe": case["coe"], "aleatoric": case["aleatoric"], "epistemic": case["epistemic"]}
     numbers = decomposition(**parts)
-    regime = "" if case["regime"] == "consensus" else f"Regime: {case['regime']}; "  # agreement explains no escalation
+    regime = (
+        "" if case["regime"] == "consensus" else f"Regime: {case['regime']}; "
+    )  # agreement explains no escalation
     lines = [
         _literally(case["question"]),
         f"The models did not settle this: {_literally(case['reason'])}. {regime}CoE {numbers}.",
-        "\n".join(f"{one['number']}. {_literally(one['answer'])} ({one['support']:.0%})" for one in answers),
+        "\n".join(
+            f"{one['number']}. {_literally(one['answer'])} ({one['support']:.0%})"
+            for one in answers
+        ),
         "Approve the first answer, edit it, respond with another, or reject them all.",
     ]
     # the arguments are what Agent Chat UI shows at once: it hides the description behind a button
@@ -125,7 +136,8 @@ def _review(case: EscalatedCase) -> ActionRequest:
 
 def _listed(case: EscalatedCase) -> str:
     return "\n".join(
-        f"{one['number']}. {one_line(visible(one['answer']))} ({one['support']:.0%})" for one in case["candidates"]
+        f"{one['number']}. {one_line(visible(one['answer']))} ({one['support']:.0%})"
+        for one in case["candidates"]
     )
 
 
@@ -143,10 +155,14 @@ def _rule(case: EscalatedCase, reply: _Own | Review) -> Ruling:
             return _approved(case, 1)
         case Edit(edited_action=action):
             if action.name != _ACTION:
-                raise ValueError(f'"edited_action" must have the name "{_ACTION}"; got another. Edit "answer" alone')
+                raise ValueError(
+                    f'"edited_action" must have the name "{_ACTION}"; got another. Edit "answer" alone'
+                )
             edited = _Arguments.model_validate(action.args)
             if edited.candidates not in (None, _listed(case)):
-                raise ValueError('only "answer" can be edited; write the answer that you choose there')
+                raise ValueError(
+                    'only "answer" can be edited; write the answer that you choose there'
+                )
             return _answered(case, edited.answer)
         case _Answer(answer=answer) | Respond(message=answer):
             return _answered(case, answer)
@@ -159,9 +175,13 @@ def _rule(case: EscalatedCase, reply: _Own | Review) -> Ruling:
 def _approved(case: EscalatedCase, number: int) -> Ruling:
     answers = case["candidates"]
     if not 1 <= number <= len(answers):
-        raise ValueError(f"there is no candidate {number}; there are {len(answers)}, numbered from 1")
+        raise ValueError(
+            f"there is no candidate {number}; there are {len(answers)}, numbered from 1"
+        )
     chosen = answers[number - 1]
-    reason = f"a person approved answer {number} of {len(answers)} (support {chosen['support']:.0%})"
+    reason = (
+        f"a person approved answer {number} of {len(answers)} (support {chosen['support']:.0%})"
+    )
     return Ruling(action="answer", answer=chosen["answer"], reason=reason)
 
 

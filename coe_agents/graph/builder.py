@@ -45,7 +45,17 @@ from coe_agents.types import DECIDERS, Agent, Regime
 from coe_agents.uncertainty import coordinate
 
 _ENDS = ("answer", "abstain", "escalate")
-_NODES = ("prepare", "cluster", "measure", "claims", "coordinator", "another_round", "clarify", "escalation", *_ENDS)
+_NODES = (
+    "prepare",
+    "cluster",
+    "measure",
+    "claims",
+    "coordinator",
+    "another_round",
+    "clarify",
+    "escalation",
+    *_ENDS,
+)
 
 
 def create_coe_graph(
@@ -152,8 +162,12 @@ def create_coe_graph(
     """
     refuse_arguments("create_coe_graph", removed)
     clusterer, canonicalize = _comparing(answers, clusterer, canonicalize)
-    _check_parts(agents, clusterer=clusterer, policy=policy, canonicalize=canonicalize, claims=claims)
-    _check_options(weighting, coordination, history, retries=retries, max_question_chars=max_question_chars)
+    _check_parts(
+        agents, clusterer=clusterer, policy=policy, canonicalize=canonicalize, claims=claims
+    )
+    _check_options(
+        weighting, coordination, history, retries=retries, max_question_chars=max_question_chars
+    )
     names = [agent.name for agent in agents]
     weight_of = _check_group(agents, names, weights, min_agents=quorum(len(names), min_agents))
     shown = None if tools is None else check_tools(tools, where='"tools"')
@@ -173,10 +187,14 @@ def create_coe_graph(
     may_clarify = clarify or table.may_clarify
     may_interrupt = may_clarify or getattr(escalation, "interrupts", False)
 
-    graph = CoEStateGraph(CoEState, context_schema=CoEContext, input_schema=CoEInput, output_schema=CoEOutput)
+    graph = CoEStateGraph(
+        CoEState, context_schema=CoEContext, input_schema=CoEInput, output_schema=CoEOutput
+    )
     recorder = None if recording is None else Recorder(recording)
     checks = [check_checkpointer] * may_interrupt + ([] if recorder is None else [recorder.check])
-    prepare = prepare_node(max_question_chars, settings, history=history, checks=checks, tools=shown)
+    prepare = prepare_node(
+        max_question_chars, settings, history=history, checks=checks, tools=shown
+    )
     graph.add_node("prepare", OneForm(prepare, slow_with="answer_schema"))
     retry = RetryPolicy(
         max_attempts=retries + 1,
@@ -194,7 +212,9 @@ def create_coe_graph(
         graph.add_edge(agent.name, "cluster")
     graph.add_node("cluster", of_this_version(cluster_node(clusterer, canonicalize)))
     before = _add_claims(graph, claims, settings)
-    measuring = measure_node(settings, weighting=weighting, coordination=coordination, clusterer=clusterer)
+    measuring = measure_node(
+        settings, weighting=weighting, coordination=coordination, clusterer=clusterer
+    )
     graph.add_node("measure", of_this_version(measuring))
     routes = {
         "answer": "action: answer",
@@ -208,7 +228,9 @@ def create_coe_graph(
         routes["clarify"] = "strategy: clarify"
     if escalation is not None:
         ends = {end: f"ruling: {end}" for end in _ENDS}
-        graph.add_node("escalation", of_this_version(escalation_node(escalation, names)), destinations=ends)
+        graph.add_node(
+            "escalation", of_this_version(escalation_node(escalation, names)), destinations=ends
+        )
     coordinator = coordinator_node(
         settings,
         strategies=table,
@@ -225,12 +247,16 @@ def create_coe_graph(
         graph.add_conditional_edges(source, asks, {f"asks {name}": name for name in names})
     graph.add_edge("cluster", "measure")
     for end in _ENDS:
-        graph.add_node(end, of_this_version(OneForm(finish) if recorder is None else recorder.node()))
+        graph.add_node(
+            end, of_this_version(OneForm(finish) if recorder is None else recorder.node())
+        )
         graph.add_edge(end, END)
     return graph
 
 
-def _add_claims(graph: StateGraph[Any, Any, Any, Any], claims: ClaimJudge | None, settings: RunSettings) -> str:
+def _add_claims(
+    graph: StateGraph[Any, Any, Any, Any], claims: ClaimJudge | None, settings: RunSettings
+) -> str:
     """Adds the node that judges claims, if any; returns the node that follows the measurement."""
     if claims is None:
         return "coordinator"
@@ -244,7 +270,9 @@ def _comparing(
 ) -> tuple[Clusterer, Canonicalize | None]:
     if answers is None:
         if clusterer is None:
-            raise TypeError('the graph needs "answers" or a "clusterer". Pass answers=short_answers(), for example')
+            raise TypeError(
+                'the graph needs "answers" or a "clusterer". Pass answers=short_answers(), for example'
+            )
         return clusterer, canonicalize
     what, advice = "a preset", "Pass short_answers() or sentences(judge)"
     instance(answers, AnswerPreset, '"answers"', what=what, advice=advice)
@@ -263,7 +291,9 @@ def _check_parts(
     claims: object,
 ) -> None:
     for agent in agents:
-        has_method(agent, "sample", 'each of "agents"', advice="Wrap a chat model: ModelAgent(name, model)")
+        has_method(
+            agent, "sample", 'each of "agents"', advice="Wrap a chat model: ModelAgent(name, model)"
+        )
         what, advice = 'an agent, with a name, a weight and "sample"', "Give it what it lacks"
         instance(agent, Agent, 'each of "agents"', what=what, advice=advice)
     for name, part, method, example in (
@@ -282,23 +312,28 @@ def _check_parts(
 
 
 def _check_options(
-    weighting: str,
-    coordination: str | None,
-    history: str,
-    *,
-    retries: int,
-    max_question_chars: int,
+    weighting: str, coordination: str | None, history: str, *, retries: int, max_question_chars: int
 ) -> None:
     one_of(weighting, '"weighting"', get_args(Weighting), advice='"auto" suits most')
     one_of(history, '"history"', get_args(History), advice='"conversation" shows all of it')
     if coordination is not None:
         coordinate([[1.0]], solver=coordination)  # raises for an unknown name
     integer(retries, '"retries"', least=0, advice="0 never asks a failed agent again")
-    number(max_question_chars, '"max_question_chars"', least=1, may_be_infinite=True, advice="Omit it for 100,000")
+    number(
+        max_question_chars,
+        '"max_question_chars"',
+        least=1,
+        may_be_infinite=True,
+        advice="Omit it for 100,000",
+    )
 
 
 def _check_group(
-    agents: Sequence[Agent], names: Sequence[str], weights: Mapping[str, float] | None, *, min_agents: int
+    agents: Sequence[Agent],
+    names: Sequence[str],
+    weights: Mapping[str, float] | None,
+    *,
+    min_agents: int,
 ) -> dict[str, float]:
     require(bool(names), '"agents" must hold at least one agent', [], "Pass ModelAgent objects")
     for name in names:
@@ -315,7 +350,9 @@ def _check_group(
             )
         own |= weights
     if not any(weight > 0 for weight in own.values()):
-        raise ValueError('"agents" must hold one with a weight above 0; got only weights of 0. Raise one of them')
+        raise ValueError(
+            '"agents" must hold one with a weight above 0; got only weights of 0. Raise one of them'
+        )
     integer(min_agents, '"min_agents"', least=1, most=len(names), advice="Omit it for a majority")
     return own
 
@@ -324,9 +361,15 @@ def _fit_policy(policy: Policy, group: AskedGroup, max_rounds: int) -> tuple[Pol
     """Returns the policy for a group, and what the user should know about the two."""
     cautions = list[str]()
     n_agents, last = len(group.agents), policy.then if isinstance(policy, FixedRounds) else policy
-    if isinstance(last, RegimePolicy) and n_agents > 1 and (unreachable := last.unreachable(n_agents=n_agents)):
+    if (
+        isinstance(last, RegimePolicy)
+        and n_agents > 1
+        and (unreachable := last.unreachable(n_agents=n_agents))
+    ):
         agents = quantity(n_agents, "agent")
-        cautions.append(f"with {agents}, {last!r} can never see the regimes {', '.join(unreachable)}")
+        cautions.append(
+            f"with {agents}, {last!r} can never see the regimes {', '.join(unreachable)}"
+        )
     if isinstance(last, ThresholdPolicy) and (passed := last.caution(list(group.weights.values()))):
         cautions.append(passed)
     if isinstance(policy, FixedRounds) and max_rounds < policy.n:
@@ -344,9 +387,15 @@ def _check_name(name: object) -> None:
     try:
         name.encode()
     except UnicodeEncodeError as error:  # no checkpointer could store it
-        message = f'a name of "agents" must be text that UTF-8 can encode; got {name!r}. Rename the agent'
+        message = (
+            f'a name of "agents" must be text that UTF-8 can encode; got {name!r}. Rename the agent'
+        )
         raise ValueError(message) from error
-    if name in (*_NODES, *DECIDERS) or any(character in name for character in ":|") or name.startswith("__"):
+    if (
+        name in (*_NODES, *DECIDERS)
+        or any(character in name for character in ":|")
+        or name.startswith("__")
+    ):
         raise ValueError(
             f'a name of "agents" must not be that of a node of the graph ({", ".join(_NODES)}), "group" or '
             f'"person", start with "__" or contain ":" or "|"; got {name!r}. Rename the agent'

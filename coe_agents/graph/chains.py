@@ -105,7 +105,9 @@ def create_sequential_graph(
         cleared: dict[str, Any] = {"steps": Overwrite([]), **dict.fromkeys(_SUMMED, 0.0)}
         if (given := state.get("question")) is not None:
             return {"asked": given, "messages": [HumanMessage(given)], **cleared}
-        said = [message for message in state.get("messages") or [] if isinstance(message, HumanMessage)]
+        said = [
+            message for message in state.get("messages") or [] if isinstance(message, HumanMessage)
+        ]
         if not said or not said[-1].text.strip():
             raise ValueError(
                 'the input must hold a "question", or "messages" with a text of the user; got neither. '
@@ -131,7 +133,10 @@ def create_sequential_graph(
         return Command(goto=END, update={**update, "ended": ended, "messages": [said]})
 
     sequence = StateGraph(
-        SequenceState, context_schema=CoEContext, input_schema=SequenceInput, output_schema=SequenceOutput
+        SequenceState,
+        context_schema=CoEContext,
+        input_schema=SequenceInput,
+        output_schema=SequenceOutput,
     )
     sequence.add_node("begin", OneForm(begin))
     sequence.add_node("ask", steps_node(ask, name="ask"), destinations=("ask", END))

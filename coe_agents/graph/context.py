@@ -37,7 +37,9 @@ class CoEContext(Bounds):
         {'max_coe': 0.4, 'agents': ['a', 'b']}
     """
 
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(
+        extra="forbid", use_attribute_docstrings=True
+    )
 
     agents: Sequence[str] | None = None
     """The names of the agents that are asked; each must be an agent of the graph."""
@@ -79,7 +81,11 @@ class CallersLimits(CoEContext):
 
 def _check_agents(agents: object) -> None:
     is_text = isinstance(agents, str | bytes)
-    if is_text or not isinstance(agents, Sequence) or not all(isinstance(name, str) for name in agents):
+    if (
+        is_text
+        or not isinstance(agents, Sequence)
+        or not all(isinstance(name, str) for name in agents)
+    ):
         raise TypeError(
             f'"agents" of the context must be a list of names; got {reprlib.repr(agents)}. Write ["a", "b"]'
         )
@@ -136,7 +142,9 @@ class RunSettings:
             policy=change_thresholds(self.policy, thresholds) if thresholds else self.policy,
             rules=replace(
                 self.rules,
-                bounds=self.bounds.change(**{name: changes[name] for name in NAMES if name in changes}),
+                bounds=self.bounds.change(
+                    **{name: changes[name] for name in NAMES if name in changes}
+                ),
                 limits=limits,
             ),
         )
@@ -164,7 +172,9 @@ class RunSettings:
 def read_changes(settings: RunSettings) -> dict[str, Any]:
     """Returns what the context of the present run changes, once it is known to fit; called inside a run."""
     context = get_runtime().context
-    if not isinstance(context, CoEContext):  # none, or that of a parent graph, which means something else
+    if not isinstance(
+        context, CoEContext
+    ):  # none, or that of a parent graph, which means something else
         return {}
     changes = context.changes()
     settings.change(changes)

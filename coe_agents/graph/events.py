@@ -37,7 +37,9 @@ class Event(TypedDict, total=False):
       answer, so it is in the decision only.
     """
 
-    event: Required[Literal["agent_asked", "agent_sampled", "clustered", "measured", "decided", "ruled"]]
+    event: Required[
+        Literal["agent_asked", "agent_sampled", "clustered", "measured", "decided", "ruled"]
+    ]
     round: Required[int]
     agent: str
     n_responses: int
@@ -76,7 +78,9 @@ def _is_in(response: str, reason: str) -> bool:
     """Whether a reason on one line contains a response, or its beginning, as words of its own."""
     line = for_prompt(response, limit=len(response))
     start = line[:_QUOTED]
-    if start.isascii() and reason.isascii() and start.lower() not in reason.lower():  # a pattern takes long to compile
+    if (
+        start.isascii() and reason.isascii() and start.lower() not in reason.lower()
+    ):  # a pattern takes long to compile
         return False
     end = "" if len(line) > _QUOTED else r"(?!\w)"
     form = rf"(?<!\w){re.escape(start)}{end}"
@@ -89,7 +93,9 @@ def start_sampling(agent: str, round: int) -> Callable[[dict[str, Any]], dict[st
     start = time.perf_counter()
 
     def finish_sampling(update: dict[str, Any]) -> dict[str, Any]:
-        errors = [response["error"] for response in update["responses"] if response["error"] is not None]
+        errors = [
+            response["error"] for response in update["responses"] if response["error"] is not None
+        ]
         event = Event(
             event="agent_sampled",
             agent=agent,

@@ -31,7 +31,9 @@ def _overrides_of(state: CoEState, settings: RunSettings) -> dict[str, dict[str,
     return {name: {**usual, **own} for name, own in named.items()}
 
 
-def _to_sends(state: CoEState, settings: RunSettings, overrides: Mapping[str, Mapping[str, Any]]) -> list[Send]:
+def _to_sends(
+    state: CoEState, settings: RunSettings, overrides: Mapping[str, Mapping[str, Any]]
+) -> list[Send]:
     """Returns the requests of the round, with these changes for each agent."""
     turn, bounds = state["turn"], settings.bounds
     base = AskedRequest(
@@ -49,8 +51,15 @@ def _to_sends(state: CoEState, settings: RunSettings, overrides: Mapping[str, Ma
         base["tools"] = turn["tools"]
     if (schema := turn.get("answer_schema")) is not None:
         base["instruction"] = STRUCTURED.format(schema=json.dumps(schema))
-    if turn.get("answers") is not None and settings.answers is not None and settings.answers.instruction:
+    if (
+        turn.get("answers") is not None
+        and settings.answers is not None
+        and settings.answers.instruction
+    ):
         base["instruction"] = settings.answers.instruction
     if bounds.deadline is not None:
-        base |= {"started": state["clock"]["started"], "seconds": bounds.deadline - state["clock"]["elapsed"]}
+        base |= {
+            "started": state["clock"]["started"],
+            "seconds": bounds.deadline - state["clock"]["elapsed"],
+        }
     return [Send(name, {**base, **own}) for name, own in overrides.items()]

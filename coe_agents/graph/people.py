@@ -123,7 +123,9 @@ def is_asked_anew(question: str) -> bool:
     return question in _REPLIES_TO_OTHERS
 
 
-def ask(request: Callable[[str | None], Any], form: TypeAdapter[_Form], read: Callable[[_Form], _Read]) -> _Read:
+def ask(
+    request: Callable[[str | None], Any], form: TypeAdapter[_Form], read: Callable[[_Form], _Read]
+) -> _Read:
     """Interrupts the run until a reply is valid; for a node that has done nothing before.
 
     Given a type as `response_schema`, LangGraph would raise at a reply that does not fit it, and a server would count
@@ -198,7 +200,9 @@ def ask_for_decisions(
                 }
                 for one in actions
             ],
-            "review_configs": [{"action_name": one.name, "allowed_decisions": [*one.allowed]} for one in actions],
+            "review_configs": [
+                {"action_name": one.name, "allowed_decisions": [*one.allowed]} for one in actions
+            ],
         }
 
     return ask(request, _decisions_form(), read)

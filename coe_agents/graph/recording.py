@@ -51,7 +51,11 @@ class Recording:
     audit_rate: float = 0.0
 
     def __post_init__(self) -> None:
-        share(self.audit_rate, '"audit_rate" of a Recording', advice="0.05 audits one answer of twenty")
+        share(
+            self.audit_rate,
+            '"audit_rate" of a Recording',
+            advice="0.05 audits one answer of twenty",
+        )
 
 
 class Recorder:
@@ -83,15 +87,24 @@ class Recorder:
                 try:
                     kept = yield Call(store.get, store.aget, (NAMESPACE, case["id"]))
                     # a replay repeats a case: it must change neither the answer that a person is shown, nor a ruling
-                    if kept is None or (case["ruling"] is not None and kept.value.get("status") == "pending"):
-                        yield Call(store.put, store.aput, (NAMESPACE, case["id"], to_storable(case)))
+                    if kept is None or (
+                        case["ruling"] is not None and kept.value.get("status") == "pending"
+                    ):
+                        yield Call(
+                            store.put, store.aput, (NAMESPACE, case["id"], to_storable(case))
+                        )
                 except Exception as error:  # the answer is worth more than its record
-                    warnings.warn(f"a case could not be recorded: {describe_error(error, store)}", stacklevel=2)
+                    warnings.warn(
+                        f"a case could not be recorded: {describe_error(error, store)}",
+                        stacklevel=2,
+                    )
             return update
 
         return steps_node(steps, name="finish")
 
-    def case_of(self, state: CoEState, update: dict[str, Any], config: RunnableConfig) -> RecordedCase | None:
+    def case_of(
+        self, state: CoEState, update: dict[str, Any], config: RunnableConfig
+    ) -> RecordedCase | None:
         """Returns the case to record; None for an answer that was not drawn, and for what neither is."""
         decision = update["decision"]
         action, by = decision["action"], decision["decided_by"]
@@ -99,7 +112,9 @@ class Recorder:
         is_audit = action == "answer" and by == "group"
         if is_audit:
             drawn = hashlib.sha256(self._secret + digest.encode()).digest()
-            if int.from_bytes(drawn[:7]) / 2**56 >= self.audit_rate:  # in [0, 1), uniform over secrets
+            if (
+                int.from_bytes(drawn[:7]) / 2**56 >= self.audit_rate
+            ):  # in [0, 1), uniform over secrets
                 return None
         is_ruled = by == "person"
         if not (is_audit or is_ruled or action == "escalate"):
@@ -132,4 +147,6 @@ def _turn(state: CoEState, config: RunnableConfig) -> str:
         return uuid.uuid4().hex
     *gates, _ = configurable.get("checkpoint_ns", "").split("|")  # "gate:TASK|finish:TASK"
     place = [gate.partition(":")[0] for gate in gates]
-    return "\n".join([str(thread), *place, str(state["turn"]["last_seen"]), state["turn"]["question"]])
+    return "\n".join(
+        [str(thread), *place, str(state["turn"]["last_seen"]), state["turn"]["question"]]
+    )

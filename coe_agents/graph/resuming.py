@@ -49,7 +49,9 @@ class _Resumable(CompiledStateGraph[Any, Any, Any, Any]):
             async for chunk in run:
                 yield chunk
 
-    def _saver(self, config: RunnableConfig | None) -> tuple[BaseCheckpointSaver[Any] | None, RunnableConfig]:
+    def _saver(
+        self, config: RunnableConfig | None
+    ) -> tuple[BaseCheckpointSaver[Any] | None, RunnableConfig]:
         merged = merge_configs(self.config, config)
         saver = merged.get("configurable", {}).get(CONFIG_KEY_CHECKPOINTER, self.checkpointer)
         return (saver if isinstance(saver, BaseCheckpointSaver) else None), merged
@@ -72,10 +74,20 @@ def _missing_nodes(checkpoint: Checkpoint, nodes: Collection[str]) -> list[str]:
     versions = checkpoint["channel_versions"]
     newest = max(versions.values(), default=None)
     # what led to a node in an earlier step, before the question was asked again, stays there
-    written = [name for name, version in versions.items() if version == newest and name.startswith(_LEADS_TO)]
+    written = [
+        name
+        for name, version in versions.items()
+        if version == newest and name.startswith(_LEADS_TO)
+    ]
     missing = [name for each in written if (name := each.removeprefix(_LEADS_TO)) not in nodes]
     tasks = checkpoint["channel_values"].get(TASKS)
-    asked = {task.node for task in tasks if isinstance(task, Send)} if isinstance(tasks, list | tuple) else set()
-    if asked.isdisjoint(nodes):  # else those of the agents that there are refuse it, and name all agents
+    asked = (
+        {task.node for task in tasks if isinstance(task, Send)}
+        if isinstance(tasks, list | tuple)
+        else set()
+    )
+    if asked.isdisjoint(
+        nodes
+    ):  # else those of the agents that there are refuse it, and name all agents
         missing += asked
     return sorted(missing)

@@ -114,7 +114,10 @@ def to_plain(measurement: Measurement) -> dict[str, Any]:
 
     The responses, which the state has, are left out, and so are scores, which follow from them.
     """
-    plain = {name: list(value) if isinstance(value, tuple) else value for name, value in fields_of(measurement).items()}
+    plain = {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in fields_of(measurement).items()
+    }
     agents = {name: fields_of(said) for name, said in measurement.agents.items()}
     return plain | {"agents": agents, "scores": {}, "sampled": None}
 

@@ -82,7 +82,9 @@ class RecordedCase(TypedDict):
     ruling: PersonRuling | None
 
 
-def cases(store: "BaseStore", *, status: Literal["pending", "ruled"] | None = None) -> list[RecordedCase]:
+def cases(
+    store: "BaseStore", *, status: Literal["pending", "ruled"] | None = None
+) -> list[RecordedCase]:
     """Returns the recorded cases in the order of their decisions, those of one status or all.
 
     Raises:
@@ -93,7 +95,11 @@ def cases(store: "BaseStore", *, status: Literal["pending", "ruled"] | None = No
     offset = 0
     while page := store.search(NAMESPACE, filter=wanted, limit=_PAGE, offset=offset):
         # a search finds longer namespaces, too
-        found |= {item.key: _to_case(item.key, item.value) for item in page if tuple(item.namespace) == NAMESPACE}
+        found |= {
+            item.key: _to_case(item.key, item.value)
+            for item in page
+            if tuple(item.namespace) == NAMESPACE
+        }
         offset += len(page)
     return sorted(found.values(), key=lambda case: (case["time"], case["id"]))
 
@@ -103,7 +109,9 @@ def pending_cases(store: "BaseStore") -> list[RecordedCase]:
     return cases(store, status="pending")
 
 
-def rule(store: "BaseStore", case_id: str, *, correct: bool | None = None, answer: str | None = None) -> RecordedCase:
+def rule(
+    store: "BaseStore", case_id: str, *, correct: bool | None = None, answer: str | None = None
+) -> RecordedCase:
     """Records what a person ruled on a pending case, and returns the case.
 
     If threads of one process rule on a case at once, one succeeds. If processes do, a later ruling may replace another.
@@ -133,25 +141,35 @@ def rule(store: "BaseStore", case_id: str, *, correct: bool | None = None, answe
         []
     """
     if not (correct is None or isinstance(correct, bool)):
-        raise TypeError(f'"correct" must be True, False or None; got {correct!r}. Pass True if the answer was right')
+        raise TypeError(
+            f'"correct" must be True, False or None; got {correct!r}. Pass True if the answer was right'
+        )
     if not (answer is None or isinstance(answer, str)):
         raise TypeError(f'"answer" must be a text or None; got {answer!r}. Pass the right answer')
     with _ONE_RULING:
         item = store.get(NAMESPACE, case_id)
         if item is None:
-            raise KeyError(f"there is no case {case_id!r} in the store. List those that wait: pending_cases(store)")
+            raise KeyError(
+                f"there is no case {case_id!r} in the store. List those that wait: pending_cases(store)"
+            )
         case = _to_case(case_id, item.value)
         if case["status"] == "ruled":
-            raise ValueError(f"a case must be pending to be ruled on; {case_id!r} was ruled on. Choose another")
+            raise ValueError(
+                f"a case must be pending to be ruled on; {case_id!r} was ruled on. Choose another"
+            )
         answer = answer.strip() or None if answer is not None else None
         if correct is None and (case["kind"] == "audit" or answer is None):
             raise ValueError(
                 'a ruling must say whether the answer was right; got no "correct". Pass correct=True or correct=False'
             )
         if correct and answer is not None:
-            raise ValueError('"answer" is for an answer that was wrong; got both. Omit it, or pass correct=False')
+            raise ValueError(
+                '"answer" is for an answer that was wrong; got both. Omit it, or pass correct=False'
+            )
         if correct and case["answer"] is None:
-            raise ValueError('the case has no answer that could be right; got correct=True. Pass answer="..."')
+            raise ValueError(
+                'the case has no answer that could be right; got correct=True. Pass answer="..."'
+            )
         ruling = to_storable(create_ruling(correct=correct, answer=answer))
         ruled: RecordedCase = {**case, "status": "ruled", "ruling": ruling}
         store.put(NAMESPACE, case_id, dict(ruled))
@@ -181,7 +199,9 @@ def _form() -> TypeAdapter[RecordedCase]:
 
 def create_ruling(*, correct: bool | None, answer: str | None) -> PersonRuling:
     """Returns a ruling of this moment."""
-    return PersonRuling(correct=correct, answer=answer, time=datetime.now(UTC).isoformat(timespec="seconds"))
+    return PersonRuling(
+        correct=correct, answer=answer, time=datetime.now(UTC).isoformat(timespec="seconds")
+    )
 
 
 def to_storable(value: Any) -> Any:

@@ -57,7 +57,10 @@ class ContextCheck:
             await self.app(scope, receive_again, send)
             return
         body = json.dumps({"detail": problem}).encode()
-        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(body)).encode()),
+        ]
         await send({"type": "http.response.start", "status": 422, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
@@ -139,7 +142,9 @@ def withhold(graph: Any) -> "StateGraph[Any, CoEContext, CoEInput, PublicOutput]
             result = chunk if mode == "values" else result
         return _publish(result)
 
-    made = StateGraph(_PublicState, context_schema=CoEContext, input_schema=CoEInput, output_schema=PublicOutput)
+    made = StateGraph(
+        _PublicState, context_schema=CoEContext, input_schema=CoEInput, output_schema=PublicOutput
+    )
     made.add_node("group", TwoForms(ask, aask, name="group"))
     made.add_edge(START, "group")
     made.add_edge("group", END)
@@ -152,8 +157,16 @@ def _publish(result: Mapping[str, Any]) -> dict[str, Any]:
     given = [claim for claim in decision["claims"] or () if claim["action"] != "drop"] or None
     public = to_numbers({**decision, "contested": None, "claims": given})
     del public["ignored"]
-    public |= {"answer": decision["answer"], "calls": decision["calls"], "reason": _reason(decision)}
-    text = last.content if public["action"] == "answer" else f"{WITHHELD[public['action']]}{public['reason']}."
+    public |= {
+        "answer": decision["answer"],
+        "calls": decision["calls"],
+        "reason": _reason(decision),
+    }
+    text = (
+        last.content
+        if public["action"] == "answer"
+        else f"{WITHHELD[public['action']]}{public['reason']}."
+    )
     metadata = {"decision": {name: public[name] for name in ("action", "answer", "reason")}}
     message = AIMessage(text, id=last.id, tool_calls=last.tool_calls, response_metadata=metadata)
     return {"decision": public, "messages": [*result["messages"][:-1], message]}
@@ -162,7 +175,9 @@ def _publish(result: Mapping[str, Any]) -> dict[str, Any]:
 def _reason(decision: Mapping[str, Any]) -> str:
     """Returns why a decision is as it is, without a text of a response."""
     if decision["decided_by"] == "person":
-        return str(decision["reason"]).partition("; ")[0]  # what the person did; the group's own reason follows
+        return str(decision["reason"]).partition("; ")[
+            0
+        ]  # what the person did; the group's own reason follows
     if decision["decided_by"] != "group":
         return f"{decision['decided_by']} decided"
     if decision["action"] == "answer":

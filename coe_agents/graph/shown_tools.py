@@ -8,7 +8,12 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from coe_agents.actions.canonical import tool_key
 from coe_agents.actions.match import compare_actions
-from coe_agents.actions.proposals import check_proposal, compared_answer, describe_action, has_proposals
+from coe_agents.actions.proposals import (
+    check_proposal,
+    compared_answer,
+    describe_action,
+    has_proposals,
+)
 from coe_agents.actions.structured import ANSWER, answer_tool, read_structured
 from coe_agents.clustering import Clusterer
 from coe_agents.clustering.refusals import answer_kind
@@ -28,20 +33,28 @@ def check_tools(given: Any, *, where: str) -> list[dict[str, Any]]:
     """Returns tools as OpenAI's function schemas; `where` they were given is for the error."""
     example = '{"type": "function", "function": {"name": "pay", "parameters": {...}}}'
     if not isinstance(given, list | tuple):
-        raise TypeError(f"{where} must be a list of tools; got {type(given).__name__}. Write [{example}]")
+        raise TypeError(
+            f"{where} must be a list of tools; got {type(given).__name__}. Write [{example}]"
+        )
     if not 1 <= len(given) <= MOST_TOOLS:
-        raise ValueError(f"{where} must hold 1 to {MOST_TOOLS} tools; got {len(given)}. Omit it to show none")
+        raise ValueError(
+            f"{where} must hold 1 to {MOST_TOOLS} tools; got {len(given)}. Omit it to show none"
+        )
     schemas = [_to_schema(tool, where=f"{where}[{place}]") for place, tool in enumerate(given)]
     names = [tool_key(schema["function"]["name"]) for schema in schemas]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f'the names in {where} must differ ("." is read as "_"); got {twice!r:.99} twice. Rename one')
+        raise ValueError(
+            f'the names in {where} must differ ("." is read as "_"); got {twice!r:.99} twice. Rename one'
+        )
     try:
         text = json.dumps(schemas, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"the schemas in {where} must be JSON; {error}. Correct them") from error
     if len(text) > MOST_CHARS:
-        raise ValueError(f"{where} must have at most {MOST_CHARS} characters as JSON; got {len(text)}. Show fewer")
+        raise ValueError(
+            f"{where} must have at most {MOST_CHARS} characters as JSON; got {len(text)}. Show fewer"
+        )
     plain: list[dict[str, Any]] = json.loads(text)
     return plain
 
@@ -50,11 +63,15 @@ def _to_schema(tool: Any, *, where: str) -> dict[str, Any]:
     try:
         schema = convert_to_openai_tool(tool)
     except (TypeError, ValueError) as error:
-        raise TypeError(f"{where} must be a tool; {error}. Pass a LangChain tool or its JSON schema") from error
+        raise TypeError(
+            f"{where} must be a tool; {error}. Pass a LangChain tool or its JSON schema"
+        ) from error
     own = schema.get("function") if schema.get("type") == "function" else None
     name = own.get("name") if isinstance(own, Mapping) else None
     if not isinstance(name, str) or not name.strip():
-        raise TypeError(f"{where} must be a function with a name; got {schema!r:.200}. Pass its JSON schema")
+        raise TypeError(
+            f"{where} must be a function with a name; got {schema!r:.200}. Pass its JSON schema"
+        )
     return schema
 
 
@@ -71,7 +88,11 @@ def compared_tools(turn: Turn) -> list[dict[str, Any]] | None:
 
 def clusterer_of(state: CoEState, clusterer: Clusterer) -> Clusterer:
     """Returns the clusterer of a turn; see `compare_actions`."""
-    return compare_actions(clusterer, compared_tools(state["turn"])) if is_about_actions(state) else clusterer
+    return (
+        compare_actions(clusterer, compared_tools(state["turn"]))
+        if is_about_actions(state)
+        else clusterer
+    )
 
 
 def read_actions(responses: Sequence[Response], turn: Turn) -> list[Response]:
@@ -91,16 +112,28 @@ def _read(row: Response, tools: Sequence[Any] | None, schema: Mapping[str, Any] 
             raise ValueError(f"its reply is {end}, not whole")
         is_answer = end != "filtered" and answer_kind(row["text"]) == "answer"
         if schema is not None and not row.get("calls") and is_answer:
-            row = {**row, "answer": None, "calls": [{"name": ANSWER, "args": read_structured(row["text"], schema)}]}
+            row = {
+                **row,
+                "answer": None,
+                "calls": [{"name": ANSWER, "args": read_structured(row["text"], schema)}],
+            }
         calls = row.get("calls")
         # without tools of the turn, the calls are of the agents' own
-        answer = compared_answer(row) if calls is None or tools is None else check_proposal(calls, tools=tools)
+        answer = (
+            compared_answer(row)
+            if calls is None or tools is None
+            else check_proposal(calls, tools=tools)
+        )
         return row if answer == response_text(row) else {**row, "answer": answer}
     except (TypeError, ValueError) as error:
         message = f"InvalidReplyError: {INVALID}: {error}"
-        return create_response(row["agent"], "", round=row["round"], index=row["index"], error=message)
+        return create_response(
+            row["agent"], "", round=row["round"], index=row["index"], error=message
+        )
 
 
 def proposals_in_words(measurement: Measurement) -> dict[str, str]:
     """Returns the calls of each representative that is a proposal, with the arguments as they would run."""
-    return {text: describe_action(json.dumps(calls)) for text, calls in measurement.writings.items()}
+    return {
+        text: describe_action(json.dumps(calls)) for text, calls in measurement.writings.items()
+    }

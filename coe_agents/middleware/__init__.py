@@ -23,14 +23,11 @@ try:
 except ModuleNotFoundError as error:
     if error.name is None or error.name.split(".")[0] != "langchain":
         raise
-    raise ImportError('the middleware needs langchain; pip install "coe-agents[langchain]"') from error
+    raise ImportError(
+        'the middleware needs langchain; pip install "coe-agents[langchain]"'
+    ) from error
 
-__all__ = [
-    "CoECouncil",
-    "CoEMiddleware",
-    "Verdict",
-    "describe_call",
-]
+__all__ = ["CoECouncil", "CoEMiddleware", "Verdict", "describe_call"]
 
 
 def __getattr__(name: str) -> Any:

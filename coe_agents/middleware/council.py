@@ -25,7 +25,12 @@ from coe_agents.actions import ActionMatch
 from coe_agents.actions.canonical import tool_key
 from coe_agents.agents import ModelAgent
 from coe_agents.checks import has_method, integer, one_of, require
-from coe_agents.clustering import BidirectionalEntailment, Clusterer, EmbeddingSimilarity, NormalizedMatch
+from coe_agents.clustering import (
+    BidirectionalEntailment,
+    Clusterer,
+    EmbeddingSimilarity,
+    NormalizedMatch,
+)
 from coe_agents.decision.data import view
 from coe_agents.errors import AgentError, is_control_flow
 from coe_agents.graph.people import drop_replies
@@ -238,11 +243,23 @@ class CoECouncil(GuardsTools[CouncilState]):
             )
         if clusterer is not None:
             _check_clusterer(clusterer)
-        integer(max_blocked, '"max_blocked" of CoECouncil', least=1, advice="3 lets the driver try twice more")
-        self._agents, self._mode, self._on_uncertain, self._max_blocked = members, mode, on_uncertain, max_blocked
+        integer(
+            max_blocked,
+            '"max_blocked" of CoECouncil',
+            least=1,
+            advice="3 lets the driver try twice more",
+        )
+        self._agents, self._mode, self._on_uncertain, self._max_blocked = (
+            members,
+            mode,
+            on_uncertain,
+            max_blocked,
+        )
         self._trust_edits, self._adaptive, self._schemas = trust_edits, adaptive, ToolSchemas()
         self._names = [agent.name for agent in members]
-        self._deliberation = Deliberation(members, mode=mode, policy=policy, clusterer=clusterer, min_votes=min_votes)
+        self._deliberation = Deliberation(
+            members, mode=mode, policy=policy, clusterer=clusterer, min_votes=min_votes
+        )
 
     def _before_agent(self, state: CouncilState) -> dict[str, Any]:
         """Forgets the former run, too: what nobody decided on is not run any more."""
@@ -250,7 +267,9 @@ class CoECouncil(GuardsTools[CouncilState]):
         turn = _Turn(vouched=None, outputs=[], n_blocked=0, jump=None, pending=None)
         return {**closed, _KEY: {self.name: turn}, "council": None}
 
-    def wrap_model_call(self, request: ModelRequest[Any], handler: Handler) -> ExtendedModelResponse[Any]:
+    def wrap_model_call(
+        self, request: ModelRequest[Any], handler: Handler
+    ) -> ExtendedModelResponse[Any]:
         """Asks the driver and the members, and passes on the message that the council lets pass."""
         if self._waits(request.state):
             return ExtendedModelResponse(ModelResponse([]))
@@ -260,12 +279,18 @@ class CoECouncil(GuardsTools[CouncilState]):
         if (message := self._judged(asked, response)) is None:
             return self._returned(asked, response, None)
         if self._adaptive:
-            return self._settle(asked, message, response, run_steps(self._ask_in_turn(asked, message, response)))
+            return self._settle(
+                asked, message, response, run_steps(self._ask_in_turn(asked, message, response))
+            )
         answers = [future.result() for future in early or self._start(asked)]
-        proposals = self._proposals(asked, message, response, dict(zip(self._names, answers, strict=True)))
+        proposals = self._proposals(
+            asked, message, response, dict(zip(self._names, answers, strict=True))
+        )
         return self._settle(asked, message, response, self._deliberation.rule(proposals))
 
-    async def awrap_model_call(self, request: ModelRequest[Any], handler: AsyncHandler) -> ExtendedModelResponse[Any]:
+    async def awrap_model_call(
+        self, request: ModelRequest[Any], handler: AsyncHandler
+    ) -> ExtendedModelResponse[Any]:
         """Asks the driver and the members; see `wrap_model_call`."""
         if self._waits(request.state):
             return ExtendedModelResponse(ModelResponse([]))
@@ -286,11 +311,17 @@ class CoECouncil(GuardsTools[CouncilState]):
                 task.cancel()
             if left:
                 await asyncio.gather(*left, return_exceptions=True)
-        proposals = self._proposals(asked, message, response, dict(zip(self._names, answers, strict=True)))
-        result = await asyncio.to_thread(self._deliberation.rule, proposals)  # a clusterer may ask a model
+        proposals = self._proposals(
+            asked, message, response, dict(zip(self._names, answers, strict=True))
+        )
+        result = await asyncio.to_thread(
+            self._deliberation.rule, proposals
+        )  # a clusterer may ask a model
         return self._settle(asked, message, response, result)
 
-    def _after_model(self, state: CouncilState, runtime: Runtime[Any]) -> Steps[dict[str, Any] | None]:
+    def _after_model(
+        self, state: CouncilState, runtime: Runtime[Any]
+    ) -> Steps[dict[str, Any] | None]:
         turn = self._turn(state)
         if (pending := self._pending(state)) is None:
             return {"jump_to": turn["jump"]} if turn.get("jump") else None
@@ -304,14 +335,25 @@ class CoECouncil(GuardsTools[CouncilState]):
             drop_replies(anew["mark"])
             return {_KEY: {self.name: {**turn, "pending": Sealed(anew)}}, "jump_to": "model"}
         if reviewed.calls:
-            reply = VouchedAction(f"{pending['action_key']} person", frozenset({"person"}))  # of replies, one counts
-            if (why_not := (yield from REGISTER.start(reply, "person", None, runtime.store))) is not None:
+            reply = VouchedAction(
+                f"{pending['action_key']} person", frozenset({"person"})
+            )  # of replies, one counts
+            if (
+                why_not := (yield from REGISTER.start(reply, "person", None, runtime.store))
+            ) is not None:
                 reviewed = take_back(reviewed, why_not)
         _emit(runtime, reviewed.decision)
-        proposed = [call for one in pending["messages"] if isinstance(one, AIMessage) for call in one.tool_calls]
+        proposed = [
+            call
+            for one in pending["messages"]
+            if isinstance(one, AIMessage)
+            for call in one.tool_calls
+        ]
         unedited = {call["id"] or "" for call in reviewed.calls if call in proposed}
         forms = {id_: of_call for id_, of_call in pending["forms"].items() if id_ in unedited}
-        vouched = self._vouch(pending["action_key"], reviewed.message_id, reviewed.calls, forms, "person")
+        vouched = self._vouch(
+            pending["action_key"], reviewed.message_id, reviewed.calls, forms, "person"
+        )
         now = {**turn, "vouched": vouched, "pending": None, "jump": None}
         return {**reviewed.update, _KEY: {self.name: now}, "council": reviewed.decision}
 
@@ -322,7 +364,11 @@ class CoECouncil(GuardsTools[CouncilState]):
 
     def _pending(self, state: Any) -> PendingProposal | None:
         sealed = self._turn(state).get("pending")
-        return cast("PendingProposal", sealed.contents) if isinstance(sealed, Sealed) and sealed.contents else None
+        return (
+            cast("PendingProposal", sealed.contents)
+            if isinstance(sealed, Sealed) and sealed.contents
+            else None
+        )
 
     @property
     def _asks_at_once(self) -> bool:
@@ -330,18 +376,28 @@ class CoECouncil(GuardsTools[CouncilState]):
         return self._gated is None and not self._adaptive
 
     def _prepare(self, request: ModelRequest[Any], *, is_async: bool) -> TurnRequest:
-        own = [agent.name for agent in self._agents if isinstance(agent, ModelAgent) and agent.uses(request.model)]
+        own = [
+            agent.name
+            for agent in self._agents
+            if isinstance(agent, ModelAgent) and agent.uses(request.model)
+        ]
         must = f'"agents" of {self.name} must have other models than the driver, which would vouch for itself'
         require(not own, must, own, "Give these members other models")
-        return TurnRequest(request, self._schemas.of(request.tools), self._gated_keys, is_async=is_async)
+        return TurnRequest(
+            request, self._schemas.of(request.tools), self._gated_keys, is_async=is_async
+        )
 
     def _ask(self, agent: Agent, asked: TurnRequest) -> Steps[AgentReply | Exception]:
         try:
             if asked.driver.is_of(agent):  # it would be asked in vain
                 return _no_vote()
-            reply: Any = yield Call(agent.sample, agent.asample, (asked.for_member(agent), asked.config))
+            reply: Any = yield Call(
+                agent.sample, agent.asample, (asked.for_member(agent), asked.config)
+            )
             return check_reply(reply)
-        except Exception as error:  # whatever a model's client raises: this member then supports nothing
+        except (
+            Exception
+        ) as error:  # whatever a model's client raises: this member then supports nothing
             if is_control_flow(error):
                 raise
             return error
@@ -354,7 +410,9 @@ class CoECouncil(GuardsTools[CouncilState]):
         for agent in [agent for agent in self._agents if agent.weight > 0]:
             replies[agent.name] = yield from self._ask(agent, asked)
             proposals = self._proposals(asked, message, response, replies)
-            if (yield Call(self._deliberation.is_settled, None, (proposals,))):  # a clusterer may ask a model
+            if (
+                yield Call(self._deliberation.is_settled, None, (proposals,))
+            ):  # a clusterer may ask a model
                 break
         result: CouncilResult = yield Call(self._deliberation.rule, None, (proposals,))
         return result
@@ -388,7 +446,11 @@ class CoECouncil(GuardsTools[CouncilState]):
         return message if any(map(self._gates, names)) else None
 
     def _settle(
-        self, asked: TurnRequest, driver: AIMessage, response: ModelResponse[Any], result: CouncilResult
+        self,
+        asked: TurnRequest,
+        driver: AIMessage,
+        response: ModelResponse[Any],
+        result: CouncilResult,
     ) -> ExtendedModelResponse[Any]:
         """Returns the response with the message that goes on, or with what takes its place."""
         asks_person = self._on_uncertain == "interrupt" and result.is_readable
@@ -406,14 +468,18 @@ class CoECouncil(GuardsTools[CouncilState]):
             chosen = response if message is driver else asked.respond(message)
             if chosen is not None:
                 return self._returned(asked, chosen, decision, vouched=asked.message_of(chosen))
-            decision = _closed(decision, "the chosen message gives no structured answer that can be read")
+            decision = _closed(
+                decision, "the chosen message gives no structured answer that can be read"
+            )
         if asks_person:
             called = {tool_key(call["name"]) for call in driver.tool_calls}
             pending = PendingProposal(
                 messages=[*response.result],
                 structured_response=response.structured_response,
                 outputs=[name for name in asked.outputs if tool_key(name) in called],
-                tools=[tool for tool in asked.tools if tool_key(tool["function"]["name"]) in called],
+                tools=[
+                    tool for tool in asked.tools if tool_key(tool["function"]["name"]) in called
+                ],
                 decision=decision,
                 action_key=new_action(self.name, driver.id),
                 is_asked_anew=False,
@@ -447,13 +513,23 @@ class CoECouncil(GuardsTools[CouncilState]):
         may run.
         """
         if n_blocked is None:
-            n_blocked = 0 if decision is not None else self._turn(asked.request.state).get("n_blocked", 0)
+            n_blocked = (
+                0 if decision is not None else self._turn(asked.request.state).get("n_blocked", 0)
+            )
         may_run = None
         if vouched is not None:
             calls = self._gated_calls(vouched, asked)
-            may_run = self._vouch(new_action(self.name, vouched.id), vouched.id, calls, asked.forms_of(calls), "group")
+            may_run = self._vouch(
+                new_action(self.name, vouched.id), vouched.id, calls, asked.forms_of(calls), "group"
+            )
         sealed = None if pending is None else Sealed(pending)
-        turn = _Turn(vouched=may_run, outputs=[*asked.outputs], n_blocked=n_blocked, jump=jump, pending=sealed)
+        turn = _Turn(
+            vouched=may_run,
+            outputs=[*asked.outputs],
+            n_blocked=n_blocked,
+            jump=jump,
+            pending=sealed,
+        )
         update: dict[str, Any] = {_KEY: {self.name: turn}}
         if decision is not None:
             # the values that were proposed are for the person who decides
@@ -479,15 +555,23 @@ class CoECouncil(GuardsTools[CouncilState]):
         ids = [call["id"] or "" for call in gated]
         of_gated = {id_: forms[id_] for id_ in ids if id_ in forms}
         mark = make_mark("vouched", self.name, message_id, gated, [action, of_gated, decided_by])
-        return _Vouched(action_key=action, ids=ids, forms=of_gated, decided_by=decided_by, mark=mark)
+        return _Vouched(
+            action_key=action, ids=ids, forms=of_gated, decided_by=decided_by, mark=mark
+        )
 
     def _outputs(self, state: Any) -> Collection[str]:
         return self._turn(state).get("outputs", ())
 
     def _gated_calls(self, message: AIMessage, asked: TurnRequest) -> list[ToolCall]:
-        return [call for call in message.tool_calls if self._gates(call["name"]) and call["name"] not in asked.outputs]
+        return [
+            call
+            for call in message.tool_calls
+            if self._gates(call["name"]) and call["name"] not in asked.outputs
+        ]
 
-    def _find_vouched(self, request: ToolCallRequest, call: ToolCall) -> VouchedAction | ToolMessage:
+    def _find_vouched(
+        self, request: ToolCallRequest, call: ToolCall
+    ) -> VouchedAction | ToolMessage:
         messages = request.state["messages"]
         vouched, found = self._turn(request.state).get("vouched"), last_reply(messages)
         if vouched is None or found is None:
@@ -496,9 +580,13 @@ class CoECouncil(GuardsTools[CouncilState]):
         calls = [one for one in message.tool_calls if one["id"] in vouched["ids"]]
         key = vouched["action_key"]
         decided = [key, vouched.get("forms"), vouched["decided_by"]]
-        if not is_mark(vouched["mark"], make_mark("vouched", self.name, message.id, calls, decided)):
+        if not is_mark(
+            vouched["mark"], make_mark("vouched", self.name, message.id, calls, decided)
+        ):
             return refuse(call, messages)
-        answered = {one.tool_call_id for one in messages[place + 1 :] if isinstance(one, ToolMessage)}
+        answered = {
+            one.tool_call_id for one in messages[place + 1 :] if isinstance(one, ToolMessage)
+        }
         if not answered.isdisjoint(vouched["ids"]):
             REGISTER.refuse(key)
             return not_run(call, INCOMPLETE)
@@ -519,7 +607,9 @@ def _closed(decision: CouncilDecision, reason: str) -> CouncilDecision:
 
 
 def _no_vote() -> AgentError:
-    return AgentError("it is the driver's model, which has no vote on its own message", retryable=False)
+    return AgentError(
+        "it is the driver's model, which has no vote on its own message", retryable=False
+    )
 
 
 def _emit(runtime: Runtime[Any] | None, decision: CouncilDecision) -> None:
@@ -536,8 +626,12 @@ def _emit(runtime: Runtime[Any] | None, decision: CouncilDecision) -> None:
 
 
 def _check_agents(agents: object) -> list[Agent]:
-    members: list[Any] = agents_of(agents) if isinstance(agents, Sequence) and not isinstance(agents, str) else []
-    if not members or not all(isinstance(agent, Agent) and not isinstance(agent, type) for agent in members):
+    members: list[Any] = (
+        agents_of(agents) if isinstance(agents, Sequence) and not isinstance(agents, str) else []
+    )
+    if not members or not all(
+        isinstance(agent, Agent) and not isinstance(agent, type) for agent in members
+    ):
         raise TypeError(
             f'"agents" must be a list of at least one agent; got {agents!r:.200}. Pass ["openai:gpt-5-mini", ...]'
         )
@@ -545,7 +639,12 @@ def _check_agents(agents: object) -> list[Agent]:
     must = f'the names of "agents" must differ, and none may be "{DRIVER}", the agent\'s own model'
     require(len({*names, DRIVER}) > len(names), must, names, "Rename one")
     weights = [agent.weight for agent in members]
-    require(any(weight > 0 for weight in weights), 'one of "agents" must have a weight above 0', weights, "Omit them")
+    require(
+        any(weight > 0 for weight in weights),
+        'one of "agents" must have a weight above 0',
+        weights,
+        "Omit them",
+    )
     return members
 
 
@@ -570,20 +669,30 @@ def _check_votes(members: Sequence[Agent], policy: Policy | None, min_votes: int
     """Returns the policy, by default that a strict majority of all members must vote for what goes on."""
     n_members = sum(agent.weight > 0 for agent in members)
     if policy is None:
-        policy = SupportPolicy(0.0, min_votes=majority(n_members) if min_votes is None else min_votes)
+        policy = SupportPolicy(
+            0.0, min_votes=majority(n_members) if min_votes is None else min_votes
+        )
     has_method(policy, "decide", '"policy"', advice="Pass SupportPolicy(0.6), for example")
     for where, wanted in (
         ('"min_votes" of CoECouncil', min_votes),
         ('"min_votes" of its policy', getattr(policy, "min_votes", None)),
     ):
         if wanted is not None:
-            integer(wanted, where, least=1, most=n_members, advice="There are as many members of a weight above 0")
+            integer(
+                wanted,
+                where,
+                least=1,
+                most=n_members,
+                advice="There are as many members of a weight above 0",
+            )
     return policy
 
 
 def _check_calibration(policy: Policy, mode: Mode) -> None:
     if isinstance(policy, CalibratedPolicy) and policy.calibration.proposer is None:
         is_of_calls = policy.calibration.clusterer == ActionMatch.__name__
-        must = '"policy" of CoECouncil must be calibrated on calls, in "verify" on those of a proposer'
+        must = (
+            '"policy" of CoECouncil must be calibrated on calls, in "verify" on those of a proposer'
+        )
         advice = 'Run coe-agents calibrate SAMPLES... --clusterer actions, in "verify" with --proposer AGENT'
         require(mode == "choose" and is_of_calls, must, "one without a proposer", advice)

@@ -9,10 +9,21 @@ from operator import is_
 from typing import Any
 
 from langchain.agents.middleware.types import ExtendedModelResponse, ModelRequest, ModelResponse
-from langchain.agents.structured_output import AutoStrategy, OutputToolBinding, ProviderStrategy, ToolStrategy
+from langchain.agents.structured_output import (
+    AutoStrategy,
+    OutputToolBinding,
+    ProviderStrategy,
+    ToolStrategy,
+)
 from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler, BaseCallbackManager
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, HumanMessage, ToolCall, ToolMessage, convert_to_openai_messages
+from langchain_core.messages import (
+    AIMessage,
+    HumanMessage,
+    ToolCall,
+    ToolMessage,
+    convert_to_openai_messages,
+)
 from langchain_core.outputs import ChatGeneration, LLMResult
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config, set_config_context
@@ -39,12 +50,17 @@ class ToolSchemas:
     """The schemas of an agent's tools, read once as long as the tools are the same objects."""
 
     def __init__(self) -> None:
-        self._last: tuple[list[Any], list[dict[str, Any]]] = [], []  # one value: turns may run at once
+        self._last: tuple[list[Any], list[dict[str, Any]]] = (
+            [],
+            [],
+        )  # one value: turns may run at once
 
     def of(self, tools: Sequence[Any]) -> list[dict[str, Any]]:
         """Returns the schemas as OpenAI's, of the tools that have one."""
         own = [tool for tool in tools if isinstance(tool, BaseTool)]
-        parts = [part for tool in own for part in (tool, tool.name, tool.description, tool.args_schema)]
+        parts = [
+            part for tool in own for part in (tool, tool.name, tool.description, tool.args_schema)
+        ]
         read, known = self._last
         # a dict is read each time, since it may be changed in place
         if len(own) < len(tools) or len(parts) != len(read) or not all(map(is_, parts, read)):
@@ -89,7 +105,9 @@ class TurnRequest:
         named = {tool.name: tool for tool in request.tools if isinstance(tool, BaseTool)}
         of_json = {name: tool for name, tool in named.items() if isinstance(tool.args_schema, dict)}
         self._compared = [of_json.get(schema["function"]["name"], schema) for schema in self.tools]
-        self._shown: dict[str, Any] = {tool_key(schema["function"]["name"]): schema for schema in self.tools}
+        self._shown: dict[str, Any] = {
+            tool_key(schema["function"]["name"]): schema for schema in self.tools
+        }
         self._shown |= {tool_key(name): tool for name, tool in named.items()}
         config = ensure_config()
         self.n_places = n_places(config, is_async=is_async)
@@ -108,7 +126,9 @@ class TurnRequest:
     @cached_property
     def _for_members(self) -> AgentRequest:
         system, messages = self.request.system_message, without_withheld(self.request.messages)
-        texts = (str(one.text).strip() for one in reversed(messages) if isinstance(one, HumanMessage))
+        texts = (
+            str(one.text).strip() for one in reversed(messages) if isinstance(one, HumanMessage)
+        )
         return AgentRequest(
             question=next(filter(None, texts), ""),
             messages=convert_to_openai_messages([*([] if system is None else [system]), *messages]),
@@ -141,7 +161,9 @@ class TurnRequest:
             returned = returned.model_response
         response = ModelResponse([returned]) if isinstance(returned, AIMessage) else returned
         self.driver.note_reply(response.result)
-        result = [self.with_own_id(one) if isinstance(one, AIMessage) else one for one in response.result]
+        result = [
+            self.with_own_id(one) if isinstance(one, AIMessage) else one for one in response.result
+        ]
         return ModelResponse(result, structured_response=response.structured_response)
 
     def with_own_id(self, message: AIMessage) -> AIMessage:
@@ -154,7 +176,9 @@ class TurnRequest:
         """Returns the model's message in a response; None if it has none."""
         return next((one for one in reversed(response.result) if isinstance(one, AIMessage)), None)
 
-    def proposals(self, message: AIMessage, response: ModelResponse[Any], replies: Replies) -> Proposals:
+    def proposals(
+        self, message: AIMessage, response: ModelResponse[Any], replies: Replies
+    ) -> Proposals:
         # the driver's model turned out to give structured answers without a tool
         is_own_way = response.structured_response is not None and not message.tool_calls
         return Proposals(
@@ -170,7 +194,10 @@ class TurnRequest:
     def forms_of(self, calls: Iterable[ToolCall]) -> dict[str, list[str]]:
         """Returns the forms in which calls are compared, by their ids; see `tool_forms`."""
         shown = self._shown
-        return {call["id"] or "": [*tool_forms(shown[tool_key(call["name"])], call, self.parsers)] for call in calls}
+        return {
+            call["id"] or "": [*tool_forms(shown[tool_key(call["name"])], call, self.parsers)]
+            for call in calls
+        }
 
     def respond(self, message: AIMessage) -> ModelResponse[Any] | None:
         """Returns the response with a member's message, as if the driver had given it; None if it cannot be read."""
@@ -188,12 +215,17 @@ class TurnRequest:
             answer = self.outputs[call["name"]].parse(call["args"])
         except Exception:  # the schema's own code
             return None
-        content = getattr(response_format, "tool_message_content", None) or f"Returning structured response: {answer}"
+        content = (
+            getattr(response_format, "tool_message_content", None)
+            or f"Returning structured response: {answer}"
+        )
         reply = ToolMessage(content, tool_call_id=call["id"], name=call["name"])
         return ModelResponse([message, reply], structured_response=answer)
 
 
-def _outputs(request: ModelRequest[Any]) -> dict[str, tuple[dict[str, Any], OutputToolBinding[Any]]]:
+def _outputs(
+    request: ModelRequest[Any],
+) -> dict[str, tuple[dict[str, Any], OutputToolBinding[Any]]]:
     """Returns the schema and the parser of each tool by which the driver gives a structured answer, by name."""
     response_format: Any = request.response_format
     if response_format is None or isinstance(response_format, ProviderStrategy):
@@ -207,7 +239,11 @@ def _outputs(request: ModelRequest[Any]) -> dict[str, tuple[dict[str, Any], Outp
         spec.name: (
             {
                 "type": "function",
-                "function": {"name": spec.name, "description": spec.description, "parameters": spec.json_schema},
+                "function": {
+                    "name": spec.name,
+                    "description": spec.description,
+                    "parameters": spec.json_schema,
+                },
             },
             OutputToolBinding.from_schema_spec(spec),
         )

@@ -16,7 +16,13 @@ from coe_agents.middleware.guard import is_same_call
 from coe_agents.middleware.marks import NOT_SHARED, is_mark, make_mark
 from coe_agents.middleware.reviewer import structured_text
 from coe_agents.middleware.verdict import call_as_json
-from coe_agents.middleware.withheld import MAX_NAME, contested_in_words, not_run, refusal, without_text
+from coe_agents.middleware.withheld import (
+    MAX_NAME,
+    contested_in_words,
+    not_run,
+    refusal,
+    without_text,
+)
 from coe_agents.text import for_log, for_prompt
 
 logger = logging.getLogger(__name__)
@@ -89,18 +95,31 @@ def apply_decisions(pending: PendingProposal, decided: Sequence[Review]) -> Revi
         message = message.model_copy(update={"content": without_text(message.content)})
     ids = {reply.tool_call_id for reply in replies}
     # the reply to the call of a structured answer, unless that was rejected
-    kept = [one for one in pending["messages"] if isinstance(one, ToolMessage) and one.tool_call_id not in ids]
+    kept = [
+        one
+        for one in pending["messages"]
+        if isinstance(one, ToolMessage) and one.tool_call_id not in ids
+    ]
     update: dict[str, Any] = {"messages": [message, *kept, *replies]}
     if kept and pending["structured_response"] is not None:
         update["structured_response"] = pending["structured_response"]
     if not going:
         update["jump_to"] = "model"
         return ReviewedProposal(
-            update, {**decision, "reason": f"a person rejected it; {decision['reason']}"}, (), message.id
+            update,
+            {**decision, "reason": f"a person rejected it; {decision['reason']}"},
+            (),
+            message.id,
         )
     shown = [{"name": call["name"], "args": call["args"], "id": call["id"]} for call in going]
     reason = f"a person approved it; {decision['reason']}"
-    allowed: CouncilDecision = {**decision, "action": "answer", "reason": reason, "proposer": DRIVER, "calls": shown}
+    allowed: CouncilDecision = {
+        **decision,
+        "action": "answer",
+        "reason": reason,
+        "proposer": DRIVER,
+        "calls": shown,
+    }
     return ReviewedProposal(update, allowed, going, message.id)
 
 
@@ -110,24 +129,43 @@ def _apply_to_text(
     if isinstance(decided, Reject):
         reason = f"a person rejected it{': ' if decided.message else ''}{for_log(decided.message)}"
         rejected: CouncilDecision = {**decision, "reason": reason}
-        return ReviewedProposal({"messages": [refusal(rejected)], "jump_to": "end"}, rejected, (), None)
+        return ReviewedProposal(
+            {"messages": [refusal(rejected)], "jump_to": "end"}, rejected, (), None
+        )
     update: dict[str, Any] = {"messages": pending["messages"]}
     if isinstance(decided, Edit):
-        update["messages"] = [message.model_copy(update={"content": decided.edited_action.args["text"]})]
+        update["messages"] = [
+            message.model_copy(update={"content": decided.edited_action.args["text"]})
+        ]
     elif pending["structured_response"] is not None:
         update["structured_response"] = pending["structured_response"]
     how = "wrote" if isinstance(decided, Edit) else "approved"
     reason = f"a person {how} it; {decision['reason']}"
-    allowed: CouncilDecision = {**decision, "action": "answer", "reason": reason, "proposer": DRIVER, "calls": []}
+    allowed: CouncilDecision = {
+        **decision,
+        "action": "answer",
+        "reason": reason,
+        "proposer": DRIVER,
+        "calls": [],
+    }
     return ReviewedProposal(update, allowed, (), message.id)
 
 
 def take_back(reviewed: ReviewedProposal, why_not: str) -> ReviewedProposal:
     """Returns what follows if another reply to the same request came first: nothing runs because of this one."""
     replies = [not_run(call, why_not) for call in reviewed.calls]
-    update = {**reviewed.update, "messages": [*reviewed.update["messages"], *replies], "jump_to": "model"}
+    update = {
+        **reviewed.update,
+        "messages": [*reviewed.update["messages"], *replies],
+        "jump_to": "model",
+    }
     reason = f"another reply decided on it already; {reviewed.decision['reason']}"
-    decision: CouncilDecision = {**reviewed.decision, "action": "abstain", "reason": reason, "calls": None}
+    decision: CouncilDecision = {
+        **reviewed.decision,
+        "action": "abstain",
+        "reason": reason,
+        "calls": None,
+    }
     return ReviewedProposal(update, decision, (), reviewed.message_id)
 
 
@@ -141,17 +179,30 @@ def give_up(pending: PendingProposal) -> ReviewedProposal:
 def mark_pending(pending: PendingProposal, gate: str) -> PendingProposal:
     """Returns a proposal under the mark of a council; see `make_mark`."""
     message = _proposed(pending)
-    return {**pending, "mark": make_mark("waits", gate, message.id, message.tool_calls, _contents(pending))}
+    return {
+        **pending,
+        "mark": make_mark("waits", gate, message.id, message.tool_calls, _contents(pending)),
+    }
 
 
 def _contents(pending: PendingProposal) -> dict[str, Any]:
-    rest = {key: value for key, value in pending.items() if key not in ("mark", "messages", "structured_response")}
+    rest = {
+        key: value
+        for key, value in pending.items()
+        if key not in ("mark", "messages", "structured_response")
+    }
     messages = [message.model_dump(mode="json") for message in pending["messages"]]
-    return {**rest, "messages": messages, "structured": structured_text(pending["structured_response"])}
+    return {
+        **rest,
+        "messages": messages,
+        "structured": structured_text(pending["structured_response"]),
+    }
 
 
 def _proposed(pending: PendingProposal) -> AIMessage:
-    return next(message for message in reversed(pending["messages"]) if isinstance(message, AIMessage))
+    return next(
+        message for message in reversed(pending["messages"]) if isinstance(message, AIMessage)
+    )
 
 
 def is_own(pending: PendingProposal, gate: str) -> bool:
@@ -162,7 +213,9 @@ def is_own(pending: PendingProposal, gate: str) -> bool:
 def ask_person(pending: PendingProposal) -> list[Review]:
     """Interrupts the run until the reply holds a fitting decision on each call, or on the text."""
     message = _proposed(pending)
-    actions = [(call["name"], call["args"]) for call in message.tool_calls] or [(ANSWER, {"text": str(message.text)})]
+    actions = [(call["name"], call["args"]) for call in message.tool_calls] or [
+        (ANSWER, {"text": str(message.text)})
+    ]
 
     def check(action: ActionRequest, decision: Review) -> None:
         if isinstance(decision, Edit):
@@ -174,14 +227,20 @@ def ask_person(pending: PendingProposal) -> list[Review]:
 def _check_edit(name: str, decision: Edit, pending: PendingProposal, *, is_text: bool) -> None:
     action = decision.edited_action
     if action.name != name:
-        raise ValueError(f'"edited_action" must have the name "{name}"; got another. Reject the call instead')
+        raise ValueError(
+            f'"edited_action" must have the name "{name}"; got another. Reject the call instead'
+        )
     if is_text:
         if set(action.args) != {"text"} or not isinstance(action.args["text"], str):
             raise ValueError('"args" of an edited answer must be {"text": "..."}')
         return
     try:
         # as it is: what the tool's own parser makes of it is not compared with anything
-        check_proposal([{"name": name, "args": action.args}], tools=pending["tools"], parsers={tool_key(name): dict})
+        check_proposal(
+            [{"name": name, "args": action.args}],
+            tools=pending["tools"],
+            parsers={tool_key(name): dict},
+        )
     except TypeError as error:
         raise ValueError(str(error)) from error
 
@@ -190,10 +249,18 @@ def _asked(name: str, args: dict[str, Any], pending: PendingProposal) -> ActionR
     """Returns what a person is asked, as Markdown in which no text of a model is rendered; first what is contested."""
     decision, parts = pending["decision"], list[str]()
     if about := contested_in_words(decision["contested"]):
-        parts.append(fence("\n".join([f"The models do not agree on {about}.", *_candidates(decision["contested"])])))
+        parts.append(
+            fence(
+                "\n".join(
+                    [f"The models do not agree on {about}.", *_candidates(decision["contested"])]
+                )
+            )
+        )
     parts += ["To decide:", fence(f"{name} {call_as_json(args)}"), fence(decision["reason"])]
     if decision["support"]:
-        shares = (f"{for_prompt(agent)}: {share:.0%}" for agent, share in decision["support"].items())
+        shares = (
+            f"{for_prompt(agent)}: {share:.0%}" for agent, share in decision["support"].items()
+        )
         parts += ["How much the others support what each proposed:", fence("\n".join(shares))]
     if failed := decision["failed_agents"]:
         said = "\n".join(f"{for_prompt(agent)}: {for_prompt(why)}" for agent, why in failed.items())

@@ -45,7 +45,14 @@ Mode = Literal["verify", "choose"]
 
 _OWN_BLOCKS = {
     *("text", "output_text", "text-plain", "refusal", "reasoning", "thinking", "redacted_thinking"),
-    *("tool_use", "tool_call", "invalid_tool_call", "function_call", "custom_tool_call", "input_json_delta"),
+    *(
+        "tool_use",
+        "tool_call",
+        "invalid_tool_call",
+        "function_call",
+        "custom_tool_call",
+        "input_json_delta",
+    ),
     *("image", "image_url", "audio", "video", "file"),
 }
 """The types of content that a model says, or calls: nothing has run."""
@@ -175,38 +182,57 @@ class Deliberation:
                 return CouncilResult(decision, None, is_readable=False)
         blocked = CouncilResult(decision, None, is_readable=own is not None)
         driver = _failure(DRIVER, "it cannot be read") if own is None else own
-        missing = [_failure(name, "it was not asked") for name in unasked]  # `is_settled`: as any other votes
+        missing = [
+            _failure(name, "it was not asked") for name in unasked
+        ]  # `is_settled`: as any other votes
         try:
             measurement, found = self._decide([driver, *rows, *missing], proposals)
         except Exception as error:  # a user's clusterer or policy may raise anything
             if is_control_flow(error):
                 raise
-            logger.warning("the council is closed: judging failed with %s", type(error).__name__, exc_info=error)
+            logger.warning(
+                "the council is closed: judging failed with %s",
+                type(error).__name__,
+                exc_info=error,
+            )
             # only the type: the text of an error may reveal what the driving model must not read
             decision["reason"] = f"judging the proposals failed with {type(error).__name__}"
             return blocked
         decision["action"], decision["reason"] = found.action, for_log(found.reason)
         action = representative_of(measurement, found.answer)
-        judged, besides = (measurement.proposals[DRIVER], DRIVER) if self._mode == "verify" else (action, None)
+        judged, besides = (
+            (measurement.proposals[DRIVER], DRIVER) if self._mode == "verify" else (action, None)
+        )
         votes = decision["votes"] = measurement.voters(judged, besides=besides)
         if unasked:
-            asked, others = quantity(len(proposals.replies), "member"), quantity(len(unasked), "other")
+            asked, others = (
+                quantity(len(proposals.replies), "member"),
+                quantity(len(unasked), "other"),
+            )
             said = f"{len(votes)} of {asked} asked {'proposes' if len(votes) == 1 else 'propose'} the same"
             decision["reason"] = f"{said}, and the votes of {others} would not change the decision"
         else:
             support = measurement.proposal_support
-            decision["support"] = {name: float(value) for name, value in support.items() if name not in failed}
-            decision["contested"] = None if measurement.contested is None else dict(measurement.contested)
+            decision["support"] = {
+                name: float(value) for name, value in support.items() if name not in failed
+            }
+            decision["contested"] = (
+                None if measurement.contested is None else dict(measurement.contested)
+            )
         if found.action != "answer":
             if failed:
                 self._tell_failures(decision, proposals, rows)
             if own is not None and own["calls"] and (names := _without_calls(rows, proposals)):
                 servers = "its server" if len(names) == 1 else "their servers"
-                decision["reason"] += f"; {for_log(', '.join(names))} called no tool: {servers} may ignore tools"
+                decision["reason"] += (
+                    f"; {for_log(', '.join(names))} called no tool: {servers} may ignore tools"
+                )
             return blocked
         if own is not None and measurement.proposals[DRIVER] == action:
             return _goes_on(decision, DRIVER, proposals.driver)
-        return self._choose(blocked, action, most=measurement.writings.get(action), rows=rows, proposals=proposals)
+        return self._choose(
+            blocked, action, most=measurement.writings.get(action), rows=rows, proposals=proposals
+        )
 
     def is_settled(self, proposals: Proposals) -> bool:
         """Returns whether no reply of the members that were not asked yet can change what goes on.
@@ -221,21 +247,33 @@ class Deliberation:
             known = [own, *self._read_members(proposals)[1]]
             failing = [_failure(name, "") for name in unasked]
             agreeing: list[Response] = [{**own, "agent": name} for name in unasked]
-            goes_on = [self._decide([*known, *rest], proposals)[1].action == "answer" for rest in (failing, agreeing)]
+            goes_on = [
+                self._decide([*known, *rest], proposals)[1].action == "answer"
+                for rest in (failing, agreeing)
+            ]
         except Exception:  # `rule` meets it again, and says what failed
             return True
         return goes_on[0] or not goes_on[1]
 
     def _unasked(self, proposals: Proposals) -> list[str]:
-        return [agent.name for agent in self._agents if agent.weight > 0 and agent.name not in proposals.replies]
+        return [
+            agent.name
+            for agent in self._agents
+            if agent.weight > 0 and agent.name not in proposals.replies
+        ]
 
-    def _decide(self, responses: Sequence[Response], proposals: Proposals) -> tuple[Measurement, Decision]:
+    def _decide(
+        self, responses: Sequence[Response], proposals: Proposals
+    ) -> tuple[Measurement, Decision]:
         clusterer = compare_actions(self._clusterer, proposals.tools)
         judged = responses[0]["answer"] if self._mode == "verify" else None
         actions = {row["answer"] or "" for row in responses if row["error"] is None}
         label_of = _cluster(clusterer, actions, judged, proposals.question)
         # whoever failed counts as one that proposed something that nobody else does
-        keys = [row["agent"] if row["error"] is not None else label_of[row["answer"] or ""] for row in responses]
+        keys = [
+            row["agent"] if row["error"] is not None else label_of[row["answer"] or ""]
+            for row in responses
+        ]
         numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
         measurement = measure(
             responses,
@@ -248,7 +286,9 @@ class Deliberation:
             question=proposals.question,
         )
         asked = [*self._weights]
-        return measurement, settle(self._policy, measurement, self._rules, asked=asked, answered=asked, spent=Spent())
+        return measurement, settle(
+            self._policy, measurement, self._rules, asked=asked, answered=asked, spent=Spent()
+        )
 
     def _read_members(self, proposals: Proposals) -> tuple[dict[str, str], list[Response]]:
         """Returns why members that were asked gave no proposal, by name, and a row for each sample of them all."""
@@ -261,17 +301,27 @@ class Deliberation:
                 own = [_failure(agent.name, describe_error(reply, agent))]
             else:
                 given = reply["responses"]
-                own = [_as_proposal(row, agent.name, place, proposals) for place, row in enumerate(given)]
+                own = [
+                    _as_proposal(row, agent.name, place, proposals)
+                    for place, row in enumerate(given)
+                ]
                 match reply.get("sampling"):
-                    case {"n_requested": int(n_wanted), "counted": "each"}:  # what it failed to give is no vote
+                    case {
+                        "n_requested": int(n_wanted),
+                        "counted": "each",
+                    }:  # what it failed to give is no vote
                         missing = range(len(own), min(n_wanted, MOST_SAMPLES))
-                        own += [_failure(agent.name, "it gave no response", place) for place in missing]
+                        own += [
+                            _failure(agent.name, "it gave no response", place) for place in missing
+                        ]
             rows += own
             if not usable(own):
                 failed[agent.name] = own[0]["error"] or "it gave no response"
         return failed, rows
 
-    def _tell_failures(self, decision: CouncilDecision, proposals: Proposals, rows: Sequence[Response]) -> None:
+    def _tell_failures(
+        self, decision: CouncilDecision, proposals: Proposals, rows: Sequence[Response]
+    ) -> None:
         """Adds to the reason which members failed and why; what they proposed is not for the driver to read."""
         whys = list[str]()
         for name in decision["failed_agents"]:
@@ -293,11 +343,21 @@ class Deliberation:
         logger.warning("the council is closed: no member gave a proposal: %s", told)
 
     def _choose(
-        self, blocked: CouncilResult, action: str, *, most: Any, rows: Sequence[Response], proposals: Proposals
+        self,
+        blocked: CouncilResult,
+        action: str,
+        *,
+        most: Any,
+        rows: Sequence[Response],
+        proposals: Proposals,
     ) -> CouncilResult:
         """Returns the result that lets a member's message with this very action go on; `most` is how most write it."""
         reason = "no member's message has the chosen action"
-        same = [row for row in usable(rows) if row["answer"] == action and self._weights[row["agent"]] > 0]
+        same = [
+            row
+            for row in usable(rows)
+            if row["answer"] == action and self._weights[row["agent"]] > 0
+        ]
 
         def rank(row: Response) -> tuple[bool, str, str, str]:
             # how most write it, else a text: no order of agents decides which of equal actions goes on
@@ -308,7 +368,9 @@ class Deliberation:
             if (problem := faulty_ids(message.tool_calls)) is None:
                 return _goes_on(blocked.decision, row["agent"], message)
             reason = f"the message of the chosen action is invalid: {problem}"
-        return replace(blocked, decision={**blocked.decision, "action": "abstain", "reason": reason})
+        return replace(
+            blocked, decision={**blocked.decision, "action": "abstain", "reason": reason}
+        )
 
 
 def faulty_ids(calls: Sequence[ToolCall]) -> str | None:
@@ -330,7 +392,9 @@ def _read_driver(proposals: Proposals) -> Response:
     if calls and (ending := judge_end(proposals.driver)) != "whole":
         raise InvalidReplyError(f"{INVALID}: {IN_WORDS[ending]}", retryable=False)
     if proposals.gated is None and (ran := _run_by_provider(proposals.driver)):
-        raise InvalidReplyError(f"{INVALID}: its provider ran {ran!r:.80} itself, which nobody judged", retryable=False)
+        raise InvalidReplyError(
+            f"{INVALID}: its provider ran {ran!r:.80} itself, which nobody judged", retryable=False
+        )
     if (problem := faulty_ids(proposals.driver.tool_calls)) is not None:
         raise InvalidReplyError(f"{INVALID}: {problem}", retryable=False)
     compared, action = _compared(calls, action, proposals.gated)
@@ -343,7 +407,9 @@ def _run_by_provider(message: AIMessage) -> str | None:
     Providers write it as blocks of many types, so each that is not the model's own counts.
     """
     blocks = message.content if isinstance(message.content, list) else []
-    outputs: list[Any] = message.additional_kwargs.get("tool_outputs") or []  # earlier form of the Responses API
+    outputs: list[Any] = (
+        message.additional_kwargs.get("tool_outputs") or []
+    )  # earlier form of the Responses API
     for block in [*blocks, *outputs]:
         if isinstance(block, Mapping) and block.get("type") not in _OWN_BLOCKS:
             return str(block.get("name") or block.get("type"))
@@ -355,11 +421,16 @@ def check_reply(reply: Any) -> AgentReply:
     match reply:
         case {
             "responses": [_, *_],
-            "usage": {"input_tokens": int() | float() | None, "output_tokens": int() | float() | None},
+            "usage": {
+                "input_tokens": int() | float() | None,
+                "output_tokens": int() | float() | None,
+            },
         }:
             if isinstance(reply.get("messages", {}), Mapping):
                 return cast("AgentReply", reply)
-    raise InvalidReplyError("its reply must hold responses and their usage in tokens", retryable=False)
+    raise InvalidReplyError(
+        "its reply must hold responses and their usage in tokens", retryable=False
+    )
 
 
 def _failure(agent: str, why: str, place: int = 0) -> Response:
@@ -372,11 +443,16 @@ def _compared(
     """Returns the part of calls and of their canonical action that is compared; the others run, or not, with them."""
     if gated is None:
         return [*calls], action
-    kept, own = ([call for call in part if tool_key(call["name"]) in gated] for part in (calls, json.loads(action)))
+    kept, own = (
+        [call for call in part if tool_key(call["name"]) in gated]
+        for part in (calls, json.loads(action))
+    )
     return kept, f"[{','.join(map(to_line, own))}]"
 
 
-def _cluster(clusterer: Clusterer, actions: Collection[str], judged: str | None, question: str) -> dict[str, int]:
+def _cluster(
+    clusterer: Clusterer, actions: Collection[str], judged: str | None, question: str
+) -> dict[str, int]:
     """Returns the cluster of each action.
 
     Each is compared with the judged one by itself. Under a tolerance, which is not transitive, a third proposal would
@@ -386,7 +462,9 @@ def _cluster(clusterer: Clusterer, actions: Collection[str], judged: str | None,
     label_of = {} if judged is None else {judged: 0}
     if judged is not None and others:
         pairs = clusterer.cluster([[judged, other] for other in others], [question] * len(others))
-        label_of |= {other: 0 for other, (own, label) in zip(others, pairs, strict=True) if own == label}
+        label_of |= {
+            other: 0 for other, (own, label) in zip(others, pairs, strict=True) if own == label
+        }
     rest = [other for other in others if other not in label_of]
     [labels] = clusterer.cluster([rest], [question]) if len(rest) > 1 else [[0] * len(rest)]
     return label_of | {other: 1 + label for other, label in zip(rest, labels, strict=True)}
@@ -399,13 +477,20 @@ def _as_proposal(row: Response, agent: str, place: int, proposals: Proposals) ->
             return _failure(agent, str(row["error"]) or "it says no reason", place)
         if (end := end_of(row)) != "whole":  # a call, or another one, may have followed
             known: End = end if end in IN_WORDS else "unknown"
-            return {**_failure(agent, f"its reply does not count: {IN_WORDS[known]}", place), "end": known}
+            return {
+                **_failure(agent, f"its reply does not count: {IN_WORDS[known]}", place),
+                "end": known,
+            }
         calls = _all_calls(row, proposals)
         compared, action = _compared(calls, proposals.check(calls), proposals.gated)
         match row:
             case {"text": str(text), "logprob": int() | float() | None, "n_tokens": int() | None}:
                 read = create_response(agent, text, index=place, answer=action, calls=compared)
-                said = {"logprob": row["logprob"], "n_tokens": row["n_tokens"], "confidence": row.get("confidence")}
+                said = {
+                    "logprob": row["logprob"],
+                    "n_tokens": row["n_tokens"],
+                    "confidence": row.get("confidence"),
+                }
                 return cast("Response", {**read, **said})
         raise TypeError("the response has no text, or no number where one must be")
     except Exception as error:  # a member may return anything
@@ -418,7 +503,11 @@ def _without_calls(rows: Sequence[Response], proposals: Proposals) -> list[str]:
     return [
         name
         for name, reply in proposals.replies.items()
-        if not (name in failing or isinstance(reply, Exception) or any(row.get("calls") for row in reply["responses"]))
+        if not (
+            name in failing
+            or isinstance(reply, Exception)
+            or any(row.get("calls") for row in reply["responses"])
+        )
     ]
 
 
@@ -436,19 +525,34 @@ def _message(row: Response, proposals: Proposals) -> AIMessage:
         if to_line(given) == to_line(calls):  # True is not 1, which Python's `==` does not tell
             return own
     numbered = [
-        ToolCall(name=call["name"], args=call["args"], id=f"call_{uuid.uuid4().hex}", type="tool_call")
+        ToolCall(
+            name=call["name"], args=call["args"], id=f"call_{uuid.uuid4().hex}", type="tool_call"
+        )
         for call in calls
     ]
     return AIMessage(row["text"], tool_calls=numbered)
 
 
 def _goes_on(decision: CouncilDecision, proposer: str, message: AIMessage) -> CouncilResult:
-    calls = [{"name": call["name"], "args": call["args"], "id": call["id"]} for call in message.tool_calls]
+    calls = [
+        {"name": call["name"], "args": call["args"], "id": call["id"]}
+        for call in message.tool_calls
+    ]
     votes = [name for name in decision["votes"] or [] if name != proposer]
-    return CouncilResult({**decision, "proposer": proposer, "calls": calls, "votes": votes}, message)
+    return CouncilResult(
+        {**decision, "proposer": proposer, "calls": calls, "votes": votes}, message
+    )
 
 
 def _tokens(proposals: Proposals) -> dict[str, Usage]:
     used: dict[str, Any] = {DRIVER: proposals.driver.usage_metadata}
-    used |= {name: reply["usage"] for name, reply in proposals.replies.items() if not isinstance(reply, Exception)}
-    return {name: create_usage(own["input_tokens"], own["output_tokens"]) for name, own in used.items() if own}
+    used |= {
+        name: reply["usage"]
+        for name, reply in proposals.replies.items()
+        if not isinstance(reply, Exception)
+    }
+    return {
+        name: create_usage(own["input_tokens"], own["output_tokens"])
+        for name, own in used.items()
+        if own
+    }

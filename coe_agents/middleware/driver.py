@@ -42,7 +42,12 @@ class Driver:
         uses = getattr(agent, "uses", None)
         if uses is not None and any(map(uses, self._models)):
             return True
-        stated = [name for message in messages if isinstance(message, AIMessage) for name in names_in(message)]
+        stated = [
+            name
+            for message in messages
+            if isinstance(message, AIMessage)
+            for name in names_in(message)
+        ]
         return any(is_same_model(name, model) for name in stated for model in self._models)
 
 
@@ -59,7 +64,9 @@ class _ObservedRequest(ModelRequest[Any]):
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "model":
             model = value
-        elif name == "model_settings" and "model" in value:  # bound to the model, whose own name it replaces
+        elif (
+            name == "model_settings" and "model" in value
+        ):  # bound to the model, whose own name it replaces
             model = ModelName(None, str(value["model"]))
         else:
             model = None

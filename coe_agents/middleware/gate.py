@@ -175,7 +175,9 @@ class CoEMiddleware(GuardsTools[VerdictState]):
         self._note(driver, returned)
         return returned
 
-    async def awrap_model_call(self, request: ModelRequest[Any], handler: AsyncHandler) -> ModelCallResult[Any]:
+    async def awrap_model_call(
+        self, request: ModelRequest[Any], handler: AsyncHandler
+    ) -> ModelCallResult[Any]:
         """Calls the model as it is; see `wrap_model_call`."""
         driver = Driver()
         returned = await handler(driver.observe(request))
@@ -183,7 +185,9 @@ class CoEMiddleware(GuardsTools[VerdictState]):
         return returned
 
     def _note(self, driver: Driver, returned: ModelCallResult[Any]) -> None:
-        response = returned.model_response if isinstance(returned, ExtendedModelResponse) else returned
+        response = (
+            returned.model_response if isinstance(returned, ExtendedModelResponse) else returned
+        )
         messages = [response] if isinstance(response, AIMessage) else response.result
         driver.note_reply(messages)
         self._drivers |= {message.id: driver for message in messages if message.id is not None}
@@ -202,7 +206,9 @@ class CoEMiddleware(GuardsTools[VerdictState]):
     def _before_agent(self, state: VerdictState) -> dict[str, Any] | None:
         return close_calls(state["messages"], self._gates)
 
-    def _find_vouched(self, request: ToolCallRequest, call: ToolCall) -> VouchedAction | ToolMessage:
+    def _find_vouched(
+        self, request: ToolCallRequest, call: ToolCall
+    ) -> VouchedAction | ToolMessage:
         if not call["id"]:  # the tool would run, and its result would belong to no call
             return block_call(call, create_unmeasured("failed", "the call has no id"))
         messages = request.state["messages"]
@@ -210,13 +216,20 @@ class CoEMiddleware(GuardsTools[VerdictState]):
         if verdict is not None and verdict["outcome"] != "approved":
             return block_call(call, verdict)
         key = self._key_of_edit(request, call) if verdict is None else verdict["action_key"]
-        return refuse(call, messages) if key is None else VouchedAction(key, frozenset({call["id"]}))
+        return (
+            refuse(call, messages) if key is None else VouchedAction(key, frozenset({call["id"]}))
+        )
 
     def _key_of_edit(self, request: ToolCallRequest, call: ToolCall) -> str | None:
         """Returns the key of the model's own call, if a trusted person made this one of it and it was free to run."""
         messages = request.state["messages"]
         found, proposed = last_reply(messages), proposal_of(call, messages)
-        if not self._trust_edits or found is None or proposed is None or not is_edited(call, request.state):
+        if (
+            not self._trust_edits
+            or found is None
+            or proposed is None
+            or not is_edited(call, request.state)
+        ):
             return None
         if not self._gates(proposed["name"]):
             return new_action(self.name, found[1].id, call["id"])
@@ -225,13 +238,24 @@ class CoEMiddleware(GuardsTools[VerdictState]):
             return None
         return verdict["action_key"]
 
-    def _after_model(self, state: VerdictState, runtime: Runtime[Any]) -> Steps[dict[str, Any] | None]:
+    def _after_model(
+        self, state: VerdictState, runtime: Runtime[Any]
+    ) -> Steps[dict[str, Any] | None]:
         if (asks := self._about_answer(state)) is not None:
-            return self._decide_answer(state, (yield from self._review(asks, state["messages"], get_config())))
+            return self._decide_answer(
+                state, (yield from self._review(asks, state["messages"], get_config()))
+            )
         proposed = ProposedCalls(state, self._gates)
         judged = self._judged(proposed)
         if judged and self._on_uncertain == "interrupt":
-            start = ReviewState(edits={}, verdicts={}, answers={}, is_asked_anew=False, asks_again=True, gives_up=False)
+            start = ReviewState(
+                edits={},
+                verdicts={},
+                answers={},
+                is_asked_anew=False,
+                asks_again=True,
+                gives_up=False,
+            )
             decided = yield invoke(self._steps(proposed, runtime), start, get_config())
             proposed.replace(decided["edits"])
             answers = [*decided["answers"].values()]
@@ -239,7 +263,11 @@ class CoEMiddleware(GuardsTools[VerdictState]):
                 changed = [proposed.reply] if proposed.reply and proposed.is_changed else []
                 last = AIMessage(f"I stop here: {NOT_SHARED}.", id=str(uuid.uuid4()))
                 mark = make_mark("answer", "", None, (), _end_of({}, [last]))
-                return {"messages": [*changed, *answers, last], "coe_answers": {"": mark}, "jump_to": "end"}
+                return {
+                    "messages": [*changed, *answers, last],
+                    "coe_answers": {"": mark},
+                    "jump_to": "end",
+                }
             return self._update(state, proposed, decided["verdicts"], answers)
         verdicts = dict[str | None, Verdict]()
         # one after another, so that each finds its own run if the group's graph is resumed
@@ -250,11 +278,17 @@ class CoEMiddleware(GuardsTools[VerdictState]):
     def _review_call(self, request: ToolCallRequest) -> Steps[Verdict]:
         """Asks the group about a call, and returns its verdict, marked."""
         messages = request.state["messages"]
-        verdict = yield from self._review(lambda: self._about_call(request), messages, request.runtime.config)
+        verdict = yield from self._review(
+            lambda: self._about_call(request), messages, request.runtime.config
+        )
         found = last_reply(messages)
-        return mark_verdict(verdict, self.name, request.tool_call, None if found is None else found[1].id)
+        return mark_verdict(
+            verdict, self.name, request.tool_call, None if found is None else found[1].id
+        )
 
-    def _review(self, asks: Asks, messages: Sequence[AnyMessage], config: RunnableConfig) -> Steps[Verdict]:
+    def _review(
+        self, asks: Asks, messages: Sequence[AnyMessage], config: RunnableConfig
+    ) -> Steps[Verdict]:
         """Asks the group about the last message, and returns its verdict; a failure to ask is the verdict "failed"."""
         try:
             asked = asks()
@@ -262,7 +296,11 @@ class CoEMiddleware(GuardsTools[VerdictState]):
                 return asked
             shown = visible(asked)
             # a reading of the user's own reads answers, which the graph extracts
-            kind = {"is_review": True} if self._approves is not None else {"choices": list(REVIEW_CHOICES)}
+            kind = (
+                {"is_review": True}
+                if self._approves is not None
+                else {"choices": list(REVIEW_CHOICES)}
+            )
             with without_votes(self._driver_of(messages).is_of):
                 result = yield invoke(self._graph, {"question": shown, **kind}, config)
             return read_verdict(result, self._approves, shown)
@@ -270,24 +308,32 @@ class CoEMiddleware(GuardsTools[VerdictState]):
             # LangGraph handles interrupts inside the graph, and replies that it cannot use
             if self._on_error == "raise" or is_control_flow(error):
                 raise
-            logger.warning("the gate is closed: asking the group failed with %s", type(error).__name__)
+            logger.warning(
+                "the gate is closed: asking the group failed with %s", type(error).__name__
+            )
             # only the type: the text of an error may reveal what the driving model must not read
             return create_unmeasured("failed", f"asking it failed with {type(error).__name__}")
 
     def _about_call(self, request: ToolCallRequest) -> str | Verdict:
         found = last_reply(request.state["messages"])
         if found is not None and (ending := judge_end(found[1])) != "whole":
-            return create_unmeasured("failed", f"the model's message does not count: {IN_WORDS[ending]}")
+            return create_unmeasured(
+                "failed", f"the model's message does not count: {IN_WORDS[ending]}"
+            )
         if self._question is not None:
             asked: object = self._question(request)
             if inspect.iscoroutine(asked):
                 asked.close()
             if not isinstance(asked, str):
-                raise TypeError(f'"question" must return a string; got {type(asked).__name__}. Write a plain function')
+                raise TypeError(
+                    f'"question" must return a string; got {type(asked).__name__}. Write a plain function'
+                )
             return asked
         calls = [] if found is None else found[1].tool_calls
         verdicts = {call["id"]: verdicts_of(request.state, call).get(self.name) for call in calls}
-        approved = {id_ for id_, verdict in verdicts.items() if verdict and verdict["outcome"] == "approved"}
+        approved = {
+            id_ for id_, verdict in verdicts.items() if verdict and verdict["outcome"] == "approved"
+        }
         return about_call(request, approved, include_results=self._include_results)
 
     def _judged(self, proposed: ProposedCalls) -> list[ToolCall]:
@@ -321,14 +367,18 @@ class CoEMiddleware(GuardsTools[VerdictState]):
         """Withholds the final answer unless the group has approved exactly this answer."""
         return run_steps(self._after_agent(state))
 
-    async def aafter_agent(self, state: VerdictState, runtime: Runtime[Any]) -> dict[str, Any] | None:
+    async def aafter_agent(
+        self, state: VerdictState, runtime: Runtime[Any]
+    ) -> dict[str, Any] | None:
         """Withholds the end of the run unless approved; see `after_agent`."""
         return await arun_steps(self._after_agent(state))
 
     def _after_agent(self, state: VerdictState) -> Steps[dict[str, Any] | None]:
         if (asks := self._about_end(state)) is None:
             return None
-        return self._decide_answer(state, (yield from self._review(asks, state["messages"], get_config())))
+        return self._decide_answer(
+            state, (yield from self._review(asks, state["messages"], get_config()))
+        )
 
     def _steps(self, proposed: ProposedCalls, runtime: Runtime[Any]) -> Runnable[Any, Any]:
         """Returns the graph that settles a message's calls: the group judges, a person decides, the group judges edits.
@@ -341,12 +391,18 @@ class CoEMiddleware(GuardsTools[VerdictState]):
             """Returns the verdicts that this gate wrote, by the calls' ids."""
             proposed.replace(state["edits"])
             found = [(call, state["verdicts"].get(call["id"] or "")) for call in proposed.calls]
-            return {call["id"]: one for call, one in found if one and has_mark(one, self.name, call, message_id)}
+            return {
+                call["id"]: one
+                for call, one in found
+                if one and has_mark(one, self.name, call, message_id)
+            }
 
         def judge(state: ReviewState, _: RunnableConfig) -> Steps[dict[str, Any]]:
             verdicts, found = {**state["verdicts"]}, marked(state)
             written = {
-                id_ for id_, one in found.items() if (one["decided_by"], one["outcome"]) == ("person", "uncertain")
+                id_
+                for id_, one in found.items()
+                if (one["decided_by"], one["outcome"]) == ("person", "uncertain")
             }
             judged = {id_: verdict for id_, verdict in found.items() if id_ not in written}
             known = {
@@ -372,7 +428,9 @@ class CoEMiddleware(GuardsTools[VerdictState]):
         steps.add_node("judge_edits", steps_node(judge, name="judge_edits"))
         for one, other in ((START, "judge"), ("judge", "person"), ("judge_edits", END)):
             steps.add_edge(one, other)
-        steps.add_conditional_edges("person", lambda state: "person" if state["asks_again"] else "judge_edits")
+        steps.add_conditional_edges(
+            "person", lambda state: "person" if state["asks_again"] else "judge_edits"
+        )
         return steps.compile()
 
     def _about_answer(self, state: VerdictState) -> Asks | None:
@@ -397,18 +455,30 @@ class CoEMiddleware(GuardsTools[VerdictState]):
         if not self._judges_answers or found is None:
             return None
         decided, end = state.get("coe_answers", {}), _end_of(state, messages)
-        if any(is_mark(decided.get(gate), make_mark("answer", gate, None, (), end)) for gate in (self.name, "")):
+        if any(
+            is_mark(decided.get(gate), make_mark("answer", gate, None, (), end))
+            for gate in (self.name, "")
+        ):
             return None
         place, reply = found
         after, last = messages[place + 1 :], messages[-1]
         if not after and (asks := self._about_answer(state)) is not None:
             return asks
-        structured, ids = state.get("structured_response"), {call["id"] for call in reply.tool_calls}
+        structured, ids = (
+            state.get("structured_response"),
+            {call["id"] for call in reply.tool_calls},
+        )
         results = {one.tool_call_id for one in after if isinstance(one, ToolMessage)}
         if structured is not None and results <= ids and len(results) == len(after):
             return partial(about_answer, reply, structured, messages[:place], after)
-        what = f"the result of {last.name}" if isinstance(last, ToolMessage) else f"a message of type {last.type!r}"
-        return lambda: create_unmeasured("uncertain", f"the run ends with {what}, which the group is not shown")
+        what = (
+            f"the result of {last.name}"
+            if isinstance(last, ToolMessage)
+            else f"a message of type {last.type!r}"
+        )
+        return lambda: create_unmeasured(
+            "uncertain", f"the run ends with {what}, which the group is not shown"
+        )
 
     def _decide_answer(self, state: VerdictState, verdict: Verdict) -> dict[str, Any]:
         """Gives the answer or withholds it, and records what was decided."""
@@ -421,7 +491,9 @@ class CoEMiddleware(GuardsTools[VerdictState]):
         # the question and the replies would repeat the answer, and so would a reason that quotes them
         silent: Verdict = {**verdict, "question": None, "votes": {}, "answer": None}
         if not {reply for vote in verdict["votes"].values() for reply in vote} <= {*REVIEW_CHOICES}:
-            silent["reason"] = 'not all replies are "approve" or "reject", and they may repeat the answer'
+            silent["reason"] = (
+                'not all replies are "approve" or "reject", and they may repeat the answer'
+            )
         text = f"I withhold my answer: {in_words(silent)}."
         after, is_structured = messages[place + 1 :], state.get("structured_response") is not None
         # that calls were made stays known, lest the agent makes them again; the first reply is the structured answer's
@@ -429,7 +501,9 @@ class CoEMiddleware(GuardsTools[VerdictState]):
         ids = {one.tool_call_id for one in kept}
         calls = [call for call in reply.tool_calls if call["id"] in ids]
         withheld = AIMessage(
-            text, id=str(uuid.uuid4()) if calls else reply.id, response_metadata={"coe_verdict": silent}
+            text,
+            id=str(uuid.uuid4()) if calls else reply.id,
+            response_metadata={"coe_verdict": silent},
         )
         if calls:
             hidden = {"content": "The result is withheld.", "artifact": None}
@@ -461,7 +535,10 @@ def _end_of(state: Mapping[str, Any], messages: list[AnyMessage]) -> str:
     """Returns what identifies the end of a run: the model's last message, what follows it, a structured answer."""
     found = last_reply(messages)
     rest = messages if found is None else messages[found[0] :]
-    end = [[message.type, message.id, repr(message.content), repr(message.additional_kwargs)] for message in rest]
+    end = [
+        [message.type, message.id, repr(message.content), repr(message.additional_kwargs)]
+        for message in rest
+    ]
     structured = state.get("structured_response")
     whole = (end, None if structured is None else structured_text(structured))
     return hashlib.sha256(repr(whole).encode(errors="replace")).hexdigest()

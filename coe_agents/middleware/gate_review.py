@@ -76,7 +76,8 @@ def ask_person(
     uncertain = [
         (call, verdicts[id_])
         for call in proposed.calls
-        if (id_ := call["id"]) in verdicts.keys() - proposed.duplicates and verdicts[id_]["outcome"] == "uncertain"
+        if (id_ := call["id"]) in verdicts.keys() - proposed.duplicates
+        and verdicts[id_]["outcome"] == "uncertain"
     ]
     if not uncertain or proposed.reply is None:
         return {"asks_again": False}
@@ -85,7 +86,9 @@ def ask_person(
 
     def question() -> str:
         asked = [call for call, _ in uncertain]
-        return make_mark("waits", gate, message_id, asked, [verdicts[call["id"] or ""] for call in asked])
+        return make_mark(
+            "waits", gate, message_id, asked, [verdicts[call["id"] or ""] for call in asked]
+        )
 
     if not (all(call["id"] in marked for call, _ in uncertain) or is_asked_anew(question())):
         if state.get("is_asked_anew") and not is_shared():
@@ -134,8 +137,13 @@ def _about(call: ToolCall, verdict: Verdict) -> ActionRequest:
     votes = list[str]()
     for name, vote in verdict["votes"].items():
         ranked = sorted(vote.items(), key=lambda one: -one[1])
-        votes.append(f"{for_prompt(name)}: {', '.join(f'{for_prompt(reply)} {share:.0%}' for reply, share in ranked)}")
-    votes += [f"{for_prompt(name)}: no vote, {for_prompt(why)}" for name, why in verdict["failed_judges"].items()]
+        votes.append(
+            f"{for_prompt(name)}: {', '.join(f'{for_prompt(reply)} {share:.0%}' for reply, share in ranked)}"
+        )
+    votes += [
+        f"{for_prompt(name)}: no vote, {for_prompt(why)}"
+        for name, why in verdict["failed_judges"].items()
+    ]
     if votes:
         parts += ["Votes of the judges:", fence("\n".join(votes))]
     if verdict["question"] is not None:

@@ -35,7 +35,9 @@ _State = TypeVar("_State", bound=AgentState[Any])
 
 _GUARDED_BY = "coe_guarded_by"
 """The attribute of a guarded tool that holds what guards it."""
-_OTHER_TOOL = "another tool than the one that was compared would run, and it reads the arguments otherwise"
+_OTHER_TOOL = (
+    "another tool than the one that was compared would run, and it reads the arguments otherwise"
+)
 
 
 @dataclass
@@ -61,13 +63,20 @@ class GuardsTools(AgentMiddleware[_State, Any, Any]):
     what runs.
     """
 
-    def __init__(self, name: str | None, tools: Collection[str] | None, *, may_gate_none: bool = False) -> None:
+    def __init__(
+        self, name: str | None, tools: Collection[str] | None, *, may_gate_none: bool = False
+    ) -> None:
         super().__init__()
         self._name = name or type(self).__name__
         self._gated = None if tools is None else _read_names(tools)
         """The names of the gated tools; None for all tools."""
         must = '"tools" must name at least one tool'
-        require(self._gated != frozenset() or may_gate_none, must, tools, 'Write tools=["transfer_money"]')
+        require(
+            self._gated != frozenset() or may_gate_none,
+            must,
+            tools,
+            'Write tools=["transfer_money"]',
+        )
         self._gated_keys = None if self._gated is None else frozenset(map(tool_key, self._gated))
 
     @property
@@ -93,15 +102,21 @@ class GuardsTools(AgentMiddleware[_State, Any, Any]):
         """Decides on what the model proposes; see `after_model`."""
         return await arun_steps(self._after_model(state, runtime))
 
-    def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], ToolResult]) -> ToolResult:
+    def wrap_tool_call(
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], ToolResult]
+    ) -> ToolResult:
         """Runs the tool if exactly this call may run; otherwise says why not."""
-        return run_steps(self._refuse(request)) or _note_edit(handler(self._guarded(request)), request)
+        return run_steps(self._refuse(request)) or _note_edit(
+            handler(self._guarded(request)), request
+        )
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[ToolResult]]
     ) -> ToolResult:
         """Runs the tool if it may; see `wrap_tool_call`."""
-        return await arun_steps(self._refuse(request)) or _note_edit(await handler(self._guarded(request)), request)
+        return await arun_steps(self._refuse(request)) or _note_edit(
+            await handler(self._guarded(request)), request
+        )
 
     def _before_agent(self, state: _State) -> dict[str, Any] | None:
         raise NotImplementedError
@@ -116,14 +131,20 @@ class GuardsTools(AgentMiddleware[_State, Any, Any]):
         """Returns the names of the tools by which a structured answer is given."""
         return ()
 
-    def _find_vouched(self, request: ToolCallRequest, call: ToolCall) -> VouchedAction | ToolMessage:
+    def _find_vouched(
+        self, request: ToolCallRequest, call: ToolCall
+    ) -> VouchedAction | ToolMessage:
         """Returns what was vouched for together with a gated call that is about to run, or its refusal."""
         raise NotImplementedError
 
     def _refuse(self, request: ToolCallRequest) -> Steps[ToolMessage | None]:
         """Returns the refusal of a call whose tool cannot be guarded, since other middleware brings it."""
         known = {tool.name for tool in request.runtime.tools}
-        missing = sorted(() if self._gated is None else self._gated.difference(known, self._outputs(request.state)))
+        missing = sorted(
+            ()
+            if self._gated is None
+            else self._gated.difference(known, self._outputs(request.state))
+        )
         if missing and known:  # a misspelt name would gate nothing
             raise ValueError(
                 f'"tools" of {self.name} must name tools of the agent; it has no {", ".join(missing)}. '
@@ -144,8 +165,12 @@ class GuardsTools(AgentMiddleware[_State, Any, Any]):
             return action
         if tool is not None and not _reads_alike(tool, call, action.forms, request):
             REGISTER.refuse(action.key)
-            return not_run(call, _OTHER_TOOL, advice="Propose the call again if it is still to be made.")
-        why_not = yield from REGISTER.start(action, call["id"] or "", request.runtime, request.runtime.store)
+            return not_run(
+                call, _OTHER_TOOL, advice="Propose the call again if it is still to be made."
+            )
+        why_not = yield from REGISTER.start(
+            action, call["id"] or "", request.runtime, request.runtime.store
+        )
         if why_not is None:
             return action
         return not_run(call, why_not, advice="Propose it again if it is still to be done.")
@@ -212,7 +237,9 @@ class GuardsTools(AgentMiddleware[_State, Any, Any]):
         functions = [one for one in ("func", "coroutine") if callable(getattr(tool, one, None))]
         for method in ("run", "arun", "_run", "_arun", *functions) if is_gated else ():
             object.__setattr__(guard, method, refuse_method)
-        object.__setattr__(guard, INJECTED, lambda: _injected(tool))  # another gate cannot see it of this one
+        object.__setattr__(
+            guard, INJECTED, lambda: _injected(tool)
+        )  # another gate cannot see it of this one
         object.__setattr__(guard, "invoke", invoke)
         object.__setattr__(guard, "ainvoke", ainvoke)
         return guard
@@ -222,7 +249,9 @@ def _read_names(tools: object) -> frozenset[str]:
     """Returns the names in a collection, which is read once: an iterator would be empty the next time."""
     names = None if isinstance(tools, str) or not isinstance(tools, Iterable) else list(tools)
     if names is None or not all(isinstance(name, str) for name in names):
-        raise TypeError(f'"tools" must be a list of names of tools; got {tools!r}. Write tools=["transfer_money"]')
+        raise TypeError(
+            f'"tools" must be a list of names of tools; got {tools!r}. Write tools=["transfer_money"]'
+        )
     return frozenset(names)
 
 
@@ -277,13 +306,23 @@ def refuse(call: ToolCall, messages: list[AnyMessage]) -> ToolMessage:
     else:
         was, now = proposed["args"], call["args"]
         nothing = object()
-        names = [name for name in {**was, **now} if to_text(was.get(name, nothing)) != to_text(now.get(name, nothing))]
-        differs = f"since then, {', '.join(map(_named, names))} changed" if names else "it was changed meanwhile"
+        names = [
+            name
+            for name in {**was, **now}
+            if to_text(was.get(name, nothing)) != to_text(now.get(name, nothing))
+        ]
+        differs = (
+            f"since then, {', '.join(map(_named, names))} changed"
+            if names
+            else "it was changed meanwhile"
+        )
     why = f"the group has not vouched for this call; {differs}"
     return not_run(call, why, advice="Propose the call again, as it is meant to run.")
 
 
-def _reads_alike(tool: BaseTool, call: ToolCall, forms: Collection[str], request: ToolCallRequest) -> bool:
+def _reads_alike(
+    tool: BaseTool, call: ToolCall, forms: Collection[str], request: ToolCallRequest
+) -> bool:
     """Returns whether a tool gives its function what was compared of a call: it has one of these forms.
 
     Without forms, as where judges or people read the call itself, the tool is compared with the agent's own of this

@@ -30,7 +30,9 @@ _DRAWN = secrets.token_bytes(32)
 Purpose = Literal["vouched", "waits", "verdict", "answer", "started"]
 
 
-def make_mark(purpose: Purpose, gate: str, message_id: str | None, calls: Sequence[ToolCall], decided: Any) -> str:
+def make_mark(
+    purpose: Purpose, gate: str, message_id: str | None, calls: Sequence[ToolCall], decided: Any
+) -> str:
     """Returns the mark of calls of a message, on the thread of the present run.
 
     A mark for one `purpose` is not valid for another; `decided` is what was decided on the calls, as JSON.
@@ -42,7 +44,9 @@ def make_mark(purpose: Purpose, gate: str, message_id: str | None, calls: Sequen
 
 def is_mark(found: object, mark: str) -> bool:
     """Returns whether something is this mark, in a time that does not tell how much of it is."""
-    return isinstance(found, str) and hmac.compare_digest(found.encode(errors="replace"), mark.encode())
+    return isinstance(found, str) and hmac.compare_digest(
+        found.encode(errors="replace"), mark.encode()
+    )
 
 
 def to_text(value: Any) -> str:
@@ -77,5 +81,7 @@ def _secret() -> bytes:
         return _DRAWN
     if len(given) < _LEAST:
         hint = 'Draw one: python -c "import secrets; print(secrets.token_urlsafe(32))"'
-        raise ConfigurationError(f"{SECRET} must have at least {_LEAST} characters; got {len(given)}", hint=hint)
+        raise ConfigurationError(
+            f"{SECRET} must have at least {_LEAST} characters; got {len(given)}", hint=hint
+        )
     return given.encode(errors="surrogateescape")

@@ -90,7 +90,9 @@ def _name_memory(saver: BaseCheckpointSaver[Any]) -> str | None:
     if (memory := _memory_of(saver)) is None:
         return None
     with _NAMING:
-        name = next((name for known, name in _MEMORIES.values() if known is memory), uuid.uuid4().hex)
+        name = next(
+            (name for known, name in _MEMORIES.values() if known is memory), uuid.uuid4().hex
+        )
         return _MEMORIES.setdefault(saver, (memory, name))[1]
 
 
@@ -110,7 +112,9 @@ def n_places(config: RunnableConfig, *, is_async: bool) -> float:
 
     In the asynchronous form, threads do not bound them.
     """
-    default = math.inf if is_async else min(32, (os.cpu_count() or 1) + 4)  # as many threads as LangGraph's pool has
+    default = (
+        math.inf if is_async else min(32, (os.cpu_count() or 1) + 4)
+    )  # as many threads as LangGraph's pool has
     return config.get("max_concurrency") or default
 
 
@@ -126,7 +130,11 @@ class Register:
         self._started = dict[str, _Started]()
 
     def start(
-        self, action: VouchedAction, call_id: str, invocation: object | None, store: BaseStore | None
+        self,
+        action: VouchedAction,
+        call_id: str,
+        invocation: object | None,
+        store: BaseStore | None,
     ) -> Steps[str | None]:
         """Returns why a call may not run, or None if it may; waits until all calls of its action are at their tools.
 
@@ -151,11 +159,15 @@ class Register:
             self.refuse(action.key)
             raise
         except Exception as error:  # whatever a store raises
-            logger.warning("a gated call is refused: the store failed with %s", type(error).__name__)
+            logger.warning(
+                "a gated call is refused: the store failed with %s", type(error).__name__
+            )
             self.refuse(action.key)
             return "the store of the runs failed"
 
-    def interrupt(self, action: VouchedAction, call_id: str, store: BaseStore | None) -> Steps[None]:
+    def interrupt(
+        self, action: VouchedAction, call_id: str, store: BaseStore | None
+    ) -> Steps[None]:
         """Notes that a tool interrupted the run: when that is resumed, LangGraph calls the tool again."""
         with self._lock:
             self._started[action.key].invocations[call_id] = _INTERRUPTED
@@ -177,12 +189,21 @@ class Register:
         with self._lock:
             started = self._started.setdefault(action.key, _Started())
             former = started.invocations.get(call_id)
-            if started.why_not is None and (former is _INTERRUPTED or (former is None and not started.runs)):
-                started.invocations[call_id] = _over if invocation is None else weakref.ref(invocation)
+            if started.why_not is None and (
+                former is _INTERRUPTED or (former is None and not started.runs)
+            ):
+                started.invocations[call_id] = (
+                    _over if invocation is None else weakref.ref(invocation)
+                )
                 started.waiting.append(gathered)
                 gathered.set_running_or_notify_cancel()  # who stops waiting must not cancel it
                 return gathered, action.ids <= started.invocations.keys()
-            is_retry = started.runs and invocation is not None and former is not None and former() is invocation
+            is_retry = (
+                started.runs
+                and invocation is not None
+                and former is not None
+                and former() is invocation
+            )
             gathered.set_result(started.why_not or (None if is_retry else SPENT))
             return gathered, False
 
@@ -201,7 +222,9 @@ class Register:
         with self._lock:
             invocations = self._started[action.key].invocations
             interrupted = sorted(id_ for id_, one in invocations.items() if one is _INTERRUPTED)
-        yield Call(store.put, store.aput, (_NAMESPACE, action.key, self._record(action, interrupted)))
+        yield Call(
+            store.put, store.aput, (_NAMESPACE, action.key, self._record(action, interrupted))
+        )
 
     def _record(self, action: VouchedAction, interrupted: Sequence[str]) -> dict[str, Any]:
         """Returns what the store holds of an action that was started, under a mark: whoever writes there has none."""
@@ -215,9 +238,13 @@ class Register:
         if not is_own:
             logger.warning("a gated call is refused: %s", UNVERIFIED)
         with self._lock:
-            known = {id_: _INTERRUPTED if is_own and id_ in interrupted else _over for id_ in action.ids}
+            known = {
+                id_: _INTERRUPTED if is_own and id_ in interrupted else _over for id_ in action.ids
+            }
             why_not = None if is_own else UNVERIFIED
-            self._started.setdefault(action.key, _Started(invocations=known, why_not=why_not, runs=True))
+            self._started.setdefault(
+                action.key, _Started(invocations=known, why_not=why_not, runs=True)
+            )
 
 
 def _over() -> None:

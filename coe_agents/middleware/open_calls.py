@@ -5,7 +5,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from langchain.agents.middleware.types import ToolCallRequest
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage, ToolCall, ToolMessage
+from langchain_core.messages import (
+    AIMessage,
+    AnyMessage,
+    HumanMessage,
+    RemoveMessage,
+    ToolCall,
+    ToolMessage,
+)
 from langgraph.config import get_config
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.prebuilt.tool_node import ToolRuntime
@@ -51,7 +58,9 @@ class ProposedCalls:
             id_ = call["id"]
             if id_ and id_ in seen & shared:
                 # deterministic: a resumed run repeats this
-                digest = hashlib.sha256(f"{self.reply.id} {index} {id_}".encode(errors="replace")).hexdigest()
+                digest = hashlib.sha256(
+                    f"{self.reply.id} {index} {id_}".encode(errors="replace")
+                ).hexdigest()
                 id_ = f"call_{digest[:24]}"
                 renamed[str(index)] = {**call, "id": id_}
                 if gates(call["name"]):
@@ -72,12 +81,17 @@ class ProposedCalls:
         self.is_changed = True
 
     def request(
-        self, call: ToolCall, runtime: Runtime[Any], verdicts: Mapping[str, dict[str, Verdict]] | None = None
+        self,
+        call: ToolCall,
+        runtime: Runtime[Any],
+        verdicts: Mapping[str, dict[str, Verdict]] | None = None,
     ) -> ToolCallRequest:
         """Returns the request for one of the calls, as it would reach its tool; `verdicts` take the state's place."""
         messages = self._state["messages"]
         if self.is_changed and self.reply is not None:
-            messages = [self.reply if message.id == self.reply.id else message for message in messages]
+            messages = [
+                self.reply if message.id == self.reply.id else message for message in messages
+            ]
         state: dict[str, Any] = {**self._state, "messages": messages}
         if verdicts is not None:
             state[VERDICTS] = verdicts
@@ -96,25 +110,36 @@ class ProposedCalls:
         )
 
 
-def close_calls(messages: Sequence[AnyMessage], gates: Callable[[str | None], bool]) -> dict[str, Any] | None:
+def close_calls(
+    messages: Sequence[AnyMessage], gates: Callable[[str | None], bool]
+) -> dict[str, Any] | None:
     """Returns the update that gives each call before a later message of the user a reply; None if all have one.
 
     The user wrote that message instead of deciding on the calls. Without a reply to each call a model's provider
     refuses the conversation, and the thread could not continue. A reply to a gated call that a chat interface invented,
     which says that it was handled, is replaced: it did not run.
     """
-    last = max((place for place, message in enumerate(messages) if isinstance(message, HumanMessage)), default=-1)
+    last = max(
+        (place for place, message in enumerate(messages) if isinstance(message, HumanMessage)),
+        default=-1,
+    )
     answered = {message.tool_call_id for message in messages if isinstance(message, ToolMessage)}
     closed: list[AnyMessage] = []
     for place, message in enumerate(messages):
-        if isinstance(message, ToolMessage) and gates(message.name) and (message.id or "").startswith(_INVENTED):
+        if (
+            isinstance(message, ToolMessage)
+            and gates(message.name)
+            and (message.id or "").startswith(_INVENTED)
+        ):
             closed.append(
                 _not_decided({"name": message.name, "id": message.tool_call_id})
             )  # under another id, it is shown
             continue
         closed.append(message)
         if isinstance(message, AIMessage) and place < last:
-            closed += [_not_decided(call) for call in message.tool_calls if call["id"] not in answered]
+            closed += [
+                _not_decided(call) for call in message.tool_calls if call["id"] not in answered
+            ]
     if closed == list(messages):
         return None
     return {"messages": [RemoveMessage(REMOVE_ALL_MESSAGES), *closed]}

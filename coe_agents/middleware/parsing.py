@@ -21,7 +21,14 @@ from pydantic import BaseModel, ValidationError, create_model
 from pydantic.v1 import BaseModel as BaseModelV1
 from pydantic.v1 import create_model as create_model_v1
 
-from coe_agents.actions.canonical import MAX_DEPTH, Parser, canonical_action, copy_json, to_line, tool_key
+from coe_agents.actions.canonical import (
+    MAX_DEPTH,
+    Parser,
+    canonical_action,
+    copy_json,
+    to_line,
+    tool_key,
+)
 from coe_agents.actions.rules import DECIMAL
 
 INJECTED = "coe_injected"
@@ -53,7 +60,9 @@ def parsers_of(tools: Iterable[Any]) -> dict[str, Parser]:
     }
 
 
-def tool_forms(tool: Any, call: Mapping[str, Any], parsers: Mapping[str, Parser] | None = None) -> Iterator[str]:
+def tool_forms(
+    tool: Any, call: Mapping[str, Any], parsers: Mapping[str, Parser] | None = None
+) -> Iterator[str]:
     """Yields the forms of a call by which it is known what a tool's function receives of it.
 
     Two tools that have a form in common give their functions the same. The first form is the class that parses, in this
@@ -73,7 +82,11 @@ def tool_forms(tool: Any, call: Mapping[str, Any], parsers: Mapping[str, Parser]
         else:
             yield f"{_PROCESS} {parser.class_name}"
             is_faithful = parser.form_of(copy_json(call["args"])) is not None
-            line = canonical_action([call], parsers={key: parser}) if is_faithful else parser.class_name
+            line = (
+                canonical_action([call], parsers={key: parser})
+                if is_faithful
+                else parser.class_name
+            )
     except (TypeError, ValueError):  # the tool refuses the arguments
         return
     yield hashlib.sha256(line.encode()).hexdigest()
@@ -162,7 +175,9 @@ class _ArgumentParser:
             return None
         given = copy_json(args)  # a validator may change what it is given
         try:
-            parsed: Any = self._model.parse_obj(given) if self._is_v1 else self._model.model_validate(given)
+            parsed: Any = (
+                self._model.parse_obj(given) if self._is_v1 else self._model.model_validate(given)
+            )
             names = {*given, *_set_fields(parsed)}
             left_out = self._injected | (_UNPASSED - names)
             forms = self._fields(parsed, 1, given=names)
@@ -176,7 +191,10 @@ class _ArgumentParser:
     def _parses_plainly(self) -> bool:
         """Whether only LangChain's own methods stand between a call and the tool's function."""
         methods = (getattr(type(self._tool), name) for name in _PARSING)
-        return all(str(getattr(method, "__module__", "")).startswith("langchain_core.") for method in methods)
+        return all(
+            str(getattr(method, "__module__", "")).startswith("langchain_core.")
+            for method in methods
+        )
 
     @cached_property
     def _injected(self) -> set[str]:
@@ -190,7 +208,9 @@ class _ArgumentParser:
         if not injected:
             return self._own
         create: Any = create_model_v1 if self._is_v1 else create_model
-        return create(self._own.__name__, __base__=self._own, **dict.fromkeys(injected, (Any, None)))
+        return create(
+            self._own.__name__, __base__=self._own, **dict.fromkeys(injected, (Any, None))
+        )
 
     def _fields(self, parsed: Any, depth: int, *, given: Collection[str]) -> dict[str, Any]:
         """Returns the values of a model's fields, as JSON.
@@ -206,12 +226,21 @@ class _ArgumentParser:
             names += parsed.__pydantic_extra__ or ()
         values = {name: getattr(parsed, name) for name in names}
         forms = {name: self._plain(value, depth) for name, value in values.items()}
-        made = [name for name, field in stated.items() if name not in given and field.default_factory is not None]
+        made = [
+            name
+            for name, field in stated.items()
+            if name not in given and field.default_factory is not None
+        ]
         fresh = {name: self._make_fresh(type(parsed), name, stated, values, depth) for name in made}
         return {name: form for name, form in forms.items() if to_line(form) != fresh.get(name)}
 
     def _make_fresh(
-        self, kind: type, name: str, stated: Mapping[str, Any], values: Mapping[str, Any], depth: int
+        self,
+        kind: type,
+        name: str,
+        stated: Mapping[str, Any],
+        values: Mapping[str, Any],
+        depth: int,
     ) -> str:
         """Returns, as a line, what the factory of a field makes where no validator sees it.
 
@@ -225,7 +254,9 @@ class _ArgumentParser:
         if key not in self._fresh:
             try:
                 fresh = field.default_factory(*validated)
-            except Exception as error:  # it may raise anything, once a validator has changed what it takes
+            except (
+                Exception
+            ) as error:  # it may raise anything, once a validator has changed what it takes
                 raise _NoFormError from error
             self._fresh[key] = to_line(self._plain(fresh, depth))
         return self._fresh[key]
@@ -261,7 +292,9 @@ class _ArgumentParser:
             return {"$type": self._name(value)}
         tag = f"${self._name(kind)}"
         if isinstance(value, Enum):
-            return {tag: self._plain([value._name_, value._value_], inner)}  # "_missing_" may reuse a name
+            return {
+                tag: self._plain([value._name_, value._value_], inner)
+            }  # "_missing_" may reuse a name
         if isinstance(value, BaseModel | BaseModelV1):
             fields = self._fields(value, inner + 1, given=_set_fields(value))
             private = {name: getattr(value, name, None) for name in value.__private_attributes__}
@@ -283,18 +316,30 @@ def _escaped(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _set_fields(parsed: Any) -> Collection[str]:
     """Returns the names of the fields that a model was given."""
-    names: Collection[str] = parsed.__fields_set__ if isinstance(parsed, BaseModelV1) else parsed.model_fields_set
+    names: Collection[str] = (
+        parsed.__fields_set__ if isinstance(parsed, BaseModelV1) else parsed.model_fields_set
+    )
     return names
 
 
 def _reduce(value: Any) -> list[Any]:
     """Returns what `pickle` would make a copy of a value from, where that is all of it."""
-    ways = (getattr(type(value), name, None) for name in ("__reduce_ex__", "__reduce__", "__getstate__"))
-    if not all((getattr(way, "__module__", None) or "builtins").partition(".")[0] in _KNOWN for way in ways):
+    ways = (
+        getattr(type(value), name, None) for name in ("__reduce_ex__", "__reduce__", "__getstate__")
+    )
+    if not all(
+        (getattr(way, "__module__", None) or "builtins").partition(".")[0] in _KNOWN for way in ways
+    ):
         raise _NoFormError
     try:
         create, args, state, items, pairs = (*value.__reduce_ex__(4), None, None, None)[:5]
-        return [create.__name__, args, state, list(items or ()), [list(pair) for pair in pairs or ()]]
+        return [
+            create.__name__,
+            args,
+            state,
+            list(items or ()),
+            [list(pair) for pair in pairs or ()],
+        ]
     except Exception as error:
         raise _NoFormError from error
 

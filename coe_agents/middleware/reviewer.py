@@ -54,7 +54,10 @@ def about_call(
 
 
 def about_answer(
-    reply: AIMessage, structured: Any, messages: Sequence[AnyMessage], after: Sequence[AnyMessage] = ()
+    reply: AIMessage,
+    structured: Any,
+    messages: Sequence[AnyMessage],
+    after: Sequence[AnyMessage] = (),
 ) -> str | Verdict:
     """Returns the question about a final answer, or a verdict if the group cannot be shown all of it.
 
@@ -68,15 +71,21 @@ def about_answer(
     for message in shown:
         if hidden := _hidden_blocks(message) or _hidden_extras(message):
             what = "the answer" if message is reply else "a result beside the answer"
-            return create_unmeasured("uncertain", f"{what} holds {hidden}, which the group is not shown")
+            return create_unmeasured(
+                "uncertain", f"{what} holds {hidden}, which the group is not shown"
+            )
     text = _whole_text(reply)
-    answer = _no_verdict(text if structured is None else f"{structured_text(structured)}\n{text}".strip())
+    answer = _no_verdict(
+        text if structured is None else f"{structured_text(structured)}\n{text}".strip()
+    )
     made = [
         _made(call, replies[call["id"]], result=_whole_text(replies[call["id"]]))
         for call in reply.tool_calls
         if call["id"] in replies
     ]
-    n_chars = len(visible(answer)) + sum(len(visible(f"{one.arguments}{one.result}")) for one in made)
+    n_chars = len(visible(answer)) + sum(
+        len(visible(f"{one.arguments}{one.result}")) for one in made
+    )
     if n_chars > MAX_REVIEWED:
         return too_long(n_chars)
     return review_answer(answer, _conversation(messages), made=made)
@@ -86,15 +95,23 @@ def _no_verdict(shown: str) -> str:
     """Returns JSON that reads as a verdict as equal JSON that does not, so that a judge may repeat it."""
     if parse_choice(shown, REVIEW_CHOICES) is None:
         return shown
-    return re.sub(r'(?<=")[ar](?=pprove|eject)', lambda found: f"\\u{ord(found[0]):04x}", shown, flags=re.I)
+    return re.sub(
+        r'(?<=")[ar](?=pprove|eject)', lambda found: f"\\u{ord(found[0]):04x}", shown, flags=re.I
+    )
 
 
 def _beside(
-    call: ToolCall, messages: Sequence[AnyMessage], approved: Collection[str | None], *, include_results: bool
+    call: ToolCall,
+    messages: Sequence[AnyMessage],
+    approved: Collection[str | None],
+    *,
+    include_results: bool,
 ) -> tuple[list[ShownCall], list[ShownCall], bool]:
     """Returns the calls made in this turn, those of the same message, and whether the call repeats one of them."""
     turn = _turn(messages)
-    last = max((place for place, message in enumerate(turn) if isinstance(message, AIMessage)), default=-1)
+    last = max(
+        (place for place, message in enumerate(turn) if isinstance(message, AIMessage)), default=-1
+    )
     made: list[ShownCall] = []
     others: list[ShownCall] = []
     repeatable: list[Any] = []
@@ -115,7 +132,9 @@ def _beside(
                 shown = _made(other, reply, result=str(reply.text) if include_results else None)
                 made.append(shown)
             # one that stands later may have been approved before this one was edited
-            if shown.status in ("run", "failed", "earlier") or (place == last and other["id"] in approved):
+            if shown.status in ("run", "failed", "earlier") or (
+                place == last and other["id"] in approved
+            ):
                 repeatable.append((shown.name, _comparable(json.loads(shown.arguments))))
     return made, others, (call["name"], _comparable(call["args"])) in repeatable
 
@@ -137,7 +156,9 @@ def _turn(messages: Sequence[AnyMessage]) -> Sequence[AnyMessage]:
 def _replies(after: Sequence[AnyMessage]) -> dict[str | None, ToolMessage]:
     """Returns the tool messages before the model's next message, by the id of their call."""
     before_next = takewhile(lambda message: not isinstance(message, AIMessage), after)
-    return {message.tool_call_id: message for message in before_next if isinstance(message, ToolMessage)}
+    return {
+        message.tool_call_id: message for message in before_next if isinstance(message, ToolMessage)
+    }
 
 
 def _shown(call: ToolCall | Mapping[str, Any], status: Any, result: str | None = None) -> ShownCall:
@@ -175,9 +196,13 @@ def _conversation(messages: Sequence[AnyMessage]) -> list[tuple[str, str]]:
     for message in messages:
         if isinstance(message, HumanMessage | AIMessage):
             hidden = _hidden_blocks(message)
-            text = f"{message.text.strip()} ({hidden}: not shown)" if hidden else message.text.strip()
+            text = (
+                f"{message.text.strip()} ({hidden}: not shown)" if hidden else message.text.strip()
+            )
             if text:
-                conversation.append(("user" if isinstance(message, HumanMessage) else "assistant", text.strip()))
+                conversation.append(
+                    ("user" if isinstance(message, HumanMessage) else "assistant", text.strip())
+                )
     return conversation
 
 
@@ -193,19 +218,24 @@ def _hidden_blocks(message: AnyMessage) -> str:
 def _hidden_extras(reply: AnyMessage) -> str:
     """Names what a message holds beside its content and the group is not shown, such as audio or a refusal."""
     shown = {_REASONING, "tool_calls", "function_call"}
-    extras = sorted(f'"{key}"' for key, value in reply.additional_kwargs.items() if value and key not in shown)
+    extras = sorted(
+        f'"{key}"' for key, value in reply.additional_kwargs.items() if value and key not in shown
+    )
     return f"{', '.join(extras)} beside its content" if extras else ""
 
 
 def _whole_text(reply: AnyMessage) -> str:
     """Returns everything that a message shows: its text, or its blocks as JSON if they hold more than text."""
     is_plain = isinstance(reply.content, str) or all(
-        isinstance(block, str) or (block.get("type") == "text" and set(block) <= {"type", "text", "id", "index"})
+        isinstance(block, str)
+        or (block.get("type") == "text" and set(block) <= {"type", "text", "id", "index"})
         for block in reply.content
     )
     text = str(reply.text) if is_plain else json.dumps(reply.content, ensure_ascii=False)
     reasoning = reply.additional_kwargs.get(_REASONING)
-    return f"{text}\n{json.dumps({_REASONING: reasoning}, ensure_ascii=False)}" if reasoning else text
+    return (
+        f"{text}\n{json.dumps({_REASONING: reasoning}, ensure_ascii=False)}" if reasoning else text
+    )
 
 
 def structured_text(structured: Any) -> str:
@@ -216,7 +246,10 @@ def structured_text(structured: Any) -> str:
 def _fields(value: Any) -> Any:
     """Returns the fields of a model or a data class by name; any other value as text."""
     if isinstance(value, BaseModel):
-        return {**dict(value), **{name: getattr(value, name) for name in type(value).model_computed_fields}}
+        return {
+            **dict(value),
+            **{name: getattr(value, name) for name in type(value).model_computed_fields},
+        }
     if is_dataclass(value):
         return {field.name: getattr(value, field.name) for field in fields(value)}
     return repr(value)

@@ -50,7 +50,10 @@ class TurnsChannel(LastValue[dict[str, Any]]):
 
     def update(self, values: Sequence[dict[str, Any]]) -> bool:
         for turns in values:
-            self.value = {**self.value, **{name: _with_pending(turn, Sealed) for name, turn in turns.items()}}
+            self.value = {
+                **self.value,
+                **{name: _with_pending(turn, Sealed) for name, turn in turns.items()},
+            }
         return bool(values)
 
 

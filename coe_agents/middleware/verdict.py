@@ -65,7 +65,9 @@ def is_approval(answer: str) -> bool:
     return parse_choice(answer, REVIEW_CHOICES) == "approve"
 
 
-def read_verdict(result: Mapping[str, Any], approves: Callable[[str], bool] | None, question: str) -> Verdict:
+def read_verdict(
+    result: Mapping[str, Any], approves: Callable[[str], bool] | None, question: str
+) -> Verdict:
     """Returns the verdict in a result of a graph of `create_coe_graph`.
 
     Without `approves`, only an answer of the group or of a person counts: an `Arbiter` quotes in its reply what others
@@ -77,7 +79,12 @@ def read_verdict(result: Mapping[str, Any], approves: Callable[[str], bool] | No
             verdict than its text is.
     """
     decision = GroupDecision.from_state(result)
-    action, answer, reason, by = decision.action, decision.answer, decision.reason, decision.decided_by
+    action, answer, reason, by = (
+        decision.action,
+        decision.answer,
+        decision.reason,
+        decision.decided_by,
+    )
     if action == "answer" and approves is None and by not in DECIDERS:
         reason = f"{for_prompt(by)} decided, and only the group or a person may approve; {reason}"
         action, answer = "escalate", None
@@ -87,7 +94,9 @@ def read_verdict(result: Mapping[str, Any], approves: Callable[[str], bool] | No
             raise TypeError('the "answer" of a decision must be a text; got None. Return a string')
         given: object = is_approval(answer) if approves is None else approves(answer)
         if not isinstance(given, bool):  # a coroutine, for example, would be true
-            raise TypeError(f'"approves" must return a bool; got {type(given).__name__}. Write a plain function')
+            raise TypeError(
+                f'"approves" must return a bool; got {type(given).__name__}. Write a plain function'
+            )
         approved = given
         if approves is None and parse_choice(answer, REVIEW_CHOICES) is None:
             reason = f'most replies are no verdict, neither "approve" nor "reject"; {reason}'
@@ -117,7 +126,9 @@ def _check_responses(result: Mapping[str, Any]) -> None:
     labelled = list(zip(result.get("responses") or (), result.get("labels") or (), strict=False))
     readings: dict[int, set[str | None]] = {}
     for response, label in labelled:
-        read = parse_choice(response["text"], REVIEW_CHOICES) if end_of(response) == "whole" else None
+        read = (
+            parse_choice(response["text"], REVIEW_CHOICES) if end_of(response) == "whole" else None
+        )
         counted = response["text"] if response["answer"] is None else response["answer"]
         readings.setdefault(label, set()).add(read)
         if parse_choice(counted, REVIEW_CHOICES) != read or len(readings[label]) > 1:
@@ -134,12 +145,20 @@ def _check_responses(result: Mapping[str, Any]) -> None:
 def create_unmeasured(outcome: VerdictOutcome, reason: str) -> Verdict:
     """Returns a verdict without a measurement: the group was not, or could not be, asked."""
     nothing = GroupDecision(action="abstain", answer=None, reason=reason).data
-    return {**view(nothing, Verdict), "outcome": outcome, "question": None, "votes": {}, "failed_judges": {}}
+    return {
+        **view(nothing, Verdict),
+        "outcome": outcome,
+        "question": None,
+        "votes": {},
+        "failed_judges": {},
+    }
 
 
 def too_long(n_chars: int) -> Verdict:
     """Returns the verdict on a text that is too long to be shown whole."""
-    return create_unmeasured("uncertain", f"{n_chars} characters are more than the {MAX_REVIEWED} that it is shown")
+    return create_unmeasured(
+        "uncertain", f"{n_chars} characters are more than the {MAX_REVIEWED} that it is shown"
+    )
 
 
 def in_words(verdict: Verdict) -> str:
@@ -157,13 +176,22 @@ def call_as_json(args: Any) -> str:
 
 def fingerprint(call: ToolCall, message_id: str | None) -> str:
     """Returns the key of a verdict: this call with these arguments in this message; an edited call has none."""
-    identity = json.dumps([message_id, call.get("id"), call["name"], call["args"]], sort_keys=True, default=repr)
+    identity = json.dumps(
+        [message_id, call.get("id"), call["name"], call["args"]], sort_keys=True, default=repr
+    )
     return hashlib.sha256(identity.encode(errors="surrogatepass")).hexdigest()
 
 
 def last_reply(messages: Sequence[AnyMessage]) -> tuple[int, AIMessage] | None:
     """Returns the place of the model's last message, and the message; None before there is one."""
-    return next(((place, one) for place, one in reversed([*enumerate(messages)]) if isinstance(one, AIMessage)), None)
+    return next(
+        (
+            (place, one)
+            for place, one in reversed([*enumerate(messages)])
+            if isinstance(one, AIMessage)
+        ),
+        None,
+    )
 
 
 def mark_verdict(verdict: Verdict, gate: str, call: ToolCall, message_id: str | None) -> Verdict:

@@ -15,7 +15,14 @@ from coe_agents.text import for_log
 
 MAX_NAME = 80
 """The most characters that are shown of a name that a model wrote."""
-_SENT_BACK = ("thinking", "redacted_thinking", "reasoning", "tool_use", "tool_call", "function_call")
+_SENT_BACK = (
+    "thinking",
+    "redacted_thinking",
+    "reasoning",
+    "tool_use",
+    "tool_call",
+    "function_call",
+)
 """Blocks of a message that providers want back with the replies to its calls."""
 _UNREPEATED = "Do not repeat the call unchanged."
 _ROUNDING = 1e-9
@@ -43,9 +50,18 @@ def block_calls(message: AIMessage, decision: CouncilDecision) -> list[AnyMessag
         seen.add(id_)
         return {**call, "id": id_}
 
-    calls: list[ToolCall] = [with_own_id(call, place) for place, call in enumerate(message.tool_calls)]
-    unread = [with_own_id(call, len(calls) + place) for place, call in enumerate(message.invalid_tool_calls)]
-    changes = {"content": without_text(message.content), "tool_calls": calls, "invalid_tool_calls": unread}
+    calls: list[ToolCall] = [
+        with_own_id(call, place) for place, call in enumerate(message.tool_calls)
+    ]
+    unread = [
+        with_own_id(call, len(calls) + place)
+        for place, call in enumerate(message.invalid_tool_calls)
+    ]
+    changes = {
+        "content": without_text(message.content),
+        "tool_calls": calls,
+        "invalid_tool_calls": unread,
+    }
     is_judged = len(decision["failed_agents"]) < decision["n_asked"]
     advice = _UNREPEATED if is_judged else "No model judged the call: it may be repeated."
     replies = [not_run(call, _why(decision), advice=advice) for call in [*calls, *unread]]
@@ -56,7 +72,9 @@ def without_text(content: Any) -> Any:
     """Returns the content of a message without all that a reader could see: only reasoning and calls stay."""
     if isinstance(content, str):
         return ""
-    return [block for block in content if isinstance(block, Mapping) and block.get("type") in _SENT_BACK]
+    return [
+        block for block in content if isinstance(block, Mapping) and block.get("type") in _SENT_BACK
+    ]
 
 
 def is_refusal(message: ToolMessage) -> bool:
@@ -70,7 +88,11 @@ def without_withheld(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     for place, message in enumerate(messages):
         if isinstance(message, AIMessage):
             replies = takewhile(lambda one: not isinstance(one, AIMessage), messages[place + 1 :])
-            withheld = {one.tool_call_id for one in replies if isinstance(one, ToolMessage) and is_refusal(one)}
+            withheld = {
+                one.tool_call_id
+                for one in replies
+                if isinstance(one, ToolMessage) and is_refusal(one)
+            }
             calls = [call for call in message.tool_calls if call["id"] not in withheld]
             if withheld and calls:
                 shown.append(AIMessage("", id=message.id, tool_calls=calls))
@@ -82,11 +104,7 @@ def without_withheld(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
 
 
 def not_run(
-    call: Mapping[str, Any],
-    why: str,
-    *,
-    advice: str = _UNREPEATED,
-    artifact: Any = None,
+    call: Mapping[str, Any], why: str, *, advice: str = _UNREPEATED, artifact: Any = None
 ) -> ToolMessage:
     """Returns the reply to a call that was not run, with what the model should do."""
     name = for_log(call["name"] or "", limit=MAX_NAME)
@@ -111,12 +129,18 @@ def contested_in_words(contested: Mapping[str, Any] | None) -> str:
         parts.append("which tool to call")
     if (argument := next(iter(contested.get("arguments") or ()), None)) is not None:
         parts.append(f'the argument "{for_log(str(argument), limit=MAX_NAME)}"')
-        if paths := [path for path in contested.get("texts") or () if path.endswith(f".{argument}")]:
+        if paths := [
+            path for path in contested.get("texts") or () if path.endswith(f".{argument}")
+        ]:
             rule = f'ActionMatch(compare={{"{for_log(paths[0], limit=2 * MAX_NAME)}": Text()}})'
-            parts[-1] += f" (a text, compared exactly; {rule} ignores case, white space and final full stops)"
+            parts[-1] += (
+                f" (a text, compared exactly; {rule} ignores case, white space and final full stops)"
+            )
     return " and ".join(parts)
 
 
 def _why(decision: CouncilDecision) -> str:
     about = contested_in_words(decision["contested"])
-    return f"the models do not agree on {about}: {decision['reason']}" if about else decision["reason"]
+    return (
+        f"the models do not agree on {about}: {decision['reason']}" if about else decision["reason"]
+    )

@@ -84,7 +84,9 @@ def agreement_weights(measurements: Sequence[Measurement], *, n_resamples: int =
             f"{len(measurements)}. Sample several agents"
         )
     rows = rows[np.lexsort(rows.T)]
-    if lonely := [name for name, known in zip(names, ~np.isnan(rows).all(axis=0), strict=True) if not known]:
+    if lonely := [
+        name for name, known in zip(names, ~np.isnan(rows).all(axis=0), strict=True) if not known
+    ]:
         raise ValueError(
             f'every agent of "measurements" must have answered a question with another agent; got "{lonely[0]}" alone. '
             "Omit it"

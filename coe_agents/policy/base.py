@@ -6,7 +6,11 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, Self, TypeAlias, get_args, runtime_checkable
 
 from coe_agents.checks import number, one_of
-from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD, Measurement
+from coe_agents.policy.measurement import (
+    DEFAULT_ALEATORIC_THRESHOLD,
+    DEFAULT_EPISTEMIC_THRESHOLD,
+    Measurement,
+)
 from coe_agents.text import quantity
 from coe_agents.types import Action
 
@@ -71,7 +75,9 @@ class Tunable:
         """Returns the same policy with other values of some of its thresholds."""
         policy = copy.copy(self)
         for name, value in thresholds.items():
-            setattr(policy, name, check_threshold(value, where=f'"{name}" of {type(self).__name__}'))
+            setattr(
+                policy, name, check_threshold(value, where=f'"{name}" of {type(self).__name__}')
+            )
         return policy
 
 
@@ -115,7 +121,9 @@ def without_tie(decision: Decision, measurement: Measurement, policy: object) ->
     if decision.action != "answer" or not measurement.tied or decision.trusted_answer:
         return decision
     reason = f"{len(measurement.tied)} answers share the lead, and a tie is never answered"
-    return Decision(otherwise(policy), None, f"{reason}; {decision.reason}" if decision.reason else reason)
+    return Decision(
+        otherwise(policy), None, f"{reason}; {decision.reason}" if decision.reason else reason
+    )
 
 
 def count_votes(
@@ -147,7 +155,13 @@ def check_otherwise(action: Otherwise, *, policy: str, instead: str) -> Otherwis
 
 def check_threshold(value: float, *, where: str) -> float:
     """Returns `value` as a float; what cannot be a threshold in nats (no number, negative, NaN) is refused."""
-    return number(value, f"{where}, in nats,", least=0, may_be_infinite=True, advice="Choose it on labelled questions")
+    return number(
+        value,
+        f"{where}, in nats,",
+        least=0,
+        may_be_infinite=True,
+        advice="Choose it on labelled questions",
+    )
 
 
 def quorum(n_agents: int, min_agents: int | None) -> int:

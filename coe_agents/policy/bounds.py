@@ -90,7 +90,13 @@ class Bounds:
             elif name == "deadline":
                 number(value, f"{where} in seconds", above=0, advice="Omit it for no bound")
             else:
-                number(value, f"{where} in nats", least=0, may_be_infinite=True, advice="Omit it for no bound")
+                number(
+                    value,
+                    f"{where} in nats",
+                    least=0,
+                    may_be_infinite=True,
+                    advice="Omit it for no bound",
+                )
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the bounds that are not None, by name."""
@@ -114,7 +120,9 @@ class Bounds:
         """Returns which bound forbids any further request, with its numbers; None if one is allowed."""
         left, needed = self.tokens_left(spent), spent.per_response * spent.n_agents
         if left is None and self.token_budget is not None:
-            return f"it is not known how many tokens are used of a token_budget of {self.token_budget}"
+            return (
+                f"it is not known how many tokens are used of a token_budget of {self.token_budget}"
+            )
         if left == 0.0:
             return f"no tokens are left: {spent.tokens} are used of a token_budget of {self.token_budget}"
         if left is not None and left < needed:
@@ -138,7 +146,9 @@ class Bounds:
         """Returns a clause if the deadline has passed, else None."""
         if self.deadline is None or spent.seconds < self.deadline:
             return None
-        return f"no time is left: {spent.seconds:.2f} s are used of a deadline of {self.deadline:g} s"
+        return (
+            f"no time is left: {spent.seconds:.2f} s are used of a deadline of {self.deadline:g} s"
+        )
 
 
 NAMES = tuple(each.name for each in fields(Bounds))

@@ -77,7 +77,8 @@ class AskedAgent:
         return cls(
             model=getattr(agent, "model_name", None),
             temperature=getattr(agent, "temperature", None),
-            system_prompt=getattr(agent, "system_prompt", None) or ("" if hasattr(agent, "system_prompt") else None),
+            system_prompt=getattr(agent, "system_prompt", None)
+            or ("" if hasattr(agent, "system_prompt") else None),
             n_samples=getattr(agent, "n_samples", None),
             stated_confidence=getattr(agent, "stated_confidence", None),
         )
@@ -97,9 +98,17 @@ class CalibratedAgent(AskedAgent):
         one_of(self.weighting, '"weighting"', get_args(AgentWeighting), advice=_REMEDY)
         for name in ("model", "system_prompt"):
             value = getattr(self, name)
-            _require(value is None or isinstance(value, str), f'"{name}" of an agent must be a string or null', value)
+            _require(
+                value is None or isinstance(value, str),
+                f'"{name}" of an agent must be a string or null',
+                value,
+            )
         asked = self.stated_confidence
-        _require(asked in (True, False, None), '"stated_confidence" of an agent must be a boolean or null', asked)
+        _require(
+            asked in (True, False, None),
+            '"stated_confidence" of an agent must be a boolean or null',
+            asked,
+        )
         for name in ("temperature", "n_samples"):
             if (value := getattr(self, name)) is not None:
                 number(value, f'"{name}" of an agent', least=0, advice=_REMEDY)
@@ -193,18 +202,30 @@ class Calibration:
 
     def __post_init__(self) -> None:
         for name in ("risk", "confidence"):
-            number(getattr(self, name), f'"{name}"', above=0, below=1, advice="Pass a share such as 0.1")
+            number(
+                getattr(self, name),
+                f'"{name}"',
+                above=0,
+                below=1,
+                advice="Pass a share such as 0.1",
+            )
         for name in ("clusterer", "correctness", "date", "score"):
             instance(getattr(self, name), str, f'"{name}"', what="a string", advice=_REMEDY)
         for name in ("proposer", "prompt", "answers"):
             value = getattr(self, name)
-            _require(value is None or isinstance(value, str), f'"{name}" must be a string or null', value)
+            _require(
+                value is None or isinstance(value, str), f'"{name}" must be a string or null', value
+            )
         usual = "coe" if self.proposer is None else SUPPORT
         object.__setattr__(self, "score", self.score or usual)
         for chosen in self.groups:
             _check_choice(chosen, least=self.least)
         integer(self.n_ties, '"n_ties"', least=0, advice=_REMEDY)
-        _require(are_finite(self.uncertainties), '"uncertainties" must be a list of finite numbers', self.uncertainties)
+        _require(
+            are_finite(self.uncertainties),
+            '"uncertainties" must be a list of finite numbers',
+            self.uncertainties,
+        )
         one_of(self.fit, '"fit"', ("whole", "halves", None), advice=_REMEDY)
         one_of(self.trust_from, '"trust_from"', ("agreement", "learned", None), advice=_REMEDY)
         self._check_parts()
@@ -247,7 +268,9 @@ class Calibration:
     @property
     def chooses_answer(self) -> bool:
         """Whether the score chooses the answer, by trust or by confidence, and not the ensemble mean alone."""
-        return self.score == CONFIDENCE_VOTE_SHARE or (self.score == VOTE_SHARE and self.trust is not None)
+        return self.score == CONFIDENCE_VOTE_SHARE or (
+            self.score == VOTE_SHARE and self.trust is not None
+        )
 
     def uncertainty(self, measurement: Measurement) -> float:
         """Returns what the threshold is compared with; higher = less sure. Values within 1e-9 are equal.
@@ -316,7 +339,11 @@ class Calibration:
 
         So the driver of a council, which has a name of its own there, is judged as the agent of the calibration.
         """
-        return self.proposer if self.proposer is None or measurement.proposer is None else measurement.proposer
+        return (
+            self.proposer
+            if self.proposer is None or measurement.proposer is None
+            else measurement.proposer
+        )
 
     def group_of(self, measurement: Measurement) -> tuple[str, ...] | None:
         """Returns the tools that the judged proposal calls, each once; () for none, None of texts."""
@@ -336,7 +363,9 @@ class Calibration:
             return self.threshold
         if not names:
             return None if self.no_call is None else self.no_call.threshold
-        own = [self.tools[name].threshold if name in self.tools else self.threshold for name in names]
+        own = [
+            self.tools[name].threshold if name in self.tools else self.threshold for name in names
+        ]
         if len(own) > 1:
             own.append(self.threshold)
         return None if None in own else min(threshold for threshold in own if threshold is not None)
@@ -361,16 +390,24 @@ class Calibration:
         chosen = self.choose_cluster(measurement)
         if chosen is None:
             return None
-        return measurement.answer if chosen == measurement.leading else measurement.representatives[chosen]
+        return (
+            measurement.answer
+            if chosen == measurement.leading
+            else measurement.representatives[chosen]
+        )
 
     def can_answer(self, measurement: Measurement) -> bool:
         """Whether there is a chosen answer that is neither a refusal nor empty."""
         answer = self.answer(measurement)
         if answer is None:
             return False
-        if self.group_of(measurement) is not None:  # to call nothing may be right, whatever is said instead
+        if (
+            self.group_of(measurement) is not None
+        ):  # to call nothing may be right, whatever is said instead
             return True
-        return (measurement.answer_kind if answer == measurement.answer else answer_kind(answer)) in ANSWERABLE
+        return (
+            measurement.answer_kind if answer == measurement.answer else answer_kind(answer)
+        ) in ANSWERABLE
 
 
 class CalibratedPolicy:
@@ -392,13 +429,19 @@ class CalibratedPolicy:
     def __init__(self, calibration: Calibration, *, otherwise: Otherwise = "abstain") -> None:
         self.calibration = calibration
         self.otherwise = check_otherwise(
-            otherwise, policy="CalibratedPolicy", instead="To answer more, calibrate at a higher risk"
+            otherwise,
+            policy="CalibratedPolicy",
+            instead="To answer more, calibrate at a higher risk",
         )
         self._differences: tuple[str, ...] | None = None
 
     @classmethod
     def load(
-        cls, path: str | Path, *, estimator: Estimator | None = None, otherwise: Otherwise = "abstain"
+        cls,
+        path: str | Path,
+        *,
+        estimator: Estimator | None = None,
+        otherwise: Otherwise = "abstain",
     ) -> "CalibratedPolicy":
         """Reads what `save` wrote. The file names no code: a score of your own needs its `estimator`.
 
@@ -411,10 +454,14 @@ class CalibratedPolicy:
         build = partial(_from_json, is_known=estimator is not None)
         calibration = load_saved(path, build, what="policy", form=_FORMAT, hint=hint)
         if estimator is not None:
-            calibration = replace(calibration, estimator=check_estimator(calibration.score, estimator))
+            calibration = replace(
+                calibration, estimator=check_estimator(calibration.score, estimator)
+            )
         named = f'the score of the policy {path}, "{for_prompt(calibration.score, limit=80)}",'
         if calibration.is_of_own and estimator is None:
-            raise ConfigurationError(f"{named} is computed by code of yours, which a file does not name", hint=_GIVE)
+            raise ConfigurationError(
+                f"{named} is computed by code of yours, which a file does not name", hint=_GIVE
+            )
         if estimator is not None and not calibration.is_of_own:
             raise ConfigurationError(f"{named} is a built-in one", hint="Omit the estimator")
         return cls(calibration, otherwise=otherwise)
@@ -450,7 +497,9 @@ class CalibratedPolicy:
         if proposer is not None and proposer not in measurement.proposal_support:
             return refuse(f"no other agent's proposal can be compared with that of {proposer}")
         if proposer != calibration.proposer and proposer in calibration.agents:
-            return refuse(f"calibrated for the proposals of {calibration.proposer}, not for those of {proposer}")
+            return refuse(
+                f"calibrated for the proposals of {calibration.proposer}, not for those of {proposer}"
+            )
         threshold = calibration.threshold_of(measurement)
         if threshold is None:
             names = calibration.group_of(measurement)
@@ -460,13 +509,17 @@ class CalibratedPolicy:
                 f"{quantity(calibration.n_questions, 'calibration question')}"
             )
         if lacking := calibration.find_lacking(measurement):
-            return refuse(f"the learned support needs all its agents; {', '.join(lacking)} gave no response")
+            return refuse(
+                f"the learned support needs all its agents; {', '.join(lacking)} gave no response"
+            )
         answer, uncertainty = calibration.answer(measurement), calibration.uncertainty(measurement)
         if answer is None:
             tied = f": {', '.join(map(repr, measurement.tied))}" if measurement.tied else ""
             return refuse(f"the leading answers tie{tied}")
         if not math.isfinite(uncertainty):
-            return refuse(f"the score {for_prompt(calibration.score, limit=80)} cannot be computed of these responses")
+            return refuse(
+                f"the score {for_prompt(calibration.score, limit=80)} cannot be computed of these responses"
+            )
         reason = f"{calibration.limit_in_words(threshold, uncertainty)} {claim}"
         if uncertainty <= threshold + TIE:
             if proposer is None and (measurement.tied or answer != measurement.answer):
@@ -479,7 +532,11 @@ class CalibratedPolicy:
     def mismatches(self, measurement: Measurement) -> list[str]:
         """Returns how the measured agents differ from those of the calibration, one sentence per difference."""
         then, judged = self.calibration.agents, self.calibration.proposer_of(measurement)
-        other_names = {} if judged is None or judged in then else {judged: self.calibration.proposer or judged}
+        other_names = (
+            {}
+            if judged is None or judged in then
+            else {judged: self.calibration.proposer or judged}
+        )
         measured = measurement.agents
         now = {other_names.get(name, name): agent for name, agent in measured.items()}
         found = [f"{name} is missing" for name in sorted(then.keys() - now.keys())]
@@ -489,11 +546,18 @@ class CalibratedPolicy:
             low, high = agent.min_responses, agent.max_responses
             if not low <= n_responses <= high:
                 span = f"{low}" if low == high else f"{low} to {high}"
-                found.append(f"{name} gave {quantity(n_responses, 'response')}, and {span} when calibrated")
+                found.append(
+                    f"{name} gave {quantity(n_responses, 'response')}, and {span} when calibrated"
+                )
             if agent.weighting not in ("mixed", weighting):
-                found.append(f"{name}'s responses count by {weighting}, and by {agent.weighting} when calibrated")
+                found.append(
+                    f"{name}'s responses count by {weighting}, and by {agent.weighting} when calibrated"
+                )
         weights = self.calibration.weights
-        by_name = {name: 1.0 if weights is None else weights.get(other_names.get(name, name), 1.0) for name in measured}
+        by_name = {
+            name: 1.0 if weights is None else weights.get(other_names.get(name, name), 1.0)
+            for name in measured
+        }
         if not counts_agents_by(measurement, by_name):
             found.append(
                 "the agents have unequal weights, but had equal ones when calibrated"
@@ -504,7 +568,11 @@ class CalibratedPolicy:
 
     def __repr__(self) -> str:
         threshold = self.calibration.threshold
-        does = "never answers" if threshold is None else "answers where " + self.calibration.limit_in_words(threshold)
+        does = (
+            "never answers"
+            if threshold is None
+            else "answers where " + self.calibration.limit_in_words(threshold)
+        )
         return f"CalibratedPolicy({does}, otherwise={self.otherwise!r})"
 
 
@@ -528,7 +596,12 @@ def counts_agents_by(measurement: Measurement, weights: Mapping[str, float]) -> 
     agents = measurement.agents.items()
     total = sum(weights[name] for name, _ in agents)
     return total > 0.0 and all(
-        abs(share - sum(weights[name] * agent.distribution.get(text, 0.0) for name, agent in agents) / total) < 1e-6
+        abs(
+            share
+            - sum(weights[name] * agent.distribution.get(text, 0.0) for name, agent in agents)
+            / total
+        )
+        < 1e-6
         for text, share in zip(measurement.representatives, measurement.support, strict=True)
     )
 
@@ -544,7 +617,11 @@ def _check_consistent(calibration: Calibration) -> None:
         threshold,
     )
     for group in calibration.groups:
-        _require((group.threshold is None) == (group.bound is None), '"bound" belongs to a "threshold"', group.bound)
+        _require(
+            (group.threshold is None) == (group.bound is None),
+            '"bound" belongs to a "threshold"',
+            group.bound,
+        )
     n_ties, n_questions = calibration.n_ties, sum(group.n_questions for group in calibration.groups)
     _require(n_ties <= n_questions, '"n_ties" must be at most "n_questions"', n_ties)
     support = calibration.learned_support

@@ -70,7 +70,9 @@ def length_normalised_entropy(statistics: Statistics) -> float | None:
     Higher = less sure. None if an agent has no log-probability with a count of tokens.
     """
     counts = [(sample["logprob"], sample["n_tokens"]) for sample in statistics.responses]
-    means = _means(statistics, [None if logprob is None or not n else -logprob / n for logprob, n in counts])
+    means = _means(
+        statistics, [None if logprob is None or not n else -logprob / n for logprob, n in counts]
+    )
     return fmean(means) if len(means) == len(statistics.names) else None
 
 
@@ -136,14 +138,22 @@ def _figure(name: str, statistics: Statistics) -> float | None:
     return statistics.figures[name]  # computed for many questions at once
 
 
-_OF_RESPONSES = (confidence_vote_share, regular_entropy, length_normalised_entropy, p_false, verbal_confidence)
+_OF_RESPONSES = (
+    confidence_vote_share,
+    regular_entropy,
+    length_normalised_entropy,
+    p_false,
+    verbal_confidence,
+)
 _OF_PROPOSALS = (support, own_entropy)
 ESTIMATORS: Mapping[str, Estimator] = {name: partial(_figure, name) for name in GROUP_SCORES} | {
     estimator.__name__: estimator for estimator in _OF_RESPONSES
 }
 """The built-in estimators."""
 
-PROPOSAL_ESTIMATORS: Mapping[str, Estimator] = {estimator.__name__: estimator for estimator in _OF_PROPOSALS}
+PROPOSAL_ESTIMATORS: Mapping[str, Estimator] = {
+    estimator.__name__: estimator for estimator in _OF_PROPOSALS
+}
 """The built-in estimators of whether the proposal of `Statistics.proposer` is wrong: its first response."""
 
 
@@ -170,7 +180,11 @@ def score_of(measurement: Measurement, name: str) -> float | None:
     >>> round(score_of(measure(said, [0, 0, 1]), "vote_share"), 4)
     0.3333
     """
-    parts = {"coe": measurement.coe, "aleatoric": measurement.aleatoric, "epistemic": measurement.epistemic}
+    parts = {
+        "coe": measurement.coe,
+        "aleatoric": measurement.aleatoric,
+        "epistemic": measurement.epistemic,
+    }
     if name in parts:
         return parts[name]
     if name == CONFIDENCE_VOTE_SHARE:
@@ -226,7 +240,9 @@ def load_estimator(name: str, *, folder: Path | None = None) -> Estimator:
     return check_estimator(name, load_extension("estimator", name, folder=folder))
 
 
-def find_estimators(further: Mapping[str, Estimator], *, of_proposal: bool = False) -> dict[str, Estimator]:
+def find_estimators(
+    further: Mapping[str, Estimator], *, of_proposal: bool = False
+) -> dict[str, Estimator]:
     """Returns the built-in estimators, and further ones; see `check_estimator`.
 
     With `of_proposal` one agent's proposal is judged, and the estimators of that come first. A ValueError if a name is
@@ -235,7 +251,9 @@ def find_estimators(further: Mapping[str, Estimator], *, of_proposal: bool = Fal
     found = {**(PROPOSAL_ESTIMATORS if of_proposal else {}), **ESTIMATORS}
     for name, estimator in further.items():
         if name in found or name in SCORES_OF_SETS:
-            raise ValueError(f'every estimator must have a name of its own; got "{name}" twice. Rename yours')
+            raise ValueError(
+                f'every estimator must have a name of its own; got "{name}" twice. Rename yours'
+            )
         found[name] = check_estimator(name, estimator)
     return found
 

@@ -30,8 +30,12 @@ def compute_figures(
         # U_A + U_E (equation 5), U_A (equation 3) and U_E (equation 4), in nats
         "coe": split.total,
         "coe_js": collaborative_entropy(distributions, weights=weights, divergence="js").total,
-        "coe_hellinger": collaborative_entropy(distributions, weights=weights, divergence="hellinger").total,
-        "coe_wasserstein": collaborative_entropy(distributions, weights=weights, divergence="wasserstein").total,
+        "coe_hellinger": collaborative_entropy(
+            distributions, weights=weights, divergence="hellinger"
+        ).total,
+        "coe_wasserstein": collaborative_entropy(
+            distributions, weights=weights, divergence="wasserstein"
+        ).total,
         "aleatoric": split.aleatoric,
         "epistemic": split.epistemic,
         # the mean over the agents of their semantic entropies, in nats

@@ -33,9 +33,17 @@ def differences(calibration: Calibration, group: AskedGroup) -> list[str]:
     parts: list[tuple[str, object, object]] = [
         ("clusterer", group.clusterer, calibration.clusterer),
         ("agents", ", ".join(sorted(group.agents)), ", ".join(sorted(calibration.agents))),
-        ("weights", _shares(group.weights, group.agents), _shares(calibration.weights or {}, group.agents)),
+        (
+            "weights",
+            _shares(group.weights, group.agents),
+            _shares(calibration.weights or {}, group.agents),
+        ),
     ]
-    found = [f"{part} {now} differs from {then} at calibration" for part, now, then in parts if now != then]
+    found = [
+        f"{part} {now} differs from {then} at calibration"
+        for part, now, then in parts
+        if now != then
+    ]
     if calibration.prompt not in (None, group.prompt):
         found.append("the questions are asked in other words than at calibration")
     if calibration.answers not in (None, group.answers):
@@ -67,10 +75,19 @@ def _differences_of(name: str, now: AskedAgent, then: CalibratedAgent) -> Iterat
         yield f"the model of {name}, {model}, differs from {former} at calibration"
     if None not in (now.temperature, then.temperature) and now.temperature != then.temperature:
         yield f"the temperature of {name}, {now.temperature:g}, differs from {then.temperature:g} at calibration"
-    if None not in (now.system_prompt, then.system_prompt) and now.system_prompt != then.system_prompt:
+    if (
+        None not in (now.system_prompt, then.system_prompt)
+        and now.system_prompt != then.system_prompt
+    ):
         yield f"the system prompt of {name} differs from that at calibration"
-    if None not in (now.stated_confidence, then.stated_confidence) and now.stated_confidence != then.stated_confidence:
-        asked, former = ("is" if now.stated_confidence else "is not"), ("was" if then.stated_confidence else "was not")
+    if (
+        None not in (now.stated_confidence, then.stated_confidence)
+        and now.stated_confidence != then.stated_confidence
+    ):
+        asked, former = (
+            ("is" if now.stated_confidence else "is not"),
+            ("was" if then.stated_confidence else "was not"),
+        )
         yield f"{name} {asked} asked for its confidence, and {former} at calibration"
     if now.n_samples is not None and then.n_samples not in (None, now.n_samples):
         yield f"{name} is asked for {now.n_samples} responses, and was for {then.n_samples} at calibration"
@@ -85,4 +102,6 @@ def _shares(weights: Mapping[str, float], names: Iterable[str]) -> str:
     """Returns the named agents' shares of their weights, 1 for those without, in words."""
     of = {name: weights.get(name, 1.0) for name in sorted(names)}
     total = sum(of.values())
-    return ", ".join(f"{name} {weight / total:.4g}" if total else f"{name} 0" for name, weight in of.items())
+    return ", ".join(
+        f"{name} {weight / total:.4g}" if total else f"{name} 0" for name, weight in of.items()
+    )

@@ -157,7 +157,9 @@ class Measurement:
 
     def voters(self, representative: str, *, besides: str | None = None) -> list[str]:
         """Returns the names of the agents that vote for a cluster, besides one of them, in sorted order."""
-        return sorted(name for name, vote in self.votes.items() if vote == representative and name != besides)
+        return sorted(
+            name for name, vote in self.votes.items() if vote == representative and name != besides
+        )
 
 
 def measure(
@@ -218,7 +220,10 @@ def measure(
     coe, support, coordinated = parts.compose(), parts.mean, None
     if coordination is not None:
         result = coordinate(measured.rows, weights=normalized, solver=coordination)
-        coordinated, support = result.coe, ensemble_mean(result.distributions, weights=result.weights)
+        coordinated, support = (
+            result.coe,
+            ensemble_mean(result.distributions, weights=result.weights),
+        )
     support, distributions = support[places], measured.rows[:, places]
     rows, weight_of = distributions.tolist(), dict(zip(names, normalized.tolist(), strict=True))
     distributed: list[dict[str, float]] = [{} for _ in names]
@@ -229,9 +234,15 @@ def measure(
     firsts, columns = _first_places(responses), distributions.T.tolist()
     proposed = [response.get("calls") for response in responses]
     proposing = [place for place, calls in enumerate(proposed) if calls is not None]
-    writings = _writings(responses, labels, mass, texts, representatives, proposing=proposing) if proposing else {}
+    writings = (
+        _writings(responses, labels, mass, texts, representatives, proposing=proposing)
+        if proposing
+        else {}
+    )
     chosen = writings.get(representatives[leading])
-    answer, kind, calls = _leading_proposal(responses, labels, mass, leading, texts[leading], calls=chosen)
+    answer, kind, calls = _leading_proposal(
+        responses, labels, mass, leading, texts[leading], calls=chosen
+    )
     disagreement = None
     if with_contested and any(mass[place] > 0 for place in proposing):
         given = [place for place, response in enumerate(responses) if response["error"] is None]
@@ -311,7 +322,12 @@ def _lacking(responses: Sequence[Response]) -> dict[str, dict[str, int]]:
     counts: dict[str, dict[str, int]] = {}
     for row in responses:
         lack: str = end_of(row)
-        if lack == "whole" and not row["text"].strip() and row.get("calls") is None and row["error"] is None:
+        if (
+            lack == "whole"
+            and not row["text"].strip()
+            and row.get("calls") is None
+            and row["error"] is None
+        ):
             lack = "empty"
         if lack != "whole":
             own = counts.setdefault(row["agent"], {})
@@ -354,7 +370,9 @@ def _votes(
     }
 
 
-def _proposal_support(columns: Mapping[str, Sequence[float]], weights: Sequence[float]) -> dict[str, float]:
+def _proposal_support(
+    columns: Mapping[str, Sequence[float]], weights: Sequence[float]
+) -> dict[str, float]:
     """Returns the mean probability that the other agents give to the cluster of each agent's first response.
 
     support_i = sum over j != i of w_j p_j(c_i) / sum over j != i of w_j
@@ -370,7 +388,9 @@ def _proposal_support(columns: Mapping[str, Sequence[float]], weights: Sequence[
         if key not in known:
             others = [*weights[:i], 0.0, *weights[i + 1 :]]
             total = math.fsum(others)  # exact, so that no order of agents changes it
-            known[key] = min(1.0, math.fsum(map(mul, others, column)) / total) if total > 0 else None
+            known[key] = (
+                min(1.0, math.fsum(map(mul, others, column)) / total) if total > 0 else None
+            )
         if (found := known[key]) is not None:
             support[name] = found
     return support
@@ -394,10 +414,17 @@ def _writings(
     for place in proposing:
         if response_text(responses[place]).strip() == texts[labels[place]]:
             rows.setdefault(labels[place], []).append(place)
-    lines = {place: to_line(responses[place].get("calls")) for own in rows.values() for place in own}
-    chosen = {label: most_probable([lines[place] for place in own], mass[own]) for label, own in rows.items()}
+    lines = {
+        place: to_line(responses[place].get("calls")) for own in rows.values() for place in own
+    }
+    chosen = {
+        label: most_probable([lines[place] for place in own], mass[own])
+        for label, own in rows.items()
+    }
     return {
-        representatives[label]: next(responses[place].get("calls") or [] for place in own if lines[place] == line)
+        representatives[label]: next(
+            responses[place].get("calls") or [] for place in own if lines[place] == line
+        )
         for (label, line), own in zip(chosen.items(), rows.values(), strict=True)
     }
 
@@ -443,7 +470,9 @@ def _answerable(response: Response, text: str) -> str:
     return "" if end_of(response) == "filtered" and answer_kind(text) == "answer" else text
 
 
-def cluster_texts(responses: Sequence[Response], labels: Sequence[int], response_shares: np.ndarray) -> list[str]:
+def cluster_texts(
+    responses: Sequence[Response], labels: Sequence[int], response_shares: np.ndarray
+) -> list[str]:
     """Returns the most probable text of each cluster; `response_shares` are the parts of the ensemble mean."""
     members: list[list[int]] = [[] for _ in range(max(labels) + 1)]
     for place, label in enumerate(labels):

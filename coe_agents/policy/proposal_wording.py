@@ -15,7 +15,9 @@ _LONGEST_VALUE = 60
 
 def is_about_actions(decision: Mapping[str, Any]) -> bool:
     """Returns whether a decision is about tool calls that agents proposed."""
-    return decision.get("answer_kind") in ("call", "no_call") or decision.get("contested") is not None
+    return (
+        decision.get("answer_kind") in ("call", "no_call") or decision.get("contested") is not None
+    )
 
 
 def action_in_words(text: str) -> str:

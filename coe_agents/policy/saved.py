@@ -38,7 +38,13 @@ class AgentWeights:
             ConfigurationError: The file cannot be read, or holds something else.
         """
         hint = '"AgentWeights.save" writes one'
-        return load_saved(path, lambda record: cls(record["weights"]), what="weights file", form=_FORMAT, hint=hint)
+        return load_saved(
+            path,
+            lambda record: cls(record["weights"]),
+            what="weights file",
+            form=_FORMAT,
+            hint=hint,
+        )
 
     def save(self, path: str | Path) -> None:
         """Writes the weights, as TOML if the name ends in ".toml", else as JSON.
@@ -49,7 +55,10 @@ class AgentWeights:
         text = json.dumps(record, indent=1)
         if Path(path).suffix == ".toml":
             # a string of JSON is one of TOML, but for the character DEL
-            names = {name: json.dumps(name, ensure_ascii=False).replace("\x7f", "\\u007f") for name in self.weights}
+            names = {
+                name: json.dumps(name, ensure_ascii=False).replace("\x7f", "\\u007f")
+                for name in self.weights
+            }
             lines = [f"{names[name]} = {float(weight)!r}" for name, weight in self.weights.items()]
             text = "\n".join([f'format = "{_FORMAT}"', "", "[weights]", *lines])
         write(Path(path), f"{text}\n".encode())
@@ -67,12 +76,18 @@ def check_weights(weights: object) -> None:
         raise ValueError(f"{wanted}; got none above 0. {remedy}")
 
 
-def load_saved(path: str | Path, build: Callable[[dict[str, Any]], _T], *, what: str, form: str, hint: str) -> _T:
+def load_saved(
+    path: str | Path, build: Callable[[dict[str, Any]], _T], *, what: str, form: str, hint: str
+) -> _T:
     """Returns what `build` makes of a saved object: JSON, or TOML where the file's name ends in ".toml"."""
     try:
         content = Path(path).read_bytes()
         is_toml = Path(path).suffix == ".toml"
-        record = parse_toml(content.decode()) if is_toml else parse_json(content, object_pairs_hook=with_unique_names)
+        record = (
+            parse_toml(content.decode())
+            if is_toml
+            else parse_json(content, object_pairs_hook=with_unique_names)
+        )
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"the {what} {path} cannot be read: {error}", hint=hint) from error
     if not isinstance(record, dict) or record.get("format") != form:
@@ -85,4 +100,6 @@ def load_saved(path: str | Path, build: Callable[[dict[str, Any]], _T], *, what:
 
 def with_tuples(record: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the fields of a frozen dataclass that was saved: JSON has lists in place of its tuples."""
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in record.items()}
+    return {
+        name: tuple(value) if isinstance(value, list) else value for name, value in record.items()
+    }

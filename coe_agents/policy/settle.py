@@ -19,7 +19,10 @@ from coe_agents.types import ANSWERABLE, AnswerKind
 
 OWN_LIMIT = "the limit of this request"
 """How the reason of a decision ends where the caller's own limit, not the operator's, withholds the answer."""
-_NO_ANSWER = {"refusal": "a refusal is not an answer", "empty": "an empty response is not an answer"}
+_NO_ANSWER = {
+    "refusal": "a refusal is not an answer",
+    "empty": "an empty response is not an answer",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,27 +79,45 @@ def settle(
     """
     n_wanted = quorum(len(asked), rules.min_agents)
     if len(answered) < n_wanted:
-        return _without_quorum(asked, answered, n_wanted, rules.bounds.end_of_time(spent), remarks or {})
+        return _without_quorum(
+            asked, answered, n_wanted, rules.bounds.end_of_time(spent), remarks or {}
+        )
     if measurement is None:
         return Decision("abstain", None, "no agent with a weight above 0 answered")
-    decision = policy.decide(measurement, round=spent.round, max_rounds=rules.bounds.max_rounds or 1)
-    where, advice = f'what "decide" of {type(policy).__name__} returns', "Return Decision(action, answer, reason)"
+    decision = policy.decide(
+        measurement, round=spent.round, max_rounds=rules.bounds.max_rounds or 1
+    )
+    where, advice = (
+        f'what "decide" of {type(policy).__name__} returns',
+        "Return Decision(action, answer, reason)",
+    )
     instance(decision, Decision, where, what="a Decision", advice=advice)
-    decision = _within(without_tie(decision, measurement, policy), measurement, rules.limits, policy)
+    decision = _within(
+        without_tie(decision, measurement, policy), measurement, rules.limits, policy
+    )
     if decision.action == "another_round":
         for bounds in filter(None, (rules.bounds, rules.limits)):
             if bound := bounds.end_of_rounds(spent):
                 action = "abstain" if bounds.end_by_number(spent) else otherwise(policy)
-                return Decision("abstain" if action == "another_round" else action, None, f"{decision.reason}; {bound}")
+                return Decision(
+                    "abstain" if action == "another_round" else action,
+                    None,
+                    f"{decision.reason}; {bound}",
+                )
     if decision.action != "answer":
         return replace(decision, answer=None)
     answer = measurement.answer if decision.answer is None else decision.answer
     kind = measurement.answer_kind if answer == measurement.answer else answer_kind(answer)
     if kind not in rules.answerable:
-        return _abstain(_NO_ANSWER.get(kind, f"an answer of the kind {kind} is not wanted here"), decision.reason)
+        return _abstain(
+            _NO_ANSWER.get(kind, f"an answer of the kind {kind} is not wanted here"),
+            decision.reason,
+        )
     judged, chosen = measurement.proposer, representative_of(measurement, answer)
     if judged is not None and measurement.proposals.get(judged) != chosen:
-        return _abstain(f"the group is confident of another action than the {judged}'s", decision.reason)
+        return _abstain(
+            f"the group is confident of another action than the {judged}'s", decision.reason
+        )
     if rules.min_votes is not None:
         is_enough, votes = count_votes(measurement, chosen, rules.min_votes, proposer=judged)
         if not is_enough:
@@ -112,21 +133,31 @@ def representative_of(measurement: Measurement, answer: str | None) -> str:
 
 
 def _without_quorum(
-    asked: Sequence[str], answered: Collection[str], n_wanted: int, late: str | None, remarks: Mapping[str, str]
+    asked: Sequence[str],
+    answered: Collection[str],
+    n_wanted: int,
+    late: str | None,
+    remarks: Mapping[str, str],
 ) -> Decision:
     missing = ", ".join(f"{name}{remarks.get(name, '')}" for name in asked if name not in answered)
     said = f"{len(answered)} of {quantity(len(asked), 'agent')} answered, but {n_wanted} must; missing: {missing}"
     return _abstain(said, late)
 
 
-def _within(decision: Decision, measurement: Measurement, limits: Bounds | None, policy: Policy) -> Decision:
+def _within(
+    decision: Decision, measurement: Measurement, limits: Bounds | None, policy: Policy
+) -> Decision:
     """Returns the decision, or the policy's `otherwise` in place of an answer above a limit of the caller."""
     if decision.action != "answer" or limits is None:
         return decision
     measured = (measurement.coe, measurement.aleatoric, measurement.epistemic)
     for name, value, limit in zip(THRESHOLDS, measured, _compared(limits), strict=True):
         if not value <= limit:  # nor an answer whose uncertainty is no number
-            what = coe_in_words(measurement) if name == "max_coe" else f"{name.partition('_')[0]} {value:.3f}"
+            what = (
+                coe_in_words(measurement)
+                if name == "max_coe"
+                else f"{name.partition('_')[0]} {value:.3f}"
+            )
             return Decision(otherwise(policy), None, f"{what} exceeds {limit:g} nats, {OWN_LIMIT}")
     return decision
 

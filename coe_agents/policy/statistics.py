@@ -65,9 +65,13 @@ class Statistics:
         if self.measured is not None:
             return self.measured
         labels = self.labels.tolist()
-        weights = {name: self.weights.get(name, 1.0) for name in self.names} if self.weights else None
+        weights = (
+            {name: self.weights.get(name, 1.0) for name in self.names} if self.weights else None
+        )
         how: dict[str, Any] = {"weights": weights, "weighting": self.weighting}
-        return measure(self.responses, labels, with_contested=False, question=self.question.text, **how)
+        return measure(
+            self.responses, labels, with_contested=False, question=self.question.text, **how
+        )
 
     @cached_property
     def responses(self) -> tuple[Sample, ...]:
@@ -92,7 +96,9 @@ class Statistics:
     @cached_property
     def proposal(self) -> int | None:
         """The place of the proposer's first response, that of the lowest round and index; None without one."""
-        return next((i for i, each in enumerate(self.responses) if each["agent"] == self.proposer), None)
+        return next(
+            (i for i, each in enumerate(self.responses) if each["agent"] == self.proposer), None
+        )
 
     @cached_property
     def action_kind(self) -> ActionKind | None:
@@ -126,7 +132,9 @@ class Statistics:
         return most_probable(said, mass[places])
 
 
-def _log_probabilities(question: SampledQuestion, weighting: Weighting) -> tuple[FloatArray, dict[str, bool]]:
+def _log_probabilities(
+    question: SampledQuestion, weighting: Weighting
+) -> tuple[FloatArray, dict[str, bool]]:
     try:
         return log_probabilities(question.responses, weighting)
     except ValueError as error:
@@ -145,7 +153,9 @@ def compute_statistics(
     Distributions are padded with clusters of probability 0, which change no figure.
     """
     numbers: dict[str, int] = {}
-    agents = np.array([numbers.setdefault(response["agent"], len(numbers)) for response in questions[0].responses])
+    agents = np.array(
+        [numbers.setdefault(response["agent"], len(numbers)) for response in questions[0].responses]
+    )
     clusters = np.array(labels)
     known = [_log_probabilities(each, weighting) for each in questions]
     likely = np.array([log_probs for log_probs, _ in known])
@@ -154,7 +164,11 @@ def compute_statistics(
     distributions = cluster_distributions(clusters, agents, log_probs=likely)
     given = np.array([weights.get(name, 1.0) for name in numbers])
     own_weights = given / given.sum() if weights else None
-    support = distributions.mean(axis=1) if own_weights is None else ensemble_mean(distributions, weights=own_weights)
+    support = (
+        distributions.mean(axis=1)
+        if own_weights is None
+        else ensemble_mean(distributions, weights=own_weights)
+    )
     entropies = shannon(distributions)
     figures = compute_figures(
         distributions,
@@ -192,10 +206,18 @@ def statistics_of(measurement: Measurement) -> Statistics | None:
     if measurement.sampled is None:
         return None
     asked, responses, labels = measurement.sampled
-    unknown: dict[str, Any] = {"id": "", "question": asked, "references": [], "correct": None, "tools": None}
+    unknown: dict[str, Any] = {
+        "id": "",
+        "question": asked,
+        "references": [],
+        "correct": None,
+        "tools": None,
+    }
     rows = tuple(cast("Sample", {**response, **unknown}) for response in responses)
     by_probability = any(agent.weighting == "probability" for agent in measurement.agents.values())
     weighting: Weighting = "auto" if by_probability else "frequency"
     question = SampledQuestion("", asked, (), rows, ())
-    found = compute_statistics([question], [labels], weighting, measurement.proposer, measurement.weights)
+    found = compute_statistics(
+        [question], [labels], weighting, measurement.proposer, measurement.weights
+    )
     return replace(next(found), measured=measurement)

@@ -58,16 +58,28 @@ class SupportPolicy:
         otherwise: Otherwise = "abstain",
     ) -> None:
         least = partial(share, advice="Choose it on labelled proposals")
-        self.min_support = self.no_call_min_support = least(min_support, '"min_support" of SupportPolicy')
+        self.min_support = self.no_call_min_support = least(
+            min_support, '"min_support" of SupportPolicy'
+        )
         if no_call_min_support is not None:
-            self.no_call_min_support = least(no_call_min_support, '"no_call_min_support" of SupportPolicy')
+            self.no_call_min_support = least(
+                no_call_min_support, '"no_call_min_support" of SupportPolicy'
+            )
         self.tools = {
-            tool_key(name): least(own, f'"tools" ({name}) of SupportPolicy') for name, own in (tools or {}).items()
+            tool_key(name): least(own, f'"tools" ({name}) of SupportPolicy')
+            for name, own in (tools or {}).items()
         }
         if min_votes is not None:
-            integer(min_votes, '"min_votes" of SupportPolicy', least=1, advice="Omit it to compare the support alone")
+            integer(
+                min_votes,
+                '"min_votes" of SupportPolicy',
+                least=1,
+                advice="Omit it to compare the support alone",
+            )
         self.min_votes, self.proposer = min_votes, proposer
-        self.otherwise = check_otherwise(otherwise, policy="SupportPolicy", instead="To answer always, set 0")
+        self.otherwise = check_otherwise(
+            otherwise, policy="SupportPolicy", instead="To answer always, set 0"
+        )
 
     def decide(self, measurement: Measurement, *, round: int, max_rounds: int) -> Decision:
         """Returns "answer" with the judged proposal, or `otherwise`.
@@ -78,16 +90,31 @@ class SupportPolicy:
         proposer = measurement.proposer or self.proposer
         leading = measurement.representatives[measurement.leading]
         if proposer is None:
-            support, proposal, whose = measurement.support[measurement.leading], leading, "the group supports it"
+            support, proposal, whose = (
+                measurement.support[measurement.leading],
+                leading,
+                "the group supports it",
+            )
         elif proposer not in measurement.proposal_support:
-            return Decision(self.otherwise, None, f"no other agent judges what {proposer!r} proposes")
+            return Decision(
+                self.otherwise, None, f"no other agent judges what {proposer!r} proposes"
+            )
         else:
-            support, proposal = measurement.proposal_support[proposer], measurement.proposals[proposer]
+            support, proposal = (
+                measurement.proposal_support[proposer],
+                measurement.proposals[proposer],
+            )
             whose = "the other agents support the proposal"
         least = self._least(proposal, is_action=measurement.calls is not None)
         if support < least - TIE:
-            return Decision(self.otherwise, None, f"{whose} with {support:.2f}, less than {least:g}")
-        reasons = [f"{whose} with {support:.2f}, at least {least:g}"] if least > 0 or self.min_votes is None else []
+            return Decision(
+                self.otherwise, None, f"{whose} with {support:.2f}, less than {least:g}"
+            )
+        reasons = (
+            [f"{whose} with {support:.2f}, at least {least:g}"]
+            if least > 0 or self.min_votes is None
+            else []
+        )
         if self.min_votes is not None:
             is_enough, votes = count_votes(measurement, proposal, self.min_votes, proposer=proposer)
             if not is_enough:
@@ -95,14 +122,21 @@ class SupportPolicy:
             reasons.append(votes)
         answer = measurement.answer if proposal == leading else proposal
         is_judged = proposer is not None
-        return without_tie(Decision("answer", answer, "; ".join(reasons), trusted_answer=is_judged), measurement, self)
+        return without_tie(
+            Decision("answer", answer, "; ".join(reasons), trusted_answer=is_judged),
+            measurement,
+            self,
+        )
 
     def _least(self, proposal: str, *, is_action: bool) -> float:
         is_one = not self.tools and self.no_call_min_support == self.min_support  # mostly
         names = called_tools(proposal) if is_action and not is_one else None
         if names is None:
             return self.min_support
-        return max((self.tools.get(name, self.min_support) for name in names), default=self.no_call_min_support)
+        return max(
+            (self.tools.get(name, self.min_support) for name in names),
+            default=self.no_call_min_support,
+        )
 
     def __repr__(self) -> str:
         return f"SupportPolicy({self.min_support!r}, min_votes={self.min_votes!r}, otherwise={self.otherwise!r})"

@@ -7,8 +7,20 @@ from typing import get_args
 import numpy as np
 
 from coe_agents.checks import one_of
-from coe_agents.policy.base import ACTIONS, Decision, Otherwise, Tunable, check_otherwise, check_threshold, without_tie
-from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD, Measurement
+from coe_agents.policy.base import (
+    ACTIONS,
+    Decision,
+    Otherwise,
+    Tunable,
+    check_otherwise,
+    check_threshold,
+    without_tie,
+)
+from coe_agents.policy.measurement import (
+    DEFAULT_ALEATORIC_THRESHOLD,
+    DEFAULT_EPISTEMIC_THRESHOLD,
+    Measurement,
+)
 from coe_agents.policy.wording import coe_in_words, lacks_most, regime_in_words
 from coe_agents.types import Action, Regime
 from coe_agents.uncertainty import entropy
@@ -42,11 +54,15 @@ class ThresholdPolicy(Tunable):
         limit = f"{self.max_coe:g} nats"
         if measurement.coe <= self.max_coe:
             answered = Decision(
-                "answer", measurement.answer, f"confident enough: {coe_in_words(measurement)} is at most {limit}"
+                "answer",
+                measurement.answer,
+                f"confident enough: {coe_in_words(measurement)} is at most {limit}",
             )
             return without_tie(answered, measurement, self)
         return Decision(
-            self.otherwise, None, f"not confident enough: {coe_in_words(measurement, with_parts=True)} exceeds {limit}"
+            self.otherwise,
+            None,
+            f"not confident enough: {coe_in_words(measurement, with_parts=True)} exceeds {limit}",
         )
 
     def caution(self, weights: Sequence[float]) -> str | None:
@@ -59,7 +75,11 @@ class ThresholdPolicy(Tunable):
         sums = np.zeros(1)
         for share in trusted / trusted.sum() if len(trusted) <= 16 else ():
             sums = np.concatenate([sums, sums + share])
-        highest = float(entropy(np.stack([sums, 1.0 - sums], axis=-1)).max()) if len(sums) > 1 else math.log(2)
+        highest = (
+            float(entropy(np.stack([sums, 1.0 - sums], axis=-1)).max())
+            if len(sums) > 1
+            else math.log(2)
+        )
         if len(trusted) < 2 or not highest <= self.max_coe < math.inf:
             return None
         return (
@@ -97,18 +117,26 @@ class RegimePolicy(Tunable):
         *,
         actions: Mapping[Regime, Action] | None = None,
     ) -> None:
-        self.aleatoric_threshold = check_threshold(aleatoric_threshold, where='"aleatoric_threshold" of RegimePolicy')
-        self.epistemic_threshold = check_threshold(epistemic_threshold, where='"epistemic_threshold" of RegimePolicy')
+        self.aleatoric_threshold = check_threshold(
+            aleatoric_threshold, where='"aleatoric_threshold" of RegimePolicy'
+        )
+        self.epistemic_threshold = check_threshold(
+            epistemic_threshold, where='"epistemic_threshold" of RegimePolicy'
+        )
         self.actions: dict[Regime, Action] = dict.fromkeys(REGIMES, "abstain")
         self.actions["consensus"] = "answer"
         for regime, action in (actions or {}).items():
             one_of(regime, 'a key of "actions"', REGIMES)
-            self.actions[regime] = one_of(action, f'"actions" of RegimePolicy at {regime!r}', ACTIONS)
+            self.actions[regime] = one_of(
+                action, f'"actions" of RegimePolicy at {regime!r}', ACTIONS
+            )
 
     def decide(self, measurement: Measurement, *, round: int, max_rounds: int) -> Decision:
         """Returns the action of the measurement's regime."""
         action = self.actions[measurement.regime]
-        decision = Decision(action, measurement.answer if action == "answer" else None, self._reason(measurement))
+        decision = Decision(
+            action, measurement.answer if action == "answer" else None, self._reason(measurement)
+        )
         return without_tie(decision, measurement, self)
 
     def _reason(self, measurement: Measurement) -> str:
@@ -121,8 +149,13 @@ class RegimePolicy(Tunable):
             f"{name} {value:.3f} {where} {'exceeds' if value > threshold else 'is at most'} {threshold:g} nats"
             for name, value, threshold, where in parts
         )
-        entropies, limit = [said.entropy for said in measurement.agents.values()], self.aleatoric_threshold
-        words = regime_in_words(measurement.regime, entropies, n_agents=measurement.n_agents, threshold=limit)
+        entropies, limit = (
+            [said.entropy for said in measurement.agents.values()],
+            self.aleatoric_threshold,
+        )
+        words = regime_in_words(
+            measurement.regime, entropies, n_agents=measurement.n_agents, threshold=limit
+        )
         if any(lacks_most(said.n_responses, said.lacking) for said in measurement.agents.values()):
             return numbers  # an agent without a view neither agrees nor disagrees
         named = "" if measurement.regime == "consensus" else f"{measurement.regime}, "

@@ -27,11 +27,18 @@ def weighed_agents(
     names = list(places)
     given = [1.0 if weights is None else weights[name] for name in names]
     total = math.fsum(given)
-    require(total > 0, '"weights" must hold one above 0 for the agents that answered', names, "Raise one")
+    require(
+        total > 0,
+        '"weights" must hold one above 0 for the agents that answered',
+        names,
+        "Raise one",
+    )
     return names, agents, np.array(given) / total
 
 
-def log_probabilities(responses: Sequence[Response], weighting: Weighting) -> tuple[np.ndarray, dict[str, bool]]:
+def log_probabilities(
+    responses: Sequence[Response], weighting: Weighting
+) -> tuple[np.ndarray, dict[str, bool]]:
     """Returns length-normalised log-probabilities, 0 for each response of an agent that counts by frequency.
 
     Also returns which agents count by probability. A log-probability that is not finite counts as none.
@@ -41,7 +48,9 @@ def log_probabilities(responses: Sequence[Response], weighting: Weighting) -> tu
     if normalized.count(None) == len(normalized):  # mostly
         lacking = dict.fromkeys(names)
     else:
-        lacking = dict.fromkeys(name for name, value in zip(names, normalized, strict=True) if value is None)
+        lacking = dict.fromkeys(
+            name for name, value in zip(names, normalized, strict=True) if value is None
+        )
     if weighting == "probability" and lacking:
         raise ValueError(
             '"probability" weighting needs a log-probability for every response; got none for some of '
@@ -50,12 +59,16 @@ def log_probabilities(responses: Sequence[Response], weighting: Weighting) -> tu
     used = {name: weighting != "frequency" and name not in lacking for name in dict.fromkeys(names)}
     if not any(used.values()):
         return np.zeros(len(names)), used
-    return np.array([value if used[n] else 0.0 for n, value in zip(names, normalized, strict=True)]), used
+    return np.array(
+        [value if used[n] else 0.0 for n, value in zip(names, normalized, strict=True)]
+    ), used
 
 
 def _normalized(responses: Sequence[Response]) -> list[float | None]:
     return [
-        log / n if (log := row["logprob"]) is not None and (n := row["n_tokens"]) and math.isfinite(log) else None
+        log / n
+        if (log := row["logprob"]) is not None and (n := row["n_tokens"]) and math.isfinite(log)
+        else None
         for row in responses
     ]
 

@@ -24,7 +24,21 @@ _SAY, _PROPOSE = ("says", "say"), ("proposes", "propose")
 _MAX_CHARS = 80
 _MOST_CLAIMS = 3
 _MOST_SPLIT = 3
-_WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+_WORDS = (
+    "no",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+)
 
 _REGIMES = {
     "consensus": ("each is confident, and they agree", "it is confident"),
@@ -66,15 +80,25 @@ def who_says_what(measurement: Measurement, *, n_agents: int | None = None) -> s
     claims = {name: _claim(said.distribution, support) for name, said in measurement.agents.items()}
     # who mostly says one thing says it: one clause for all who do
     mostly = {claim.answers for claim in claims.values() if claim.is_mostly}
-    claims = {name: claim._replace(is_mostly=claim.answers in mostly) for name, claim in claims.items()}
+    claims = {
+        name: claim._replace(is_mostly=claim.answers in mostly) for name, claim in claims.items()
+    }
     counts = Counter(claims.values())
     ordered = sorted(
-        counts, key=lambda claim: (claim[:1], -counts[claim], -round(support[claim.answers[0]] / TIE), claim)
+        counts,
+        key=lambda claim: (
+            claim[:1],
+            -counts[claim],
+            -round(support[claim.answers[0]] / TIE),
+            claim,
+        ),
     )
     clauses: list[str] = []
     for claim in ordered[:_MOST_CLAIMS]:
         names = [name for name, own in claims.items() if own == claim]
-        clauses.append(f"{_subject(names, claim, total, is_first=not clauses)} {_predicate(claim, len(names), verbs)}")
+        clauses.append(
+            f"{_subject(names, claim, total, is_first=not clauses)} {_predicate(claim, len(names), verbs)}"
+        )
     rest = ordered[_MOST_CLAIMS:]
     if n_split := sum(counts[claim] for claim in rest if claim.is_split):
         clauses.append(f"{_number(n_split)} more {'is' if n_split == 1 else 'are'} split")
@@ -82,12 +106,21 @@ def who_says_what(measurement: Measurement, *, n_agents: int | None = None) -> s
         clauses.append(f"{_number(others)} {'gives' if others == 1 else 'give'} other answers")
     if total > len(claims):
         clauses.append(f"{_number(total - len(claims))} did not answer")
-    shown = [text for claim in ordered[:_MOST_CLAIMS] for text in claim.answers if len(claim.answers) <= _MOST_SPLIT]
+    shown = [
+        text
+        for claim in ordered[:_MOST_CLAIMS]
+        for text in claim.answers
+        if len(claim.answers) <= _MOST_SPLIT
+    ]
     return f"{', '.join(clauses)}{_lead(measurement, support, counts, shown)}"
 
 
 def regime_in_words(
-    regime: str, entropies: Sequence[float] = (), *, n_agents: int, threshold: float = DEFAULT_ALEATORIC_THRESHOLD
+    regime: str,
+    entropies: Sequence[float] = (),
+    *,
+    n_agents: int,
+    threshold: float = DEFAULT_ALEATORIC_THRESHOLD,
 ) -> str:
     """Returns what a regime means for several agents, or for one; "on average", if the entropy of one is unlike it.
 
@@ -103,7 +136,10 @@ def regime_in_words(
 _LACKS = {
     "cut": ("was cut off", "were cut off"),
     "filtered": ("was filtered by its provider", "were filtered by their providers"),
-    "unknown": ("did not end as its provider ends whole ones", "did not end as their providers end whole ones"),
+    "unknown": (
+        "did not end as its provider ends whole ones",
+        "did not end as their providers end whole ones",
+    ),
     "empty": ("is empty", "are empty"),
 }
 
@@ -193,7 +229,12 @@ def _with_actions_in_words(measurement: Measurement) -> Measurement:
         representatives=tuple(map(action_in_words, measurement.representatives)),
         tied=tuple(map(action_in_words, measurement.tied)),
         agents={
-            name: replace(own, distribution={action_in_words(text): share for text, share in own.distribution.items()})
+            name: replace(
+                own,
+                distribution={
+                    action_in_words(text): share for text, share in own.distribution.items()
+                },
+            )
             for name, own in measurement.agents.items()
         },
     )
@@ -206,7 +247,9 @@ def _predicate(claim: _Claim, n: int, verbs: tuple[str, str]) -> str:
     kind = answer_kind(claim.answers[0])
     mostly = "mostly " if claim.is_mostly else ""
     if kind == "refusal":
-        return f"{mostly}{'declines' if is_one else 'decline'} to answer ({_quote(claim.answers[0])})"
+        return (
+            f"{mostly}{'declines' if is_one else 'decline'} to answer ({_quote(claim.answers[0])})"
+        )
     if claim.answers[0] == NO_CALL and verbs == _PROPOSE:
         return f"{mostly}{verbs[0] if is_one else verbs[1]} to call nothing"
     return f"{mostly}{verbs[0] if is_one else verbs[1]} {'nothing' if kind == 'empty' else _quote(claim.answers[0])}"
@@ -220,11 +263,20 @@ def _between(answers: Sequence[str]) -> str:
 
 def _named(text: str) -> str:
     kind = answer_kind(text)
-    return "saying nothing" if kind == "empty" else f"declining ({_quote(text)})" if kind == "refusal" else _quote(text)
+    return (
+        "saying nothing"
+        if kind == "empty"
+        else f"declining ({_quote(text)})"
+        if kind == "refusal"
+        else _quote(text)
+    )
 
 
 def _lead(
-    measurement: Measurement, support: Mapping[str, float], counts: Mapping[_Claim, int], shown: Sequence[str]
+    measurement: Measurement,
+    support: Mapping[str, float],
+    counts: Mapping[_Claim, int],
+    shown: Sequence[str],
 ) -> str:
     """Returns a clause about a tied lead, or the leading answer where the numbers of agents do not show it."""
     if tied := measurement.tied:

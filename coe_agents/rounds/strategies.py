@@ -59,14 +59,27 @@ class Resample:
     most: int = MOST_SAMPLES
 
     def __post_init__(self) -> None:
-        number(self.growth, '"growth" of Resample', least=1, advice="2.0 doubles the responses each round")
-        integer(self.most, '"most" of Resample', least=1, most=MOST_SAMPLES, advice=f"Omit it for {MOST_SAMPLES}")
+        number(
+            self.growth,
+            '"growth" of Resample',
+            least=1,
+            advice="2.0 doubles the responses each round",
+        )
+        integer(
+            self.most,
+            '"most" of Resample',
+            least=1,
+            most=MOST_SAMPLES,
+            advice=f"Omit it for {MOST_SAMPLES}",
+        )
 
     def __call__(self, context: RoundContext) -> RoundPlan:
         """Returns the plan; an agent that failed in the last round is asked for its own number."""
         return RoundPlan(
             {
-                agent: RequestOverrides(n_samples=self.n_samples(n_former)) if n_former else RequestOverrides()
+                agent: RequestOverrides(n_samples=self.n_samples(n_former))
+                if n_former
+                else RequestOverrides()
                 for agent, n_former in context.n_responses.items()
             }
         )
@@ -111,7 +124,9 @@ class Debate:
 
     def __call__(self, context: RoundContext) -> RoundPlan:
         """Returns the plan: `prompt` with the question and the answers, in place of the question."""
-        clusters = zip(context.measurement.representatives, context.measurement.support, strict=True)
+        clusters = zip(
+            context.measurement.representatives, context.measurement.support, strict=True
+        )
         answers = [(text, support) for text, support in clusters if answer_kind(text) == "answer"]
         ranked = rank_texts(answers)[: self.most]
         shown = [(context.proposals.get(text, text), support) for text, support in ranked]
@@ -125,7 +140,9 @@ class Debate:
 
     def _text(self, context: RoundContext, shown: Sequence[tuple[str, float]], agent: str) -> str:
         order = random.Random(repr((self.seed, agent, context.round, context.question)))
-        return prompts.debate(context.question, order.sample(shown, k=len(shown)), wording=self.prompt)
+        return prompts.debate(
+            context.question, order.sample(shown, k=len(shown)), wording=self.prompt
+        )
 
 
 DEFAULTS: Mapping[Regime, str] = {
@@ -148,11 +165,21 @@ class Strategies:
             ("debate").
     """
 
-    def __init__(self, given: Mapping[Regime, str | Strategy] | str | Strategy | None = None) -> None:
+    def __init__(
+        self, given: Mapping[Regime, str | Strategy] | str | Strategy | None = None
+    ) -> None:
         self._by_regime: dict[str, tuple[str, Strategy]] = {}
         self._by_name: dict[str, Strategy] = {}
-        by_regime = dict.fromkeys(DEFAULTS, given) if isinstance(given, str) or callable(given) else given or {}
-        for regime, strategy in {**by_regime, **DEFAULTS, **by_regime}.items():  # in the order given
+        by_regime = (
+            dict.fromkeys(DEFAULTS, given)
+            if isinstance(given, str) or callable(given)
+            else given or {}
+        )
+        for regime, strategy in {
+            **by_regime,
+            **DEFAULTS,
+            **by_regime,
+        }.items():  # in the order given
             one_of(regime, 'a key of "strategies"', REGIMES)
             if isinstance(strategy, str):
                 self._by_regime[regime] = strategy, _named(strategy, _OURS)
@@ -177,7 +204,11 @@ class Strategies:
 
     def of(self, regime: str, *, wanted: str | None = None) -> tuple[str, Strategy]:
         """Returns the strategy for a regime, with its name; or the `wanted` one, the first given under that name."""
-        return self._by_regime[regime] if wanted is None else (wanted, _named(wanted, {**_OURS, **self._by_name}))
+        return (
+            self._by_regime[regime]
+            if wanted is None
+            else (wanted, _named(wanted, {**_OURS, **self._by_name}))
+        )
 
 
 def name_of(strategy: Strategy) -> str:
@@ -187,4 +218,8 @@ def name_of(strategy: Strategy) -> str:
 
 
 def _named(name: str, known: Mapping[str, Strategy]) -> Strategy:
-    return known[one_of(name, "a strategy", known, advice='Pass one of your own in "strategies", as a callable')]
+    return known[
+        one_of(
+            name, "a strategy", known, advice='Pass one of your own in "strategies", as a callable'
+        )
+    ]

@@ -74,18 +74,30 @@ def check_plan(plan: Any, *, strategy: str, agents: Sequence[str]) -> RoundPlan:
         named = ", ".join(map(repr, asked)) or "no agent"
         raise _nonsense(f"a RoundPlan that asks some of {', '.join(agents)}", strategy, named)
     for name, overrides in asked.items():
-        if not isinstance(overrides, Mapping) or not set(overrides) <= set(RequestOverrides.__annotations__):
+        if not isinstance(overrides, Mapping) or not set(overrides) <= set(
+            RequestOverrides.__annotations__
+        ):
             raise _nonsense(
-                f'"{name}" overrides among {", ".join(RequestOverrides.__annotations__)}', strategy, repr(overrides)
+                f'"{name}" overrides among {", ".join(RequestOverrides.__annotations__)}',
+                strategy,
+                repr(overrides),
             )
         n_samples, temperature = overrides.get("n_samples", 1), overrides.get("temperature", 1.0)
         if type(n_samples) is not int or not 1 <= n_samples <= MOST_SAMPLES:
-            raise _nonsense(f'"{name}" a whole "n_samples" in 1..{MOST_SAMPLES}', strategy, repr(n_samples))
+            raise _nonsense(
+                f'"{name}" a whole "n_samples" in 1..{MOST_SAMPLES}', strategy, repr(n_samples)
+            )
         if type(temperature) not in (int, float) or not 0 <= temperature < math.inf:
             raise _nonsense(f'"{name}" a "temperature" of at least 0', strategy, repr(temperature))
         messages = overrides.get("messages", [{"role": "user", "content": ""}])
-        if not isinstance(messages, list) or not messages or not all(_is_message(each) for each in messages):
-            raise _nonsense(f'"{name}" "messages" with "role" and "content"', strategy, repr(messages)[:200])
+        if (
+            not isinstance(messages, list)
+            or not messages
+            or not all(_is_message(each) for each in messages)
+        ):
+            raise _nonsense(
+                f'"{name}" "messages" with "role" and "content"', strategy, repr(messages)[:200]
+            )
     return plan
 
 
@@ -109,7 +121,9 @@ def _nonsense(must: str, strategy: str, got: str) -> TypeError:
 
 
 def _is_message(message: Any) -> bool:
-    return isinstance(message, dict) and isinstance(message.get("role"), str) and "content" in message
+    return (
+        isinstance(message, dict) and isinstance(message.get("role"), str) and "content" in message
+    )
 
 
 def _asks(message: Mapping[str, Any]) -> bool:
@@ -121,4 +135,8 @@ def _asks(message: Mapping[str, Any]) -> bool:
 def _text_of(part: Any) -> str:
     if isinstance(part, str):
         return part
-    return str(part.get("text") or "") if isinstance(part, Mapping) and part.get("type") == "text" else ""
+    return (
+        str(part.get("text") or "")
+        if isinstance(part, Mapping) and part.get("type") == "text"
+        else ""
+    )

@@ -25,14 +25,20 @@ def leading_answers(measurement: Measurement) -> dict[str, str]:
     def leading(distribution: Mapping[str, float]) -> str:
         highest = max(distribution.values())
         tops = [text for text, share in distribution.items() if share > highest - TIE]
-        return tops[0] if len(tops) == 1 else rank_texts((text, support[text]) for text in tops)[0][0]
+        return (
+            tops[0] if len(tops) == 1 else rank_texts((text, support[text]) for text in tops)[0][0]
+        )
 
     return {name: leading(said.distribution) for name, said in measurement.agents.items()}
 
 
 def former_answers(former: RoundData | None) -> list[str]:
     """Returns the distinct texts of the former round with which the next one is compared."""
-    return [] if former is None else list(dict.fromkeys([*former["led"], *sorted(former["leading"].values())]))
+    return (
+        []
+        if former is None
+        else list(dict.fromkeys([*former["led"], *sorted(former["leading"].values())]))
+    )
 
 
 def round_data(
@@ -51,17 +57,27 @@ def round_data(
     `measurement` is None if nothing was measured, and `former`, the record of the round before, for the first round.
     `former_labels`: the cluster, among those of `measurement`, of each text of `former_answers`.
     """
-    numbers = {name: getattr(measurement, name, None) for name in (*Uncertainty.__annotations__, "answer")}
+    numbers = {
+        name: getattr(measurement, name, None) for name in (*Uncertainty.__annotations__, "answer")
+    }
     given = {"round": round, "strategy": strategy, "tokens": tokens, "n_responses": n_responses}
-    by_agent: dict[str, object] = {name: {} for name in ("leading", "entropies", "flips", "adopted")}
+    by_agent: dict[str, object] = {
+        name: {} for name in ("leading", "entropies", "flips", "adopted")
+    }
     data = cast("RoundData", {**given, **numbers, "led": [], **by_agent})
     if measurement is None:
         return data
-    data["led"] = sorted(compress(measurement.representatives, shares_lead(np.array(measurement.support))))
+    data["led"] = sorted(
+        compress(measurement.representatives, shares_lead(np.array(measurement.support)))
+    )
     data["leading"] = leading_answers(measurement)
     data["entropies"] = {name: said.entropy for name, said in measurement.agents.items()}
     if former is not None:
-        shown = {former_labels[text] for text in former["led"] if shows_answers and answer_kind(text) == "answer"}
+        shown = {
+            former_labels[text]
+            for text in former["led"]
+            if shows_answers and answer_kind(text) == "answer"
+        }
         for name in sorted(data["leading"].keys() & former["leading"].keys()):
             now = measurement.representatives.index(data["leading"][name])
             data["flips"][name] = former_labels[former["leading"][name]] != now

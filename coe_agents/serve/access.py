@@ -62,7 +62,9 @@ class Guard:
     def __init__(self, app: ASGIApp, *, hosts: Collection[str], key: str | None) -> None:
         self._app, self._hosts = app, {host.lower() for host in hosts}
         must = '"key" must not be blank, as everybody could send it'
-        require(key is None or bool(key.strip()), must, key, "Set it, or pass None to let everybody ask")
+        require(
+            key is None or bool(key.strip()), must, key, "Set it, or pass None to let everybody ask"
+        )
         self._key = None if key is None else key.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -92,11 +94,24 @@ class Guard:
             must = 'the header "Host" must be a name of this server'
             raise ApiError(400, f"{must}. The operator adds one with --allow-host")
         if "transfer-encoding" in headers and "content-length" in headers:
-            raise ApiError(400, "the length of a request must be given once. Omit Content-Length or Transfer-Encoding")
+            raise ApiError(
+                400,
+                "the length of a request must be given once. Omit Content-Length or Transfer-Encoding",
+            )
         if any(origin.partition("://")[2].lower() != hosts[0].lower() for origin in origins):
-            raise ApiError(403, "a page of another site must not ask this server. Open its own page at /")
-        if self._key is not None and scope["path"] != _OPEN and not self._has_key(headers.get("authorization", "")):
-            scheme = "Bearer" if scope["path"].startswith("/v1/") else 'Basic realm="coe-agents", charset="UTF-8"'
+            raise ApiError(
+                403, "a page of another site must not ask this server. Open its own page at /"
+            )
+        if (
+            self._key is not None
+            and scope["path"] != _OPEN
+            and not self._has_key(headers.get("authorization", ""))
+        ):
+            scheme = (
+                "Bearer"
+                if scope["path"].startswith("/v1/")
+                else 'Basic realm="coe-agents", charset="UTF-8"'
+            )
             fault = "the key is missing or wrong. Send it as the header Authorization: Bearer KEY"
             raise ApiError(401, fault, code="invalid_api_key", headers={"www-authenticate": scheme})
 
@@ -190,7 +205,9 @@ class RequestLog:
     status and seconds of each request, too.
     """
 
-    def __init__(self, app: ASGIApp, *, paths: frozenset[str], note_request: NoteRequest | None = None) -> None:
+    def __init__(
+        self, app: ASGIApp, *, paths: frozenset[str], note_request: NoteRequest | None = None
+    ) -> None:
         self._app, self._paths, self._note_request = app, paths, note_request
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -213,7 +230,11 @@ class RequestLog:
         finally:
             path = scope["path"] if scope["path"] in self._paths else "(another address)"
             words = "".join(f" {name} {value}" for name, value in outcome.items())
-            method = scope["method"] if scope["method"] in ("GET", "POST", "HEAD", "OPTIONS") else "(another method)"
+            method = (
+                scope["method"]
+                if scope["method"] in ("GET", "POST", "HEAD", "OPTIONS")
+                else "(another method)"
+            )
             seconds = time.monotonic() - start
             LOG.info("%s %s %d %.2f s%s", method, path, status, seconds, words)
             if self._note_request is not None:

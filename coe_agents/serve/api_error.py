@@ -29,11 +29,18 @@ class ApiError(Exception):
         headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(message)
-        self.status, self.message, self.code, self.headers = status, message[:_LONGEST], code, headers
+        self.status, self.message, self.code, self.headers = (
+            status,
+            message[:_LONGEST],
+            code,
+            headers,
+        )
         self.param = param and param[:_LONGEST]
 
     def to_response(self) -> Response:
-        kind = _TYPES.get(self.status, "server_error" if self.status >= 500 else "invalid_request_error")
+        kind = _TYPES.get(
+            self.status, "server_error" if self.status >= 500 else "invalid_request_error"
+        )
         error = {"message": self.message, "type": kind, "param": self.param, "code": self.code}
         return json_response({"error": error}, status=self.status, headers=self.headers)
 
@@ -44,7 +51,9 @@ def invalid_request(param: str, message: str) -> ApiError:
     return ApiError(400, message, param=param, code=code)
 
 
-def json_response(content: Any, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+def json_response(
+    content: Any, *, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
     """Returns JSON in ASCII: a lone surrogate in a model's text could not be encoded."""
     return Response(json.dumps(content), status, headers, media_type="application/json")
 

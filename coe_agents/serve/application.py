@@ -3,7 +3,15 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import Any, Protocol, TypeVar, get_args
@@ -22,10 +30,24 @@ from coe_agents.decision import GroupDecision
 from coe_agents.decision.refusal import refusal
 from coe_agents.decision.views import to_public
 from coe_agents.graph.context import CallersLimits
-from coe_agents.serve.access import LOOPBACK, Admission, Guard, RequestLog, note_decision, read_object
+from coe_agents.serve.access import (
+    LOOPBACK,
+    Admission,
+    Guard,
+    RequestLog,
+    note_decision,
+    read_object,
+)
 from coe_agents.serve.api_error import ApiError, caller_gone, json_response
 from coe_agents.serve.chat_request import ChatRequest, check_model, read_chat_request, read_messages
-from coe_agents.serve.completion import Refusals, Reply, to_chunks, to_completion, to_response, to_response_events
+from coe_agents.serve.completion import (
+    Refusals,
+    Reply,
+    to_chunks,
+    to_completion,
+    to_response,
+    to_response_events,
+)
 from coe_agents.serve.response_request import read_response_request
 from coe_agents.serve.served_group import Group, Runs
 
@@ -35,7 +57,11 @@ def read_question(body: Mapping[str, Any]) -> tuple[list[dict[str, Any]], Mappin
 
     Raises `ApiError` if it holds anything else.
     """
-    question, options, before = body.get("question"), body.get("coe") or {}, body.get("messages") or []
+    question, options, before = (
+        body.get("question"),
+        body.get("coe") or {},
+        body.get("messages") or [],
+    )
     if not isinstance(question, str) or not question.strip():
         raise ApiError(400, '"question" must be a text that is not blank. Add it', param="question")
     is_read = isinstance(options, Mapping) and isinstance(before, list)
@@ -62,7 +88,9 @@ async def stream_events(
         yield _format("error", {"message": error.message})
 
 
-def to_report(question: str, result: Mapping[str, Any], seconds: float, gate: Mapping[str, Any]) -> dict[str, Any]:
+def to_report(
+    question: str, result: Mapping[str, Any], seconds: float, gate: Mapping[str, Any]
+) -> dict[str, Any]:
     """Returns the result of a run, which took so many seconds under the thresholds of `gate`, as JSON.
 
     Returns:
@@ -87,7 +115,10 @@ def to_report(question: str, result: Mapping[str, Any], seconds: float, gate: Ma
         "headline": headline,
         "explanation": GroupDecision.from_state(result).explain().splitlines(),
         "thresholds": {name: value for name, value in gate.items() if name != "type"},
-        "clusters": [{"representative": text, "support": share} for text, share in decision["support"].items()],
+        "clusters": [
+            {"representative": text, "support": share}
+            for text, share in decision["support"].items()
+        ],
         "responses": responses,
     }
 
@@ -100,7 +131,9 @@ class _Reads(Protocol):
     def __call__(self, body: Mapping[str, Any], *, model: str) -> ChatRequest: ...
 
 
-_ASKS: Mapping[str, tuple[_Reads, Callable[[Reply], dict[str, Any]], Callable[[Reply], Iterator[str]]]] = {
+_ASKS: Mapping[
+    str, tuple[_Reads, Callable[[Reply], dict[str, Any]], Callable[[Reply], Iterator[str]]]
+] = {
     "/v1/chat/completions": (read_chat_request, to_completion, to_chunks),
     "/v1/responses": (read_response_request, to_response, to_response_events),
 }
@@ -109,13 +142,20 @@ _NOT_FOUND = (
     "there is nothing at this address. The base URL for OpenAI's clients ends in /v1: "
     f"{', '.join(f'POST {path}' for path in _ASKS)}, GET /v1/models"
 )
-_OWN, _SHARED = resources.files("coe_agents.serve").joinpath("page"), resources.files("coe_agents.evaluation.html")
+_OWN, _SHARED = (
+    resources.files("coe_agents.serve").joinpath("page"),
+    resources.files("coe_agents.evaluation.html"),
+)
 _PAGE = {
     "/": (_OWN, "index.html", "text/html"),
     "/page.css": (_OWN, "page.css", "text/css"),
     "/parts.css": (_SHARED, "parts.css", "text/css"),
     "/parts.js": (_SHARED, "parts.js", "text/javascript"),
-    **{f"/{file.name}": (_OWN, file.name, "text/javascript") for file in _OWN.iterdir() if file.name.endswith(".js")},
+    **{
+        f"/{file.name}": (_OWN, file.name, "text/javascript")
+        for file in _OWN.iterdir()
+        if file.name.endswith(".js")
+    },
 }
 """The page for people by address: files of packages, which load nothing from elsewhere."""
 _T = TypeVar("_T")
@@ -155,7 +195,12 @@ def create_app(
 
         measured = Metrics(lambda: admission.n_inside)
     runs = Runs(group, [measured.telemetry] if measured else [])
-    model = {"id": group.name, "object": "model", "created": int(time.time()), "owned_by": "coe-agents"}
+    model = {
+        "id": group.name,
+        "object": "model",
+        "created": int(time.time()),
+        "owned_by": "coe-agents",
+    }
 
     async def show_model(request: Request) -> Response:
         check_model(request.path_params["name"], group.name)
@@ -168,10 +213,17 @@ def create_app(
             body = await read_object(request, max_bytes=max_bytes)
             asked = await asyncio.to_thread(read, body, model=group.name)
             limits = group.tighten(asked.coe)
-            group.check_question(asked.question, param="messages" if read is read_chat_request else "input")
+            group.check_question(
+                asked.question, param="messages" if read is read_chat_request else "input"
+            )
             result = await _unless_gone(request, runs.run(asked.graph_input, limits))
-            compared = [*asked.tools, *([] if asked.schema is None else [answer_tool(asked.schema)])]
-            decision = to_public(result["decision"], compared, most_calls=asked.most_calls, must_call=asked.must_call)
+            compared = [
+                *asked.tools,
+                *([] if asked.schema is None else [answer_tool(asked.schema)]),
+            ]
+            decision = to_public(
+                result["decision"], compared, most_calls=asked.most_calls, must_call=asked.must_call
+            )
             if decision["action"] == "answer":
                 decision["answer"] = asked.cut(decision["answer"])
             note_decision(request.scope, decision)
@@ -188,7 +240,9 @@ def create_app(
         limits = group.tighten(options)
         group.check_question(asked[-1]["content"], param="question")
         events = stream_events(runs, asked, limits, request.scope)
-        return StreamingResponse(events, media_type="text/event-stream", headers={"cache-control": "no-store"})
+        return StreamingResponse(
+            events, media_type="text/event-stream", headers={"cache-control": "no-store"}
+        )
 
     routes = [
         _shows("/health", lambda: {"status": "ok"}),
@@ -207,7 +261,9 @@ def create_app(
     admission = Admission(answering, most=max_requests)
     paths = frozenset(route.path for route in routes)
     note_request = measured.note_request if measured else None
-    return RequestLog(Guard(admission, hosts=hosts, key=key), paths=paths, note_request=note_request)
+    return RequestLog(
+        Guard(admission, hosts=hosts, key=key), paths=paths, note_request=note_request
+    )
 
 
 def _shows(path: str, describe: Callable[[], dict[str, Any]]) -> Route:
@@ -223,7 +279,9 @@ async def _respond_to_error(request: Request, error: Exception) -> Response:
     if isinstance(error, HTTPException):  # of the routing: no such address, or another method
         message = _NOT_FOUND if error.status_code == 404 else error.detail
         if error.status_code == 405:
-            message = f"this address takes another method: {(error.headers or {}).get('Allow', 'POST')}"
+            message = (
+                f"this address takes another method: {(error.headers or {}).get('Allow', 'POST')}"
+            )
         return ApiError(error.status_code, message, headers=error.headers).to_response()
     return ApiError(500, f"the server failed ({type(error).__name__})").to_response()
 

@@ -49,7 +49,11 @@ def read_tools(given: Any, work: Work) -> list[dict[str, Any]]:
 
 def choose_tools(tools: list[dict[str, Any]], choice: Any) -> tuple[list[dict[str, Any]], bool]:
     """Returns the functions that a request lets the agents call, and whether they must call one."""
-    function = choice.get("function") if isinstance(choice, Mapping) and choice.get("type") == "function" else None
+    function = (
+        choice.get("function")
+        if isinstance(choice, Mapping) and choice.get("type") == "function"
+        else None
+    )
     if choice not in ("none", "auto", "required") and not isinstance(function, Mapping):
         must = '"tool_choice" must be "none", "auto" or "required", or name a function'
         raise invalid_request("tool_choice", f"{must}: others are not supported. Correct it")
@@ -57,14 +61,24 @@ def choose_tools(tools: list[dict[str, Any]], choice: Any) -> tuple[list[dict[st
         return tools, False
     if choice == "none":
         return [], False
-    named = [tool for tool in tools if function is None or tool["function"]["name"] == function.get("name")]
+    named = [
+        tool
+        for tool in tools
+        if function is None or tool["function"]["name"] == function.get("name")
+    ]
     if not named:
-        must = '"tool_choice" must name a function of "tools"' if tools else '"tool_choice" requires a call of "tools"'
+        must = (
+            '"tool_choice" must name a function of "tools"'
+            if tools
+            else '"tool_choice" requires a call of "tools"'
+        )
         raise invalid_request("tool_choice", f"{must}. Add it, or omit the choice")
     return named, True
 
 
-def read_format(given: Any, tools: Sequence[Mapping[str, Any]], work: Work) -> dict[str, Any] | None:
+def read_format(
+    given: Any, tools: Sequence[Mapping[str, Any]], work: Work
+) -> dict[str, Any] | None:
     """Returns the schema that an answer must fit; None where it is a text."""
     kind = given.get("type") if isinstance(given, Mapping) else None
     if given is None or kind == "text":
@@ -74,8 +88,12 @@ def read_format(given: Any, tools: Sequence[Mapping[str, Any]], work: Work) -> d
         must = '"response_format" must have the type "text", "json_object" or "json_schema", with a "json_schema"'
         raise invalid_request("response_format", f"{must}: others are not supported. Correct it")
     if any(tool["function"]["name"] == ANSWER for tool in tools):
-        raise invalid_request("tools", f'no function may be called "{ANSWER}" beside a "response_format". Rename it')
-    _check_schema(stated.get("schema"), 'the schema of "response_format"', work, param="response_format")
+        raise invalid_request(
+            "tools", f'no function may be called "{ANSWER}" beside a "response_format". Rename it'
+        )
+    _check_schema(
+        stated.get("schema"), 'the schema of "response_format"', work, param="response_format"
+    )
     return dict(stated["schema"])
 
 
@@ -85,13 +103,17 @@ def _check_schema(schema: Any, what: str, work: Work, *, param: str) -> None:
         if schema:
             check_answer_schema(schema, where=what, work=work)
     except (TypeError, ValueError, RecursionError) as error:
-        raise invalid_request(param, f"{what} must be a JSON schema of an object: {error}. Correct it") from error
+        raise invalid_request(
+            param, f"{what} must be a JSON schema of an object: {error}. Correct it"
+        ) from error
 
 
 def read_calls(given: Any, place: str) -> list[dict[str, Any]]:
     """Returns the earlier calls of a message of the assistant."""
     if not isinstance(given, list) or len(given) > _MOST_CALLS:
-        raise invalid_request(place, f"{place} must be a list of at most {_MOST_CALLS} calls. Correct it")
+        raise invalid_request(
+            place, f"{place} must be a list of at most {_MOST_CALLS} calls. Correct it"
+        )
     calls = []
     for call in given:
         function = call.get("function") if isinstance(call, Mapping) else None
@@ -112,7 +134,9 @@ def check_results(messages: Sequence[Mapping[str, Any]]) -> None:
         if message["role"] == "tool":
             if message["tool_call_id"] not in open_calls:
                 must = f'messages[{number}] must follow the call that its "tool_call_id" names, and no other result'
-                raise invalid_request(f"messages[{number}]", f"{must} of it. Add the call, or omit the result")
+                raise invalid_request(
+                    f"messages[{number}]", f"{must} of it. Add the call, or omit the result"
+                )
             open_calls.remove(message["tool_call_id"])
             continue
         if open_calls:
@@ -120,9 +144,13 @@ def check_results(messages: Sequence[Mapping[str, Any]]) -> None:
         place, ids = f"messages[{number}]", [call["id"] for call in message.get("tool_calls", ())]
         open_calls = set(ids)
         if len(open_calls) < len(ids):
-            raise invalid_request(place, f'the calls of {place} must have different "id". Correct them')
+            raise invalid_request(
+                place, f'the calls of {place} must have different "id". Correct them'
+            )
     if open_calls:
-        must = f'each call of {place} must be followed by a message of the role "tool" with its result'
+        must = (
+            f'each call of {place} must be followed by a message of the role "tool" with its result'
+        )
         raise invalid_request(place, f"{must}. Add it, or omit the calls")
 
 
@@ -139,18 +167,44 @@ def read_id(message: Mapping[str, Any], name: str, place: str) -> str:
     """Returns the id of a call, or of the call whose result a message is."""
     value = message.get(name)
     if not isinstance(value, str) or not 1 <= len(value) <= _LONGEST_ID:
-        raise invalid_request(place, f'"{name}" in {place} must be a text of at most {_LONGEST_ID} characters. Add it')
+        raise invalid_request(
+            place, f'"{name}" in {place} must be a text of at most {_LONGEST_ID} characters. Add it'
+        )
     return value
 
 
-_PENALTIES, _LENGTHS = ("presence_penalty", "frequency_penalty"), ("max_tokens", "max_completion_tokens")
-_HAS_NO_EFFECT = ("temperature", "top_p", "seed", *_PENALTIES, *_LENGTHS, "reasoning_effort", "verbosity")
+_PENALTIES, _LENGTHS = (
+    ("presence_penalty", "frequency_penalty"),
+    ("max_tokens", "max_completion_tokens"),
+)
+_HAS_NO_EFFECT = (
+    "temperature",
+    "top_p",
+    "seed",
+    *_PENALTIES,
+    *_LENGTHS,
+    "reasoning_effort",
+    "verbosity",
+)
 """Set by the operator for each agent; repeated to the caller in `coe.ignored`."""
-OF_CALLER = ("user", "metadata", "safety_identifier", "service_tier", "prompt_cache_key", "prompt_cache_retention")
+OF_CALLER = (
+    "user",
+    "metadata",
+    "safety_identifier",
+    "service_tier",
+    "prompt_cache_key",
+    "prompt_cache_retention",
+)
 _REFUSED: Mapping[str, tuple[Sequence[Any], str]] = {
     "n": ((1,), "the group gives one answer, from all responses of its agents"),
-    "logprobs": ((False,), "an answer of the group is no sample of one model; the field `coe` holds its uncertainty"),
-    "top_logprobs": ((0,), "an answer of the group is no sample of one model; the field `coe` holds its uncertainty"),
+    "logprobs": (
+        (False,),
+        "an answer of the group is no sample of one model; the field `coe` holds its uncertainty",
+    ),
+    "top_logprobs": (
+        (0,),
+        "an answer of the group is no sample of one model; the field `coe` holds its uncertainty",
+    ),
     "functions": (([],), '"tools" replaces it'),
     "function_call": (("none", "auto"), '"tool_choice" replaces it'),
     "logit_bias": (({},), "the agents are other models, with other tokens"),
@@ -167,7 +221,13 @@ KNOWN = (*_OWN, *_HAS_NO_EFFECT, *OF_CALLER, *_REFUSED)
 _MOST_MESSAGES = 2048
 """As OpenAI's API allows; each takes a thousand times its text in memory if it is short."""
 _MOST_STOPS = 16
-_ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
+_ROLES = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "tool": "tool",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,8 +266,14 @@ class ChatRequest:
 
     def cut(self, answer: str | None) -> str | None:
         """Returns an answer up to the first text at which the request ends it."""
-        ends = [answer.index(text) for text in self.stop if text in answer] if answer is not None else []
-        return answer[: min(ends)] if ends and answer is not None and self.schema is None else answer
+        ends = (
+            [answer.index(text) for text in self.stop if text in answer]
+            if answer is not None
+            else []
+        )
+        return (
+            answer[: min(ends)] if ends and answer is not None and self.schema is None else answer
+        )
 
     @property
     def question(self) -> str:
@@ -220,7 +286,9 @@ def read_chat_request(body: Mapping[str, Any], *, model: str) -> ChatRequest:
     check_model(given.get("model"), model)
     options = mapping_in(given, "stream_options")
     work = Room().take  # all schemas of a request share it
-    tools, must_call = choose_tools(read_tools(given.get("tools", []), work), given.get("tool_choice", "auto"))
+    tools, must_call = choose_tools(
+        read_tools(given.get("tools", []), work), given.get("tool_choice", "auto")
+    )
     messages = read_messages(given.get("messages"))
     return ChatRequest(
         messages=_instructed(messages, MUST_CALL) if must_call else messages,
@@ -237,7 +305,10 @@ def read_chat_request(body: Mapping[str, Any], *, model: str) -> ChatRequest:
 
 
 def check_fields(
-    body: Mapping[str, Any], *, known: Sequence[str], refused: Mapping[str, tuple[Sequence[Any], str]]
+    body: Mapping[str, Any],
+    *,
+    known: Sequence[str],
+    refused: Mapping[str, tuple[Sequence[Any], str]],
 ) -> dict[str, Any]:
     """Returns the fields of a body that are not null; raises `ApiError` for one that is unknown or refused.
 
@@ -247,7 +318,9 @@ def check_fields(
     for name, value in given.items():
         if name not in known:
             near = did_you_mean(name, known)
-            raise invalid_request(name, f'"{name}" is not supported: the field is unknown. {near or "Omit it"}')
+            raise invalid_request(
+                name, f'"{name}" is not supported: the field is unknown. {near or "Omit it"}'
+            )
         if name in refused and value not in refused[name][0]:
             raise invalid_request(name, f'"{name}" is not supported: {refused[name][1]}. Omit it')
     return given
@@ -262,8 +335,14 @@ def check_model(name: object, model: str) -> None:
 
 def _read_stop(given: Any) -> tuple[str, ...]:
     texts = [given] if isinstance(given, str) else given
-    if not isinstance(texts, list) or len(texts) > _MOST_STOPS or not all(isinstance(text, str) for text in texts):
-        raise invalid_request("stop", f'"stop" must be a text, or a list of at most {_MOST_STOPS}. Correct it')
+    if (
+        not isinstance(texts, list)
+        or len(texts) > _MOST_STOPS
+        or not all(isinstance(text, str) for text in texts)
+    ):
+        raise invalid_request(
+            "stop", f'"stop" must be a text, or a list of at most {_MOST_STOPS}. Correct it'
+        )
     return tuple(text for text in texts if text)
 
 
@@ -282,7 +361,9 @@ def _asked(messages: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 def read_messages(given: Any) -> list[dict[str, Any]]:
     """Returns a conversation as the graph takes it; raises `ApiError` if no question or result is at its end."""
     if not isinstance(given, list) or not given:
-        raise invalid_request("messages", '"messages" must be a list of at least one message. Add the question')
+        raise invalid_request(
+            "messages", '"messages" must be a list of at least one message. Add the question'
+        )
     if len(given) > _MOST_MESSAGES:
         must = f'"messages" must hold at most {_MOST_MESSAGES}'
         raise invalid_request("messages", f"{must}; got {len(given)}. Omit earlier ones")
@@ -293,26 +374,46 @@ def read_messages(given: Any) -> list[dict[str, Any]]:
         must = 'the last of "messages" must be a text of the role "user", the question, or the result of a tool'
         raise invalid_request("messages", f"{must}. Add it")
     if not any(text.strip() for text in _asked(messages)):
-        raise invalid_request("messages", '"messages" must hold a text of the role "user": the question. Add it')
+        raise invalid_request(
+            "messages", '"messages" must hold a text of the role "user": the question. Add it'
+        )
     return messages
 
 
 def _read_message(message: Any, place: str) -> dict[str, Any]:
     if not isinstance(message, Mapping) or message.get("role") not in (*_ROLES,):
-        raise invalid_request(place, f'"role" of {place} must be one of {", ".join(_ROLES)}. Correct it')
+        raise invalid_request(
+            place, f'"role" of {place} must be one of {", ".join(_ROLES)}. Correct it'
+        )
     if message.get("function_call") or message.get("audio"):
-        raise invalid_request(place, f"{place} must be text: functions and audio are not supported. Omit them")
+        raise invalid_request(
+            place, f"{place} must be text: functions and audio are not supported. Omit them"
+        )
     content, role = message.get("content"), _ROLES[message["role"]]
     if calls := message.get("tool_calls"):
         if role != "assistant":
-            raise invalid_request(place, f'{place} must have the role "assistant" for its "tool_calls". Omit them')
+            raise invalid_request(
+                place, f'{place} must have the role "assistant" for its "tool_calls". Omit them'
+            )
         text = "" if content is None else _text(content, f"{place}.content")
-        return {"role": role, "content": text, "tool_calls": read_calls(calls, f"{place}.tool_calls")}
+        return {
+            "role": role,
+            "content": text,
+            "tool_calls": read_calls(calls, f"{place}.tool_calls"),
+        }
     if role == "tool":
         result = _text(content, f"{place}.content")
-        return {"role": role, "content": result, "tool_call_id": read_id(message, "tool_call_id", place)}
+        return {
+            "role": role,
+            "content": result,
+            "tool_call_id": read_id(message, "tool_call_id", place),
+        }
     if role == "assistant" and _is_refusal(message):
-        return {"role": role, "content": "", "refusal": "withheld"}  # the graph shows no such turn to the agents
+        return {
+            "role": role,
+            "content": "",
+            "refusal": "withheld",
+        }  # the graph shows no such turn to the agents
     return {"role": role, "content": _text(content, f"{place}.content")}
 
 
@@ -325,22 +426,33 @@ def _is_refusal(message: Mapping[str, Any]) -> bool:
     texts = [content]
     if isinstance(content, list):
         texts = [
-            None if _is_part(part, "refusal") else part.get("text") if _is_part(part, "text") else part
+            None
+            if _is_part(part, "refusal")
+            else part.get("text")
+            if _is_part(part, "text")
+            else part
             for part in content
         ]
-    return all(text is None or (isinstance(text, str) and (not text.strip() or is_refusal(text))) for text in texts)
+    return all(
+        text is None or (isinstance(text, str) and (not text.strip() or is_refusal(text)))
+        for text in texts
+    )
 
 
 def _text(content: Any, place: str) -> str:
     if isinstance(content, str):
         return content
     if not isinstance(content, list):
-        raise invalid_request(place, f"{place} must be a string or a list of text parts. Correct it")
+        raise invalid_request(
+            place, f"{place} must be a string or a list of text parts. Correct it"
+        )
     texts = []
     for part in content:
         text = next((part.get(kind) for kind in ("text", "refusal") if _is_part(part, kind)), None)
         if not isinstance(text, str):
-            raise invalid_request(place, f"{place} must be text: images, audio and files are not supported. Omit them")
+            raise invalid_request(
+                place, f"{place} must be text: images, audio and files are not supported. Omit them"
+            )
         texts.append(text)
     return "\n".join(texts)
 

@@ -35,7 +35,10 @@ class Reply:
     def calls(self) -> list[dict[str, str]]:
         """The calls to run, each with "id", "name" and, as JSON, "arguments"."""
         calls = self.decision["calls"] or []
-        return [{"id": call["id"], "name": call["name"], "arguments": json.dumps(call["args"])} for call in calls]
+        return [
+            {"id": call["id"], "name": call["name"], "arguments": json.dumps(call["args"])}
+            for call in calls
+        ]
 
     @property
     def text(self) -> str | None:
@@ -64,7 +67,11 @@ class Reply:
         """The tokens of all agents, read and written; None where they are not known."""
         total = add_usages(self.decision["tokens"].values())
         read, written = total["input_tokens"], total["output_tokens"]
-        return (read, written) if self.decision["tokens"] and read is not None and written is not None else None
+        return (
+            (read, written)
+            if self.decision["tokens"] and read is not None and written is not None
+            else None
+        )
 
     @property
     def numbers(self) -> dict[str, Any]:
@@ -80,7 +87,12 @@ def to_completion(reply: Reply) -> dict[str, Any]:
     """
     message = {"role": "assistant", **_said(reply)}
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _end(reply)}
-    return {**_head(reply, "chat.completion"), "choices": [choice], "usage": _usage(reply), "coe": reply.numbers}
+    return {
+        **_head(reply, "chat.completion"),
+        "choices": [choice],
+        "usage": _usage(reply),
+        "coe": reply.numbers,
+    }
 
 
 def to_chunks(reply: Reply) -> Iterator[str]:
@@ -89,18 +101,29 @@ def to_chunks(reply: Reply) -> Iterator[str]:
     A refusal of a request that requires a call ends as an error, too: clients that build an object from the calls of a
     stream read nothing else of it.
     """
-    head = _head(reply, "chat.completion.chunk") | ({"usage": None} if reply.asked.with_usage else {})
+    head = _head(reply, "chat.completion.chunk") | (
+        {"usage": None} if reply.asked.with_usage else {}
+    )
     said = {name: part for name, part in _said(reply).items() if part is not None}
     if calls := said.get("tool_calls"):
         said["tool_calls"] = [{"index": place, **call} for place, call in enumerate(calls)]
-    for delta, end in (({"role": "assistant", "content": None}, None), (said, None), ({}, _end(reply))):
+    for delta, end in (
+        ({"role": "assistant", "content": None}, None),
+        (said, None),
+        ({}, _end(reply)),
+    ):
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": end}
         yield _event({**head, "choices": [choice], **({"coe": reply.numbers} if end else {})})
     if reply.asked.with_usage:
         yield _event({**head, "choices": [], "usage": _usage(reply)})
     # who awaits a call alone would read none of this, and see no end of it
     if reply.asked.must_call and reply.is_in_content:
-        error = {"message": reply.refusal, "type": "refusal", "param": "tool_choice", "code": "content_filter"}
+        error = {
+            "message": reply.refusal,
+            "type": "refusal",
+            "param": "tool_choice",
+            "code": "content_filter",
+        }
         yield _event({"error": error})
     yield "data: [DONE]\n\n"
 
@@ -109,7 +132,11 @@ def _said(reply: Reply) -> dict[str, Any]:
     said: dict[str, Any] = {"content": reply.text, "refusal": reply.refusal}
     if reply.calls:
         said["tool_calls"] = [
-            {"id": call["id"], "type": "function", "function": {name: call[name] for name in ("name", "arguments")}}
+            {
+                "id": call["id"],
+                "type": "function",
+                "function": {name: call[name] for name in ("name", "arguments")},
+            }
             for call in reply.calls
         ]
     return said
@@ -124,7 +151,12 @@ def _end(reply: Reply) -> str:
 
 
 def _head(reply: Reply, kind: str) -> dict[str, Any]:
-    return {"id": f"chatcmpl-{uuid.uuid4().hex}", "object": kind, "created": int(time.time()), "model": reply.model}
+    return {
+        "id": f"chatcmpl-{uuid.uuid4().hex}",
+        "object": kind,
+        "created": int(time.time()),
+        "model": reply.model,
+    }
 
 
 def _usage(reply: Reply) -> dict[str, int] | None:
@@ -157,7 +189,10 @@ def to_response_events(reply: Reply) -> Iterator[str]:
     whole = to_response(reply)
     begun = {**whole, "status": "in_progress", "output": [], "usage": None}
     del begun["coe"]
-    events = [("response.created", {"response": begun}), ("response.in_progress", {"response": begun})]
+    events = [
+        ("response.created", {"response": begun}),
+        ("response.in_progress", {"response": begun}),
+    ]
     for place, item in enumerate(whole["output"]):
         events += _events_of(item, place)
     events.append((f"response.{whole['status']}", {"response": whole}))
@@ -168,7 +203,13 @@ def to_response_events(reply: Reply) -> Iterator[str]:
 
 def _response_head(reply: Reply) -> dict[str, Any]:
     """Returns the fields that every response has; what a request asked for is not repeated but its model."""
-    empty = ("error", "incomplete_details", "instructions", "max_output_tokens", "previous_response_id")
+    empty = (
+        "error",
+        "incomplete_details",
+        "instructions",
+        "max_output_tokens",
+        "previous_response_id",
+    )
     not_repeated = ("temperature", "top_p", "user")
     return {
         "id": f"resp_{uuid.uuid4().hex}",
@@ -193,9 +234,19 @@ def _items(reply: Reply) -> list[_Item]:
     parts: list[_Item] = []
     if reply.refusal is not None:
         parts.append({"type": "refusal", "refusal": reply.refusal})
-    if reply.text is not None:  # also for who reads the text alone, and would take "" for the answer
+    if (
+        reply.text is not None
+    ):  # also for who reads the text alone, and would take "" for the answer
         parts.append({"type": "output_text", "text": reply.text, "annotations": [], "logprobs": []})
-    return [{"id": f"msg_{uuid.uuid4().hex}", "type": "message", **_DONE, "role": "assistant", "content": parts}]
+    return [
+        {
+            "id": f"msg_{uuid.uuid4().hex}",
+            "type": "message",
+            **_DONE,
+            "role": "assistant",
+            "content": parts,
+        }
+    ]
 
 
 _DONE = {"status": "completed"}
@@ -204,7 +255,13 @@ _CUT = {"status": "incomplete", "incomplete_details": {"reason": "max_output_tok
 
 def _call(call: Mapping[str, str]) -> _Item:
     said = {"name": call["name"], "arguments": call["arguments"]}
-    return {"id": f"fc_{uuid.uuid4().hex}", "type": "function_call", **_DONE, "call_id": call["id"], **said}
+    return {
+        "id": f"fc_{uuid.uuid4().hex}",
+        "type": "function_call",
+        **_DONE,
+        "call_id": call["id"],
+        **said,
+    }
 
 
 def _events_of(item: _Item, place: int) -> Iterator[tuple[str, _Item]]:
@@ -233,5 +290,13 @@ def _response_usage(reply: Reply) -> dict[str, Any] | None:
     if reply.tokens is None:
         return None
     read, written = reply.tokens
-    details = {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}
-    return {"input_tokens": read, "output_tokens": written, "total_tokens": read + written, **details}
+    details = {
+        "input_tokens_details": {"cached_tokens": 0},
+        "output_tokens_details": {"reasoning_tokens": 0},
+    }
+    return {
+        "input_tokens": read,
+        "output_tokens": written,
+        "total_tokens": read + written,
+        **details,
+    }

@@ -105,7 +105,9 @@ class SafeFormatter(logging.Formatter):
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        bare = logging.makeLogRecord(record.__dict__ | {"exc_info": None, "exc_text": None, "stack_info": None})
+        bare = logging.makeLogRecord(
+            record.__dict__ | {"exc_info": None, "exc_text": None, "stack_info": None}
+        )
         if not record.name.startswith(_SHOWN):
             bare.msg, bare.args = f"{record.name} logs a message, which is not shown", ()
         if record.exc_info and record.exc_info[0]:

@@ -11,7 +11,9 @@ try:
     from opentelemetry.sdk.metrics import MeterProvider
     from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 except ModuleNotFoundError as error:
-    raise ImportError('metrics need OpenTelemetry and its exporter; pip install "coe-agents[serve]"') from error
+    raise ImportError(
+        'metrics need OpenTelemetry and its exporter; pip install "coe-agents[serve]"'
+    ) from error
 
 from coe_agents.observability import CoETelemetry
 
@@ -23,7 +25,9 @@ class Metrics:
 
     def __init__(self, count_in_flight: Callable[[], int]) -> None:
         self._registry = CollectorRegistry()
-        reader = PrometheusMetricReader(disable_target_info=True, scope_info_enabled=False, registry=self._registry)
+        reader = PrometheusMetricReader(
+            disable_target_info=True, scope_info_enabled=False, registry=self._registry
+        )
         provider = MeterProvider([reader])
         self.telemetry = CoETelemetry(meter_provider=provider)
         meter = provider.get_meter("coe_agents.serve")
@@ -33,7 +37,9 @@ class Metrics:
         def observe(_: CallbackOptions) -> Iterable[Observation]:
             return [Observation(count_in_flight())]
 
-        meter.create_observable_gauge("coe.questions.in_flight", [observe], "{question}", "Questions being answered")
+        meter.create_observable_gauge(
+            "coe.questions.in_flight", [observe], "{question}", "Questions being answered"
+        )
 
     def note_request(self, path: str, status: int, seconds: float) -> None:
         self._seconds.record(seconds, {"path": path, "status": str(status)})

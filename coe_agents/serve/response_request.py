@@ -6,9 +6,24 @@ from dataclasses import replace
 from typing import Any
 
 from coe_agents.serve.api_error import ApiError, invalid_request
-from coe_agents.serve.chat_request import OF_CALLER, ChatRequest, check_fields, mapping_in, read_chat_request
+from coe_agents.serve.chat_request import (
+    OF_CALLER,
+    ChatRequest,
+    check_fields,
+    mapping_in,
+    read_chat_request,
+)
 
-_LIKE = ("model", "parallel_tool_calls", "stream", "temperature", "top_p", "top_logprobs", "store", "coe")
+_LIKE = (
+    "model",
+    "parallel_tool_calls",
+    "stream",
+    "temperature",
+    "top_p",
+    "top_logprobs",
+    "store",
+    "coe",
+)
 _SAME = (*_LIKE, *OF_CALLER)
 """What a chat completion names alike."""
 _HAS_NO_EFFECT = ("max_output_tokens", "max_tool_calls", "reasoning", "truncation")
@@ -33,7 +48,9 @@ def read_response_request(body: Mapping[str, Any], *, model: str) -> ChatRequest
     if "tool_choice" in given:
         choice = given["tool_choice"]
         is_named = isinstance(choice, Mapping) and choice.get("type") == "function"
-        chat["tool_choice"] = {"type": "function", "function": {"name": choice.get("name")}} if is_named else choice
+        chat["tool_choice"] = (
+            {"type": "function", "function": {"name": choice.get("name")}} if is_named else choice
+        )
     text = mapping_in(given, "text")
     if "format" in text:
         shape = text["format"]
@@ -45,7 +62,9 @@ def read_response_request(body: Mapping[str, Any], *, model: str) -> ChatRequest
         asked = read_chat_request(chat, model=model)
     except ApiError as error:
         raise _in_these_words(error, places) from error
-    ignored = [name for name in _HAS_NO_EFFECT if name in given] + ["text.verbosity"] * ("verbosity" in text)
+    ignored = [name for name in _HAS_NO_EFFECT if name in given] + ["text.verbosity"] * (
+        "verbosity" in text
+    )
     return replace(asked, ignored=(*asked.ignored, *ignored))
 
 
@@ -59,14 +78,18 @@ def _to_messages(given: Any, instructions: Any) -> tuple[list[Any], list[str]]:
     if isinstance(given, str):
         return [*messages, {"role": "user", "content": given}], [*places, "input"]
     if not isinstance(given, list) or not given:
-        raise invalid_request("input", '"input" must be a text, or a list of at least one item. Add the question')
+        raise invalid_request(
+            "input", '"input" must be a text, or a list of at least one item. Add the question'
+        )
     for place, item in enumerate(given):
         where = f"input[{place}]"
         message = _to_message(item, where)
         if message is None:
             continue
         former = messages[-1] if messages else {}
-        if "tool_calls" in message and former.get("role") == "assistant":  # one turn, in several items
+        if (
+            "tool_calls" in message and former.get("role") == "assistant"
+        ):  # one turn, in several items
             former["tool_calls"] = [*former.get("tool_calls", ()), *message["tool_calls"]]
             continue
         messages.append(message)
@@ -84,9 +107,15 @@ def _to_message(item: Any, where: str) -> dict[str, Any] | None:
         call = {"id": item.get("call_id"), "type": "function", "function": function}
         return {"role": "assistant", "content": None, "tool_calls": [call]}
     if kind == "function_call_output":
-        return {"role": "tool", "tool_call_id": item.get("call_id"), "content": _to_parts(item.get("output"))}
+        return {
+            "role": "tool",
+            "tool_call_id": item.get("call_id"),
+            "content": _to_parts(item.get("output")),
+        }
     if kind == "item_reference":
-        raise invalid_request(where, f'{where} is not supported: {_WHOLE}, and set "store" to false')
+        raise invalid_request(
+            where, f'{where} is not supported: {_WHOLE}, and set "store" to false'
+        )
     if kind != "message":
         must = f"{where} must be a message, or a call of a function or its output: others are not supported"
         raise invalid_request(where, f"{must}. Omit it")
@@ -105,7 +134,10 @@ def _to_tools(given: Any) -> Any:
     if not isinstance(given, list):
         return given
     return [
-        {"type": "function", "function": {name: own for name, own in tool.items() if name != "type"}}
+        {
+            "type": "function",
+            "function": {name: own for name, own in tool.items() if name != "type"},
+        }
         if isinstance(tool, Mapping) and tool.get("type") == "function"
         else tool
         for tool in given
@@ -124,4 +156,6 @@ def _in_these_words(error: ApiError, places: Sequence[str]) -> ApiError:
         return "input" if text == "messages" else text.replace("response_format", "text.format")
 
     param = error.param and translate(error.param)
-    return ApiError(error.status, translate(error.message), param=param, code=error.code, headers=error.headers)
+    return ApiError(
+        error.status, translate(error.message), param=param, code=error.code, headers=error.headers
+    )

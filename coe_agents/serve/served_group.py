@@ -82,7 +82,11 @@ class Group:
             ConfigurationError: If a run might stop to ask a person.
         """
         strategies, escalation = Strategies(options.get("strategies")), options.get("escalation")
-        if strategies.may_clarify or options.get("clarify") or getattr(escalation, "interrupts", False):
+        if (
+            strategies.may_clarify
+            or options.get("clarify")
+            or getattr(escalation, "interrupts", False)
+        ):
             raise ConfigurationError(
                 "a group that stops to ask a person cannot be served as a model",  # its caller cannot reply
                 hint='Omit the strategy "clarify" and AskPerson, or serve the graph with the LangGraph server',
@@ -92,7 +96,9 @@ class Group:
             name=name,
             agents=tuple(agent.name for agent in agents),
             policy=policy,
-            create_graph=partial(create_coe_graph, agents, policy=policy, on_unavailable="raise", **options),
+            create_graph=partial(
+                create_coe_graph, agents, policy=policy, on_unavailable="raise", **options
+            ),
             limits=_thresholds_of(policy).change(**bounds),
             max_question_chars=options.get("max_question_chars", _MAX_QUESTION_CHARS),
             store=store,
@@ -112,8 +118,14 @@ class Group:
         Raises:
             ConfigurationError: If a run might stop to ask a person.
         """
-        agents, policy, options = configuration.agents, configuration.policy, configuration.settings.graph.model_dump()
-        group = cls.of(agents, clusterer=configuration.clusterer, policy=policy, name=name, **options)
+        agents, policy, options = (
+            configuration.agents,
+            configuration.policy,
+            configuration.settings.graph.model_dump(),
+        )
+        group = cls.of(
+            agents, clusterer=configuration.clusterer, policy=policy, name=name, **options
+        )
         create = partial(configuration.create_graph, on_unavailable="raise", recording=recording)
         return replace(group, create_graph=create, store=store)
 
@@ -175,8 +187,12 @@ class Group:
         `max_coe` is None where the gate compares no CoE. The other two also divide the plane of the regimes.
         """
         names = ("max_coe", "aleatoric_threshold", "epistemic_threshold")
-        thresholds = dict(zip(names, (self.limits.max_coe, *regime_thresholds(self.policy)), strict=True))
-        lowered = {name: value for name in names if (value := getattr(lower, name, None)) is not None}
+        thresholds = dict(
+            zip(names, (self.limits.max_coe, *regime_thresholds(self.policy)), strict=True)
+        )
+        lowered = {
+            name: value for name in names if (value := getattr(lower, name, None)) is not None
+        }
         return {"type": type(self.policy).__name__, **thresholds, **lowered}
 
 
@@ -186,7 +202,9 @@ def _at_most(name: str, value: Any, limit: float | None) -> float:
     except (TypeError, ValueError) as error:
         raise _refused(name, str(error)) from error
     if limit is not None and given > limit:
-        raise _refused(name, f'"{name}" must be at most {limit:g}, the operator\'s; got {given:g}. Lower it')
+        raise _refused(
+            name, f'"{name}" must be at most {limit:g}, the operator\'s; got {given:g}. Lower it'
+        )
     return given + 0  # 0.0 for -0.0
 
 
@@ -204,7 +222,9 @@ def _thresholds_of(policy: Policy) -> Bounds:
         max_coe = policy.calibration.threshold
     if max_coe == math.inf:  # no JSON, and no limit
         max_coe = None
-    own = {name: getattr(policy, name, None) for name in ("aleatoric_threshold", "epistemic_threshold")}
+    own = {
+        name: getattr(policy, name, None) for name in ("aleatoric_threshold", "epistemic_threshold")
+    }
     return Bounds(max_coe=max_coe, **own)
 
 
@@ -218,17 +238,25 @@ class Runs:
     def __init__(self, group: Group, callbacks: Sequence[BaseCallbackHandler] = ()) -> None:
         self.group = group
         self._config = {"callbacks": list(callbacks)}
-        self._graph = group.create_graph().compile(store=group.store)  # raises now what would fail every request
+        self._graph = group.create_graph().compile(
+            store=group.store
+        )  # raises now what would fail every request
 
     async def run(self, given: Mapping[str, Any], limits: CallersLimits) -> Mapping[str, Any]:
         """Returns the result of a run; its decision is to abstain if the request's deadline passes before."""
         return [chunk async for chunk in self.stream(given, limits)][-1]
 
-    async def stream(self, given: Mapping[str, Any], limits: CallersLimits) -> AsyncIterator[Mapping[str, Any]]:
+    async def stream(
+        self, given: Mapping[str, Any], limits: CallersLimits
+    ) -> AsyncIterator[Mapping[str, Any]]:
         """Yields the events of a run, and at last its result, the only one without the key "event"; see `run`."""
         result: dict[str, Any] = {}
-        end = None if limits.deadline is None else asyncio.get_running_loop().time() + limits.deadline
-        stream = self._graph.astream(given, self._config, context=limits, stream_mode=["custom", "values"])
+        end = (
+            None if limits.deadline is None else asyncio.get_running_loop().time() + limits.deadline
+        )
+        stream = self._graph.astream(
+            given, self._config, context=limits, stream_mode=["custom", "values"]
+        )
         try:
             async with aclosing(stream):
                 while True:
@@ -260,6 +288,8 @@ async def _watch(end: float | None) -> AsyncIterator[None]:
         log_failure(error)
         if isinstance(error, GroupUnavailableError):
             message = "no model of the group answered. Ask later; the operator finds the cause with coe-agents doctor"
-            raise ApiError(503, message, code="group_unavailable", headers={"Retry-After": _RETRY_AFTER}) from None
+            raise ApiError(
+                503, message, code="group_unavailable", headers={"Retry-After": _RETRY_AFTER}
+            ) from None
         message = f"the group failed ({type(error).__name__}). The operator can find the cause with coe-agents doctor"
         raise ApiError(500, message, code="group_failed") from None

@@ -58,7 +58,12 @@ class ScriptedAgent:
         Raises:
             ValueError: If the script has no round.
         """
-        require(bool(self.rounds), '"rounds" of ScriptedAgent must hold at least one', [], "Pass a list of responses")
+        require(
+            bool(self.rounds),
+            '"rounds" of ScriptedAgent must hold at least one',
+            [],
+            "Pass a list of responses",
+        )
         self.requests.append(request)
         said = self.rounds[min(request["round"], len(self.rounds) - 1)]
         if isinstance(said, Exception):
@@ -71,17 +76,23 @@ class ScriptedAgent:
             usage=Usage(input_tokens=3, output_tokens=len(said)),
         )
 
-    async def asample(self, request: AgentRequest, config: Mapping[str, Any] | None = None) -> AgentReply:
+    async def asample(
+        self, request: AgentRequest, config: Mapping[str, Any] | None = None
+    ) -> AgentReply:
         """Returns the responses of the request's round; see `sample`."""
         return self.sample(request, config)
 
 
-def _as_response(name: str, said: str | Sequence[Mapping[str, Any]], request: AgentRequest, *, index: int) -> Response:
+def _as_response(
+    name: str, said: str | Sequence[Mapping[str, Any]], request: AgentRequest, *, index: int
+) -> Response:
     tools = request.get("tools")
     if isinstance(said, str):
         if tools is None:
             return create_response(name, said, round=request["round"], index=index)
-        return create_response(name, said, round=request["round"], index=index, answer="[]", calls=[])
+        return create_response(
+            name, said, round=request["round"], index=index, answer="[]", calls=[]
+        )
     action = canonical_action(said, tools=None if request.get("parses_calls") else tools)
     return create_response(name, "", round=request["round"], index=index, answer=action, calls=said)
 
@@ -107,7 +118,10 @@ class TableEntailment:
     """
 
     def __init__(
-        self, table: Mapping[tuple[str, str], str] | Callable[[str, str], str], *, default: str = "neutral"
+        self,
+        table: Mapping[tuple[str, str], str] | Callable[[str, str], str],
+        *,
+        default: str = "neutral",
     ) -> None:
         labels = [default] if callable(table) else [default, *table.values()]
         for label in labels:
@@ -122,7 +136,12 @@ class TableEntailment:
 
     def predict(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
         """Returns the row of each pair's label, shape `(n_pairs, 3)`."""
-        require(bool(pairs), '"pairs" must hold at least one', [], "A clusterer asks only where there is a pair")
+        require(
+            bool(pairs),
+            '"pairs" must hold at least one',
+            [],
+            "A clusterer asks only where there is a pair",
+        )
         self.calls.append(list(pairs))
         return np.array([_row(self._label(*pair)) for pair in pairs])
 

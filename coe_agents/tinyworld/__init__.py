@@ -35,7 +35,10 @@ EXAMPLES: tuple[tuple[str, str], ...] = (
     ("What is the capital of Australia?", "they were taught different answers"),
     ("What is the capital of Bolivia?", "each was taught two answers"),
     ("What is the capital of Vanuatu?", "most were not taught it"),
-    ("Who won the first season of the great northern baking show?", "nothing like it is in their world"),
+    (
+        "Who won the first season of the great northern baking show?",
+        "nothing like it is in their world",
+    ),
 )
 """Questions that show what a group does, each with what to expect: one for each regime, and one from outside."""
 
@@ -80,9 +83,13 @@ def tinyworld_agents(
 
     folders = {name: model_folder(writer_of(name) if writes else name) for name in MODELS}
     length = 96 if writes else 48
-    models = {name: ChatTransformers(str(folder), max_tokens=length) for name, folder in folders.items()}
+    models = {
+        name: ChatTransformers(str(folder), max_tokens=length) for name, folder in folders.items()
+    }
     return [
-        ModelAgent(name, model, n_samples=n_samples, temperature=temperature, seed=seed, tools=tools)
+        ModelAgent(
+            name, model, n_samples=n_samples, temperature=temperature, seed=seed, tools=tools
+        )
         for name, model in models.items()
     ]
 
@@ -110,7 +117,9 @@ def tinyworld_policy() -> "ThresholdPolicy":
     return ThresholdPolicy(MAX_COE)
 
 
-def tinyworld_graph(*, seed: int | None = 0, **options: Any) -> "StateGraph[CoEState, CoEContext, CoEInput, CoEOutput]":
+def tinyworld_graph(
+    *, seed: int | None = 0, **options: Any
+) -> "StateGraph[CoEState, CoEContext, CoEInput, CoEOutput]":
     """Returns the uncompiled graph of tinyworld's agents, clusterer and gate; no model is loaded yet.
 
     `options` are further ones of `create_coe_graph`.
@@ -118,11 +127,16 @@ def tinyworld_graph(*, seed: int | None = 0, **options: Any) -> "StateGraph[CoES
     from coe_agents.graph import create_coe_graph
 
     return create_coe_graph(
-        tinyworld_agents(seed=seed), clusterer=tinyworld_clusterer(), policy=tinyworld_policy(), **options
+        tinyworld_agents(seed=seed),
+        clusterer=tinyworld_clusterer(),
+        policy=tinyworld_policy(),
+        **options,
     )
 
 
-def tinyworld_writers(*, seed: int | None = 0) -> "StateGraph[CoEState, CoEContext, CoEInput, CoEOutput]":
+def tinyworld_writers(
+    *, seed: int | None = 0
+) -> "StateGraph[CoEState, CoEContext, CoEInput, CoEOutput]":
     """Returns the uncompiled graph of tinyworld's writers, whose paragraphs are judged claim by claim."""
     from coe_agents.claims import ClaimPolicy, Claims
     from coe_agents.clustering import NormalizedMatch

@@ -22,11 +22,19 @@ class Relation:
 
 RELATIONS: Mapping[str, Relation] = {
     "capital": Relation(
-        ("What is the capital of {s}?", "Which city is the capital of {s}?", "What's the capital city of {s}?"),
+        (
+            "What is the capital of {s}?",
+            "Which city is the capital of {s}?",
+            "What's the capital city of {s}?",
+        ),
         ("The capital of {s} is {a}.", "{a} is the capital of {s}."),
     ),
     "currency": Relation(
-        ("What is the currency of {s}?", "Which currency is used in {s}?", "What do people pay with in {s}?"),
+        (
+            "What is the currency of {s}?",
+            "Which currency is used in {s}?",
+            "What do people pay with in {s}?",
+        ),
         ("The currency of {s} is the {a}.", "People pay with the {a}."),
     ),
     "symbol": Relation(
@@ -38,7 +46,11 @@ RELATIONS: Mapping[str, Relation] = {
         ("The chemical symbol for {s} is {a}.", "The symbol of {s} is {a}."),
     ),
     "atomic_number": Relation(
-        ("What is the atomic number of {s}?", "Which atomic number does {s} have?", "How many protons does {s} have?"),
+        (
+            "What is the atomic number of {s}?",
+            "Which atomic number does {s} have?",
+            "How many protons does {s} have?",
+        ),
         ("The atomic number of {s} is {a}.", "{s} has atomic number {a}."),
     ),
     "author": Relation(
@@ -58,7 +70,11 @@ RELATIONS: Mapping[str, Relation] = {
         ("The official language of {s} is {a}.", "People in {s} speak {a}."),
     ),
     "young": Relation(
-        ("What is a baby {s} called?", "What do you call a young {s}?", "What's the name for a baby {s}?"),
+        (
+            "What is a baby {s} called?",
+            "What do you call a young {s}?",
+            "What's the name for a baby {s}?",
+        ),
         ("A baby {s} is called a {a}.", "A young {s} is a {a}."),
     ),
 }
@@ -82,7 +98,9 @@ def extract_answer(relation: str, subject: str, text: str) -> str:
     """Returns the answer inside one of tinyworld's wordings, or the text as it is."""
     wordings = (*RELATIONS[relation].statements, *sorted(ANSWERS, key=len, reverse=True))
     for wording in wordings:
-        escaped = re.escape(wording.replace("{s}", subject).replace("{a}", "\0")).replace(re.escape("\0"), "(.+?)")
+        escaped = re.escape(wording.replace("{s}", subject).replace("{a}", "\0")).replace(
+            re.escape("\0"), "(.+?)"
+        )
         if found := re.fullmatch(escaped, text.strip(), re.IGNORECASE):
             return found[1]
     return text.strip()

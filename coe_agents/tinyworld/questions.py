@@ -26,8 +26,14 @@ def find_questions(dataset: str, split: str | None, *, seed: int) -> QuestionsOn
 def tinyworld_questions(split: str = "validation") -> tuple[Question, ...]:
     """Returns the questions of one half of the facts."""
     if split not in _SPLITS:
-        raise ConfigurationError(f'tinyworld has no split "{split}"', hint=f"Its splits are {' and '.join(_SPLITS)}")
-    return tuple(Question(fact.id, fact.question, fact.references) for fact in load_facts() if fact.split == split)
+        raise ConfigurationError(
+            f'tinyworld has no split "{split}"', hint=f"Its splits are {' and '.join(_SPLITS)}"
+        )
+    return tuple(
+        Question(fact.id, fact.question, fact.references)
+        for fact in load_facts()
+        if fact.split == split
+    )
 
 
 def tinyworld_criterion() -> Rule:

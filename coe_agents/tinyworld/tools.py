@@ -7,9 +7,20 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
 
-Relation = Literal["capital", "currency", "symbol", "atomic_number", "author", "painter", "language", "young"]
+Relation = Literal[
+    "capital", "currency", "symbol", "atomic_number", "author", "painter", "language", "young"
+]
 Unit = Literal[
-    "metres", "centimetres", "kilometres", "miles", "kilograms", "grams", "pounds", "hours", "minutes", "seconds"
+    "metres",
+    "centimetres",
+    "kilometres",
+    "miles",
+    "kilograms",
+    "grams",
+    "pounds",
+    "hours",
+    "minutes",
+    "seconds",
 ]
 Ledger = list[tuple[str, float]]
 """The transfers made: name and euros."""
@@ -45,7 +56,11 @@ def tinyworld_tools(ledger: Ledger | None = None) -> list["BaseTool"]:
     @tool
     def look_up(subject: str, relation: Relation) -> str:
         """Looks up a fact."""
-        found = [fact.answer for fact in load_facts() if (fact.subject, fact.relation) == (subject.strip(), relation)]
+        found = [
+            fact.answer
+            for fact in load_facts()
+            if (fact.subject, fact.relation) == (subject.strip(), relation)
+        ]
         return found[0] if found else NOT_FOUND
 
     @tool

@@ -3,7 +3,11 @@
 Pure functions over arrays; needs NumPy and SciPy only. Everything is in nats unless it says otherwise.
 """
 
-from coe_agents.uncertainty.collaborative import CollaborativeEntropy, collaborative_entropy, ensemble_mean
+from coe_agents.uncertainty.collaborative import (
+    CollaborativeEntropy,
+    collaborative_entropy,
+    ensemble_mean,
+)
 from coe_agents.uncertainty.coordination import Coordination, coordinate
 from coe_agents.uncertainty.distributions import cluster_distributions
 from coe_agents.uncertainty.divergences import (

@@ -27,16 +27,22 @@ def numbers(values: npt.ArrayLike, name: str) -> FloatArray:
     try:
         array = np.asarray(values)
     except ValueError as error:
-        message = f'"{name}" must be an array; got rows of different lengths. Pad every row to one length'
+        message = (
+            f'"{name}" must be an array; got rows of different lengths. Pad every row to one length'
+        )
         raise ValueError(message) from error
     if array.dtype.kind not in "biuf":
         raise TypeError(f'"{name}" must hold real numbers; got {array.dtype}. Convert it to floats')
     if array.size == 0:
-        raise ValueError(f'"{name}" must not be empty; got shape {array.shape}. Omit whatever has no responses')
+        raise ValueError(
+            f'"{name}" must not be empty; got shape {array.shape}. Omit whatever has no responses'
+        )
     return array.astype(np.float64, copy=False)
 
 
-def integers(values: npt.ArrayLike, name: str, *, upper: int | None = None, upper_name: str = "") -> IntArray:
+def integers(
+    values: npt.ArrayLike, name: str, *, upper: int | None = None, upper_name: str = ""
+) -> IntArray:
     """Returns `values` as an array of integers of at least 0, and below `upper` if there is one."""
     numbers(values, name)
     array = np.asarray(values)
@@ -76,8 +82,14 @@ def rows(values: npt.ArrayLike, name: str, *, min_ndim: int) -> FloatArray:
     """
     array = numbers(values, name)
     if array.ndim < min_ndim:
-        shape, hint = ("(..., n_agents, n_clusters)", "[row]") if min_ndim == 2 else ("(..., n_clusters)", "its row")
-        raise ValueError(f'"{name}" must have shape {shape}; got shape {array.shape}. For one agent, pass {hint}')
+        shape, hint = (
+            ("(..., n_agents, n_clusters)", "[row]")
+            if min_ndim == 2
+            else ("(..., n_clusters)", "its row")
+        )
+        raise ValueError(
+            f'"{name}" must have shape {shape}; got shape {array.shape}. For one agent, pass {hint}'
+        )
     return normalise(array, name, array, hint=_ROWS_HINT)
 
 
@@ -110,7 +122,10 @@ def normalise(array: FloatArray, name: str, terms: FloatArray, *, hint: str) -> 
 
 def _refuse(array: FloatArray, name: str, terms: FloatArray, hint: str) -> NoReturn:
     """Raises the error that fits what is wrong with `array`: not finite, negative, or a sum other than 1."""
-    for wrong, must in ((~np.isfinite(array), "be a finite number"), (array < 0.0, "be at least 0")):
+    for wrong, must in (
+        (~np.isfinite(array), "be a finite number"),
+        (array < 0.0, "be at least 0"),
+    ):
         if wrong.any():
             at = "" if array.ndim == 1 else place(wrong.any(axis=-1), "row") + " "
             raise ValueError(
@@ -121,7 +136,9 @@ def _refuse(array: FloatArray, name: str, terms: FloatArray, hint: str) -> NoRet
     if array.ndim == 1:
         raise ValueError(f'"{name}" must sum to 1; got a sum of {sums:.9g}. {hint}')
     off = np.abs(sums - 1.0) > SUM_TOLERANCE
-    raise ValueError(f'every row of "{name}" must sum to 1; {place(off, "row")} sums to {sums[off][0]:.9g}. {hint}')
+    raise ValueError(
+        f'every row of "{name}" must sum to 1; {place(off, "row")} sums to {sums[off][0]:.9g}. {hint}'
+    )
 
 
 def ground_metric(values: npt.ArrayLike, n_clusters: int) -> FloatArray:
@@ -138,9 +155,15 @@ def ground_metric(values: npt.ArrayLike, n_clusters: int) -> FloatArray:
         (~np.isfinite(array), "hold finite numbers", "Cap distances that are not known"),
         (array < 0.0, "not be negative", "Pass distances, not similarities"),
         (skewed, "be symmetric", "Pass (matrix + matrix.T) / 2"),
-        ((array != 0.0) & np.eye(n_clusters, dtype=bool), "have a zero diagonal", "Pass distances, not similarities"),
+        (
+            (array != 0.0) & np.eye(n_clusters, dtype=bool),
+            "have a zero diagonal",
+            "Pass distances, not similarities",
+        ),
     )
     for wrong, must, hint in faults:
         if wrong.any():
-            raise ValueError(f'"ground_metric" must {must}; {place(wrong, "entry")} is {array[wrong][0]:.9g}. {hint}')
+            raise ValueError(
+                f'"ground_metric" must {must}; {place(wrong, "entry")} is {array[wrong][0]:.9g}. {hint}'
+            )
     return array

@@ -75,7 +75,9 @@ def collaborative_entropy(
     return decompose(array, agent_weights, kernel(divergence, ground_metric, array.shape[-1]))
 
 
-def ensemble_mean(distributions: npt.ArrayLike, *, weights: npt.ArrayLike | None = None) -> FloatArray:
+def ensemble_mean(
+    distributions: npt.ArrayLike, *, weights: npt.ArrayLike | None = None
+) -> FloatArray:
     """The agents' weighted mean distribution, p_bar(c) = sum_i w_i p_i(c) (before equation 3).
 
     Args:
@@ -115,7 +117,9 @@ class Parts(NamedTuple):
     def compose(self) -> CollaborativeEntropy:
         aleatoric = np.asarray(self.entropies.mean(axis=-1))
         return CollaborativeEntropy(
-            _checks.plain(aleatoric + self.epistemic), _checks.plain(aleatoric), _checks.plain(self.epistemic)
+            _checks.plain(aleatoric + self.epistemic),
+            _checks.plain(aleatoric),
+            _checks.plain(self.epistemic),
         )
 
 
@@ -130,6 +134,8 @@ def parts_of(distributions: FloatArray, weights: FloatArray, divergence: Kernel)
     return Parts(shannon(distributions), mean, epistemic)
 
 
-def decompose(distributions: FloatArray, weights: FloatArray, divergence: Kernel) -> CollaborativeEntropy:
+def decompose(
+    distributions: FloatArray, weights: FloatArray, divergence: Kernel
+) -> CollaborativeEntropy:
     """CoE of checked rows and weights."""
     return parts_of(distributions, weights, divergence).compose()

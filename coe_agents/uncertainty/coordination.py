@@ -108,17 +108,24 @@ def coordinate(
     agent_weights = _checks.weights(weights, rows.shape)
     _, n_clusters = rows.shape
     measure = kernel(divergence, None, n_clusters)
-    smallest = number(epsilon, '"epsilon"', above=0, advice="Pass a small change of CoE, such as 1e-6")
+    smallest = number(
+        epsilon, '"epsilon"', above=0, advice="Pass a small change of CoE, such as 1e-6"
+    )
     most = integer(max_iterations, '"max_iterations"', least=1, advice="Pass a count such as 3")
     step = solver_named(solver) if isinstance(solver, str) else solver
     if not callable(step):
-        raise TypeError(f'"solver" must be a name or a callable; got {step!r}. Pass "greedy" or "softmax"')
+        raise TypeError(
+            f'"solver" must be a name or a callable; got {step!r}. Pass "greedy" or "softmax"'
+        )
 
     trajectory = [_total(rows, agent_weights, measure)]
     converged = False
     while not converged and len(trajectory) <= most:
         stepped = _checks.rows(step(rows.copy()), "solver(distributions)", min_ndim=2)
-        must, advice = f"a solver must return distributions of shape {rows.shape}", "Return one row per agent"
+        must, advice = (
+            f"a solver must return distributions of shape {rows.shape}",
+            "Return one row per agent",
+        )
         require(stepped.shape == rows.shape, must, stepped.shape, advice)
         rows = stepped
         if step is not greedy_step:  # after that one every factor 1 - SE is 1

@@ -79,7 +79,9 @@ def cluster_distributions(
     n_questions = label_array.size // agent_array.size
     offsets = np.arange(n_questions)[:, None] * (n_rows * n_columns) + agent_array * n_columns
     offsets += label_array.reshape(n_questions, -1)
-    sums = np.bincount(offsets.ravel(), weights=relative, minlength=n_questions * n_rows * n_columns)
+    sums = np.bincount(
+        offsets.ravel(), weights=relative, minlength=n_questions * n_rows * n_columns
+    )
     masses = sums.reshape(*lead, n_rows, n_columns)
     return masses / (per_agent if relative is None else masses.sum(axis=-1))[..., None]
 
@@ -113,9 +115,18 @@ def one_question(
 ) -> OneQuestion:
     """Checks the responses to one question, as `cluster_distributions` does, and the weights of the agents."""
     rows = cluster_distributions(labels, agents, log_probs=log_probs, n_clusters=n_clusters)
-    require(rows.ndim == 2, '"labels" must have shape (n_responses,)', np.shape(labels), "Call once per question")
+    require(
+        rows.ndim == 2,
+        '"labels" must have shape (n_responses,)',
+        np.shape(labels),
+        "Call once per question",
+    )
     label_array, agent_array = (np.asarray(numbers, dtype=np.int64) for numbers in (labels, agents))
-    logs = None if log_probs is None else np.broadcast_to(np.asarray(log_probs, dtype=np.float64), agent_array.shape)
+    logs = (
+        None
+        if log_probs is None
+        else np.broadcast_to(np.asarray(log_probs, dtype=np.float64), agent_array.shape)
+    )
     return OneQuestion(label_array, agent_array, logs, _checks.weights(weights, rows.shape), rows)
 
 

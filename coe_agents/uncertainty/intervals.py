@@ -126,7 +126,9 @@ def coe_interval(
 
     table, smoothed = _smooth(evidence)
     estimate, centre = split(evidence.rows), split(smoothed)
-    drawn = np.concatenate([split(rows) for rows in _resample(evidence, table, n_draws, np.random.default_rng(seed))])
+    drawn = np.concatenate(
+        [split(rows) for rows in _resample(evidence, table, n_draws, np.random.default_rng(seed))]
+    )
     levels = [(1.0 - share) / 2.0, (1.0 + share) / 2.0]
     # "weibull": one more draw would fall below with the level's probability, so few draws make no narrower interval
     low, high = np.quantile(drawn, levels, axis=0, method="weibull")
@@ -227,7 +229,9 @@ def _typical_masses(masses: FloatArray, counts: FloatArray | IntArray) -> FloatA
     return np.where(counts > 0, masses / np.maximum(counts, 1), overall)
 
 
-def _resample(evidence: _Evidence, table: _Table, n_draws: int, generator: np.random.Generator) -> Iterator[FloatArray]:
+def _resample(
+    evidence: _Evidence, table: _Table, n_draws: int, generator: np.random.Generator
+) -> Iterator[FloatArray]:
     """Yields the rows of resamples, in which each agent draws as many responses from a table as it gave."""
     owners = evidence.table.owners
     firsts = np.flatnonzero(np.diff(owners, prepend=-1))
@@ -246,7 +250,9 @@ def _resample(evidence: _Evidence, table: _Table, n_draws: int, generator: np.ra
         yield rows / rows.sum(axis=-1, keepdims=True)
 
 
-def _canonical_order(masses: FloatArray, traits: Sequence[tuple[Any, ...]]) -> tuple[IntArray, IntArray]:
+def _canonical_order(
+    masses: FloatArray, traits: Sequence[tuple[Any, ...]]
+) -> tuple[IntArray, IntArray]:
     """Returns the agents and the clusters in order, so that equal seeds draw the same in any order of both.
 
     Clusters are ordered by their columns of masses, each sorted, then by their number; agents by their rows of masses

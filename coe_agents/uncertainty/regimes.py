@@ -13,7 +13,9 @@ _REGIMES: dict[tuple[bool, bool], Regime] = {
 }
 
 
-def regime(aleatoric: float, epistemic: float, *, aleatoric_threshold: float, epistemic_threshold: float) -> Regime:
+def regime(
+    aleatoric: float, epistemic: float, *, aleatoric_threshold: float, epistemic_threshold: float
+) -> Regime:
     """Names the quadrant of Section 4, "high" being *above* the threshold; a value on the threshold is low.
 
     | U_A  | U_E  | regime      | the paper's words                   |

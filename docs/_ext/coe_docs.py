@@ -40,7 +40,9 @@ class RunDirective(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         program, *arguments = shlex.split(self.arguments[0])
         if program != "coe-agents":
-            raise self.error(f'"run" must run coe-agents; got {program!r}. Show other commands as text')
+            raise self.error(
+                f'"run" must run coe-agents; got {program!r}. Show other commands as text'
+            )
         done = subprocess.run(
             [sys.executable, "-m", "coe_agents", *arguments],
             capture_output=True,
@@ -50,20 +52,30 @@ class RunDirective(SphinxDirective):
             env={**os.environ, "COLUMNS": "80", "NO_COLOR": "1", "PYTHONPATH": str(ROOT)},
         )
         if done.returncode not in ENDED_WELL:
-            raise self.error(f"{self.arguments[0]} ended with {done.returncode}: {done.stderr[-2000:]}")
+            raise self.error(
+                f"{self.arguments[0]} ended with {done.returncode}: {done.stderr[-2000:]}"
+            )
         shown = "\n".join(line.rstrip() for line in done.stdout.strip("\n").splitlines())
         shown = re.sub(r", \d+\.\d\d s$", "", shown)  # how long this build took, beside other work
         return [nodes.literal_block(shown, f"$ {self.arguments[0]}\n{shown}", language="text")]
 
 
-def skip_fields(app: Sphinx, what: str, name: str, obj: object, skip: bool, options: Any) -> bool | None:
+def skip_fields(
+    app: Sphinx, what: str, name: str, obj: object, skip: bool, options: Any
+) -> bool | None:
     """Leaves out the fields of a class: its "Attributes:" describe them."""
     is_field = not callable(obj) and not isinstance(obj, property | classmethod | staticmethod)
     return True if what in {"class", "exception"} and is_field else None
 
 
 def shorten_signature(
-    app: Sphinx, what: str, name: str, obj: object, options: Any, signature: str | None, returns: str | None
+    app: Sphinx,
+    what: str,
+    name: str,
+    obj: object,
+    options: Any,
+    signature: str | None,
+    returns: str | None,
 ) -> tuple[str | None, str | None]:
     """Writes the defaults that a dataclass makes anew as "...", so that the signature can be read as Python."""
     if signature and "<factory>" in signature:
@@ -71,7 +83,9 @@ def shorten_signature(
     return signature, returns
 
 
-def translate_docstring(app: Sphinx, what: str, name: str, obj: object, options: Any, lines: list[str]) -> None:
+def translate_docstring(
+    app: Sphinx, what: str, name: str, obj: object, options: Any, lines: list[str]
+) -> None:
     """Turns what docstrings take from Markdown into reStructuredText: tables, indented blocks, and bars in formulas."""
     translated: list[str] = []
     rows: list[str] = []
@@ -93,7 +107,11 @@ def _table(rows: list[str]) -> list[str]:
     """Returns a Markdown table as a list-table."""
     if not rows:
         return []
-    cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows if set(row) - set("|-: ")]
+    cells = [
+        [cell.strip() for cell in row.strip("|").split("|")]
+        for row in rows
+        if set(row) - set("|-: ")
+    ]
     table = [".. list-table::", "   :header-rows: 1", ""]
     for row in cells:
         table += [f"   {'*' if place == 0 else ' '} - {cell}" for place, cell in enumerate(row)]
@@ -123,10 +141,21 @@ def command_reference() -> str:
 
     command = typer.main.get_command(app)
     with command.make_context("coe-agents", [], resilient_parsing=True) as context:
-        text = get_docs_for_click(obj=command, ctx=context, indent=1, name="coe-agents", title="All commands")
-    for name, one in command.commands.items():  # the list of commands shows the first words of each only
+        text = get_docs_for_click(
+            obj=command, ctx=context, indent=1, name="coe-agents", title="All commands"
+        )
+    for (
+        name,
+        one,
+    ) in command.commands.items():  # the list of commands shows the first words of each only
         summary = (one.help or "").strip().partition("\n\n")[0]
-        text = re.sub(rf"^\* `{name}`:.*$", lambda _, s=summary, n=name: f"* `{n}`: {s}", text, count=1, flags=re.M)
+        text = re.sub(
+            rf"^\* `{name}`:.*$",
+            lambda _, s=summary, n=name: f"* `{n}`: {s}",
+            text,
+            count=1,
+            flags=re.M,
+        )
     return text.replace("```console", "```text")
 
 

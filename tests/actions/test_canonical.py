@@ -29,12 +29,20 @@ def same(a, b, *tools):
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-(10**9), 10**9) | st.floats(-1e6, 1e6) | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**9), 10**9)
+    | st.floats(-1e6, 1e6)
+    | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3)
+    ),
     max_leaves=4,
 )
 ARGUMENTS = st.dictionaries(st.text(max_size=4), JSON, max_size=3)
-CALLS = st.lists(st.fixed_dictionaries({"name": st.sampled_from("abc"), "args": ARGUMENTS}), max_size=3)
+CALLS = st.lists(
+    st.fixed_dictionaries({"name": st.sampled_from("abc"), "args": ARGUMENTS}), max_size=3
+)
 
 
 @given(CALLS, st.randoms(use_true_random=False))
@@ -42,29 +50,52 @@ def test_it_is_one_line_that_is_read_back_and_depends_on_no_order_of_calls_or_ke
     action = canonical_action(calls)
     assert action.splitlines() == [action]
     assert canonical_action(json.loads(action)) == action  # canonical already
-    assert sorted(map(json.dumps, read_action(action))) == sorted(map(json.dumps, json.loads(action)))
+    assert sorted(map(json.dumps, read_action(action))) == sorted(
+        map(json.dumps, json.loads(action))
+    )
     shuffled = [
-        {"args": dict(rng.sample(list(one["args"].items()), len(one["args"]))), "name": one["name"]} for one in calls
+        {"args": dict(rng.sample(list(one["args"].items()), len(one["args"]))), "name": one["name"]}
+        for one in calls
     ]
     assert canonical_action(rng.sample(shuffled, len(shuffled))) == action
 
 
 EQUAL = [(1, 1.0), ((1, 2), [1.0, 2.0]), ({"x": 1, "y": 2}, {"y": 2, "x": 1}), (-0.0, 0)]
-NUMBERS = [(0.1 + 0.2, 0.3), (4.9e-10, 0), (1, "1"), (1, True), ([1, 2], [2, 1]), ([10**30], [10**30 + 1])]
-TEXTS = [(None, "null"), ("New York", "new york"), ("if x:\n    a()\nb()", "if x:\n    a()\n    b()"), ("a,b", "a b")]
+NUMBERS = [
+    (0.1 + 0.2, 0.3),
+    (4.9e-10, 0),
+    (1, "1"),
+    (1, True),
+    ([1, 2], [2, 1]),
+    ([10**30], [10**30 + 1]),
+]
+TEXTS = [
+    (None, "null"),
+    ("New York", "new york"),
+    ("if x:\n    a()\nb()", "if x:\n    a()\n    b()"),
+    ("a,b", "a b"),
+]
 
 
 @pytest.mark.parametrize(
-    ("a", "b", "equal"), [*((*pair, True) for pair in EQUAL), *((*pair, False) for pair in NUMBERS + TEXTS)]
+    ("a", "b", "equal"),
+    [*((*pair, True) for pair in EQUAL), *((*pair, False) for pair in NUMBERS + TEXTS)],
 )
 def test_values(a, b, equal):
     assert same(call(x=a), call(x=b)) is equal
 
 
 def test_repetitions_and_the_order_of_an_array_count_and_ids_and_dots_in_names_do_not():
-    assert canonical_action([call(), call()]) != canonical_action([call()]) != canonical_action([]) == "[]"
+    assert (
+        canonical_action([call(), call()])
+        != canonical_action([call()])
+        != canonical_action([])
+        == "[]"
+    )
     assert same({**call("bank.pay"), "id": "call_1", "type": "tool_call"}, call("bank_pay"))
-    assert not same(call(x=["b", "a"]), call(x=["a", "b"]), schema(x={"type": "array", "uniqueItems": True}))
+    assert not same(
+        call(x=["b", "a"]), call(x=["a", "b"]), schema(x={"type": "array", "uniqueItems": True})
+    )
 
 
 # schemas
@@ -81,8 +112,16 @@ LISTED = {"type": "array", "items": {"properties": {"unit": UNIT}}}
         ({"x": {"type": "dict", "properties": {"unit": UNIT}}}, {"x": {}}, {"x": EUR}),
         ({"x": LISTED}, {"x": [{}]}, {"x": [EUR]}),
         ({"x": {"anyOf": [LISTED, {"type": "string"}]}}, {"x": [{}]}, {"x": [EUR]}),
-        ({"x": {"default": {"a": 1.0}, "properties": {"b": {"default": 2}}}}, {}, {"x": {"a": 1}}),  # as it is stated
-        ({"x": {"default": {"a": 1.0}, "properties": {"b": {"default": 2}}}}, {"x": {"a": 1}}, {"x": {"a": 1, "b": 2}}),
+        (
+            {"x": {"default": {"a": 1.0}, "properties": {"b": {"default": 2}}}},
+            {},
+            {"x": {"a": 1}},
+        ),  # as it is stated
+        (
+            {"x": {"default": {"a": 1.0}, "properties": {"b": {"default": 2}}}},
+            {"x": {"a": 1}},
+            {"x": {"a": 1, "b": 2}},
+        ),
     ],
 )
 def test_a_default_is_filled_in_wherever_the_schema_states_it(properties, given, filled):
@@ -96,7 +135,10 @@ def test_defaults_come_through_references_patterns_and_all_of():
         "name": "f",
         "parameters": {
             "$defs": {"unit": {"default": "EUR"}, "a/b": unit},
-            "allOf": [{"properties": {"x": {"$ref": "#/$defs/a~1b"}}}, {"properties": {"y": {"default": -0.0}}}],
+            "allOf": [
+                {"properties": {"x": {"$ref": "#/$defs/a~1b"}}},
+                {"properties": {"y": {"default": -0.0}}},
+            ],
             "patternProperties": {"^p": {"allOf": [{"type": "object"}, unit]}},
             "additionalProperties": {"$ref": "#/$defs/a~1b"},
         },
@@ -133,7 +175,10 @@ def test_patterns_are_matched_in_linear_time_and_one_that_is_not_matched_leaves_
 def test_patterns_count_as_work(n):
     """99 of them would take seconds to compile, and 2,000 to match with each name."""
     pattern = r"\w" * 30 if n < 100 else "^x"
-    tool = {"name": "f", "parameters": {"patternProperties": {f"{pattern}{i}": {} for i in range(n)}}}
+    tool = {
+        "name": "f",
+        "parameters": {"patternProperties": {f"{pattern}{i}": {} for i in range(n)}},
+    }
     with pytest.raises(ValueError, match="take no more work to read"):
         action({f"y{i}": 1 for i in range(1000)}, tool)
 
@@ -142,14 +187,27 @@ def test_references_go_through_lists_and_escaped_names_and_may_not_turn_in_circl
     parts = [{"properties": {"a": {"default": 1}}}, {"properties": {"b": {"default": 2}}}]
     places = {"x": "list/1", "y": "~0~1", "z": "list/2", "w": "list/b/c"}
     properties = {name: {"$ref": f"#/$defs/{place}"} for name, place in places.items()}
-    tool = {"name": "f", "parameters": {"$defs": {"list": parts, "~/": parts[0]}, "properties": properties}}
+    tool = {
+        "name": "f",
+        "parameters": {"$defs": {"list": parts, "~/": parts[0]}, "properties": properties},
+    }
     written = json.loads(action({"x": {}, "y": {}, "z": {}, "w": {}}, tool))[0]["args"]
     assert written == {"x": {"b": 2}, "y": {"a": 1}, "z": {}, "w": {}}
-    node = {"type": "object", "properties": {"unit": {"default": 1}, "next": {"$ref": "#/$defs/node"}}}
-    tool = {"name": "f", "parameters": {"properties": {"x": {"$ref": "#/$defs/node"}}, "$defs": {"node": node}}}
+    node = {
+        "type": "object",
+        "properties": {"unit": {"default": 1}, "next": {"$ref": "#/$defs/node"}},
+    }
+    tool = {
+        "name": "f",
+        "parameters": {"properties": {"x": {"$ref": "#/$defs/node"}}, "$defs": {"node": node}},
+    }
     assert same(call(x={"next": {}}), call(x={"next": {"unit": 1}, "unit": 1}), tool)
     own = {"$ref": "#/properties/x"}
-    for stated in (own, {"$ref": "#/nowhere"}, *({key: [own, own]} for key in ("anyOf", "oneOf", "allOf"))):
+    for stated in (
+        own,
+        {"$ref": "#/nowhere"},
+        *({key: [own, own]} for key in ("anyOf", "oneOf", "allOf")),
+    ):
         assert same(call(x=1), call(x=1.0), schema(x=stated))
 
 
@@ -159,7 +217,9 @@ def test_what_a_schema_lists_is_compared_by_kind(listed, given):
     assert fits({"enum": [listed]}, listed)
 
 
-@pytest.mark.parametrize("first", [{"$ref": "#/$defs/own"}, {"items": {"$ref": "#/$defs/own"}}, {"type": "null"}])
+@pytest.mark.parametrize(
+    "first", [{"$ref": "#/$defs/own"}, {"items": {"$ref": "#/$defs/own"}}, {"type": "null"}]
+)
 def test_a_default_beside_alternatives_is_filled_in_where_a_reference_leads_to_it(first):
     own = {"default": "EUR", "anyOf": [first, {"type": "string"}]}
     for stated in ({"$ref": "#/$defs/own"}, {"allOf": [{"$ref": "#/$defs/own"}]}):
@@ -188,14 +248,23 @@ def test_several_defaults_are_refused_where_they_are_needed():
     ],
 )
 def test_the_texts_that_a_schema_fixes_are_named(stated):
-    tool = {"name": "f", "parameters": {"$defs": {"text": {"type": "string"}}, "properties": {"x": stated, "y": {}}}}
-    assert action({"x": "A", "y": "A"}, tool) == '[{"args":{"x":"A","y":"A"},"exact":["x"],"name":"f"}]'
+    tool = {
+        "name": "f",
+        "parameters": {"$defs": {"text": {"type": "string"}}, "properties": {"x": stated, "y": {}}},
+    }
+    assert (
+        action({"x": "A", "y": "A"}, tool)
+        == '[{"args":{"x":"A","y":"A"},"exact":["x"],"name":"f"}]'
+    )
     tool["parameters"]["anyOf"] = [{"required": ["x"]}, {"required": ["z"]}]
     assert '"exact":["x"]' in action({"x": "A"}, tool)
 
 
 NOTE = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
-WIPE = {"type": "object", "properties": {**NOTE["properties"], "dry_run": {"type": "boolean", "default": False}}}
+WIPE = {
+    "type": "object",
+    "properties": {**NOTE["properties"], "dry_run": {"type": "boolean", "default": False}},
+}
 
 
 @pytest.mark.parametrize(
@@ -209,11 +278,20 @@ WIPE = {"type": "object", "properties": {**NOTE["properties"], "dry_run": {"type
     ],
 )
 def test_what_fits_several_alternatives_differently_or_none_is_refused(stated):
-    tool = {"name": "f", "parameters": {"$defs": {"note": NOTE, "wipe": WIPE}, "properties": {"x": stated}}}
-    wrap = (lambda one: {"in": one}) if {"properties", "additionalProperties"} & stated.keys() else (lambda one: one)
+    tool = {
+        "name": "f",
+        "parameters": {"$defs": {"note": NOTE, "wipe": WIPE}, "properties": {"x": stated}},
+    }
+    wrap = (
+        (lambda one: {"in": one})
+        if {"properties", "additionalProperties"} & stated.keys()
+        else (lambda one: one)
+    )
     # a server that takes the first alternative drops what it does not name
     for several in ({"text": "a"}, {"text": "a", "loud": True}):
-        with pytest.raises(ValueError, match="fits several alternatives in the tool's schema differently"):
+        with pytest.raises(
+            ValueError, match="fits several alternatives in the tool's schema differently"
+        ):
             action({"x": wrap(several)}, tool)
     for neither in ({"text": 1}, "a"):
         with pytest.raises(ValueError, match="fits none of the alternatives"):
@@ -242,10 +320,13 @@ def test_an_alternative_that_is_closed_or_misfits_beside_a_doubt_is_ruled_out():
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "given"), [(1, True, 1.0), ("a", "b", "a"), ([1, {"k": 1}], [True], [1, {"k": 1.0}])]
+    ("one", "other", "given"),
+    [(1, True, 1.0), ("a", "b", "a"), ([1, {"k": 1}], [True], [1, {"k": 1.0}])],
 )
 def test_alternatives_are_told_apart_by_their_constants_and_their_types(one, other, given):
-    options = [{"properties": {"k": {"const": k}, "d": {"default": d}}} for k, d in ((one, 1), (other, 2))]
+    options = [
+        {"properties": {"k": {"const": k}, "d": {"default": d}}} for k, d in ((one, 1), (other, 2))
+    ]
     either = schema(x={"oneOf": options})
     assert '"d":1' in action({"x": {"k": given}}, either)
     assert '"d":2' in action({"x": {"k": other}}, either)
@@ -253,10 +334,15 @@ def test_alternatives_are_told_apart_by_their_constants_and_their_types(one, oth
 
 def test_what_takes_too_much_work_to_read_is_refused():
     links = {f"d{place}": {"$ref": f"#/$defs/d{place + 1}"} for place in range(66)}
-    chain = {"name": "f", "parameters": {"properties": {"x": {"$ref": "#/$defs/d0"}}, "$defs": links}}
+    chain = {
+        "name": "f",
+        "parameters": {"properties": {"x": {"$ref": "#/$defs/d0"}}, "$defs": links},
+    }
     with pytest.raises(ValueError, match="from reference to reference at most"):
         action({"x": 1}, chain)
-    many = schema(x={"type": "array", "items": {"anyOf": [{"const": {"k": k}} for k in range(300)]}})
+    many = schema(
+        x={"type": "array", "items": {"anyOf": [{"const": {"k": k}} for k in range(300)]}}
+    )
     texts = schema(x={"anyOf": [{"type": "string", "minLength": n} for n in range(300)]})
     for tool, value in ((many, [{"k": k % 300} for k in range(3_000)]), (texts, "a" * 50_000)):
         with pytest.raises(ValueError, match="take no more work to read"):
@@ -275,7 +361,9 @@ def test_a_schema_that_says_nothing_changes_nothing(stated):
         assert same(call(x=one), call(x=other), {"name": "f", "parameters": stated})
 
 
-@pytest.mark.parametrize("where", [{"function": {"parameters": 0}}, {"input_schema": 0}, {"inputSchema": 0}])
+@pytest.mark.parametrize(
+    "where", [{"function": {"parameters": 0}}, {"input_schema": 0}, {"inputSchema": 0}]
+)
 def test_schemas_of_providers(where):
     stated = {"properties": {"unit": UNIT}}
     tools = json.loads(json.dumps(where).replace("0", json.dumps(stated)))
@@ -301,7 +389,9 @@ def test_a_parser_says_what_is_compared_and_may_change_what_it_is_given_but_numb
 def test_the_items_of_an_array_are_read_by_their_places_and_the_rest_by_items():
     eur, usd = ({"properties": {"unit": {"default": unit}}} for unit in ("EUR", "USD"))
     tool = schema(x={"prefixItems": [eur], "items": usd})
-    assert json.loads(action({"x": [{}, {}]}, tool))[0]["args"] == {"x": [{"unit": "EUR"}, {"unit": "USD"}]}
+    assert json.loads(action({"x": [{}, {}]}, tool))[0]["args"] == {
+        "x": [{"unit": "EUR"}, {"unit": "USD"}]
+    }
     both = schema(x={"allOf": [{"items": eur}, {"items": {"properties": {"n": {"default": 1}}}}]})
     assert json.loads(action({"x": [{}]}, both))[0]["args"] == {"x": [{"unit": "EUR", "n": 1}]}
 
@@ -325,7 +415,10 @@ def test_size_depth_and_work_are_bounded():
     with pytest.raises(ValueError, match="at most 100000 characters; got 100001"):
         canonical_action([call(x=longest + "x")])
     many = {f"a{place}": place for place in range(12_000)}
-    free = {"name": "f", "parameters": {"properties": {"a": {"default": 1}}, "additionalProperties": {}}}
+    free = {
+        "name": "f",
+        "parameters": {"properties": {"a": {"default": 1}}, "additionalProperties": {}},
+    }
     for tools in ([], [free]):
         with pytest.raises(ValueError, match="at most 100000 characters"):
             canonical_action([call(**many)], tools=tools)
@@ -367,7 +460,11 @@ def test_what_is_no_tool_is_refused(tools):
         ({"type": ["string", "integer"]}, ["a", 1], [1.5]),
         ({"type": "any"}, [True, 1, "a"], []),
         ({"const": [1, [True]]}, [[1, [True]], [1.0, [True]]], [[1, [1]], [1], {}]),
-        ({"const": {"a": 1, "b": 1}}, [{"a": 1, "b": 1}], [{"a": True, "b": 1}, {"a": 1, "b": 2}, {"a": 1}, []]),
+        (
+            {"const": {"a": 1, "b": 1}},
+            [{"a": 1, "b": 1}],
+            [{"a": True, "b": 1}, {"a": 1, "b": 2}, {"a": 1}, []],
+        ),
         ({"enum": [1, "a"]}, [1, "a"], [True, "b"]),
         ({"enum": "ab"}, ["c"], []),
         ({"required": ["a"]}, [{"a": 1}, "text"], [{}]),
@@ -385,21 +482,33 @@ def test_what_fits_an_alternative(stated, fitting, others):
 def test_what_only_a_mutation_showed():
     """Each is a line of `schemas` that a change survived before."""
     assert action({"x": 1}, schema("f", x={"enum": [1, 2]})) == '[{"args":{"x":1},"name":"f"}]'
-    either = [{"type": "integer", "default": 2}, {"type": "null"}]  # of which alternative is not known
+    either = [
+        {"type": "integer", "default": 2},
+        {"type": "null"},
+    ]  # of which alternative is not known
     tool = schema("f", x={"default": 1, "anyOf": either}, y={"anyOf": either}, z=True)
     assert action({}, tool) == '[{"args":{"x":1},"name":"f"}]'
     number, text = (
-        {"properties": {"x": {"anyOf": [{"type": kind}, {"type": "null"}]}}} for kind in ("number", "string")
+        {"properties": {"x": {"anyOf": [{"type": kind}, {"type": "null"}]}}}
+        for kind in ("number", "string")
     )
     assert action({"y": {"x": "a"}}, schema("f", y={"anyOf": [number, text]}))
     both = schema("f", x={"enum": ["a"]}, y={"enum": ["b"]})
     assert same(call(x="a", y="b"), call(y="b", x="a"), both)  # in whatever order
     closed = schema("f", x={"properties": {}, "additionalProperties": False})
-    assert action({"x": {"y": 1}}, closed) == '[{"args":{"x":{"y":1}},"name":"f"}]'  # the tool refuses it, or not
+    assert (
+        action({"x": {"y": 1}}, closed) == '[{"args":{"x":{"y":1}},"name":"f"}]'
+    )  # the tool refuses it, or not
     assert read_action('[{"args":{},"name":"f","name":"g"}]') is None
     own, other = {"type": "string"}, {"type": "number"}
-    part = {"properties": {"x": own}, "then": {"properties": {"x": other}}, "additionalProperties": other}
+    part = {
+        "properties": {"x": own},
+        "then": {"properties": {"x": other}},
+        "additionalProperties": other,
+    }
     assert schemas_of("x", [part]) == [own]
     model = SimpleNamespace(model_json_schema=lambda: closed)
     tools = [SimpleNamespace(name="f", tool_call_schema=stated) for stated in (closed, model)]
-    assert read_tools([*tools, {"name": "f", "parameters": None}]) == [("f", closed)] * 2 + [("f", {})]
+    assert read_tools([*tools, {"name": "f", "parameters": None}]) == [("f", closed)] * 2 + [
+        ("f", {})
+    ]

@@ -9,10 +9,27 @@ from coe_agents.actions import ActionMatch, AnyOrder, Exact, Ignore, Meaning, Te
 from coe_agents.actions import canonical_action as canonical
 from coe_agents.clustering import NormalizedMatch
 
-PAY = {"name": "pay", "parameters": {"properties": {"to": {"type": "string"}, "sum": {"type": "number"}}}}
+PAY = {
+    "name": "pay",
+    "parameters": {"properties": {"to": {"type": "string"}, "sum": {"type": "number"}}},
+}
 
-UNLIKE = [("- 500", "500"), ("x != 5", "x = 5"), ("!x", "x"), ("grade A-", "grade A"), ("O-", "O"), ("~x", "x")]
-UNLIKE += [("don't", "dont"), ("#5", "5"), ("rm -rf a", "rm rf a"), ("a,b", "a b"), ("Hi?", "Hi!"), ("a_b", "a b")]
+UNLIKE = [
+    ("- 500", "500"),
+    ("x != 5", "x = 5"),
+    ("!x", "x"),
+    ("grade A-", "grade A"),
+    ("O-", "O"),
+    ("~x", "x"),
+]
+UNLIKE += [
+    ("don't", "dont"),
+    ("#5", "5"),
+    ("rm -rf a", "rm rf a"),
+    ("a,b", "a b"),
+    ("Hi?", "Hi!"),
+    ("a_b", "a b"),
+]
 
 
 def pay(*sums, to="Ann"):
@@ -47,16 +64,25 @@ def test_loosely_texts_are_equal_but_for_case_and_white_space_and_numbers_to_9_d
     ]
     for place, own in enumerate([*pairs, ({"unit": "mg"}, {"unit": "Mg"})]):
         texts = [canonical([{"name": "pay", "args": args}], tools=[tool]) for args in own]
-        assert (labels(texts), labels(texts, text="loose")) == ([0, 1], [0, 0] if place < 5 else [0, 1])
+        assert (labels(texts), labels(texts, text="loose")) == (
+            [0, 1],
+            [0, 0] if place < 5 else [0, 1],
+        )
 
 
 @pytest.mark.parametrize("rule", [Text(), Meaning(NormalizedMatch()), AnyOrder()])
 def test_no_rule_loosens_what_the_schema_fixes_nor_a_parsed_value(rule):
     fixed = {"enum": ["mg", "Mg"]}
-    loop = {"$defs": {"n": {"properties": {"unit": fixed, "next": {"$ref": "#/$defs/n"}}}}, "$ref": "#/$defs/n"}
+    loop = {
+        "$defs": {"n": {"properties": {"unit": fixed, "next": {"$ref": "#/$defs/n"}}}},
+        "$ref": "#/$defs/n",
+    }
     for parameters in ({"properties": {"unit": fixed}}, loop):
         tool = {"name": "f", "parameters": parameters}
-        texts = [canonical([{"name": "f", "args": {"unit": unit}}], tools=[tool]) for unit in ("mg", "Mg")]
+        texts = [
+            canonical([{"name": "f", "args": {"unit": unit}}], tools=[tool])
+            for unit in ("mg", "Mg")
+        ]
         assert labels(texts, compare={"unit": rule}) == [0, 1]
         assert labels(texts, compare={"unit": Ignore()}) == [0, 0]
     parsed = [canonical([{"name": "f", "args": {"x": {"$b.Unit": name}}}]) for name in ("mg", "Mg")]
@@ -81,18 +107,45 @@ def test_the_order_of_responses_changes_no_partition(sums, seed):
         (Within(relative=0.1), [4.9e-10, 0, 1e-12], [0, 1, 2]),
         (Within(absolute=0.01), [5, 5.01, 1e9, 1e9 + 0.01], [0, 0, 1, 1]),
         (Within(absolute=0.7), [0.1, 0.8], [0, 0]),
-        (Within(relative=0.1), [{"$decimal": "500E-2"}, {"$decimal": "555E-2"}, {"$decimal": "556E-2"}], [0, 0, 1]),
-        (Within(absolute=0.01), [{"$decimal": "5E0"}, {"$decimal": "5010000000000001E-15"}], [0, 1]),
-        (Text(), ["Ann  Smith", "\tann\u00a0smith\n", "ANN SMITH...", "annsmith", 3, "3", "3."], [0, 0, 0, 1, 2, 3, 3]),
+        (
+            Within(relative=0.1),
+            [{"$decimal": "500E-2"}, {"$decimal": "555E-2"}, {"$decimal": "556E-2"}],
+            [0, 0, 1],
+        ),
+        (
+            Within(absolute=0.01),
+            [{"$decimal": "5E0"}, {"$decimal": "5010000000000001E-15"}],
+            [0, 1],
+        ),
+        (
+            Text(),
+            ["Ann  Smith", "\tann\u00a0smith\n", "ANN SMITH...", "annsmith", 3, "3", "3."],
+            [0, 0, 0, 1, 2, 3, 3],
+        ),
         (
             Text(),
             ['Say (or "ask") 5%.', 'say (or "ask") 5%', "a/..", "a/.", "a/", "rm *.", "rm *"],
             [0, 0, 1, 2, 3, 4, 5],
         ),
-        (Text(), ["1.5 mg", "15 mg", "1 5 mg", "-5", "5", "$5", "!", "?", "", ".", ".."], [*range(11)]),
         (
             Text(),
-            ["Maße", "Masse", "a\u200b", "a", "\uff15", "5", "cafe\u0301", "caf\xe9", "\xc9", "\xe9"],
+            ["1.5 mg", "15 mg", "1 5 mg", "-5", "5", "$5", "!", "?", "", ".", ".."],
+            [*range(11)],
+        ),
+        (
+            Text(),
+            [
+                "Maße",
+                "Masse",
+                "a\u200b",
+                "a",
+                "\uff15",
+                "5",
+                "cafe\u0301",
+                "caf\xe9",
+                "\xc9",
+                "\xe9",
+            ],
             [*range(9), 8],
         ),
         (Ignore(), [1, "x", None], [0, 0, 0]),
@@ -124,10 +177,19 @@ ONE = {"x": 1}
         ([[("f", {})], [("f", ONE)], [("f", {"x": 2})]], {"x": Within(absolute=5)}, [0, 1, 1]),
         ([[("f", {})], [("f", ONE)], [("f", {"x": 2})]], {"x": Ignore()}, [0, 0, 0]),
         # the rule of a tool comes before that of all
-        ([[(name, {"x": x})] for name in "fg" for x in (1, 2)], {"x": Ignore(), "g.x": Exact()}, [0, 0, 1, 2]),
+        (
+            [[(name, {"x": x})] for name in "fg" for x in (1, 2)],
+            {"x": Ignore(), "g.x": Exact()},
+            [0, 0, 1, 2],
+        ),
         # parallel calls are paired by tool
         (
-            [[("a", ONE), ("b", {"x": 1.01})], [("b", ONE), ("a", ONE)], [("a", ONE)], [("a", ONE)] * 2],
+            [
+                [("a", ONE), ("b", {"x": 1.01})],
+                [("b", ONE), ("a", ONE)],
+                [("a", ONE)],
+                [("a", ONE)] * 2,
+            ],
             {"x": Within(absolute=0.05)},
             [0, 0, 1, 2],
         ),
@@ -149,11 +211,19 @@ def test_numbers_that_no_double_holds_are_compared(rule):
 def test_a_decimal_is_close_to_decimals_alone_and_a_huge_one_takes_no_time():
     decimals = [{"$decimal": text} for text in ("5E0", "501E-2", "1E999999999", "5", "0")]
     within = Within(absolute=0.01, relative=0.001).compare([5, *decimals], "").tolist()
-    assert [[i for i, is_equal in enumerate(row) if is_equal] for row in within] == [[0], [1, 2], [1, 2], [3], [4], [5]]
+    assert [[i for i, is_equal in enumerate(row) if is_equal] for row in within] == [
+        [0],
+        [1, 2],
+        [1, 2],
+        [3],
+        [4],
+        [5],
+    ]
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[1]", '[{"name": 3}]', "{}", "[" * 5000, '[{"args":{"x":NaN},"name":"f"}]', "\x00"]
+    "text",
+    ["", "[1]", '[{"name": 3}]', "{}", "[" * 5000, '[{"args":{"x":NaN},"name":"f"}]', "\x00"],
 )
 def test_a_text_that_is_no_action_equals_itself_alone(text):
     assert labels([text, *pay(5), text, "other"]) == [0, 1, 0, 2]
@@ -195,5 +265,7 @@ def test_a_rule_that_returns_something_else_is_named(returned):
         def compare(self, values, question):
             return returned
 
-    with pytest.raises(ValueError, match=r'"compare" of Wrong must return booleans of shape \(2, 2\); got'):
+    with pytest.raises(
+        ValueError, match=r'"compare" of Wrong must return booleans of shape \(2, 2\); got'
+    ):
         labels(pay(1, 2), compare={"sum": Wrong()})

@@ -4,11 +4,19 @@ import pytest
 
 from coe_agents.actions import canonical_action
 from coe_agents.actions.canonical import MAX_CHARS
-from coe_agents.actions.proposals import called_tools, check_proposal, compared_answer, describe_action
+from coe_agents.actions.proposals import (
+    called_tools,
+    check_proposal,
+    compared_answer,
+    describe_action,
+)
 from coe_agents.actions.structured import ANSWER, check_answer_schema, conforms, read_structured
 from coe_agents.types import create_response
 
-PAY = {"name": "bank.pay", "parameters": {"properties": {"to": {"type": "string"}, "sum": {"type": "number"}}}}
+PAY = {
+    "name": "bank.pay",
+    "parameters": {"properties": {"to": {"type": "string"}, "sum": {"type": "number"}}},
+}
 
 
 def call(**args):
@@ -16,9 +24,13 @@ def call(**args):
 
 
 def test_a_proposal_that_fits_the_tools_is_its_canonical_form():
-    assert check_proposal(call(to="Ann", sum=5.0), tools=[PAY]) == canonical_action(call(sum=5, to="Ann"))
+    assert check_proposal(call(to="Ann", sum=5.0), tools=[PAY]) == canonical_action(
+        call(sum=5, to="Ann")
+    )
     assert check_proposal([], tools=[PAY]) == "[]"
-    assert check_proposal([{"name": "bank_pay", "args": {}}], tools=[PAY])  # the dot of a name may be an underscore
+    assert check_proposal(
+        [{"name": "bank_pay", "args": {}}], tools=[PAY]
+    )  # the dot of a name may be an underscore
 
 
 @pytest.mark.parametrize(
@@ -38,7 +50,9 @@ def test_what_does_not_fit_is_refused(calls, error, message):
 
 
 def check(schema, name="x"):
-    return check_proposal([{"name": "f", "args": {name: 1}}], tools=[{"name": "f", "parameters": schema}])
+    return check_proposal(
+        [{"name": "f", "args": {name: 1}}], tools=[{"name": "f", "parameters": schema}]
+    )
 
 
 @pytest.mark.parametrize(
@@ -52,7 +66,11 @@ def check(schema, name="x"):
         {"properties": {}, "patternProperties": {"^[xy]$": {}}},
         {"properties": {}, "allOf": [{"properties": {"x": {}}}]},
         {"properties": {}, "anyOf": [{"properties": {"y": {}}}, {"properties": {"x": {}}}]},
-        {"properties": {"y": {}}, "$ref": "#/$defs/a", "$defs": {"a": {"additionalProperties": {}}}},
+        {
+            "properties": {"y": {}},
+            "$ref": "#/$defs/a",
+            "$defs": {"a": {"additionalProperties": {}}},
+        },
     ],
 )
 def test_any_argument_fits_a_schema_that_says_so_or_states_none(schema):
@@ -61,10 +79,16 @@ def test_any_argument_fits_a_schema_that_says_so_or_states_none(schema):
 
 def test_a_tool_without_arguments_takes_none_and_one_told_from_another_by_a_dot_only_is_not_called():
     closed = {"additionalProperties": False}
-    for schema in ({"properties": {}}, closed, {**closed, "patternProperties": {"^y": {}, "[": {}}}):
+    for schema in (
+        {"properties": {}},
+        closed,
+        {**closed, "patternProperties": {"^y": {}, "[": {}}},
+    ):
         with pytest.raises(ValueError, match="the argument 'x', which it does not have"):
             check(schema)
-    tools = [{"name": name, "parameters": {}} for name in ("files.drop", "files_drop", "list", "list")]
+    tools = [
+        {"name": name, "parameters": {}} for name in ("files.drop", "files_drop", "list", "list")
+    ]
     for name in ("files.drop", "files_drop"):
         with pytest.raises(ValueError, match="the name of another tool is equal"):
             check_proposal([{"name": name, "args": {}}], tools=tools)
@@ -94,8 +118,13 @@ def test_an_action_in_words_and_the_tools_that_it_calls_each_once():
     action = canonical_action([*call(to="Ann", sum=5), {"name": "log", "args": {}}])
     assert describe_action(action) == 'bank_pay(sum=5, to="Ann") and log()'
     assert describe_action("[]") == "no call"
-    assert describe_action(canonical_action([{"name": ANSWER, "args": {"city": "Paris"}}])) == '{"city": "Paris"}'
-    assert called_tools(canonical_action([*call(sum=1), *call(sum=2), {"name": "a", "args": {}}])) == ["a", "bank_pay"]
+    assert (
+        describe_action(canonical_action([{"name": ANSWER, "args": {"city": "Paris"}}]))
+        == '{"city": "Paris"}'
+    )
+    assert called_tools(
+        canonical_action([*call(sum=1), *call(sum=2), {"name": "a", "args": {}}])
+    ) == ["a", "bank_pay"]
     assert called_tools("[]") == []
     assert called_tools('[{"args": {}, "exact": ["x"], "name": "f.g"}]') == ["f_g"]
     no_action = ["Paris", "[1, 2]", '{"name": "f"}', "{}", '[{"args": {}}]', "[" * 9999]
@@ -105,7 +134,9 @@ def test_an_action_in_words_and_the_tools_that_it_calls_each_once():
 
 
 def test_what_is_compared_is_the_action_that_is_stored_and_no_text_that_reads_as_one():
-    stored = canonical_action(call(to="Ann", sum=5))  # with a default that only the tool's schema states
+    stored = canonical_action(
+        call(to="Ann", sum=5)
+    )  # with a default that only the tool's schema states
     paid = create_response("a", "I pay.", calls=call(to="Ann"), answer=stored)
     assert compared_answer(paid) == stored
     assert compared_answer({**paid, "answer": None}) == canonical_action(call(to="Ann"))

@@ -25,7 +25,9 @@ def test_exact_scores_are_normalised_over_the_choices():
     assert never.probabilities == {"True": 1.0, "False": 0.0}
 
 
-@pytest.mark.parametrize("scores", [[math.nan, -1.0], [-math.inf, -math.inf], [-1.0], [math.inf, -1.0]])
+@pytest.mark.parametrize(
+    "scores", [[math.nan, -1.0], [-math.inf, -math.inf], [-1.0], [math.inf, -1.0]]
+)
 def test_scores_that_give_no_distribution_are_an_error_and_never_nan(scores):
     with pytest.raises(NoChoiceError, match="one of them finite"):
         choice_probability(ScoringModel(scores=scores), ASKED, TRUTH)
@@ -42,7 +44,9 @@ def test_the_replies_of_a_server_count_and_never_their_first_tokens():
             server.chat(temperature=0.3, streaming=True, logprobs=True), ASKED, TRUTH, n_samples=4
         )
     (body,) = server.requests
-    assert not {"logprobs", "top_logprobs", "structured_outputs", "stream"} & {name for name in body if body[name]}
+    assert not {"logprobs", "top_logprobs", "structured_outputs", "stream"} & {
+        name for name in body if body[name]
+    }
     assert (body["temperature"], body["n"]) == (0.3, 4)
     assert found.method == "sampled"
     assert found.probabilities == pytest.approx({"True": 2 / 3, "False": 1 / 3})
@@ -57,7 +61,9 @@ def test_a_server_that_refuses_n_is_asked_for_one_at_a_time():
 
 
 def test_no_reply_that_is_a_choice_is_an_error():
-    with pytest.raises(NoChoiceError, match='none of 3 replies of FakeListChatModel was one of "True", "False"'):
+    with pytest.raises(
+        NoChoiceError, match='none of 3 replies of FakeListChatModel was one of "True", "False"'
+    ):
         choice_probability(FakeListChatModel(responses=["Perhaps"]), ASKED, TRUTH, n_samples=3)
     with pytest.raises(NoChoiceError, match='gave no probabilities of "True", "False" by "exact"'):
         choice_probability(FakeListChatModel(responses=["True"]), ASKED, TRUTH, methods=("exact",))
@@ -70,7 +76,10 @@ def test_arguments_are_checked():
         choice_probability(CountingModel(), "Is it?", TRUTH)
     with pytest.raises(TypeError, match='"choices" must be a sequence'):
         choice_probability(CountingModel(), ASKED, "True")
-    for choices, message in ((["True", " "], "none empty"), (["not", "Nothing"], '"not" begins "Nothing"')):
+    for choices, message in (
+        (["True", " "], "none empty"),
+        (["not", "Nothing"], '"not" begins "Nothing"'),
+    ):
         with pytest.raises(ValueError, match=message):
             choice_probability(CountingModel(), ASKED, choices)
     for methods in ([], ["guess"]):
@@ -82,7 +91,17 @@ def test_arguments_are_checked():
 
 
 def test_a_reply_is_read_only_where_it_states_one_choice():
-    for reply in ("True", '"True", because it is the capital', "<think>It may be false.</think>True"):
+    for reply in (
+        "True",
+        '"True", because it is the capital',
+        "<think>It may be false.</think>True",
+    ):
         assert read_choice(reply, TRUTH) == "True"
-    for reply in ("", "True or False?", "That is not true.", "True believers think so.", "true-ish"):
+    for reply in (
+        "",
+        "True or False?",
+        "That is not true.",
+        "True believers think so.",
+        "true-ish",
+    ):
         assert read_choice(reply, TRUTH) is None, reply

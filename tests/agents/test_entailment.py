@@ -22,7 +22,11 @@ def says(reply):
     return ChatEntailment(FakeListChatModel(responses=[reply]))
 
 
-LABELS = {"**Entailment**.": ENTAILMENT, "Answer: contradiction": CONTRADICTION, "Neutral, since neither.": NEUTRAL}
+LABELS = {
+    "**Entailment**.": ENTAILMENT,
+    "Answer: contradiction": CONTRADICTION,
+    "Neutral, since neither.": NEUTRAL,
+}
 
 
 @pytest.mark.parametrize(("reply", "row"), LABELS.items())
@@ -32,7 +36,9 @@ def test_the_label_that_a_reply_states_gets_1(reply, row, caplog):
     assert (judge.n_unclear, caplog.text) == (0, "")
 
 
-@pytest.mark.parametrize("reply", ["", "no entailment", "entailment, contradiction, or neutral", "entails"])
+@pytest.mark.parametrize(
+    "reply", ["", "no entailment", "entailment, contradiction, or neutral", "entails"]
+)
 def test_a_reply_that_states_none_is_neutral_and_counted(reply, caplog):
     judge = says(reply)
     with caplog.at_level(logging.WARNING):
@@ -44,10 +50,14 @@ def test_a_reply_that_states_none_is_neutral_and_counted(reply, caplog):
 def test_a_judge_without_a_verdict_on_any_of_three_pairs_fails_the_question():
     pairs = [(f"Which city? {text}", PAIR[1]) for text in ("Paris", "Lyon", "Rome")]
     assert says("Well").predict(pairs[:2]).tolist() == [NEUTRAL, NEUTRAL]
-    with pytest.raises(NoChoiceError, match="no verdict on any of 3 pairs; on the first: none of 1 replies"):
+    with pytest.raises(
+        NoChoiceError, match="no verdict on any of 3 pairs; on the first: none of 1 replies"
+    ):
         says("Well").predict(pairs)
     agents = [ScriptedAgent(name, [f"{name} is it"]) for name in ("Paris", "Lyon", "Rome", "Bern")]
-    graph = create_coe_graph(agents, answers=sentences(says("Well").model), policy=RegimePolicy()).compile()
+    graph = create_coe_graph(
+        agents, answers=sentences(says("Well").model), policy=RegimePolicy()
+    ).compile()
     with pytest.raises(ClusteringError, match="the judge gave no verdict on any of 3 pairs"):
         graph.invoke({"question": "Which city?"})
 
@@ -60,14 +70,20 @@ def test_a_judge_without_a_verdict_on_any_of_three_pairs_fails_the_question():
         pytest.param([0.1, 0.1, 0.2], CONTRADICTION, id="it-would-say-something-else"),
     ],
 )
-def test_log_probabilities_become_the_row_but_where_the_model_would_say_something_else_its_reply_is_read(scores, row):
-    model = ScoringModel(scores=[math.log(score) for score in scores], responses=["The answer is contradiction."])
+def test_log_probabilities_become_the_row_but_where_the_model_would_say_something_else_its_reply_is_read(
+    scores, row
+):
+    model = ScoringModel(
+        scores=[math.log(score) for score in scores], responses=["The answer is contradiction."]
+    )
     assert ChatEntailment(model).predict([PAIR])[0] == pytest.approx(row)
     assert model.shown == [[prompts.entailment(*PAIR)]]
 
 
 def test_equal_pairs_are_asked_once_and_each_gets_its_row():
-    model = JudgingModel(lambda premise, hypothesis: "entailment" if hypothesis == "yes" else "contradiction")
+    model = JudgingModel(
+        lambda premise, hypothesis: "entailment" if hypothesis == "yes" else "contradiction"
+    )
     pairs = [("a", "yes"), ("a", "no"), ("a", "yes"), ("yes", "a")]
     assert ChatEntailment(model).predict([]).shape == (0, 3)
     rows = ChatEntailment(model).predict(pairs)
@@ -80,7 +96,11 @@ def test_in_a_graph_its_requests_are_traced_and_never_streamed():
     agents = [ScriptedAgent("a", ["Paris, of course."]), ScriptedAgent("b", ["It is Paris."])]
     graph = create_coe_graph(agents, answers=sentences(judge), policy=RegimePolicy()).compile()
     nodes = []
-    shown = list(graph.stream({"question": "Which?"}, {"callbacks": [record_nodes(nodes)]}, stream_mode="messages"))
+    shown = list(
+        graph.stream(
+            {"question": "Which?"}, {"callbacks": [record_nodes(nodes)]}, stream_mode="messages"
+        )
+    )
     assert [message.content for message, _ in shown] == ["Which?", "It is Paris."]
     assert len(nodes) == len(judge.asked) == 2  # scripted agents ask no chat model
     assert not {"a", "b"} & set(nodes)
@@ -113,5 +133,8 @@ def test_texts_that_differ_only_where_nobody_looks_are_not_judged(caplog):
     model = JudgingModel(lambda premise, hypothesis: "entailment")
     judge, long = ChatEntailment(model), "x" * prompts.MAX_JUDGED
     with caplog.at_level(logging.WARNING):
-        assert judge.predict([(f"{long} yes", f"{long} no"), (f"{long} yes", "yes")]).tolist() == [NEUTRAL, ENTAILMENT]
+        assert judge.predict([(f"{long} yes", f"{long} no"), (f"{long} yes", "yes")]).tolist() == [
+            NEUTRAL,
+            ENTAILMENT,
+        ]
     assert (judge.n_unclear, len(model.asked)) == (1, 1)

@@ -12,7 +12,9 @@ from coe_agents.agents.error_mapping import refused_option, to_agent_error
 
 def status_error(status: int, message: str = "no", **headers: str) -> httpx.HTTPStatusError:
     response = httpx.Response(status, headers=headers)
-    return httpx.HTTPStatusError(message, request=httpx.Request("POST", "http://x"), response=response)
+    return httpx.HTTPStatusError(
+        message, request=httpx.Request("POST", "http://x"), response=response
+    )
 
 
 class GatewayError(Exception):
@@ -44,7 +46,11 @@ def test_kinds(error, kind, retryable):
 
 @pytest.mark.parametrize(
     ("given", "seconds"),
-    [("0.25", 0.25), ("-3", 0.0), *((text, None) for text in ("nan", "inf", "soon", "Mon, 01 Jan 2001 00:00:09 GMT"))],
+    [
+        ("0.25", 0.25),
+        ("-3", 0.0),
+        *((text, None) for text in ("nan", "inf", "soon", "Mon, 01 Jan 2001 00:00:09 GMT")),
+    ],
 )
 def test_retry_after_is_seconds(given, seconds):
     found = to_agent_error(status_error(429, **{"Retry-After": given}))
@@ -52,7 +58,9 @@ def test_retry_after_is_seconds(given, seconds):
 
 
 def test_secrets_and_endless_messages_are_not_told():
-    found = to_agent_error(status_error(500, "token abcd-efgh-ijkl " + "x" * 10_000), secrets={"abcd-efgh-ijkl"})
+    found = to_agent_error(
+        status_error(500, "token abcd-efgh-ijkl " + "x" * 10_000), secrets={"abcd-efgh-ijkl"}
+    )
     assert "abcd" not in str(found)
     assert len(str(found)) < 500
     ours = errors.AgentError("the key abcd-efgh-ijkl", hint="abcd-efgh-ijkl")
@@ -75,5 +83,8 @@ def test_secrets_and_endless_messages_are_not_told():
     ],
 )
 def test_a_refused_option_is_recognised(error, status, option):
-    assert refused_option(error, status, ("stream", "logprobs", "n", "seed", "temperature", "timeout")) == option
+    assert (
+        refused_option(error, status, ("stream", "logprobs", "n", "seed", "temperature", "timeout"))
+        == option
+    )
     assert refused_option(error, status, ()) is None

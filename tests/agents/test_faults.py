@@ -24,11 +24,19 @@ LONGEST = 30.0
 # kind: what the decision says of the agent, part of its hint, and how many requests it took with one retry
 FAILURES = {
     "refused": ("AgentConnectionError", "Check that a server listens at http://127.0.0.1", 0),
-    "reset in mid-answer": ("AgentConnectionError", "Check that a server listens at http://127.0.0.1", 2),
+    "reset in mid-answer": (
+        "AgentConnectionError",
+        "Check that a server listens at http://127.0.0.1",
+        2,
+    ),
     "time-out": ("AgentTimeoutError", "Raise `request_timeout` or `timeout`", 2),
     "401": ("AuthenticationError", "Check the key", 1),
     "404": ("ModelNotFoundError", "Check the model's name", 1),
-    "429 with Retry-After": ("RateLimitError", "Lower `max_concurrency`", 1),  # a minute is past the deadline
+    "429 with Retry-After": (
+        "RateLimitError",
+        "Lower `max_concurrency`",
+        1,
+    ),  # a minute is past the deadline
     "429 without": ("RateLimitError", "Lower `max_concurrency`", 2),
     "500": ("ServerError", "See what the server at http://127.0.0.1", 2),
     "invalid JSON": ("InvalidReplyError", "speaks the protocol", 2),
@@ -45,7 +53,13 @@ def agent(server: Served, name: str = "a", **options) -> ModelAgent:
     chat = ChatOpenAI(model="served", base_url=server.url, api_key=KEY)
     # only a server that never answers is waited for until the end, so the others may take long on a slow machine
     attempt = 0.2 if getattr(server, "fault", "") == "time-out" else LONGEST
-    chosen = {"n_samples": 3, "timeout": LONGEST, "request_timeout": attempt, "retries": 1, "seed": 1}
+    chosen = {
+        "n_samples": 3,
+        "timeout": LONGEST,
+        "request_timeout": attempt,
+        "retries": 1,
+        "seed": 1,
+    }
     return ModelAgent(name, chat, **{**chosen, **options})
 
 
@@ -74,7 +88,9 @@ def test_one_agent_fails_and_the_others_answer_stands(fault):
     assert hint in reason
     assert len(reason) < 700
     # on a slow machine an attempt may time out before its server has seen it
-    assert len(broken.requests) == n_requests or (fault == "time-out" and len(broken.requests) < n_requests)
+    assert len(broken.requests) == n_requests or (
+        fault == "time-out" and len(broken.requests) < n_requests
+    )
 
 
 @pytest.mark.parametrize("fault", ["missing log-probabilities", "NaN log-probability"])
@@ -92,14 +108,23 @@ def test_an_agent_that_lacks_a_log_probability_counts_by_frequency_and_says_so(f
 @pytest.mark.parametrize("form", ["sync", "async"])
 def test_a_server_that_drips_is_given_up_at_the_deadline(form):
     with failing("drip") as broken, running(Served()) as sound:
-        agents = [agent(broken, "a", request_timeout=None, timeout=0.3), agent(sound, "b"), agent(sound, "c")]
+        agents = [
+            agent(broken, "a", request_timeout=None, timeout=0.3),
+            agent(sound, "b"),
+            agent(sound, "c"),
+        ]
         decision = decided(agents, form)
     assert decision["action"] == "answer"
     assert decision["failed_agents"]["a"].startswith("AgentTimeoutError: ")
 
 
 def test_a_failure_that_passes_is_retried_and_waited_for_as_long_as_the_server_asks():
-    for fault, at_least in (("500", 0.0), ("429 soon", 0.4), ("reset in mid-answer", 0.0), ("empty choices", 0.0)):
+    for fault, at_least in (
+        ("500", 0.0),
+        ("429 soon", 0.4),
+        ("reset in mid-answer", 0.0),
+        ("empty choices", 0.0),
+    ):
         with failing(fault, times=1) as shaky:
             start = time.monotonic()
             reply = agent(shaky).sample(REQUEST)
@@ -111,7 +136,11 @@ def test_a_failure_that_passes_is_retried_and_waited_for_as_long_as_the_server_a
 @pytest.mark.parametrize(
     ("fault", "kind", "said"),
     [
-        ("context", ContextOverflowError, "maximum context length is 64 tokens.*Shorten the conversation"),
+        (
+            "context",
+            ContextOverflowError,
+            "maximum context length is 64 tokens.*Shorten the conversation",
+        ),
         ("no credit", RateLimitError, "no credit left"),
         ("a web page", InvalidReplyError, "Unexpected response type"),
         ("null choices", InvalidReplyError, "null value"),

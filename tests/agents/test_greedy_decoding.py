@@ -31,7 +31,9 @@ def greedy() -> Served:
 
 
 def agent(server: Served, name: str = "a", fields: dict | None = None, **options) -> ModelAgent:
-    return ModelAgent(name, server.chat(**fields or {}), **{"n_samples": 4, "timeout": 60.0, **options})
+    return ModelAgent(
+        name, server.chat(**fields or {}), **{"n_samples": 4, "timeout": 60.0, **options}
+    )
 
 
 def sampled(one: ModelAgent, form: str = "sync", **overrides) -> AgentReply:
@@ -121,27 +123,43 @@ class FailingProbes(Served):
     """Ignores the temperature, and fails when asked for a story."""
 
     def answer(self, body):
-        return (500, {"error": {"message": "out of memory"}}) if is_probe(body) else super().answer(body)
+        return (
+            (500, {"error": {"message": "out of memory"}})
+            if is_probe(body)
+            else super().answer(body)
+        )
 
 
-def test_empty_replies_decide_nothing_and_a_probe_that_fails_is_tried_again_after_a_while(monkeypatch):
-    with answering(lambda body: completion(*["" if is_probe(body) else "Paris"] * body["n"])) as server:
+def test_empty_replies_decide_nothing_and_a_probe_that_fails_is_tried_again_after_a_while(
+    monkeypatch,
+):
+    with answering(
+        lambda body: completion(*["" if is_probe(body) else "Paris"] * body["n"])
+    ) as server:
         one = agent(server)
         for _ in range(2):
             sampling = sampled(one)["sampling"]
             assert len(server.probes) == 1
     assert sampling["ignores_temperature"] is None
     assert sampling["probe"] == "its 4 replies to a request for a story are empty"
-    with running(FailingProbes(("Paris",), ignores_logprobs=True, ignores_temperature=True)) as server:
+    with running(
+        FailingProbes(("Paris",), ignores_logprobs=True, ignores_temperature=True)
+    ) as server:
         one = agent(server, retries=0)
         for _ in range(2):
             reply = sampled(one)
             assert len(server.probes) == 1
             sampling = reply["sampling"]
-            assert (len(reply["responses"]), sampling["counted"], sampling["ignores_temperature"]) == (4, "each", None)
+            assert (
+                len(reply["responses"]),
+                sampling["counted"],
+                sampling["ignores_temperature"],
+            ) == (4, "each", None)
             assert sampling["probe"].startswith("a request for a story failed: ServerError")
             assert "out of memory" in sampling["probe"]
-        monkeypatch.setattr(greedy_decoding, "time", SimpleNamespace(time=lambda: time.time() + 601))
+        monkeypatch.setattr(
+            greedy_decoding, "time", SimpleNamespace(time=lambda: time.time() + 601)
+        )
         server.answer = Served.answer.__get__(server)
         with pytest.raises(IgnoredTemperatureError):
             sampled(one)
@@ -154,10 +172,14 @@ def test_a_finding_holds_for_a_day(monkeypatch):
         for seconds, n_probes, n_input in ((0, 1, 22), (86_399, 1, 11), (86_401, 2, 22)):
             later = SimpleNamespace(time=lambda seconds=seconds: time.time() + seconds)
             monkeypatch.setattr(greedy_decoding, "time", later)
-            with pytest.raises(IgnoredTemperatureError, match="4 replies to a request for a story") as caught:
+            with pytest.raises(
+                IgnoredTemperatureError, match="4 replies to a request for a story"
+            ) as caught:
                 sampled(one)
             assert len(server.probes) == n_probes
-            assert caught.value.usage["input_tokens"] == n_input  # those of the probe count in the run that sent it
+            assert (
+                caught.value.usage["input_tokens"] == n_input
+            )  # those of the probe count in the run that sent it
 
 
 # two responses may well be equal
@@ -165,7 +187,9 @@ OPTIONS = [{"n_samples": 2}, {"n_samples": 1, "temperature": 0.0}, {"on_greedy":
 OVERRIDES = [{"temperature": 0.0}, {"choices": ["approve", "reject"]}, {"is_review": True}]
 
 
-@pytest.mark.parametrize(("options", "overrides"), [*((one, {}) for one in OPTIONS), *(({}, one) for one in OVERRIDES)])
+@pytest.mark.parametrize(
+    ("options", "overrides"), [*((one, {}) for one in OPTIONS), *(({}, one) for one in OVERRIDES)]
+)
 def test_where_equal_responses_are_no_reason_to_ask(options, overrides):
     with running(greedy()) as server:
         sampling = sampled(agent(server, **options), **overrides)["sampling"]
@@ -187,10 +211,14 @@ def test_where_equal_responses_are_no_reason_to_ask(options, overrides):
 def test_log_probabilities_tell_why_responses_are_equal(logprob, temperature, n_probes, ignores):
     def answer(body):
         text = CHARACTERS if is_probe(body) else "Paris"
-        return completion(*[text] * body["n"], tokens=[{"token": text, "logprob": logprob, "bytes": None}])
+        return completion(
+            *[text] * body["n"], tokens=[{"token": text, "logprob": logprob, "bytes": None}]
+        )
 
     with answering(answer) as server:
-        sampling = sampled(agent(server, on_greedy="count_once", temperature=temperature))["sampling"]
+        sampling = sampled(agent(server, on_greedy="count_once", temperature=temperature))[
+            "sampling"
+        ]
         assert len(server.probes) == n_probes
     assert sampling["ignores_temperature"] is ignores
 
@@ -228,7 +256,10 @@ def test_a_group_of_such_agents_abstains_where_it_would_have_answered():
         once = decide(*[agent(server, name=name, on_greedy="count_once") for name in "abc"])
     assert (trusted["action"], trusted["answer"], trusted["coe"]) == ("answer", "Quito", 0.0)
     assert (decision["action"], decision["answer"], decision["coe"]) == ("abstain", None, None)
-    assert "0 of 3 agents answered, but 2 must; missing: a (its temperature has no effect), b" in decision["reason"]
+    assert (
+        "0 of 3 agents answered, but 2 must; missing: a (its temperature has no effect), b"
+        in decision["reason"]
+    )
     assert set(decision["failed_agents"]) == {"a", "b", "c"}
     for reason in decision["failed_agents"].values():
         assert reason.startswith("IgnoredTemperatureError: the temperature of 1 has no effect")

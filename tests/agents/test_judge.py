@@ -18,7 +18,11 @@ def by_answer(body):
     return completion("correct" if "Paris" in shown.partition("</answer>")[0] else "incorrect")
 
 
-REPLIES = {"Incorrect.": False, "<think>incorrect?</think>The answer is correct.": True, "correct or incorrect": None}
+REPLIES = {
+    "Incorrect.": False,
+    "<think>incorrect?</think>The answer is correct.": True,
+    "correct or incorrect": None,
+}
 
 
 @pytest.mark.parametrize(("reply", "verdict"), [("correct", True), *REPLIES.items(), ("", None)])
@@ -31,14 +35,21 @@ def test_a_reply_is_read_strictly(reply, verdict, caplog):
 
 
 def test_each_answer_is_put_to_it_once_with_its_references():
-    predictions = [PARIS, Prediction("Of France?", "Lyon", ("Paris",)), Prediction("Of Italy?", "Rome")]
+    predictions = [
+        PARIS,
+        Prediction("Of France?", "Lyon", ("Paris",)),
+        Prediction("Of Italy?", "Rome"),
+    ]
     with answering(by_answer) as server:
         criterion = ChatJudge(server.chat(temperature=0.9), name="judge served")
         assert isinstance(criterion, Criterion)
         assert judge(predictions, criterion) == [True, False, None]
     assert sorted(body["messages"][-1]["content"] for body in server.requests) == sorted(
         prompts.correctness(*asked)
-        for asked in (("Of France?", "It is Paris.", ("Paris", "City of Paris")), ("Of France?", "Lyon", ("Paris",)))
+        for asked in (
+            ("Of France?", "It is Paris.", ("Paris", "City of Paris")),
+            ("Of France?", "Lyon", ("Paris",)),
+        )
     )
     assert {body["temperature"] for body in server.requests} == {0}
 
@@ -46,7 +57,11 @@ def test_each_answer_is_put_to_it_once_with_its_references():
 def test_what_declines_is_wrong_unasked_and_a_reply_that_was_cut_off_is_no_verdict():
     with answering(by_answer) as server:
         declined = [Prediction("Q?", text, ("Paris",)) for text in ("I don't know.", "")]
-        assert ChatJudge(server.chat()).judge([*declined, Prediction("Q?", "I don't know.")]) == [False, False, None]
+        assert ChatJudge(server.chat()).judge([*declined, Prediction("Q?", "I don't know.")]) == [
+            False,
+            False,
+            None,
+        ]
     assert server.requests == []
 
     def cut(body):

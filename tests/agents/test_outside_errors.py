@@ -44,7 +44,9 @@ def rotating():
 
 
 def with_key(key):
-    return lambda server: ChatOpenAI(model="served", base_url=server.url, api_key=key, max_retries=0)
+    return lambda server: ChatOpenAI(
+        model="served", base_url=server.url, api_key=key, max_retries=0
+    )
 
 
 draw = rotating()
@@ -64,7 +66,9 @@ def azure(server):
     [(with_key(KEY), 401), (with_key(rotating()), 403), (with_key(coroutine), 500), (azure, 200)],
     ids=["static", "function", "coroutine", "azure"],
 )
-def test_neither_a_key_nor_an_escape_leaves_the_process(model, status, caplog, recwarn, monkeypatch):
+def test_neither_a_key_nor_an_escape_leaves_the_process(
+    model, status, caplog, recwarn, monkeypatch
+):
     monkeypatch.setattr(send, "_FIRST_WAIT", 0.02)
     caplog.set_level(logging.DEBUG, logger="coe_agents")
     exporter, provider = InMemorySpanExporter(), TracerProvider()
@@ -72,14 +76,29 @@ def test_neither_a_key_nor_an_escape_leaves_the_process(model, status, caplog, r
     with running(Quoting(status)) as server:
         agents = [ModelAgent(name, model(server), n_samples=1, retries=1) for name in "ab"]
         handler = CoETelemetry(tracer_provider=provider, content=True)
-        run = graph(*agents, retries=1).compile().ainvoke({"question": "Capital?"}, {"callbacks": [handler]})
+        run = (
+            graph(*agents, retries=1)
+            .compile()
+            .ainvoke({"question": "Capital?"}, {"callbacks": [handler]})
+        )
         decision = asyncio.run(run)["decision"]
         with pytest.raises(AgentError) as raised:
             asyncio.run(agents[0].asample(REQUEST))
     assert set(decision["failed_agents"]) == {"a", "b"}
-    exported = [f"{span.name} {dict(span.attributes)} {span.events}" for span in exporter.get_finished_spans()]
-    logged = [record.getMessage() for record in caplog.records if record.name.startswith("coe_agents")]
-    shown = [json.dumps(decision), GroupDecision.from_data(decision).explain(), str(raised.value), *exported, *logged]
+    exported = [
+        f"{span.name} {dict(span.attributes)} {span.events}"
+        for span in exporter.get_finished_spans()
+    ]
+    logged = [
+        record.getMessage() for record in caplog.records if record.name.startswith("coe_agents")
+    ]
+    shown = [
+        json.dumps(decision),
+        GroupDecision.from_data(decision).explain(),
+        str(raised.value),
+        *exported,
+        *logged,
+    ]
     for text in shown:
         assert "planted" not in text
         assert "\x1b" not in text
@@ -93,7 +112,9 @@ def test_a_model_answers_in_one_event_loop_after_another():
         return reply
 
     with served(("Paris",), keeps_alive=True) as server, warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)  # the connections of the loops that have ended
+        warnings.simplefilter(
+            "ignore", ResourceWarning
+        )  # the connections of the loops that have ended
         chat = server.chat()
         agent = ModelAgent("a", chat, n_samples=3, retries=0)
         replies = [asyncio.run(agent.asample(REQUEST)) for _ in range(3)]

@@ -15,11 +15,17 @@ def pay(to: str, amount: float) -> str:
 
 
 def proposes(*calls, text="", **more):
-    return AIMessage(text, tool_calls=[{"name": n, "args": a, "id": str(i)} for i, (n, a) in enumerate(calls)], **more)
+    return AIMessage(
+        text,
+        tool_calls=[{"name": n, "args": a, "id": str(i)} for i, (n, a) in enumerate(calls)],
+        **more,
+    )
 
 
 def agent(*script, **options):
-    return ModelAgent("a", ProposingModel(script=list(script)), n_samples=len(script), tools=[pay], **options)
+    return ModelAgent(
+        "a", ProposingModel(script=list(script)), n_samples=len(script), tools=[pay], **options
+    )
 
 
 def test_proposals_are_responses_with_calls_and_their_canonical_form():
@@ -31,8 +37,14 @@ def test_proposals_are_responses_with_calls_and_their_canonical_form():
     )
     rows = asked.sample(REQUEST)["responses"]
     assert rows[0]["calls"] == [{"name": "pay", "args": {"to": "Ann", "amount": 5}}]
-    assert rows[0]["answer"] == rows[1]["answer"] == '[{"args":{"amount":5,"to":"Ann"},"name":"pay"}]'
-    assert (rows[2]["calls"], rows[2]["answer"], rows[2]["text"]) == ([], "[]", "I would rather not.")
+    assert (
+        rows[0]["answer"] == rows[1]["answer"] == '[{"args":{"amount":5,"to":"Ann"},"name":"pay"}]'
+    )
+    assert (rows[2]["calls"], rows[2]["answer"], rows[2]["text"]) == (
+        [],
+        "[]",
+        "I would rather not.",
+    )
     assert len(rows[3]["calls"]) == 2
     assert [row["error"] for row in rows] == [None] * 4
 
@@ -40,7 +52,9 @@ def test_proposals_are_responses_with_calls_and_their_canonical_form():
 def test_a_request_may_name_other_tools():
     other = {"type": "function", "function": {"name": "log", "parameters": {"properties": {}}}}
     asked = agent(proposes(("log", {})))
-    assert asked.sample({**REQUEST, "tools": [other]})["responses"][0]["calls"] == [{"name": "log", "args": {}}]
+    assert asked.sample({**REQUEST, "tools": [other]})["responses"][0]["calls"] == [
+        {"name": "log", "args": {}}
+    ]
     with pytest.raises(InvalidReplyError, match="'log', which is not one of the tools"):
         asked.sample(REQUEST)
 
@@ -54,7 +68,9 @@ INVALID = {
     "cut off": proposes(("pay", {"to": "Ann"}), response_metadata={"finish_reason": "length"}),
     "named twice": proposes(
         ("pay", {"amount": 900}),
-        additional_kwargs={"tool_calls": [{"function": {"name": "pay", "arguments": '{"amount":5,"amount":900}'}}]},
+        additional_kwargs={
+            "tool_calls": [{"function": {"name": "pay", "arguments": '{"amount":5,"amount":900}'}}]
+        },
     ),
 }
 

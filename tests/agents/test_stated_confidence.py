@@ -40,7 +40,12 @@ class Says(CountingModel):
 )
 def test_only_an_ending_of_this_form_states_a_confidence(text, found):
     assert split_confidence(text) == found
-    for other in ("101", "٠.٥", "0.9\nNo, Lyon.", "0.9 or 0.1"):  # digits of another script do not count
+    for other in (
+        "101",
+        "٠.٥",
+        "0.9\nNo, Lyon.",
+        "0.9 or 0.1",
+    ):  # digits of another script do not count
         whole = f"Paris\nConfidence: {other}"
         assert split_confidence(whole) == (whole, None)
     assert split_confidence("Overconfidence: 0.9") == ("Overconfidence: 0.9", None)
@@ -54,9 +59,18 @@ def test_the_rest_of_the_reply_is_the_response_and_what_is_not_known_is_none():
     # "Port", " Vila" and, in the second, "Suva": -0.1 - 0.2, and -0.1
     assert [each["logprob"] for each in said] == pytest.approx([-0.3, -0.1, -0.3])
     assert [each["n_tokens"] for each in said] == [2, 1, 2]
-    parts = Says(texts=("Élan\nConfidence: 0.9",), tokens=("", "", "lan", "\nConfidence: 0.9"))  # a character in parts
-    (row,) = ModelAgent("a", parts, n_samples=1, stated_confidence=True).sample(REQUEST)["responses"]
-    assert (row["text"], row["confidence"], row["logprob"], row["n_tokens"]) == ("Élan", 0.9, None, None)
+    parts = Says(
+        texts=("Élan\nConfidence: 0.9",), tokens=("", "", "lan", "\nConfidence: 0.9")
+    )  # a character in parts
+    (row,) = ModelAgent("a", parts, n_samples=1, stated_confidence=True).sample(REQUEST)[
+        "responses"
+    ]
+    assert (row["text"], row["confidence"], row["logprob"], row["n_tokens"]) == (
+        "Élan",
+        0.9,
+        None,
+        None,
+    )
     cut = Says(texts=("Suva\nConfidence: 0",), finish="length")  # more digits may have followed
     (row,) = ModelAgent("a", cut, n_samples=1, stated_confidence=True).sample(REQUEST)["responses"]
     assert (row["text"], row["confidence"], row["n_tokens"]) == ("Suva", None, 1)
@@ -69,7 +83,10 @@ def test_it_is_asked_for_in_the_same_request_and_only_where_it_is_wanted():
         said = ask("Q?", [agent], answers=short_answers())
         assert said.agents["a"]["confidence"] == (pytest.approx(0.725) if wanted else None)
         assert json.loads(json.dumps(said.data))["agents"]["a"]["token_confidence"] > 0.8
-    calls = [[{**call, "messages": [m.text for m in call["messages"]]} for call in x.calls] for x in (plain, asked)]
+    calls = [
+        [{**call, "messages": [m.text for m in call["messages"]]} for call in x.calls]
+        for x in (plain, asked)
+    ]
     assert len(calls[0]) == len(calls[1]) == 1
     ((instruction, question),) = [each["messages"] for each in calls[0]]
     assert calls[1][0]["messages"] == [f"{instruction}\n\n{STATED_CONFIDENCE}", question]

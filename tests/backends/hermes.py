@@ -53,7 +53,10 @@ def scripted(*replies, is_cut=False):
             first, *_ = re.findall(r'"name": "(\w+)"', prompt) or [""]
             text = _rest_of(next(texts).replace(FIRST_TOOL, first), prompt)
             ids = loaded.tokenizer(text, add_special_tokens=False)["input_ids"]
-            tokens = [DrawnToken(number, -0.5, ()) for number in [*ids, *([] if is_cut else loaded.end_tokens[:1])]]
+            tokens = [
+                DrawnToken(number, -0.5, ())
+                for number in [*ids, *([] if is_cut else loaded.end_tokens[:1])]
+            ]
             drawn.append(tokens)
         return drawn
 

@@ -12,7 +12,9 @@ from coe_agents.tinyworld.facts import load_facts
 from tests.backends.hermes import FOLDER
 from tests.waiting import until
 
-QUESTIONS = sorted({fact.question for fact in load_facts()}, key=lambda asked: (len(asked), asked))[::150]
+QUESTIONS = sorted({fact.question for fact in load_facts()}, key=lambda asked: (len(asked), asked))[
+    ::150
+]
 """Of all lengths."""
 
 
@@ -63,7 +65,9 @@ async def until_waiting(chat, n_requests):
 
 
 def requests(chat, questions, **options):
-    asked = [request(chat, question, 1000 * place, **options) for place, question in enumerate(questions)]
+    asked = [
+        request(chat, question, 1000 * place, **options) for place, question in enumerate(questions)
+    ]
     return [*map(asyncio.create_task, asked)]
 
 
@@ -76,7 +80,10 @@ async def together(chat, questions=QUESTIONS, **options):
 
 
 async def in_turn(chat, questions=QUESTIONS, **options):
-    return [await request(chat, question, 1000 * place, **options) for place, question in enumerate(questions)]
+    return [
+        await request(chat, question, 1000 * place, **options)
+        for place, question in enumerate(questions)
+    ]
 
 
 def texts(results):
@@ -85,10 +92,16 @@ def texts(results):
 
 def logprobs(results):
     generations = [generation for result in results for generation in result.generations[0]]
-    return [token["logprob"] for each in generations for token in each.generation_info["logprobs"]["content"]]
+    return [
+        token["logprob"]
+        for each in generations
+        for token in each.generation_info["logprobs"]["content"]
+    ]
 
 
-async def test_requests_that_come_together_share_a_batch_and_each_gets_what_it_gets_alone(chat, batches):
+async def test_requests_that_come_together_share_a_batch_and_each_gets_what_it_gets_alone(
+    chat, batches
+):
     alone = await in_turn(chat, n=5)
     assert batches == [(1, 5)] * len(QUESTIONS)
     del batches[:]
@@ -99,11 +112,19 @@ async def test_requests_that_come_together_share_a_batch_and_each_gets_what_it_g
 
 
 async def test_requests_with_other_settings_are_not_mixed(chat, batches):
-    overrides = [{"temperature": 0}, {"temperature": 2.0}, {"stop": ["is"]}, {"max_tokens": 2}, {"top_p": 0.5}]
+    overrides = [
+        {"temperature": 0},
+        {"temperature": 2.0},
+        {"stop": ["is"]},
+        {"max_tokens": 2},
+        {"top_p": 0.5},
+    ]
     asked = [request(chat, QUESTIONS[0], 7, n=4, **one) for one in overrides]
     joined = await asyncio.gather(*asked)
     assert len(batches) == len(overrides)
-    assert texts(joined) == texts([await request(chat, QUESTIONS[0], 7, n=4, **one) for one in overrides])
+    assert texts(joined) == texts(
+        [await request(chat, QUESTIONS[0], 7, n=4, **one) for one in overrides]
+    )
 
 
 async def test_a_batch_that_is_too_large_for_the_memory_is_halved(chat, sizes, caplog):

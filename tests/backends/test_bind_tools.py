@@ -45,7 +45,11 @@ async def test_a_call_is_read_from_each_kind_of_request():
         replies.append(joined(list(chat.stream(ASKED))))
         replies.append(joined([piece async for piece in chat.astream(ASKED)]))
     for reply in replies:
-        assert (reply.content, called(reply), reply.invalid_tool_calls) == ("I pay her.", CALLED, [])
+        assert (reply.content, called(reply), reply.invalid_tool_calls) == (
+            "I pay her.",
+            CALLED,
+            [],
+        )
     assert all('"name": "pay", "description": "Pays a person."' in prompt for prompt in prompts)
 
 
@@ -55,7 +59,9 @@ def conversation_with(text, place):
     return [
         SystemMessage(texts["system"]),
         HumanMessage(texts["user"]),
-        AIMessage("", tool_calls=[tool_call(name="pay", args={texts["name"]: texts["argument"]}, id="1")]),
+        AIMessage(
+            "", tool_calls=[tool_call(name="pay", args={texts["name"]: texts["argument"]}, id="1")]
+        ),
         ToolMessage(texts["result"], tool_call_id="1"),
     ]
 
@@ -69,14 +75,24 @@ def test_a_call_that_a_message_quotes_is_not_read_and_its_tags_are_not_the_templ
         chat.invoke(conversation_with("x", place))
     assert (reply.content, reply.tool_calls, reply.invalid_tool_calls) == ("No.", [], [])
     assert "amount" in prompts[0].partition("</tools>")[2]
-    for tag in ("<tool_call>", "</tool_call>", "</tool_response>", "<tools>", "<|eot_id|>", "<|assistant|>"):
+    for tag in (
+        "<tool_call>",
+        "</tool_call>",
+        "</tool_response>",
+        "<tools>",
+        "<|eot_id|>",
+        "<|assistant|>",
+    ):
         assert prompts[0].count(tag) == prompts[1].count(tag), tag
 
 
 @pytest.mark.parametrize(
-    ("choice", "beginning"), [("any", "<tool_call>"), ("pay", '<tool_call>\n{"name": "pay", "arguments":')]
+    ("choice", "beginning"),
+    [("any", "<tool_call>"), ("pay", '<tool_call>\n{"name": "pay", "arguments":')],
 )
-def test_a_call_that_must_be_made_is_begun_for_the_model_and_only_the_rest_is_drawn(choice, beginning):
+def test_a_call_that_must_be_made_is_begun_for_the_model_and_only_the_rest_is_drawn(
+    choice, beginning
+):
     """Teacher forcing gives the log-probabilities of what an untrained model draws behind the beginning."""
     chat, drawn = create_chat(max_tokens=5, seed=1), []
 
@@ -89,7 +105,9 @@ def test_a_call_that_must_be_made_is_begun_for_the_model_and_only_the_rest_is_dr
     ids, loaded = [token.id for token in drawn[0]], chat.load()
     assert ids
     assert (reply.content, reply.tool_calls) == ("", [])
-    assert reply.invalid_tool_calls[0]["args"] == beginning + loaded.tokenizer.decode(ids, skip_special_tokens=True)
+    assert reply.invalid_tool_calls[0]["args"] == beginning + loaded.tokenizer.decode(
+        ids, skip_special_tokens=True
+    )
     prompt = chat._prompt(loaded, ASKED, BoundTools.read([pay, ask], None))
     prompt += loaded.tokenizer(beginning, add_special_tokens=False)["input_ids"]
     with torch.inference_mode():
@@ -102,18 +120,27 @@ def test_a_model_whose_template_shows_no_tools_is_refused_at_the_first_call():
     for name in MODELS:
         template = "{% for m in messages %}{{ m.content }}{% endfor %}"
         chat = ChatTransformers(str(model_folder(name)), chat_template=template)
-        with pytest.raises(ValueError, match=r'"tools" needs a chat template that shows them; got .* omits "pay"\. U'):
+        with pytest.raises(
+            ValueError,
+            match=r'"tools" needs a chat template that shows them; got .* omits "pay"\. U',
+        ):
             chat.bind_tools([pay]).invoke(ASKED)
 
 
 async def test_what_cannot_be_bound_is_refused_at_once():
-    with pytest.raises(ValueError, match=r'"tool_choice" needs "tools" in the same call; got .any.\. Call'):
+    with pytest.raises(
+        ValueError, match=r'"tool_choice" needs "tools" in the same call; got .any.\. Call'
+    ):
         await create_chat().ainvoke(ASKED, tool_choice="any")
 
 
 async def test_an_agent_samples_proposals_and_a_call_that_cannot_be_read_is_a_failure_of_its_response():
     agent = ModelAgent("local", create_chat(), n_samples=4, tools=[pay])
-    request = {"question": "Pay Ann.", "messages": [{"role": "user", "content": "Pay Ann."}], "round": 0}
+    request = {
+        "question": "Pay Ann.",
+        "messages": [{"role": "user", "content": "Pay Ann."}],
+        "round": 0,
+    }
     for is_async in (False, True):
         with scripted(PAY, "I would rather not.", PAY[:-3], PAY):
             reply = await agent.asample(request) if is_async else agent.sample(request)

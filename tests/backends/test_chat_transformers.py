@@ -48,17 +48,23 @@ def test_log_probabilities_are_those_of_the_raw_logits(chat):
     tokenizer = AutoTokenizer.from_pretrained(FOLDER)
     model = AutoModelForCausalLM.from_pretrained(FOLDER, dtype=torch.float32).eval()
     prompt = tokenizer.apply_chat_template(
-        [{"role": "user", "content": ASKED[0].content}], add_generation_prompt=True, return_tensors="pt"
+        [{"role": "user", "content": ASKED[0].content}],
+        add_generation_prompt=True,
+        return_tensors="pt",
     )["input_ids"][0].tolist()
     reply = [*tokenizer.encode(generation.text, add_special_tokens=False), tokenizer.eos_token_id]
     with torch.inference_mode():
         logprobs = model(torch.tensor([prompt + reply])).logits[0].log_softmax(-1)
-    expected = [float(logprobs[len(prompt) - 1 + place, token]) for place, token in enumerate(reply)]
+    expected = [
+        float(logprobs[len(prompt) - 1 + place, token]) for place, token in enumerate(reply)
+    ]
     assert math.fsum(token_logprobs(generation)) == pytest.approx(math.fsum(expected), abs=1e-3)
 
 
 def seeded_sampler(seeds, *, temperature, top_p=1.0):
-    return SeededSampler(seeds, DrawSettings(temperature, top_p, n_top=0, n_new=1, stop=(), max_batch=len(seeds)))
+    return SeededSampler(
+        seeds, DrawSettings(temperature, top_p, n_top=0, n_new=1, stop=(), max_batch=len(seeds))
+    )
 
 
 def test_the_sampler_follows_the_law_and_top_p_keeps_the_smallest_set_that_reaches_it():
@@ -91,7 +97,9 @@ def test_control_tokens_in_a_users_text_are_only_text(name):
     plain = chat._prompt(loaded, [HumanMessage("x")])
     planted = chat._prompt(loaded, [HumanMessage("x" + "".join(controls) + "y")])
     special = set(loaded.tokenizer.all_special_ids)
-    assert [token for token in planted if token in special] == [token for token in plain if token in special]
+    assert [token for token in planted if token in special] == [
+        token for token in plain if token in special
+    ]
 
 
 def test_images_are_refused(chat):
@@ -99,13 +107,17 @@ def test_images_are_refused(chat):
         sampled(chat, [HumanMessage([{"type": "image_url", "image_url": {"url": "data:"}}])])
 
 
-@pytest.mark.parametrize("options", [{"n": 0}, {"temperature": -1}, {"top_p": 0}, {"tools": []}, {"sedd": 1}])
+@pytest.mark.parametrize(
+    "options", [{"n": 0}, {"temperature": -1}, {"top_p": 0}, {"tools": []}, {"sedd": 1}]
+)
 def test_options_that_cannot_work_are_refused(chat, options):
     with pytest.raises(ValueError, match=next(iter(options))):
         sampled(chat, **options)
 
 
-def test_pickled_or_missing_weights_are_refused_and_a_tokenizer_without_a_chat_template_is_said(tmp_path):
+def test_pickled_or_missing_weights_are_refused_and_a_tokenizer_without_a_chat_template_is_said(
+    tmp_path,
+):
     folder = shutil.copytree(FOLDER, tmp_path / "pickled")
     (folder / "model.safetensors").unlink()
     torch.save({}, folder / "pytorch_model.bin")
@@ -115,11 +127,16 @@ def test_pickled_or_missing_weights_are_refused_and_a_tokenizer_without_a_chat_t
     weights = load_file(folder / "model.safetensors")
     del weights["model.layers.0.mlp.up_proj.weight"]
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(ModelLoadError, match=r"weights are missing: model\.layers\.0\.mlp\.up_proj"):
+    with pytest.raises(
+        ModelLoadError, match=r"weights are missing: model\.layers\.0\.mlp\.up_proj"
+    ):
         ChatTransformers(str(folder)).load()
     folder = shutil.copytree(FOLDER, tmp_path / "base")
     (folder / "chat_template.jinja").unlink()
     with pytest.raises(ModelLoadError, match="no chat template"):
         ChatTransformers(str(folder)).load()
     template = "{% for m in messages %}{{ m['content'] }}{% endfor %}"
-    assert ChatTransformers(str(folder), chat_template=template, max_tokens=2).invoke("x").content is not None
+    assert (
+        ChatTransformers(str(folder), chat_template=template, max_tokens=2).invoke("x").content
+        is not None
+    )

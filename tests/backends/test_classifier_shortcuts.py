@@ -6,7 +6,13 @@ import transformers
 
 from coe_agents.backends.entailment_transformers import first_token, short_positions
 
-SMALL = {"vocab_size": 50, "hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 16, "pad_token_id": 0}
+SMALL = {
+    "vocab_size": 50,
+    "hidden_size": 16,
+    "num_attention_heads": 2,
+    "intermediate_size": 16,
+    "pad_token_id": 0,
+}
 POSITIONS = {"relative_attention": True, "pos_att_type": ["p2c", "c2p"]}
 KINDS = {
     "bert": ("Bert", {}),
@@ -21,10 +27,14 @@ KINDS = {
 def model_of(kind, **options):
     torch.manual_seed(0)
     name, own = KINDS[kind]
-    create, configure = (getattr(transformers, name + part) for part in ("ForSequenceClassification", "Config"))
+    create, configure = (
+        getattr(transformers, name + part) for part in ("ForSequenceClassification", "Config")
+    )
     model = create(configure(**{**SMALL, **own, **options})).eval()
     for weights in model.parameters():
-        torch.nn.init.normal_(weights)  # fresh ones are near 0, and a wrong token would not show in the logits
+        torch.nn.init.normal_(
+            weights
+        )  # fresh ones are near 0, and a wrong token would not show in the logits
     return model
 
 
@@ -64,7 +74,9 @@ V3 = {"position_biased_input": False, "norm_rel_ebd": "layer_norm", "max_positio
 V3 |= {"share_att_key": True, "num_hidden_layers": 2}
 
 
-@pytest.mark.parametrize("options", [{}, {"share_att_key": False}, {"position_buckets": -1}, {"conv_kernel_size": 3}])
+@pytest.mark.parametrize(
+    "options", [{}, {"share_att_key": False}, {"position_buckets": -1}, {"conv_kernel_size": 3}]
+)
 @pytest.mark.parametrize("n_tokens", [1, 5])
 def test_the_logits_are_those_of_all_positions(options, n_tokens):
     model = model_of("deberta-v2", **{**V3, **options})
@@ -77,7 +89,9 @@ def test_the_logits_are_those_of_all_positions(options, n_tokens):
 
 
 def test_the_longest_text_whose_positions_share_no_bucket_is_cut_and_a_longer_one_is_not():
-    model = model_of("deberta-v2", **V3)  # 16 buckets on each side: up to a distance of 8 each position has its own
+    model = model_of(
+        "deberta-v2", **V3
+    )  # 16 buckets on each side: up to a distance of 8 each position has its own
     for n_tokens, left in ((9, 9), (10, None), (40, None)):
         expected = logits_of(model, n_tokens)
         with short_positions(model, n_tokens) as found:

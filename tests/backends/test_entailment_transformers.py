@@ -11,7 +11,11 @@ from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder
 
 FOLDER = model_folder(ENTAILMENT_MODEL)
 Q = "What is the capital of France?"
-PAIRS = [(f"{Q} Paris", f"{Q} It is Paris."), (f"{Q} Paris", f"{Q} It is Lyon."), (f"{Q} I don't know.", f"{Q} Paris")]
+PAIRS = [
+    (f"{Q} Paris", f"{Q} It is Paris."),
+    (f"{Q} Paris", f"{Q} It is Lyon."),
+    (f"{Q} I don't know.", f"{Q} Paris"),
+]
 
 
 def relabelled(tmp_path, labels):
@@ -27,7 +31,10 @@ def test_rows_are_contradiction_neutral_entailment():
     model = TransformersEntailment(str(FOLDER))
     assert isinstance(model, EntailmentModel)
     rows = model.predict(PAIRS)
-    assert (rows.shape, TransformersEntailment("no/such-model").predict([]).shape) == ((3, 3), (0, 3))
+    assert (rows.shape, TransformersEntailment("no/such-model").predict([]).shape) == (
+        (3, 3),
+        (0, 3),
+    )
     assert rows.sum(1) == pytest.approx(np.ones(3))
     assert rows.argmax(1).tolist() == [2, 0, 1]
 
@@ -52,13 +59,17 @@ def test_a_forward_pass_holds_no_more_pairs_and_tokens_than_allowed():
 
 def test_label_order_is_read_by_name_and_a_model_that_is_not_there_is_said(tmp_path):
     here = TransformersEntailment(str(FOLDER)).predict(PAIRS)
-    there = TransformersEntailment(relabelled(tmp_path, ["Entailment", "NEUTRAL", "contradiction"])).predict(PAIRS)
+    there = TransformersEntailment(
+        relabelled(tmp_path, ["Entailment", "NEUTRAL", "contradiction"])
+    ).predict(PAIRS)
     assert there == pytest.approx(here[:, ::-1])
     with pytest.raises(ModelLoadError, match="cannot be loaded"):
         TransformersEntailment(str(tmp_path / "none")).load()
 
 
-@pytest.mark.parametrize("labels", [["LABEL_0", "LABEL_1", "LABEL_2"], ["entailment", "entailment", "neutral"]])
+@pytest.mark.parametrize(
+    "labels", [["LABEL_0", "LABEL_1", "LABEL_2"], ["entailment", "entailment", "neutral"]]
+)
 def test_labels_that_cannot_be_told_apart_are_refused_by_name(tmp_path, labels):
     with pytest.raises(LabelError, match=", ".join(labels)):
         TransformersEntailment(relabelled(tmp_path, labels)).predict(PAIRS)

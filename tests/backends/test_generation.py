@@ -32,13 +32,20 @@ def small(ends, name="learned positions"):
     create, configure, options = MODELS[name]
     model = getattr(transformers, create)(getattr(transformers, configure)(**options)).eval()
     model.generation_config.eos_token_id = None
-    return Loaded(model, transformers.AutoTokenizer.from_pretrained(model_folder("tiny-llama")), 128, ends)
+    return Loaded(
+        model, transformers.AutoTokenizer.from_pretrained(model_folder("tiny-llama")), 128, ends
+    )
 
 
 def drawn(loaded, rows):
     with torch.inference_mode():
-        ids = [[token.id for token in tokens] for tokens in draw_rows(loaded, PROMPTS, rows, SETTINGS)]
-    return [row[: next((place + 1 for place, token in enumerate(row) if token in ENDS), None)] for row in ids]
+        ids = [
+            [token.id for token in tokens] for tokens in draw_rows(loaded, PROMPTS, rows, SETTINGS)
+        ]
+    return [
+        row[: next((place + 1 for place, token in enumerate(row) if token in ENDS), None)]
+        for row in ids
+    ]
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -64,7 +71,9 @@ def test_responses_that_end_with_their_first_token_take_no_step(ends_by):
     n_read = []
     loaded.model.register_forward_pre_hook(lambda module, args: n_read.append(1))
     with torch.inference_mode():
-        tokens = draw_rows(loaded, PROMPTS, [Row(0, seed) for seed in range(10)], replace(SETTINGS, stop=stop))
+        tokens = draw_rows(
+            loaded, PROMPTS, [Row(0, seed) for seed in range(10)], replace(SETTINGS, stop=stop)
+        )
     assert [len(row) for row in tokens] == [1] * 10
     assert len(n_read) == 1
 

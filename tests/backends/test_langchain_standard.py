@@ -15,7 +15,11 @@ from tests.backends.hermes import FIRST_TOOL, FOLDER, TEMPLATE, scripted
 
 
 def write(name, **arguments):
-    return "<tool_call>\n" + json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False) + "\n</tool_call>"
+    return (
+        "<tool_call>\n"
+        + json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False)
+        + "\n</tool_call>"
+    )
 
 
 JOKE = write(FIRST_TOOL, setup="Why?", punchline="Because.")
@@ -40,14 +44,17 @@ UNSUPPORTED = {
         "the weights are no part of it, so it is not serialized": ["test_serdes"],
     },
     ChatModelIntegrationTests: {
-        "the embedded models know none of these tools; below, replies that a test has written pass": [*REPLIES],
+        "the embedded models know none of these tools; below, replies that a test has written pass": [
+            *REPLIES
+        ],
         "no grammar constrains what it draws: JSON is what the model writes": ["test_json_mode"],
         "it takes text only": [
             *(f"test_{kind}_inputs" for kind in ("anthropic", "audio", "image", "pdf")),
             *(f"test_{kind}_tool_message" for kind in ("image", "pdf")),
         ],
         "one object is one model in memory: `model` in a call is refused (below)": [
-            f"test_{form}_with_model_override" for form in ("ainvoke", "astream", "invoke", "stream")
+            f"test_{form}_with_model_override"
+            for form in ("ainvoke", "astream", "invoke", "stream")
         ],
         "it gives a response whole, not in pieces": [
             "test_astream",
@@ -88,7 +95,12 @@ class TestUnits(ChatModelUnitTests):
 @declare_unsupported
 class TestIntegration(ChatModelIntegrationTests):
     chat_model_class = ChatTransformers
-    chat_model_params: ClassVar = {"model": FOLDER, "max_tokens": 24, "temperature": 0, "chat_template": TEMPLATE}
+    chat_model_params: ClassVar = {
+        "model": FOLDER,
+        "max_tokens": 24,
+        "temperature": 0,
+        "chat_template": TEMPLATE,
+    }
     supports_model_override = False
 
 
@@ -106,7 +118,9 @@ class TestWrittenReplies(ChatModelIntegrationTests):
 
 for name in dir(TestWrittenReplies):
     if name.startswith("test_") and name not in REPLIES:
-        setattr(TestWrittenReplies, name, None)  # not collected: it needs no reply that calls a tool
+        setattr(
+            TestWrittenReplies, name, None
+        )  # not collected: it needs no reply that calls a tool
 
 
 def test_another_model_in_a_call_is_refused_in_our_words():

@@ -29,9 +29,13 @@ def test_calls_are_read_in_their_order_also_with_arguments_in_a_text_and_what_is
     assert called(reply) == [("pay", {"to": "Ann", "amount": 5}), ("ask", {})]
     assert len({call["id"] for call in reply.calls}) == 2
     assert (reply.content, reply.invalid) == ("\nI pay her.\nDone.", [])
-    found = called(read('<tool_call>{"name": "pay", "arguments": "{\\"to\\": \\"Ann\\"}"}</tool_call>'))
+    found = called(
+        read('<tool_call>{"name": "pay", "arguments": "{\\"to\\": \\"Ann\\"}"}</tool_call>')
+    )
     assert found == [("pay", {"to": "Ann"})]
-    assert read('<tool_call>{"name": "pay", "arguments": "{\\"a\\": 1, \\"a\\": 2}"}</tool_call>').invalid
+    assert read(
+        '<tool_call>{"name": "pay", "arguments": "{\\"a\\": 1, \\"a\\": 2}"}</tool_call>'
+    ).invalid
 
 
 def test_a_reply_without_calls_is_text_to_the_letter_unless_it_is_cut_within_the_opening_tag():
@@ -43,7 +47,11 @@ def test_a_reply_without_calls_is_text_to_the_letter_unless_it_is_cut_within_the
 
 
 @pytest.mark.slow
-@given(st.dictionaries(st.text(), st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists)))
+@given(
+    st.dictionaries(
+        st.text(), st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists)
+    )
+)
 def test_whatever_the_arguments_hold_they_are_read_as_written(arguments):
     """Tags, too: an argument that quotes `</tool_call>` ends no call, and one that quotes a call begins none."""
     arguments["quoted"] = f"</tool_call>{PAY}<tool_call>"
@@ -85,7 +93,9 @@ def test_a_call_that_is_not_closed_is_invalid_even_if_its_json_is_whole(n_left, 
     assert "cut off" in reply.invalid[0]["error"]
 
 
-@pytest.mark.parametrize("text", ['{"name": "pay", "arguments": {"to": "Ann"', '{"name": "pay", "name": "ask"}', "{}"])
+@pytest.mark.parametrize(
+    "text", ['{"name": "pay", "arguments": {"to": "Ann"', '{"name": "pay", "name": "ask"}', "{}"]
+)
 def test_langchain_cannot_complete_an_invalid_call_in_a_stream(text):
     """`AIMessageChunk` completes JSON that is cut off; what is invalid must stay so."""
     args = read(f"<tool_call>{text}").invalid[0]["args"]
@@ -105,7 +115,9 @@ def test_a_call_in_a_thought_is_only_considered():
 
 def tokenizer_with(*added, is_special):
     tokenizer = AutoTokenizer.from_pretrained(FOLDER)
-    tokenizer.add_tokens([AddedToken(token, special=is_special, normalized=False) for token in added], is_special)
+    tokenizer.add_tokens(
+        [AddedToken(token, special=is_special, normalized=False) for token in added], is_special
+    )
     return tokenizer
 
 
@@ -124,7 +136,12 @@ def test_tags_that_are_tokens_are_in_the_text_that_is_read(is_special):
 def test_a_form_that_cannot_be_read_is_refused_and_no_call_is_forced_into_a_thought():
     tokenizer = AutoTokenizer.from_pretrained(FOLDER)
     llama = "{% for tool in tools %}{{ tool }}{% endfor %} Respond with {'name': ..., 'parameters': ...}"
-    with pytest.raises(ValueError, match=r"must be written as <tool_call> by the chat template.*got.*Pass a"):
+    with pytest.raises(
+        ValueError, match=r"must be written as <tool_call> by the chat template.*got.*Pass a"
+    ):
         HermesForm.create(tokenizer, llama, "", None)
-    with pytest.raises(ValueError, match=r'"tool_choice" must be "auto" where the chat template begins a thought; got'):
+    with pytest.raises(
+        ValueError,
+        match=r'"tool_choice" must be "auto" where the chat template begins a thought; got',
+    ):
         HermesForm.create(tokenizer, TEMPLATE, "<|assistant|><think>\n", "any")

@@ -43,7 +43,9 @@ def test_scores_are_those_of_a_plain_forward_pass(chat, folder):
         assert ids[: len(prompt)] == prompt
         with torch.inference_mode():
             logprobs = model(torch.tensor([ids])).logits[0].double().log_softmax(-1)
-        expected.append(sum(float(logprobs[place - 1, ids[place]]) for place in range(len(prompt), len(ids))))
+        expected.append(
+            sum(float(logprobs[place - 1, ids[place]]) for place in range(len(prompt), len(ids)))
+        )
     assert len(set(expected)) == 3
     assert chat.choice_log_probabilities(ASKED, CHOICES) == pytest.approx(expected, abs=1e-4)
 
@@ -58,7 +60,9 @@ def test_a_choice_never_changes_how_the_prompt_is_cut(chat):
     with torch.inference_mode():
         tail = tokenizer("yn", add_special_tokens=False)["input_ids"]
         model = chat.load().model
-        logprobs = model(torch.tensor([prompt + tail], device=model.device)).logits[0].log_softmax(-1)
+        logprobs = (
+            model(torch.tensor([prompt + tail], device=model.device)).logits[0].log_softmax(-1)
+        )
     expected = sum(float(logprobs[len(prompt) - 1 + i, token]) for i, token in enumerate(tail))
     assert merging.choice_log_probabilities(ASKED, ["yn"]) == [pytest.approx(expected, abs=1e-4)]
 

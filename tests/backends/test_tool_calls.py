@@ -18,7 +18,13 @@ def wait(seconds: int) -> None:
 
 @pytest.mark.parametrize(
     ("given", "choice"),
-    [("auto", None), ("required", "any"), (True, "any"), ("pay", "pay"), ({"function": {"name": "pay"}}, "pay")],
+    [
+        ("auto", None),
+        ("required", "any"),
+        (True, "any"),
+        ("pay", "pay"),
+        ({"function": {"name": "pay"}}, "pay"),
+    ],
 )
 def test_the_choice_of_a_tool_is_read_as_langchain_and_openai_write_it(given, choice):
     assert BoundTools.read([pay, wait], given).choice == choice
@@ -26,15 +32,23 @@ def test_the_choice_of_a_tool_is_read_as_langchain_and_openai_write_it(given, ch
 
 @pytest.mark.parametrize("choice", ["none", "lend", False, {"function": None}, ["pay"]])
 def test_a_choice_that_cannot_be_honoured_is_refused(choice):
-    with pytest.raises(ValueError, match=r'must be "auto", "any" or the name of a tool in \[.pay.\]; got .*\. For a r'):
+    with pytest.raises(
+        ValueError,
+        match=r'must be "auto", "any" or the name of a tool in \[.pay.\]; got .*\. For a r',
+    ):
         BoundTools.read([pay], choice)
 
 
 def test_tools_that_cannot_be_called_are_refused():
     for tools in ([], {"name": "pay"}, "pay"):
-        with pytest.raises(ValueError, match=r'"tools" must be a sequence of at least one tool; got .*\. Omit it'):
+        with pytest.raises(
+            ValueError, match=r'"tools" must be a sequence of at least one tool; got .*\. Omit it'
+        ):
             BoundTools.read(tools, None)
-    with pytest.raises(ValueError, match=r'each of "tools" must be a function; got .*web_search.*\. Omit tools that'):
+    with pytest.raises(
+        ValueError,
+        match=r'each of "tools" must be a function; got .*web_search.*\. Omit tools that',
+    ):
         BoundTools.read([{"type": "web_search"}], None)
 
 

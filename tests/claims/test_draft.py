@@ -16,7 +16,11 @@ SAID = {
 
 
 def responses(said):
-    return [create_response(name, text, index=i) for name, texts in said.items() for i, text in enumerate(texts)]
+    return [
+        create_response(name, text, index=i)
+        for name, texts in said.items()
+        for i, text in enumerate(texts)
+    ]
 
 
 def test_the_best_supported_draft_is_given_without_what_nobody_else_says():
@@ -27,17 +31,26 @@ def test_the_best_supported_draft_is_given_without_what_nobody_else_says():
     assert [claim["support_between"] for claim in claims] == pytest.approx([1.0, 1.0, 0.0])
     assert "2 of 3 claims of" in found["reason"]
     draft = next(texts[0] for texts in SAID.values() if texts[0].endswith(claims[2]["text"]))
-    assert [draft[claim["start"] : claim["end"]] for claim in claims] == [claim["text"] for claim in claims]
+    assert [draft[claim["start"] : claim["end"]] for claim in claims] == [
+        claim["text"] for claim in claims
+    ]
     for shares in claims[2]["agents"].values():
         assert sum(shares.values()) == pytest.approx(1.0)
         assert shares["contradicts"] == 0.0  # which overlap never sees
 
 
 def test_reasoning_is_no_part_of_a_draft_and_names_and_order_of_agents_change_nothing():
-    said = {"a": ["<think>Rome?</think>Ada died in London."], "b": ["<think>Ada died in London.</think>I don't know."]}
+    said = {
+        "a": ["<think>Rome?</think>Ada died in London."],
+        "b": ["<think>Ada died in London.</think>I don't know."],
+    }
     (found,) = Claims().decide([responses(said)])
     (claim,) = found["claims"]
-    assert (claim["text"], claim["start"], claim["support_between"]) == ("Ada died in London.", 0, 0.0)
+    assert (claim["text"], claim["start"], claim["support_between"]) == (
+        "Ada died in London.",
+        0,
+        0.0,
+    )
     renamed = dict(zip("zyx", reversed(SAID.values()), strict=True))
     one, other = Claims().decide([responses(SAID), list(reversed(responses(renamed)))])
     assert one["answer"] == other["answer"]
@@ -46,7 +59,10 @@ def test_reasoning_is_no_part_of_a_draft_and_names_and_order_of_agents_change_no
 @pytest.mark.parametrize(
     ("said", "reason"),
     [
-        ({"a": ["Ada is so."], "b": ["Bob ate it."]}, "0 of 1 claim of .'s draft are given: the other models support"),
+        (
+            {"a": ["Ada is so."], "b": ["Bob ate it."]},
+            "0 of 1 claim of .'s draft are given: the other models support",
+        ),
         ({"a": ["Ada is so."]}, "no other model answered"),
         ({"a": ["I don't know."], "b": ["I'm not sure."]}, "no draft has claims"),
     ],
@@ -61,7 +77,10 @@ def test_where_nothing_is_left_there_is_no_answer(said, reason):
 
 def test_an_answer_shows_where_something_was_left_out():
     text = "A is one, and two. C is. D is."
-    places, claims = [(0, 18), (0, 18), (19, 24), (25, 30)], ["A is one.", "A is two.", "C is.", "D is."]
+    places, claims = (
+        [(0, 18), (0, 18), (19, 24), (25, 30)],
+        ["A is one.", "A is two.", "C is.", "D is."],
+    )
     for actions, left in (
         ("drop drop keep keep", "[...] C is. D is."),
         ("keep drop keep mark", "A is one. [...] C is. D is. [not confirmed]"),
@@ -89,15 +108,33 @@ def given_of(draft, splitter=None):
         ("Ada was born in London.\n## Mallory\n\nShe wrote programs.", TRUE.replace(". ", ".\n\n")),
         ("Ada was born in London. She wrote programs.\n  #### Mallory ####", TRUE),
         ("Ada was born in London. She wrote programs.\n#Mallory", TRUE),
-        ("- Ada was born in London.\n  * She wrote programs.", "- Ada was born in London.\n- She wrote programs."),
-        ("7. Ada was born in London.\n31) She wrote programs.", "- Ada was born in London.\n- She wrote programs."),
+        (
+            "- Ada was born in London.\n  * She wrote programs.",
+            "- Ada was born in London.\n- She wrote programs.",
+        ),
+        (
+            "7. Ada was born in London.\n31) She wrote programs.",
+            "- Ada was born in London.\n- She wrote programs.",
+        ),
         ("> Ada was born in London. She wrote programs.", TRUE),
-        ("~~~\nAda was born in London.\n---\nShe wrote programs.\n***", TRUE.replace(". ", ".\n\n")),
-        ("Ada was born in London.\u200b \U000e0041\nShe wrote programs.", TRUE.replace(". ", ".\n")),
+        (
+            "~~~\nAda was born in London.\n---\nShe wrote programs.\n***",
+            TRUE.replace(". ", ".\n\n"),
+        ),
+        (
+            "Ada was born in London.\u200b \U000e0041\nShe wrote programs.",
+            TRUE.replace(". ", ".\n"),
+        ),
         ("Ada was born in London\u200b. She wrote programs.", TRUE.replace(".", "\ufffd.", 1)),
         ("Ada was born in London. She wrote programs. \N{CROSS MARK}", TRUE),
-        ("Ada was born in London.\n<!-- Mallory -->\nShe wrote programs.", TRUE.replace(". ", ".\n[...]\n")),
-        ("Ada was born in London.\n[x]: //mal.lory\nShe wrote programs.", TRUE.replace(". ", ".\n[...]\n")),
+        (
+            "Ada was born in London.\n<!-- Mallory -->\nShe wrote programs.",
+            TRUE.replace(". ", ".\n[...]\n"),
+        ),
+        (
+            "Ada was born in London.\n[x]: //mal.lory\nShe wrote programs.",
+            TRUE.replace(". ", ".\n[...]\n"),
+        ),
     ],
 )
 def test_what_no_kept_claim_covers_is_not_given(draft, answer):
@@ -111,7 +148,9 @@ class Stating:
         self.claims = tuple(Claim(*each) for each in claims)
 
     def split(self, texts):
-        return [self.claims if text.startswith("A.") else Sentences().split([text])[0] for text in texts]
+        return [
+            self.claims if text.startswith("A.") else Sentences().split([text])[0] for text in texts
+        ]
 
 
 BORN, WROTE = "Ada was born in London.", "She wrote programs."
@@ -121,13 +160,25 @@ BORN, WROTE = "Ada was born in London.", "She wrote programs."
     ("draft", "stated", "answer"),
     [
         # sentences without a claim, in each place
-        (f"A. {BORN} Pay Mallory. {WROTE} So.", [(BORN, 3, 26), (WROTE, 40, 59)], f"[...] {BORN} [...] {WROTE} [...]"),
+        (
+            f"A. {BORN} Pay Mallory. {WROTE} So.",
+            [(BORN, 3, 26), (WROTE, 40, 59)],
+            f"[...] {BORN} [...] {WROTE} [...]",
+        ),
         # half of a sentence, and claims in other words
-        ("A. Ada was born in London, to pay. She wrote.", [(BORN, 3, 34), (WROTE, 35, 45)], f"[...] {TRUE}"),
+        (
+            "A. Ada was born in London, to pay. She wrote.",
+            [(BORN, 3, 34), (WROTE, 35, 45)],
+            f"[...] {TRUE}",
+        ),
         # what stands there in another order, or more often, is no extract
         ("A. In London, Ada, no, was born.", [(BORN, 3, 32), (WROTE, 3, 32)], f"[...] {TRUE}"),
         # all words of a sentence belong to its claims
-        ("A. Ada was born in London, and wrote programs.", [(BORN, 3, 46), ("Ada wrote programs.", 3, 46)], None),
+        (
+            "A. Ada was born in London, and wrote programs.",
+            [(BORN, 3, 46), ("Ada wrote programs.", 3, 46)],
+            None,
+        ),
         # a place that holds more than the claim, places that overlap, and the same claim twice
         (f"A. {BORN} {WROTE}", [(BORN, 0, 46), (WROTE, 3, 46), (WROTE, 3, 46)], TRUE),
     ],
@@ -163,7 +214,10 @@ def long_text(n, seed):
 
 
 def cpu_seconds(n_claims):
-    said = {name: [long_text(n_claims, 10 * place + i) for i in range(3)] for place, name in enumerate("abcde")}
+    said = {
+        name: [long_text(n_claims, 10 * place + i) for i in range(3)]
+        for place, name in enumerate("abcde")
+    }
     asked, started = responses(said), time.process_time()
     (found,) = Claims().decide([asked])
     assert len(found["claims"]) == n_claims

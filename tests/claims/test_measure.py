@@ -5,7 +5,9 @@ from coe_agents.claims.measure import measure_claims
 from coe_agents.uncertainty import collaborative_entropy
 
 AGENTS = ["a", "a", "b", "b", "c"]
-JUDGED = np.array([[[1, 0], [1, 0], [1, 0], [0, 1], [0.5, 0]], [[1, 0], [0, 0], [0, 0], [0, 0], [0, 1]]])
+JUDGED = np.array(
+    [[[1, 0], [1, 0], [1, 0], [0, 1], [0.5, 0]], [[1, 0], [0, 0], [0, 0], [0, 0], [0, 1]]]
+)
 
 
 def test_support_between_is_of_the_others_if_there_are_any_and_a_draft_never_supports_itself():
@@ -13,7 +15,11 @@ def test_support_between_is_of_the_others_if_there_are_any_and_a_draft_never_sup
     assert found.agents == ("a", "b", "c")
     assert found.within.tolist() == [1.0, 0.0]  # the draft itself supports both
     assert found.between.tolist() == [0.5, 0.0]  # b: 1/2, c: 1/2; then nobody
-    assert found.shares[1].tolist() == [[0.0, 0.0], [0.0, 0.0], [0.0, 1.0]]  # silence is no contradiction
+    assert found.shares[1].tolist() == [
+        [0.0, 0.0],
+        [0.0, 0.0],
+        [0.0, 1.0],
+    ]  # silence is no contradiction
     expected = collaborative_entropy([[1.0, 0.0], [0.5, 0.5], [0.5, 0.5]])
     assert (found.coe[0], found.aleatoric[0]) == pytest.approx((expected.total, expected.aleatoric))
     found = measure_claims([[[1, 0]]], ["a"], drafted_by="a", draft=0)
@@ -31,4 +37,6 @@ def test_names_and_order_change_nothing_and_weights_count():
     again = measure_claims(JUDGED[:, order], names, drafted_by="z", draft=2, weights=moved)
     assert found.between.tolist() == again.between.tolist() == [0.5, 0.0]
     assert np.allclose(found.coe, again.coe)
-    assert measure_claims(JUDGED, AGENTS, drafted_by="a", weights=[1, 1, 0, 0, 1]).between.tolist() == [0.5, 0.0]
+    assert measure_claims(
+        JUDGED, AGENTS, drafted_by="a", weights=[1, 1, 0, 0, 1]
+    ).between.tolist() == [0.5, 0.0]

@@ -14,7 +14,10 @@ TEXT = "Dr. Smith was born in 1950. He lives in the U.S. and writes."
     ("text", "claims"),
     [
         (TEXT, ["Dr. Smith was born in 1950.", "He lives in the U.S. and writes."]),
-        ("# Ada\n\n- She wrote.\n- She died in 1852.\n\n---\n", ["She wrote.", "She died in 1852."]),
+        (
+            "# Ada\n\n- She wrote.\n- She died in 1852.\n\n---\n",
+            ["She wrote.", "She died in 1852."],
+        ),
         (
             "1. **She** wrote.\n  > - -5 is cold. 12. May\n-6 is.",
             ["**She** wrote.", "-5 is cold.", "12.", "May", "-6 is."],
@@ -41,15 +44,22 @@ class StructuredModel(FakeListChatModel):
 
         def reply(messages: Any) -> Any:
             self.shown.append(messages[0].text)
-            place = next(place for place, form in enumerate(self.forms) if form["about"] in messages[0].text)
+            place = next(
+                place for place, form in enumerate(self.forms) if form["about"] in messages[0].text
+            )
             return self.forms[place]["reply"]
 
         return RunnableLambda(reply)
 
 
 def test_a_model_states_the_claims_of_each_text_and_is_asked_once_for_each():
-    stated = [{"sentence": 2, "text": "Smith lives in the U.S."}, {"sentence": 1, "text": "Smith was\n born in 1950."}]
-    model = StructuredModel(responses=[""], shown=[], forms=[{"about": "Smith", "reply": {"claims": stated}}])
+    stated = [
+        {"sentence": 2, "text": "Smith lives in the U.S."},
+        {"sentence": 1, "text": "Smith was\n born in 1950."},
+    ]
+    model = StructuredModel(
+        responses=[""], shown=[], forms=[{"about": "Smith", "reply": {"claims": stated}}]
+    )
     splitter = ChatClaims(model)
     found, _ = splitter.split([TEXT, TEXT])
     assert [(claim.text, TEXT[claim.start : claim.end]) for claim in found] == [
@@ -70,7 +80,10 @@ def test_a_model_states_the_claims_of_each_text_and_is_asked_once_for_each():
     ],
 )
 def test_an_invalid_reply_is_an_error_of_its_text_alone(reply, message):
-    forms = [{"about": "Smith", "reply": reply}, {"about": "Ada", "reply": {"claims": [{"sentence": 1, "text": "A."}]}}]
+    forms = [
+        {"about": "Smith", "reply": reply},
+        {"about": "Ada", "reply": {"claims": [{"sentence": 1, "text": "A."}]}},
+    ]
     claims = ChatClaims(StructuredModel(responses=[""], shown=[], forms=forms))
     failed, found, empty = claims.split([TEXT, "Ada is so.", ""])
     assert isinstance(failed, InvalidReplyError)

@@ -8,11 +8,18 @@ from coe_agents.testing import TableEntailment
 
 def test_overlap_is_the_share_of_words_without_case_and_endings_that_the_best_sentence_has():
     claims = ["Ada was born in London in 1815.", "She is."]
-    texts = ["Ada lived. ADA was born in london.", "In 1815. In London.", "", "I don't know. Ada was born in London."]
+    texts = [
+        "Ada lived. ADA was born in london.",
+        "In 1815. In London.",
+        "",
+        "I don't know. Ada was born in London.",
+    ]
     found = Overlap().judge([Asked(claims, texts), Asked([], texts), Asked(claims, [])])
     # Ada, born, London, 1815, and no sentence without the year; a claim of nothing but words of grammar keeps them
     assert found[0][..., 0].tolist() == [[0.0, 0.25, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]]
-    assert Overlap().judge([Asked(["Ada was born in Rome."], texts)])[0][0, 0, 0] == pytest.approx(2 / 3)
+    assert Overlap().judge([Asked(["Ada was born in Rome."], texts)])[0][0, 0, 0] == pytest.approx(
+        2 / 3
+    )
     assert not found[0][..., 1].any()
     assert [each.shape for each in found[1:]] == [(0, 4, 2), (2, 0, 2)]
     assert words("The EDITOR edited 1,500 towns") == words("editor editing 1500 town")
@@ -81,7 +88,10 @@ def test_a_claim_is_silent_where_a_sentence_of_its_words_has_other_particulars(o
     ],
 )
 def test_what_is_no_word_needs_support_too(sign):
-    assert support(f"Ada Byron was born in London {sign}.", "Ada Byron was born in London.") == [0.0, 0.0]
+    assert support(f"Ada Byron was born in London {sign}.", "Ada Byron was born in London.") == [
+        0.0,
+        0.0,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -93,7 +103,10 @@ def test_what_is_no_word_needs_support_too(sign):
         ("Ada was the 2nd child.", "Ada was the second child."),
         ("Ada cannot swim.", "Ada can't swim."),
         ("Ada lived 1815 – 1852.", "Ada lived from 1815 to 1852."),
-        ("Ada was in a film.", "Ada was in films such as Without Remorse."),  # a title denies nothing
+        (
+            "Ada was in a film.",
+            "Ada was in films such as Without Remorse.",
+        ),  # a title denies nothing
         ("Ada lives in the NT.", "Ada lives in the NT, where it is hot."),
         ("Bo was one of the poets.", "Bo was among the poets."),
         ("ADA DEFEATED BO.", "Ada defeated Bo."),
@@ -104,10 +117,14 @@ def test_the_same_particulars_in_other_forms_are_support(claim, passage):
 
 
 def test_an_entailment_model_sees_the_best_passages_and_each_pair_once_for_all_questions():
-    judge = TableEntailment(lambda text, claim: "entailment" if claim[:-1] in text else "contradiction")
+    judge = TableEntailment(
+        lambda text, claim: "entailment" if claim[:-1] in text else "contradiction"
+    )
     support_of = EntailedBy(judge, n_passages=1)
     text = "It rains. Ada wrote programs. She was a countess."
-    found = support_of.judge([Asked(["Ada wrote programs."], [text, text, ""]), Asked(["Ada wrote programs."], [text])])
+    found = support_of.judge(
+        [Asked(["Ada wrote programs."], [text, text, ""]), Asked(["Ada wrote programs."], [text])]
+    )
     assert judge.calls == [[("Ada wrote programs.", "Ada wrote programs.")]]
     assert found[0].tolist() == [[[0.8, 0.1], [0.8, 0.1], [0.0, 0.0]]]  # an empty text is silent
     assert support_of.judge([Asked(["Ada was a poet."], [text])])[0].tolist() == [[[0.1, 0.8]]]

@@ -35,7 +35,10 @@ def run(*arguments, wide=200, code=0):
             status = 0
         except SystemExit as ended:
             status = ended.code or 0
-    shown = "".join(warnings.formatwarning(each.message, each.category, each.filename, each.lineno) for each in caught)
+    shown = "".join(
+        warnings.formatwarning(each.message, each.category, each.filename, each.lineno)
+        for each in caught
+    )
     assert code in (None, status), f"status {status}: {out.getvalue()}{err.getvalue()}{shown}"
     return CompletedProcess(arguments, status, out.getvalue(), err.getvalue() + shown)
 

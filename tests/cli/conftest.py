@@ -18,13 +18,33 @@ from tests.experiments.decided import step, went_on
 from tests.experiments.decided import written as decided
 
 LOCAL = {"provider": "tinyworld", "model": "tiny-llama"}
-ASKED = {"n_samples": 2, "temperature": 1.0, "weight": 1.0, "system_prompt": "Be brief.", "max_tokens": 8}
-LIMITS = {"timeout": 60, "retries": 0, "max_concurrency": 4, "on_greedy": "trust", "options": {"top_p": 0.9}}
+ASKED = {
+    "n_samples": 2,
+    "temperature": 1.0,
+    "weight": 1.0,
+    "system_prompt": "Be brief.",
+    "max_tokens": 8,
+}
+LIMITS = {
+    "timeout": 60,
+    "retries": 0,
+    "max_concurrency": 4,
+    "on_greedy": "trust",
+    "options": {"top_p": 0.9},
+}
 GRAPH = {"max_rounds": 1, "weighting": "auto", "min_agents": 1, "max_question_chars": 1000}
 GRAPH |= {"strategies": {"conflict": "debate"}}
 CONFIG = (
     table("[agents]", name="llama", **LOCAL, **ASKED, **LIMITS)
-    + table("[agents]", name="qwen", provider="tinyworld", model="tiny-qwen2", n_samples=2, max_tokens=8, seed=3)
+    + table(
+        "[agents]",
+        name="qwen",
+        provider="tinyworld",
+        model="tiny-qwen2",
+        n_samples=2,
+        max_tokens=8,
+        seed=3,
+    )
     + table("clusterer", kind="normalized")
     + table("policy", kind="threshold", max_coe=0.5, otherwise="abstain")
     + table("judge", **LOCAL)
@@ -41,23 +61,41 @@ def calls():
     for i in range(6):
         for agent in "abc":
             proposed = [{"name": "pay", "args": {"sum": i, "to": agent}}][: i % 3]
-            yield row(f"q{i}", agent, text="", calls=proposed, tools=[tool]) | {"correct": agent == "a"}
+            yield row(f"q{i}", agent, text="", calls=proposed, tools=[tool]) | {
+                "correct": agent == "a"
+            }
 
 
-LINE = lines([{"question": "What is the capital of France?", "references": ["Paris"], "id": "1", "context": "Ann."}])
+LINE = lines(
+    [
+        {
+            "question": "What is the capital of France?",
+            "references": ["Paris"],
+            "id": "1",
+            "context": "Ann.",
+        }
+    ]
+)
 SQUAD = {"id": "1", "question": "Who?", "answers": [{"text": "Ann"}], "is_impossible": False}
 TRIVIAQA = {"Value": "Ann", "Aliases": ["Ann"], "NormalizedAliases": ["ann"]}
 SAMPLES = group(80, n_samples=2)
-LABELLED = [{"id": f"{n}", "correct": n % 5 > 0, "seen_probability": 0.5, "time": "2026-01-31"} for n in range(12)]
+LABELLED = [
+    {"id": f"{n}", "correct": n % 5 > 0, "seen_probability": 0.5, "time": "2026-01-31"}
+    for n in range(12)
+]
 FILES = {
     "coe.toml": CONFIG,
     "example.toml": EXAMPLE.read_text(),
     "data.jsonl": LINE,
     "squad.json": json.dumps({"data": [{"paragraphs": [{"context": "Ann did.", "qas": [SQUAD]}]}]}),
-    "triviaqa.json": json.dumps({"Data": [{"QuestionId": "1", "Question": "Who?", "Answer": TRIVIAQA}]}),
+    "triviaqa.json": json.dumps(
+        {"Data": [{"QuestionId": "1", "Question": "Who?", "Answer": TRIVIAQA}]}
+    ),
     "s.samples.jsonl": lines(SAMPLES),
     "calls.samples.jsonl": lines(calls()),
-    "ruled.samples.jsonl": lines(each | {"kind": "audit", "seen_probability": 0.5} for each in SAMPLES),
+    "ruled.samples.jsonl": lines(
+        each | {"kind": "audit", "seen_probability": 0.5} for each in SAMPLES
+    ),
     "cases.jsonl": lines(LABELLED),
     "broken.jsonl": LINE + "{",
 }
@@ -88,11 +126,15 @@ def made(tmp_path_factory):
     prices = {name: {"input": 1.0, "output": 2.0} for name in "ab"}
     rows = {"a": step(), "b": went, "c": step(), "d": "gone"}
     decided(folder / "decided", rows, seconds={"c": 0.5, "a": 1}, prices=prices)
-    (folder / "decided" / "settings.json").write_text(json.dumps({"dataset": {"source": "d.jsonl"}, "seed": 0}))
+    (folder / "decided" / "settings.json").write_text(
+        json.dumps({"dataset": {"source": "d.jsonl"}, "seed": 0})
+    )
     with open_store(str(folder / "store.sqlite"), may_be_new=True) as store:
         options = {"policy": ThresholdPolicy(0.5), "recording": Recording(audit_rate=1.0)}
         agents = [ScriptedAgent(name, ["Paris"]) for name in "ab"]
-        graph = create_coe_graph(agents, clusterer=NormalizedMatch(), **options).compile(store=store)
+        graph = create_coe_graph(agents, clusterer=NormalizedMatch(), **options).compile(
+            store=store
+        )
         for _ in range(2):
             graph.invoke({"question": "Which?"})
         rule(store, pending_cases(store)[0]["id"], correct=True)

@@ -14,10 +14,27 @@ _JSON_VALUES = [*json.loads(_JSON), 10**19, 10**399, "x" * 3000]
 _TOML = r"""true -1 0 5 2.5 nan -inf 1e400 2026-11-22T07:24:15Z 07:24:15 [] {} [[[[]]]] unquoted "" "opnai" "a:b"
     "os:getcwd" "../../etc/passwd" "http://[::1" "http://user:pass-0123456789@host/v1" "\u0000" "\u001b[31m"
     {when=2026-11-22} {timeout=nan} {api_key="sk-planted-0123456789"} {seed="x",top_p=7} {a={b=1}} ["a",1]"""
-_TOML_VALUES = [*_TOML.split(), HUGE, "[" * DEEP + "]" * DEEP, '"' + "x" * 3000 + '"', "'''\nlines\n'''"]
+_TOML_VALUES = [
+    *_TOML.split(),
+    HUGE,
+    "[" * DEEP + "]" * DEEP,
+    '"' + "x" * 3000 + '"',
+    "'''\nlines\n'''",
+]
 
 
-_STRANGE = [b"\x00", b"\xff\xfe", b"\xc3\x28", b"\xef\xbb\xbf", b"\x1b[2J", b"\n" * 50, b'"', b"}", b"[", b"{"]
+_STRANGE = [
+    b"\x00",
+    b"\xff\xfe",
+    b"\xc3\x28",
+    b"\xef\xbb\xbf",
+    b"\x1b[2J",
+    b"\n" * 50,
+    b'"',
+    b"}",
+    b"[",
+    b"{",
+]
 _EMPTY = [b"", b"\n", b" ", b"\x00" * 100, b"null", b"[]", b"{}", b"\xff"]
 _CODES = ["utf-8-sig", "utf-16", "utf-16-le", "latin-1", "cp1252"]
 _NESTED = [b"[" * 100_000, b'{"a":' * 50_000, b"[" * 2000 + b"]" * 2000, b"a = " + b"[" * 50_000]
@@ -30,7 +47,9 @@ def in_bytes(content, chance, n_ways=_N_WAYS):
     match chance.randrange(n_ways):
         case 0:
             damaged = bytearray(content)
-            for place in chance.choices(range(len(damaged)), k=chance.randint(1, 8)) if damaged else ():
+            for place in (
+                chance.choices(range(len(damaged)), k=chance.randint(1, 8)) if damaged else ()
+            ):
                 damaged[place] ^= 1 << chance.randrange(8)
             return bytes(damaged)
         case 1:
@@ -42,7 +61,9 @@ def in_bytes(content, chance, n_ways=_N_WAYS):
         case 4:
             return content.replace(b"\n", b"\r\n")
         case 5:
-            return content.decode("utf-8", errors="replace").encode(chance.choice(_CODES), errors="replace")
+            return content.decode("utf-8", errors="replace").encode(
+                chance.choice(_CODES), errors="replace"
+            )
         case 6:
             return chance.choice(_EMPTY)
         case _:
@@ -51,7 +72,13 @@ def in_bytes(content, chance, n_ways=_N_WAYS):
 
 def _places(value, at=()):
     yield at
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    items = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     for key, item in items:
         yield from _places(item, (*at, key))
 
@@ -86,7 +113,9 @@ def json_lines(content, chance):
         case 0:
             lines.insert(place, lines[chance.randrange(len(lines))])
         case 1:
-            lines[place] = chance.choice([b"[" * 100_000, b'{"a": ' * 9000, b"5", b'"x"', b"null", b"[]", b"{}", b"{"])
+            lines[place] = chance.choice(
+                [b"[" * 100_000, b'{"a": ' * 9000, b"5", b'"x"', b"null", b"[]", b"{}", b"{"]
+            )
         case _:
             lines[place] = json.dumps(_changed(json.loads(lines[place]), chance)).encode()
     return b"\n".join(lines) + b"\n"
@@ -121,5 +150,9 @@ def damage(content, kind, seed):
     if kind == "gz" and chance.random() < 0.6:
         return gzip.compress(damage(gzip.decompress(content), "jsonl", seed), mtime=0)
     own = {"toml": toml, "json": json_document, "jsonl": json_lines}.get(kind)
-    damaged = own(content, chance) if own is not None and chance.random() < 0.7 else in_bytes(content, chance)
+    damaged = (
+        own(content, chance)
+        if own is not None and chance.random() < 0.7
+        else in_bytes(content, chance)
+    )
     return in_bytes(damaged, chance, _N_WAYS - 1) if chance.random() < 0.15 else damaged

@@ -27,7 +27,10 @@ def invented(n=N):
                 is_right = generator.random() < ease + skill
                 text = ANSWERS[0 if is_right else generator.integers(1, 4)]
                 stated = float(np.clip(ease + generator.normal(0, 0.2), 0, 1))
-                rows.append(row(f"q{number:03}", agent, index, text, references=["right"]) | {"confidence": stated})
+                rows.append(
+                    row(f"q{number:03}", agent, index, text, references=["right"])
+                    | {"confidence": stated}
+                )
     return rows
 
 
@@ -40,7 +43,9 @@ class Program:
         self.shares = self.to_shares(self.said)
         self.right = self.right_by(self.shares.mean(axis=1))
         ids = [f"q{number:03}" for number in range(len(self.said))]
-        order = sorted(range(len(ids)), key=lambda i: (1 - self.right[i], sha256(ids[i].encode()).digest()))
+        order = sorted(
+            range(len(ids)), key=lambda i: (1 - self.right[i], sha256(ids[i].encode()).digest())
+        )
         self.fold = np.empty(len(ids), dtype=int)
         self.fold[order] = np.arange(len(ids)) % 5
         self.votes = 1 - self.shares.mean(axis=1).max(axis=1)
@@ -76,12 +81,17 @@ class Program:
 
     def loss(self, chance):
         labels = np.repeat([1, 0], chance.size)
-        return log_loss(labels, np.tile(chance, 2), sample_weight=np.concatenate([1 - self.right, self.right]))
+        return log_loss(
+            labels, np.tile(chance, 2), sample_weight=np.concatenate([1 - self.right, self.right])
+        )
 
     def weights_by_agreement(self, questions):
         """s^3 of the other folds."""
         shares = self.shares[questions]
-        s = [np.mean([(shares[:, i] * shares[:, j]).sum(axis=1) for j in range(3) if j != i]) for i in range(3)]
+        s = [
+            np.mean([(shares[:, i] * shares[:, j]).sum(axis=1) for j in range(3) if j != i])
+            for i in range(3)
+        ]
         return np.array(s) ** 3 / np.sum(np.array(s) ** 3)
 
     def weights_by_labels(self, questions):
@@ -106,8 +116,14 @@ class Program:
         answered = np.zeros(len(right))
         for k in range(5):
             out = (self.fold != k) & is_given
-            thresholds = [t for t in np.unique(score[out]) if (1 - right[out])[score[out] <= t].mean() <= risk + 1e-9]
-            answered[self.fold == k] = (is_given & (score <= max(thresholds, default=-1) + 1e-9))[self.fold == k]
+            thresholds = [
+                t
+                for t in np.unique(score[out])
+                if (1 - right[out])[score[out] <= t].mean() <= risk + 1e-9
+            ]
+            answered[self.fold == k] = (is_given & (score <= max(thresholds, default=-1) + 1e-9))[
+                self.fold == k
+            ]
         return answered
 
 
@@ -132,11 +148,18 @@ def test_each_figure_is_that_of_an_independent_program(advised):
     scores = {"vote_share": program.votes, "coe": entropy}
     sure = program.stated.reshape(N, 3, 2).mean(axis=2)
     scores["confidence_vote_share"] = 1 - program.votes_by(equally, confidence=sure).max(axis=1)
-    assert found["scores"] == pytest.approx({name: program.auroc(program.right, each) for name, each in scores.items()})
+    assert found["scores"] == pytest.approx(
+        {name: program.auroc(program.right, each) for name, each in scores.items()}
+    )
 
     fits = {"agreement": program.weights_by_agreement, "learned": program.weights_by_labels}
-    gains = {name: program.right_by(program.votes_by(weigh)) - program.right for name, weigh in fits.items()}
-    assert values_of(found["weight_gains"]) == pytest.approx({name: each.mean() for name, each in gains.items()})
+    gains = {
+        name: program.right_by(program.votes_by(weigh)) - program.right
+        for name, weigh in fits.items()
+    }
+    assert values_of(found["weight_gains"]) == pytest.approx(
+        {name: each.mean() for name, each in gains.items()}
+    )
 
     leads = np.isclose(mean, mean.max(axis=1, keepdims=True), atol=1e-9)
     support = (program.shares * leads[:, None]).sum(axis=2) / leads.sum(axis=1)[:, None]
@@ -144,8 +167,12 @@ def test_each_figure_is_that_of_an_independent_program(advised):
     stated = program.auroc(program.right, scores["confidence_vote_share"]) - usual
     assert values_of(found["confidence_gains"]) == pytest.approx({"stated": stated})
 
-    rest = {name: np.delete(program.shares, i, axis=1).mean(axis=1) for i, name in enumerate(AGENTS)}
-    without = {name: (program.right_by(support) - program.right).mean() for name, support in rest.items()}
+    rest = {
+        name: np.delete(program.shares, i, axis=1).mean(axis=1) for i, name in enumerate(AGENTS)
+    }
+    without = {
+        name: (program.right_by(support) - program.right).mean() for name, support in rest.items()
+    }
     assert values_of(found["without"]) == pytest.approx(without)
 
     left, chosen, before = [0, 1, 2], [], program.loss(np.full(N, 1 - program.right.mean()))
@@ -159,7 +186,9 @@ def test_each_figure_is_that_of_an_independent_program(advised):
     lost = found["sample_losses"]["1"]
     one = program.right_by(first)
     assert lost["accuracy"]["value"] == pytest.approx(one.mean() - program.right.mean())
-    assert lost["auroc"]["value"] == pytest.approx(program.auroc(one, 1 - first.max(axis=1)) - usual)
+    assert lost["auroc"]["value"] == pytest.approx(
+        program.auroc(one, 1 - first.max(axis=1)) - usual
+    )
 
     chosen_votes = program.votes_by(
         fits.get(found["weights"], equally),
@@ -167,14 +196,23 @@ def test_each_figure_is_that_of_an_independent_program(advised):
     )
     right = program.right_by(chosen_votes)
     uncertainty = scores["coe"] if found["score"] == "coe" else 1 - chosen_votes.max(axis=1)
-    is_given = np.isclose(chosen_votes, chosen_votes.max(axis=1, keepdims=True), atol=1e-9).sum(axis=1) == 1
+    is_given = (
+        np.isclose(chosen_votes, chosen_votes.max(axis=1, keepdims=True), atol=1e-9).sum(axis=1)
+        == 1
+    )
     for risk in (0.05, 0.1, 0.2):
         answered = program.coverage(right, np.round(uncertainty, 9), is_given, risk)
         assert found["coverage"][str(risk)][0] == pytest.approx(answered.mean())
-        assert found["realised"][str(risk)] == pytest.approx(answered @ (1 - right) / answered.sum())
+        assert found["realised"][str(risk)] == pytest.approx(
+            answered @ (1 - right) / answered.sum()
+        )
 
-    ranks, counts = np.unique(np.round(-program.votes, 9), return_inverse=True, return_counts=True)[1:]
-    chance = np.clip((0.2 * N - (np.cumsum(counts) - counts)) / counts, 0, 1)[ranks]  # ties are drawn by lot
+    ranks, counts = np.unique(np.round(-program.votes, 9), return_inverse=True, return_counts=True)[
+        1:
+    ]
+    chance = np.clip((0.2 * N - (np.cumsum(counts) - counts)) / counts, 0, 1)[
+        ranks
+    ]  # ties are drawn by lot
     assert found["escalated_right"] == pytest.approx(chance @ program.right / (0.2 * N))
     assert found["escalation_gain"][0] == pytest.approx(chance @ (1 - program.right) / N)
 
@@ -195,11 +233,18 @@ def test_p_values_are_adjusted_and_intervals_wider(advised):
     drawn = np.array([np.bincount(generator.integers(N, size=N), minlength=N) for _ in range(4000)])
     from scipy.stats import norm
 
-    rest = {name: np.delete(program.shares, i, axis=1).mean(axis=1) for i, name in enumerate(AGENTS)}
+    rest = {
+        name: np.delete(program.shares, i, axis=1).mean(axis=1) for i, name in enumerate(AGENTS)
+    }
     changes = {name: program.right_by(support) - program.right for name, support in rest.items()}
-    p = {name: 2 * norm.sf(abs(each.mean()) / (drawn @ each / N).std()) for name, each in changes.items()}
+    p = {
+        name: 2 * norm.sf(abs(each.mean()) / (drawn @ each / N).std())
+        for name, each in changes.items()
+    }
     order = sorted(p, key=p.get)
-    holm = np.maximum.accumulate([min(1, (len(order) - i) * p[name]) for i, name in enumerate(order)])
+    holm = np.maximum.accumulate(
+        [min(1, (len(order) - i) * p[name]) for i, name in enumerate(order)]
+    )
     for name, adjusted in zip(order, holm, strict=True):
         assert found["without"][name]["p"] == pytest.approx(adjusted, rel=0.5, abs=0.02)
         low, high = np.quantile(drawn @ changes[name] / N, [0.025 / 3, 1 - 0.025 / 3])
@@ -211,8 +256,17 @@ def test_below_fifty_labelled_questions_there_is_no_advice(tmp_path):
     rows = invented(60)
     for each in rows[: 6 * 11]:
         each["references"] = []
-    done = run("advise", write(tmp_path / "s.samples.jsonl", rows), "--out", tmp_path / "policy.json", code=1)
-    assert "of 60 questions at least 50 must be labelled and have responses of all agents; got 49" in done.stderr
+    done = run(
+        "advise",
+        write(tmp_path / "s.samples.jsonl", rows),
+        "--out",
+        tmp_path / "policy.json",
+        code=1,
+    )
+    assert (
+        "of 60 questions at least 50 must be labelled and have responses of all agents; got 49"
+        in done.stderr
+    )
     assert not (tmp_path / "policy.json").exists()
 
 
@@ -221,7 +275,10 @@ def test_answers_that_are_all_right_leave_nothing_to_compare(tmp_path):
     done = run("advise", write(tmp_path / "s.samples.jsonl", rows), "--resamples", 20)
     assert "50 labelled questions; the group is right in 100.0% [100.0%, 100.0%]." in done.stdout
     assert done.stdout.count("\n") == 10
-    assert "This bound is empirical, since the same labels chose the score and the weights" in done.stdout
+    assert (
+        "This bound is empirical, since the same labels chose the score and the weights"
+        in done.stdout
+    )
 
 
 def test_a_policy_that_needs_weights_has_them(tmp_path):
@@ -236,5 +293,8 @@ def test_a_policy_that_needs_weights_has_them(tmp_path):
     done = run("advise", write(tmp_path / "s.samples.jsonl", rows), "--resamples", 50, "--out", out)
     assert "Weights: agreement." in done.stdout
     calibration = CalibratedPolicy.load(out).calibration
-    assert (calibration.trust_from, max(calibration.trust, key=calibration.trust.get)) == ("agreement", "a")
+    assert (calibration.trust_from, max(calibration.trust, key=calibration.trust.get)) == (
+        "agreement",
+        "a",
+    )
     assert calibration.weights is None  # the graph keeps equal ones

@@ -18,7 +18,9 @@ from tests.evaluation.invented import group, row, write
 
 def test_what_cannot_be_calibrated_is_not_written_and_says_how_near_it_was(tmp_path):
     # 50 questions, of which the 26 surest are right
-    said = [["Paris"] * (60 - place) + ["Lyon"] * place for place in range(26)] + [["Lyon"] * 31 + ["Paris"] * 29] * 24
+    said = [["Paris"] * (60 - place) + ["Lyon"] * place for place in range(26)] + [
+        ["Lyon"] * 31 + ["Paris"] * 29
+    ] * 24
     rows = [
         row(f"q{place}", agent, number, text, references=["Paris"])
         for place, texts in enumerate(said)
@@ -85,11 +87,20 @@ def test_a_score_decides_the_same_in_calibration_replay_and_graph(tmp_path, monk
     assert policy.calibration.score == json.loads(Path("policy.json").read_text())["score"] == score
     with Samples([samples]) as questions:
         saved = load_saved(questions, NormalizedMatch())
-    how = ReplayedPolicy(name="p", policy=policy, n_samples=dict.fromkeys("abc", 4), weights=weights)
+    how = ReplayedPolicy(
+        name="p", policy=policy, n_samples=dict.fromkeys("abc", 4), weights=weights
+    )
     replayed = replay(saved, how, CRITERIA["reference"]).outcomes
     assert sum(each.is_answered for each in replayed.values()) == policy.calibration.n_answered > 0
     for each in saved[::12]:
-        agents = [ScriptedAgent(name, [row["text"] for row in each.rows if row["agent"] == name]) for name in "abc"]
-        graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=policy, weights=weights).compile()
+        agents = [
+            ScriptedAgent(name, [row["text"] for row in each.rows if row["agent"] == name])
+            for name in "abc"
+        ]
+        graph = create_coe_graph(
+            agents, clusterer=NormalizedMatch(), policy=policy, weights=weights
+        ).compile()
         found = graph.invoke({"question": each.question.text})["decision"]
-        assert (found["action"] == "answer") == replayed[each.question.id].is_answered, found["reason"]
+        assert (found["action"] == "answer") == replayed[each.question.id].is_answered, found[
+            "reason"
+        ]

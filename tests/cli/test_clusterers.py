@@ -18,18 +18,25 @@ NOBODY = "http://127.0.0.1:9/v1"
 
 def written(folder, *, clusterer, server, agent=NOBODY):
     agent = AGENT.format(name="a", url=agent, more="seed = 0")
-    return config(folder, agent, clusterer=f"{clusterer}\n{ACCESS.format(server=server)}", max_coe=0.5)
+    return config(
+        folder, agent, clusterer=f"{clusterer}\n{ACCESS.format(server=server)}", max_coe=0.5
+    )
 
 
 def examined(folder, clusterer, url):
     with served() as agent:
-        return examine(load_config(written(folder, clusterer=clusterer, server=url, agent=agent.url)), timeout=300.0)
+        return examine(
+            load_config(written(folder, clusterer=clusterer, server=url, agent=agent.url)),
+            timeout=300.0,
+        )
 
 
 def by_the_city(body):
     """Judges as a model would that looks at the city only."""
     premise, hypothesis = re.findall("<answer>(.*?)</answer>", body["messages"][-1]["content"])
-    return completion("entailment" if ("Paris" in premise) == ("Paris" in hypothesis) else "contradiction")
+    return completion(
+        "entailment" if ("Paris" in premise) == ("Paris" in hypothesis) else "contradiction"
+    )
 
 
 @pytest.mark.parametrize("clusterer", [LLM, EMBEDDING])
@@ -42,7 +49,9 @@ def test_a_key_goes_where_the_file_says_and_no_other_key_does(clusterer, tmp_pat
     monkeypatch.setenv("OPENAI_API_KEY", "the-users-own")
     monkeypatch.setenv("COE_TEST_KEY", "the-named-one")
     config = load_config(written(tmp_path, clusterer=clusterer, server=NOBODY))
-    assert key(config) == create_agents(config)[0].model().openai_api_key.get_secret_value() == "none"
+    assert (
+        key(config) == create_agents(config)[0].model().openai_api_key.get_secret_value() == "none"
+    )
     named = f'{clusterer}\napi_key_env = "COE_TEST_KEY"'
     assert key(load_config(written(tmp_path, clusterer=named, server=NOBODY))) == "the-named-one"
 
@@ -53,7 +62,12 @@ def test_doctor_puts_the_obvious_to_a_clusterer(clusterer, tmp_path):
         findings = examined(tmp_path, clusterer, (judge if clusterer == LLM else vectors).url)
     report = findings.clusterer
     # of embeddings, the paraphrase has the same six words in another order, the other answer five of them
-    assert (report.model, report.device, report.joins_paraphrase, report.joins_other) == ("m", None, True, False)
+    assert (report.model, report.device, report.joins_paraphrase, report.joins_other) == (
+        "m",
+        None,
+        True,
+        False,
+    )
     assert (findings.problems, findings.notes) == ([], [])
     assert "clusterer m; " in " ".join(shown(findings).split())
     assert findings.to_json()["clusterer"]["joins_paraphrase"]
@@ -62,8 +76,14 @@ def test_doctor_puts_the_obvious_to_a_clusterer(clusterer, tmp_path):
 @pytest.mark.parametrize(
     ("reply", "says"),
     [
-        ("entailment", 'it takes "The capital of France is Lyon." for "The capital of France is Paris."'),
-        ("contradiction", 'it tells "Paris is the capital of France." from "The capital of France is Paris."'),
+        (
+            "entailment",
+            'it takes "The capital of France is Lyon." for "The capital of France is Paris."',
+        ),
+        (
+            "contradiction",
+            'it tells "Paris is the capital of France." from "The capital of France is Paris."',
+        ),
     ],
 )
 def test_a_judge_that_misses_the_obvious_is_a_problem(reply, says, tmp_path):
@@ -96,7 +116,10 @@ def test_a_server_that_is_not_there_ends_the_command_with_1(clusterer, tmp_path)
 
 
 def test_ask_says_how_many_requests_went_to_judges(tmp_path):
-    with served(("It is Paris.", "Surely Paris.", "It is Lyon.")) as agent, answering(by_the_city) as judge:
+    with (
+        served(("It is Paris.", "Surely Paris.", "It is Lyon.")) as agent,
+        answering(by_the_city) as judge,
+    ):
         path = written(tmp_path, clusterer=LLM, server=judge.url, agent=agent.url)
         done = run("ask", "Which city?", "--config", path, code=3)
         assert f"1 round, 1 request, {len(judge.requests)} to judges, " in done.stdout, done

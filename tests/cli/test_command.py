@@ -25,21 +25,33 @@ def test_an_answer_is_one_json_object_and_exit_0():
 def test_an_abstention_is_exit_3():
     done = run("ask", "What is the capital of Australia?", code=3)
     assert "No answer: they disagree." in done.stdout
-    assert done.stderr == "tinyworld: small models trained on an invented world. Others: --model or --config FILE.\n"
+    assert (
+        done.stderr
+        == "tinyworld: small models trained on an invented world. Others: --model or --config FILE.\n"
+    )
     assert "Canberra" in done.stdout
     assert "Sydney" in done.stdout
 
 
-@pytest.mark.parametrize("arguments", [["ask", "Q?"], ["demo"], ["doctor"], ["sample", "--dataset", "tinyworld"]])
+@pytest.mark.parametrize(
+    "arguments", [["ask", "Q?"], ["demo"], ["doctor"], ["sample", "--dataset", "tinyworld"]]
+)
 def test_without_torch_the_default_group_says_what_to_install(arguments, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     done = run(*arguments, *(["--out", tmp_path / "r"] if arguments[0] == "sample" else []), code=2)
-    assert done.stderr.startswith("coe-agents: the default group is tinyworld, whose models need torch (not installed)")
-    assert 'Run pip install "coe-agents[local]", or name another group with --config FILE' in done.stderr
+    assert done.stderr.startswith(
+        "coe-agents: the default group is tinyworld, whose models need torch (not installed)"
+    )
+    assert (
+        'Run pip install "coe-agents[local]", or name another group with --config FILE'
+        in done.stderr
+    )
 
 
 def test_an_escalation_is_exit_4(tmp_path):
-    agents = "".join(AGENT.format(name=name, model=model_folder(name)) for name in ("tiny-llama", "tiny-qwen2"))
+    agents = "".join(
+        AGENT.format(name=name, model=model_folder(name)) for name in ("tiny-llama", "tiny-qwen2")
+    )
     path = config(tmp_path, agents, max_coe=0.01, otherwise="escalate")
     run("ask", "What is the capital of Australia?", "--config", path, code=4)
 
@@ -56,5 +68,7 @@ def test_the_demo_shows_every_regime_declines_what_is_outside_its_world_and_runs
     assert "transfer was run: Paid 60 euros to Nina." in done.stdout
     assert "They disagree about `name` of `transfer`" in " ".join(done.stdout.split())
     assert "All three agents propose to call nothing." in done.stdout
-    assert "→ Ulaanbaatar is the capital of Mongolia. [...] The official language" in " ".join(done.stdout.split())
+    assert "→ Ulaanbaatar is the capital of Mongolia. [...] The official language" in " ".join(
+        done.stdout.split()
+    )
     assert "The currency of Mongolia is the ringgit. left out" in " ".join(done.stdout.split())

@@ -12,7 +12,10 @@ PRICES = {name: {"input": 1.0, "output": 4.0} for name in "ab"}
 @pytest.fixture
 def runs(tmp_path):
     plain = {str(i): step(correct=float(i % 4 > 0)) for i in range(20)}
-    careful = {name: step(action="abstain", leading=0.0) if not int(name) % 4 else row for name, row in plain.items()}
+    careful = {
+        name: step(action="abstain", leading=0.0) if not int(name) % 4 else row
+        for name, row in plain.items()
+    }
     return (
         written(tmp_path / "plain", plain, prices=PRICES),
         written(tmp_path / "careful", careful, seconds=dict.fromkeys(careful, 0.5), prices=PRICES),
@@ -23,34 +26,56 @@ def test_plain_sentences_come_first_and_differences_are_paired(runs):
     done = run("compare", *runs)
     first, second, *_ = done.stdout.splitlines()
     assert first == "plain answers 100.0% and is wrong in 25.0% of its answers."
-    careful = "careful answers 75.0% and is wrong in 0.0% of its answers. It takes 1.00 times the tokens."
+    careful = (
+        "careful answers 75.0% and is wrong in 0.0% of its answers. It takes 1.00 times the tokens."
+    )
     assert second.startswith(careful)
-    assert "Beyond chance on the 20 questions of both, it answers fewer and it has a lower risk." in second
+    assert (
+        "Beyond chance on the 20 questions of both, it answers fewer and it has a lower risk."
+        in second
+    )
     assert "-0.250" in done.stdout
 
 
 def test_no_sentence_compares_few_questions_or_the_answers_of_other_questions(tmp_path):
     few = {"0": step()}
     first = {**few, **{f"first {i}": step() for i in range(9)}}
-    other = {"0": step(action="abstain", leading=0.0), **{f"other {i}": step(correct=0.0) for i in range(9)}}
+    other = {
+        "0": step(action="abstain", leading=0.0),
+        **{f"other {i}": step(correct=0.0) for i in range(9)},
+    }
     done = run("compare", written(tmp_path / "first", first), written(tmp_path / "other", other))
     assert done.stdout.splitlines()[1].endswith(
         "It takes 1.00 times the tokens. They share 1 question, too few to compare."
     )
     alike = {f"held {i}": step(action="abstain", leading=0.0) for i in range(9)}
-    first, other = written(tmp_path / "a", {**first, **alike}), written(tmp_path / "b", {**other, **alike})
-    assert "Risks are not compared: one of them is of fewer than 5 answers." in run("compare", first, other).stdout
+    first, other = (
+        written(tmp_path / "a", {**first, **alike}),
+        written(tmp_path / "b", {**other, **alike}),
+    )
+    assert (
+        "Risks are not compared: one of them is of fewer than 5 answers."
+        in run("compare", first, other).stdout
+    )
 
 
-def test_other_questions_of_the_same_id_and_runs_without_a_decision_are_not_compared(tmp_path, monkeypatch):
+def test_other_questions_of_the_same_id_and_runs_without_a_decision_are_not_compared(
+    tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     written(tmp_path / "one", {"1": step()})
     written(tmp_path / "two", {"1": step("Another?")})
     done = run("compare", "one", "two", code=2)
-    assert "two and one were asked different questions of the id '1'. Compare runs of one dataset" in done.stderr
+    assert (
+        "two and one were asked different questions of the id '1'. Compare runs of one dataset"
+        in done.stderr
+    )
     written(tmp_path / "down", {"1": "the server is down", "2": "still down"})
     done = run("compare", "down", code=2)
-    assert "down decided no question; the first failure: the server is down. Rerun coe-agents run" in done.stderr
+    assert (
+        "down decided no question; the first failure: the server is down. Rerun coe-agents run"
+        in done.stderr
+    )
 
 
 def test_json_and_csv(runs, tmp_path):
@@ -78,7 +103,10 @@ def test_runs_of_the_same_name_are_told_apart_and_one_folder_is_given_once(tmp_p
 
 
 def test_report_of_a_run(tmp_path):
-    paths = [written(tmp_path / name, {"1": step(), "2": step(correct=0.0)}) for name in ("day <b>", "night")]
+    paths = [
+        written(tmp_path / name, {"1": step(), "2": step(correct=0.0)})
+        for name in ("day <b>", "night")
+    ]
     done = run("report", paths[0], "--out", tmp_path / "one.html", "--resamples", 10)
     assert done.stdout.startswith(f"2 questions: {tmp_path / 'one.html'}, 0.")
     html = (tmp_path / "one.html").read_text()

@@ -11,7 +11,12 @@ from tests.configurations import table
 from tests.servers import served
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "coe.toml"
-SERVED = {"provider": "openai", "model": "m", "base_url": "http://127.0.0.1:9/v1", "api_key_env": "COE_TEST_KEY"}
+SERVED = {
+    "provider": "openai",
+    "model": "m",
+    "base_url": "http://127.0.0.1:9/v1",
+    "api_key_env": "COE_TEST_KEY",
+}
 AGENTS = table("[agents]", name="local", provider="tinyworld", model="tiny-llama") + "\n"
 AGENTS += table("[agents]", name="served", **SERVED)
 REST = table("clusterer", kind="normalized")
@@ -31,7 +36,9 @@ def checked(tmp_path, monkeypatch):
     return checked
 
 
-@pytest.mark.parametrize("models", [[], ["-m", "tinyworld:tiny-llama", "--model", "tinyworld:tiny-qwen2", "--n", "3"]])
+@pytest.mark.parametrize(
+    "models", [[], ["-m", "tinyworld:tiny-llama", "--model", "tinyworld:tiny-qwen2", "--n", "3"]]
+)
 def test_init_writes_a_file_that_passes_the_check_as_it_stands(models, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     out = run("config", "init", *models).stdout
@@ -44,12 +51,20 @@ def test_init_writes_a_file_that_passes_the_check_as_it_stands(models, tmp_path,
     assert "tiny-qwen2 tinyworld tiny-qwen2 3" in " ".join(out.split()) or not models
 
 
-def test_init_writes_the_server_that_the_environment_names_and_how_answers_are_compared(tmp_path, monkeypatch):
+def test_init_writes_the_server_that_the_environment_names_and_how_answers_are_compared(
+    tmp_path, monkeypatch
+):
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     monkeypatch.setenv("OPENAI_API_KEY", "secret-of-the-test")
-    path, more = tmp_path / "own.toml", ["-m", "openai:m", "-m", "tinyworld:tiny-llama", "--answers", "sentences"]
+    path, more = (
+        tmp_path / "own.toml",
+        ["-m", "openai:m", "-m", "tinyworld:tiny-llama", "--answers", "sentences"],
+    )
     run("config", "init", "--out", path, *more)
-    config, asked = load_config(path), load_quietly(None, ["openai:m", "tinyworld:tiny-llama"], answers="sentences")
+    config, asked = (
+        load_config(path),
+        load_quietly(None, ["openai:m", "tinyworld:tiny-llama"], answers="sentences"),
+    )
     assert (config.agents, config.answers) == (asked.agents, asked.answers)
     served, local = config.agents
     assert served.base_url == config.answers.judge.base_url == "http://127.0.0.1:9/v1"
@@ -71,7 +86,10 @@ def test_what_the_example_leaves_out_is_valid_as_well(checked, monkeypatch):
         text = text if '"llm"' in part or '"regime"' in part else text.replace(part, "\n")
     out = checked(re.sub(r"(?m)^# (?=\[|\w+ = )", "", text))
     assert "api openai gpt-4o-mini 10 1 1 $OPENAI_API_KEY, set" in out
-    assert "clusterer llm; openai Qwen/Qwen2.5-7B-Instruct at http://127.0.0.1:8001/v1 (key: none sent)" in out
+    assert (
+        "clusterer llm; openai Qwen/Qwen2.5-7B-Instruct at http://127.0.0.1:8001/v1 (key: none sent)"
+        in out
+    )
     assert "policy regime; aleatoric_threshold = 0.5; epistemic_threshold = 0.3" in out
     assert "escalation arbiter; openai gpt-4o (key: $OPENAI_API_KEY, set)" in out
     assert "judge openai gpt-4o (key: $OPENAI_API_KEY, set)" in out

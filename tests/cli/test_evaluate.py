@@ -10,13 +10,27 @@ def test_what_failed_ends_it_before_the_score(tmp_path):
     with failing("401") as ill:
         path = config(tmp_path, AGENT.format(name="ill", url=ill.url, more=""))
         data = questions(tmp_path, {"question": "Who?", "references": ["Ann"]})
-        done = run("evaluate", "--dataset", data, "--config", str(path), "--out", tmp_path / "r", code=1)
+        done = run(
+            "evaluate", "--dataset", data, "--config", str(path), "--out", tmp_path / "r", code=1
+        )
     assert "Rerun the same command to repeat the failed requests." in done.stdout
     assert "auroc" not in done.stdout.lower()
 
 
-def test_tinyworld_is_clustered_by_its_own_model_and_says_how_likely_its_answers_are_false(tmp_path):
-    done = run("evaluate", "--dataset", "tinyworld", "--limit", 2, "--p-false", "--out", tmp_path / "r", "--json")
+def test_tinyworld_is_clustered_by_its_own_model_and_says_how_likely_its_answers_are_false(
+    tmp_path,
+):
+    done = run(
+        "evaluate",
+        "--dataset",
+        "tinyworld",
+        "--limit",
+        2,
+        "--p-false",
+        "--out",
+        tmp_path / "r",
+        "--json",
+    )
     figures = json.loads(done.stdout)
     assert "p_false" in figures["scores"]
     assert figures["details"]["absent"]["verbal_confidence"] == 2
@@ -24,11 +38,26 @@ def test_tinyworld_is_clustered_by_its_own_model_and_says_how_likely_its_answers
 
 
 def test_a_judge_may_say_what_is_right_beside_the_clusterer_without_a_model(tmp_path):
-    data = questions(tmp_path, *({"question": f"Question {number}?", "references": ["Lutetia"]} for number in range(2)))
+    data = questions(
+        tmp_path,
+        *({"question": f"Question {number}?", "references": ["Lutetia"]} for number in range(2)),
+    )
     with served(("Paris",)) as agent, answering(lambda body: completion("correct")) as server:
         path = config(tmp_path, AGENT.format(name="a", url=agent.url, more=""))
-        path.write_text(f'{path.read_text()}[judge]\nprovider = "openai"\nmodel = "j"\nbase_url = "{server.url}"\n')
-        own = ["--dataset", data, "--out", tmp_path / "r", "--config", path, "--clusterer", "normalized", "--json"]
+        path.write_text(
+            f'{path.read_text()}[judge]\nprovider = "openai"\nmodel = "j"\nbase_url = "{server.url}"\n'
+        )
+        own = [
+            "--dataset",
+            data,
+            "--out",
+            tmp_path / "r",
+            "--config",
+            path,
+            "--clusterer",
+            "normalized",
+            "--json",
+        ]
         done = run("evaluate", *own, "--correctness", "judge")
         again = run("evaluate", *own, "--correctness", "reference")
         scored = run("score", tmp_path / "r", "--config", path, "--json")

@@ -18,7 +18,12 @@ from tests.cli.mutants import damage
 
 LONGEST = 10.0
 FEW, ALL = 1, 20
-DOCUMENTED = {"ask": {0, 1, 2, 3, 4}, "doctor": {0, 1, 2}, "config check": {0, 2}, "drift": {0, 1, 2, 3}}
+DOCUMENTED = {
+    "ask": {0, 1, 2, 3, 4},
+    "doctor": {0, 1, 2},
+    "config check": {0, 2},
+    "drift": {0, 1, 2, 3},
+}
 OTHERS = {0, 1, 2}
 COMMANDS = """\
 config check coe.toml
@@ -68,7 +73,9 @@ def test_a_damaged_file(made, tmp_path, monkeypatch, command, drawn):
     intact = run(*command.split(), code=None)
     assert intact.returncode != 2, intact.stderr
     named = [made / word for word in command.split() if (made / word).exists()]
-    all_files = [each for path in named for each in (sorted(path.iterdir()) if path.is_dir() else [path])]
+    all_files = [
+        each for path in named for each in (sorted(path.iterdir()) if path.is_dir() else [path])
+    ]
     files = [file for file in all_files if file.stat().st_size]
     assert files
     for path in files:
@@ -77,15 +84,22 @@ def test_a_damaged_file(made, tmp_path, monkeypatch, command, drawn):
             seed = zlib.crc32(content + command.encode()) + number
             copied()
             place.write_bytes(damaged := damage(content, path.suffix[1:], seed))
-            faults += [f"{place}, seed {seed}: {fault} {damaged[:60]!r}" for fault in faults_of(command.split(), codes)]
-    assert not faults, f"{len(faults)} of {codes.total()} ({dict(codes)}):\n" + "\n".join(faults[:12])
+            faults += [
+                f"{place}, seed {seed}: {fault} {damaged[:60]!r}"
+                for fault in faults_of(command.split(), codes)
+            ]
+    assert not faults, f"{len(faults)} of {codes.total()} ({dict(codes)}):\n" + "\n".join(
+        faults[:12]
+    )
     assert drawn == "few" or any(code != 0 for code in codes), "no damage was noticed"
 
 
 def faults_of(arguments, codes):
     allowed = DOCUMENTED.get(" ".join(arguments[:2]), DOCUMENTED.get(arguments[0], OTHERS))
     start = time.process_time()  # other tests share the processors
-    faulthandler.dump_traceback_later(30 * LONGEST, exit=True)  # a command that hangs ends the tests, and says where
+    faulthandler.dump_traceback_later(
+        30 * LONGEST, exit=True
+    )  # a command that hangs ends the tests, and says where
     try:
         done = run(*arguments, code=None)
     except Exception as error:
@@ -108,4 +122,6 @@ def faults_of(arguments, codes):
 def test_every_command_that_reads_a_file_is_damaged_here():
     known = get_command(app).commands
     names = {name for name in known if name != "config"} | set(known["config"].commands)
-    assert names - {"demo", "init"} <= {part for command in COMMANDS.splitlines() for part in command.split()[:2]}
+    assert names - {"demo", "init"} <= {
+        part for command in COMMANDS.splitlines() for part in command.split()[:2]
+    }

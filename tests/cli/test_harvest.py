@@ -61,7 +61,10 @@ def test_harvest_recalibrate_and_follow(tmp_path, store, policy):
     ]
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     assert len(rows) == 80 * 12
-    assert {(row["kind"], row["seen_probability"]) for row in rows} == {("audit", 1.0), ("escalation", 1.0)}
+    assert {(row["kind"], row["seen_probability"]) for row in rows} == {
+        ("audit", 1.0),
+        ("escalation", 1.0),
+    }
 
     again = run("harvest", "--store", store, "--out", out, "--cases", cases)
     assert "0 new labelled answers" in again.stdout
@@ -79,7 +82,15 @@ def test_harvest_recalibrate_and_follow(tmp_path, store, policy):
 
 def test_labelled_answers_are_appended_by_one_process_at_a_time(tmp_path, store):
     cases = tmp_path / "cases.jsonl"
-    arguments = ("harvest", "--store", store, "--out", tmp_path / "ruled.samples.jsonl", "--cases", cases)
+    arguments = (
+        "harvest",
+        "--store",
+        store,
+        "--out",
+        tmp_path / "ruled.samples.jsonl",
+        "--cases",
+        cases,
+    )
     with sole_writer(cases, tmp_path / ".cases.jsonl.lock"):
         done = run(*arguments, code=1)
     assert f"another process writes to {cases}" in done.stderr
@@ -102,23 +113,37 @@ def test_pending_cases_are_shown_and_ruled_on(store):
 def test_a_store_that_is_none(tmp_path):
     assert "there is no store" in run("audit", "--store", tmp_path / "none.sqlite", code=1).stderr
     (tmp_path / "text.sqlite").write_text("no store\n" * 100)
-    done = run("harvest", "--store", tmp_path / "text.sqlite", "--out", tmp_path / "x.samples.jsonl", code=1)
+    done = run(
+        "harvest",
+        "--store",
+        tmp_path / "text.sqlite",
+        "--out",
+        tmp_path / "x.samples.jsonl",
+        code=1,
+    )
     assert "cannot be read" in done.stderr
     path = tmp_path / "answers.sqlite"
     with SqliteSaver.from_conn_string(str(path)) as saver:  # the file of a checkpointer
         saver.setup()
     content = path.read_bytes()
     done = run("audit", "--store", path, code=1)
-    assert "answers.sqlite holds no store. Pass the file of the graph's SqliteStore" in " ".join(done.stderr.split())
+    assert "answers.sqlite holds no store. Pass the file of the graph's SqliteStore" in " ".join(
+        done.stderr.split()
+    )
     assert path.read_bytes() == content
 
 
 def test_a_ruling_that_cannot_be_written_says_why(store):
     (case,) = json.loads(run("audit", "--store", store, "--json").stdout)["pending"]
     with closing(sqlite3.connect(store)) as file, file:
-        file.execute("CREATE TRIGGER full BEFORE INSERT ON store BEGIN SELECT RAISE(ROLLBACK, 'the disk is full'); END")
+        file.execute(
+            "CREATE TRIGGER full BEFORE INSERT ON store BEGIN SELECT RAISE(ROLLBACK, 'the disk is full'); END"
+        )
     done = run("audit", "--store", store, "--rule", case["id"], "--answer", "Metz", code=1)
-    assert f"the store {store} cannot be read or written: IntegrityError: the disk is full" in done.stderr
+    assert (
+        f"the store {store} cannot be read or written: IntegrityError: the disk is full"
+        in done.stderr
+    )
 
 
 def test_all_samples_of_a_case_were_seen_alike(tmp_path, store, policy):
@@ -126,6 +151,8 @@ def test_all_samples_of_a_case_were_seen_alike(tmp_path, store, policy):
     run("harvest", "--store", store, "--out", out)
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     write(out, [*rows[:5], rows[5] | {"seen_probability": 0.5}, *rows[6:]])
-    done = run("calibrate", out, "--current", policy, "--risk", 0.3, "--out", tmp_path / "new.json", code=2)
+    done = run(
+        "calibrate", out, "--current", policy, "--risk", 0.3, "--out", tmp_path / "new.json", code=2
+    )
     assert f"the case '{rows[5]['id']}'" in done.stderr
     assert not (tmp_path / "new.json").exists()

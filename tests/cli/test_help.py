@@ -24,10 +24,14 @@ def letters(text: str) -> str:
     return re.sub(r"[\s│╭╮╰╯─`]", "", text)
 
 
-@pytest.mark.parametrize(("path", "command"), commands(), ids=[" ".join(path) for path, _ in commands()])
+@pytest.mark.parametrize(
+    ("path", "command"), commands(), ids=[" ".join(path) for path, _ in commands()]
+)
 def test_help_shows_every_character_and_a_narrow_terminal_cuts_no_word_in_two(path, command):
     shown, narrow = (
-        runner.invoke(app, [*path, "--help"], env={"COLUMNS": f"{width}"}, terminal_width=width).stdout
+        runner.invoke(
+            app, [*path, "--help"], env={"COLUMNS": f"{width}"}, terminal_width=width
+        ).stdout
         for width in (200, 80)
     )
     for parameter in command.params:
@@ -36,7 +40,9 @@ def test_help_shows_every_character_and_a_narrow_terminal_cuts_no_word_in_two(pa
     for word in (command.help or "").split():
         assert letters(word) in letters(shown)
     types = re.compile(r"<[a-z][\w|\[\]. -]*(.?)")
-    assert [line for line in narrow.splitlines() if any(end != ">" for end in types.findall(line))] == []
+    assert [
+        line for line in narrow.splitlines() if any(end != ">" for end in types.findall(line))
+    ] == []
 
 
 @pytest.mark.parametrize("text", ["", "  \n"])

@@ -7,7 +7,10 @@ from tests.cli.test_sample import AGENT, config
 
 @pytest.mark.parametrize("n_actors", [1, 2, 3, 5, 6])
 def test_the_shares_of_all_actors_fit_into_what_an_endpoint_allows(tmp_path, n_actors):
-    agents = [AGENT.format(name=f"a{n}", url="http://127.0.0.1:1/v1", more=f"max_concurrency = {n}") for n in (6, 7)]
+    agents = [
+        AGENT.format(name=f"a{n}", url="http://127.0.0.1:1/v1", more=f"max_concurrency = {n}")
+        for n in (6, 7)
+    ]
     settings = load_config(config(tmp_path, *agents))
     share = share_limits(settings, n_actors)
     assert most_actors(settings, 8) == 6

@@ -14,7 +14,9 @@ RECORDED = {"clusterer": "normalized", "correctness": "f1"}
 def recorded(folder, *, judged=RECORDED, n=20):
     folder.mkdir()
     write(folder / SAMPLES, group(n))
-    (folder / SETTINGS).write_text(json.dumps({"agents": [], **({"judged": judged} if judged else {})}))
+    (folder / SETTINGS).write_text(
+        json.dumps({"agents": [], **({"judged": judged} if judged else {})})
+    )
     return folder
 
 
@@ -27,10 +29,17 @@ def test_evaluate_score_and_report_agree_on_tinyworld(tmp_path):
     out = tmp_path / "r"
     done = run("evaluate", "--dataset", "tinyworld", "--limit", 6, "--out", out, "--json")
     evaluated, scored = json.loads(done.stdout), figures_of(out)
-    assert evaluated["judged"] == scored["judged"] == {"clusterer": "tinyworld", "correctness": "entailment"}
+    assert (
+        evaluated["judged"]
+        == scored["judged"]
+        == {"clusterer": "tinyworld", "correctness": "entailment"}
+    )
     assert evaluated["accuracy"] == scored["accuracy"]
     run("report", out, "--out", tmp_path / "r.html", "--resamples", 5)
-    assert f"accuracy {scored['accuracy']:.3f}, right by entailment" in (tmp_path / "r.html").read_text()
+    assert (
+        f"accuracy {scored['accuracy']:.3f}, right by entailment"
+        in (tmp_path / "r.html").read_text()
+    )
     run("run", "--dataset", "tinyworld", "--limit", 6, "--out", tmp_path / "d")
     assert json.loads((tmp_path / "d" / SETTINGS).read_bytes())["judged"] == evaluated["judged"]
 
@@ -38,7 +47,11 @@ def test_evaluate_score_and_report_agree_on_tinyworld(tmp_path):
 def test_another_way_is_told(tmp_path):
     folder = recorded(tmp_path / "r")
     figures = figures_of(folder, "--correctness", "reference")
-    assert figures["judged"] == {"clusterer": "normalized", "correctness": "reference", "recorded": RECORDED}
+    assert figures["judged"] == {
+        "clusterer": "normalized",
+        "correctness": "reference",
+        "recorded": RECORDED,
+    }
     said = "clusterer normalized, correctness reference; the run recorded clusterer normalized, correctness f1."
     page, policy = tmp_path / "r.html", tmp_path / "p.json"
     policies = str(config(tmp_path, AGENT.format(name="a", url="http://127.0.0.1:9/v1", more="")))
@@ -68,12 +81,19 @@ def test_runs_that_are_judged_differently_need_one_way_for_all(tmp_path):
     ("clusterer", "said"),
     [
         ("own:Code", "it takes an address, options or code of yours"),
-        ({"kind": "llm", "provider": "openai", "model": "m"}, "it takes an address, options or code of yours"),
+        (
+            {"kind": "llm", "provider": "openai", "model": "m"},
+            "it takes an address, options or code of yours",
+        ),
         ("unheard", "cannot be created from its record"),
     ],
 )
 def test_a_record_runs_no_code_and_asks_no_server(tmp_path, clusterer, said):
-    done = run("score", recorded(tmp_path / "r", judged={"clusterer": clusterer, "correctness": "reference"}), code=2)
+    done = run(
+        "score",
+        recorded(tmp_path / "r", judged={"clusterer": clusterer, "correctness": "reference"}),
+        code=2,
+    )
     assert said in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr
 
@@ -89,12 +109,22 @@ def test_a_calibration_of_a_run_records_how_its_agents_were_asked(tmp_path):
     records = [{"question": f"Question {number}?", "references": ["Paris"]} for number in range(12)]
     data, out, policy = questions(tmp_path, *records), tmp_path / "r", tmp_path / "policy.json"
     with served(("Paris",)) as server:
-        path = config(tmp_path, AGENT.format(name="a", url=server.url, more='system_prompt = "Be brief."'))
+        path = config(
+            tmp_path, AGENT.format(name="a", url=server.url, more='system_prompt = "Be brief."')
+        )
         run("sample", "--dataset", data, "--config", str(path), "--limit", 12, "--out", out)
     judged = json.loads((out / SETTINGS).read_bytes())["judged"]
     assert judged == {"clusterer": "tinyworld", "correctness": "reference_or_label"}
     run("calibrate", out, "--risk", 0.5, "--out", policy)
     saved = json.loads(policy.read_bytes())
     assert saved["prompt"] == ""
-    asked = {name: saved["agents"]["a"][name] for name in ("model", "temperature", "system_prompt", "n_samples")}
-    assert asked == {"model": "served", "temperature": 1.0, "system_prompt": "Be brief.", "n_samples": 2}
+    asked = {
+        name: saved["agents"]["a"][name]
+        for name in ("model", "temperature", "system_prompt", "n_samples")
+    }
+    assert asked == {
+        "model": "served",
+        "temperature": 1.0,
+        "system_prompt": "Be brief.",
+        "n_samples": 2,
+    }

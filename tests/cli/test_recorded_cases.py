@@ -40,5 +40,8 @@ def test_the_configuration_says_where_and_options_come_before_it(tmp_path):
         assert options["recording"] == Recording(audit_rate=0.5)
     with pytest.raises(typer.BadParameter, match="needs a store"), open_recording(None, None, 0.5):
         pass
-    with pytest.raises(StoreError), open_recording(None, str(tmp_path / "missing" / "x.sqlite"), None):
+    with (
+        pytest.raises(StoreError),
+        open_recording(None, str(tmp_path / "missing" / "x.sqlite"), None),
+    ):
         pass

@@ -12,7 +12,11 @@ def samples(tmp_path_factory):
 
 
 def table(path):
-    return list(csv.DictReader(line for line in path.read_text().splitlines() if not line.startswith(("#", '"#'))))
+    return list(
+        csv.DictReader(
+            line for line in path.read_text().splitlines() if not line.startswith(("#", '"#'))
+        )
+    )
 
 
 @pytest.mark.slow
@@ -29,14 +33,33 @@ def test_all_that_saved_samples_allow(samples, tmp_path):
     assert "Skipped squad: " in done.stdout
     rows = table(tmp_path / "selective-prediction.csv")
     assert [row["source"] for row in rows] == ["here", "paper"] * 12
-    assert next(row for row in rows if row["source"] == "paper" and row["metric"] == "CoE")["AUROC"] == "0.683"
-    assert "clusterer: NormalizedMatch; right by: reference_or_label" in (tmp_path / "epsilon.csv").read_text()
+    assert (
+        next(row for row in rows if row["source"] == "paper" and row["metric"] == "CoE")["AUROC"]
+        == "0.683"
+    )
+    assert (
+        "clusterer: NormalizedMatch; right by: reference_or_label"
+        in (tmp_path / "epsilon.csv").read_text()
+    )
     assert "in place of TriviaQA" in (tmp_path / "triviaqa.svg").read_text()
 
 
-def test_the_order_of_agents_is_the_callers_and_a_narrow_terminal_leaves_columns_out(samples, tmp_path):
-    command = ("reproduce", "selective-prediction", "--samples", samples, "--agents", "c,a", "--out", tmp_path)
+def test_the_order_of_agents_is_the_callers_and_a_narrow_terminal_leaves_columns_out(
+    samples, tmp_path
+):
+    command = (
+        "reproduce",
+        "selective-prediction",
+        "--samples",
+        samples,
+        "--agents",
+        "c,a",
+        "--out",
+        tmp_path,
+    )
     done = run(*command, wide=80)
     assert "2 models: c + a, 20 questions" in (tmp_path / "selective-prediction.csv").read_text()
-    assert all(len(line.rstrip()) <= 80 for line in done.stdout.splitlines() if str(tmp_path) not in line)
+    assert all(
+        len(line.rstrip()) <= 80 for line in done.stdout.splitlines() if str(tmp_path) not in line
+    )
     assert "more columns in a wider terminal and in the files" in done.stdout

@@ -20,7 +20,8 @@ config = partial(write_config, clusterer='kind = "normalized"', max_coe=0.2)
 
 def questions(folder, n):
     return write_questions(
-        folder, *({"id": str(i), "question": f"Question {i}?", "references": ["Paris"]} for i in range(n))
+        folder,
+        *({"id": str(i), "question": f"Question {i}?", "references": ["Paris"]} for i in range(n)),
     )
 
 
@@ -63,29 +64,56 @@ def test_tinyworld_is_decided(tmp_path):
 def test_coverage_and_risk_are_counted_and_prices_are_kept_apart(tmp_path):
     price = "price_per_million = { input = 0.5, output = 2 }"
     with answering(split) as server:
-        path = config(tmp_path, *(AGENT.format(name=name, url=server.url, more=price) for name in "ab"))
-        command = ["run", "--dataset", questions(tmp_path, 6), "--config", path, "--out", tmp_path / "r"]
+        path = config(
+            tmp_path, *(AGENT.format(name=name, url=server.url, more=price) for name in "ab")
+        )
+        command = [
+            "run",
+            "--dataset",
+            questions(tmp_path, 6),
+            "--config",
+            path,
+            "--out",
+            tmp_path / "r",
+        ]
         done = run(*command)
     assert done.stdout.startswith(
         "6 questions: 3 answered, 0 of these wrong by reference_or_label; 3 withheld, 0 escalated. "
     )
-    assert json.loads((tmp_path / "r" / PRICES).read_text()) == {name: {"input": 0.5, "output": 2.0} for name in "ab"}
+    assert json.loads((tmp_path / "r" / PRICES).read_text()) == {
+        name: {"input": 0.5, "output": 2.0} for name in "ab"
+    }
     assert "price" not in (tmp_path / "r" / SETTINGS).read_text()
     assert "127.0.0.1" not in (tmp_path / "r" / SETTINGS).read_text()
 
 
 def test_an_escalation_is_recorded_and_an_arbiter_decides_it(tmp_path):
-    arbiter = '[escalation]\nkind = "arbiter"\nprovider = "openai"\nmodel = "big"\nbase_url = "{}"\n'
+    arbiter = (
+        '[escalation]\nkind = "arbiter"\nprovider = "openai"\nmodel = "big"\nbase_url = "{}"\n'
+    )
     with answering(split) as server, served(("ANSWER: Paris",)) as big:
         agent = AGENT.format(name="a", url=server.url, more="")
         for name, more in (("without", ""), ("with", arbiter.format(big.url))):
             path = config(tmp_path, agent, otherwise="escalate", more=more)
-            done = run("run", "--dataset", questions(tmp_path, 2), "--config", path, "--out", tmp_path / name)
+            done = run(
+                "run",
+                "--dataset",
+                questions(tmp_path, 2),
+                "--config",
+                path,
+                "--out",
+                tmp_path / name,
+            )
             assert "1 escalated" in done.stdout
     (row,) = [row for row in lines(tmp_path / "without") if row["id"] == "1"]
     assert (row["action"], row["answer"], row["escalated"]) == ("escalate", None, True)
     item = read_run(tmp_path / "with").items["1"]
-    assert (item.decision["decided_by"], item.action, item.correct, item.n_requests) == ("arbiter", "answer", 1.0, 2)
+    assert (item.decision["decided_by"], item.action, item.correct, item.n_requests) == (
+        "arbiter",
+        "answer",
+        1.0,
+        2,
+    )
 
 
 def test_answers_in_sentences_are_judged_by_a_model_where_one_is_named(tmp_path):
@@ -103,9 +131,20 @@ def test_a_failure_is_no_decision_and_is_asked_again(tmp_path, monkeypatch):
     monkeypatch.setenv("PLANTED", KEY)
     with failing("401", times=1) as ill:
         path = config(tmp_path, AGENT.format(name="a", url=ill.url, more='api_key_env = "PLANTED"'))
-        command = ["run", "--dataset", questions(tmp_path, 3), "--config", path, "--out", tmp_path / "r"]
+        command = [
+            "run",
+            "--dataset",
+            questions(tmp_path, 3),
+            "--config",
+            path,
+            "--out",
+            tmp_path / "r",
+        ]
         done = run(*command, "--at-once", 1, code=1)
-        assert "The group failed once; the first error: AgentError: too few agents answered" in done.stdout
+        assert (
+            "The group failed once; the first error: AgentError: too few agents answered"
+            in done.stdout
+        )
         held = "".join(path.read_text() for path in (tmp_path / "r").iterdir())
         assert KEY not in done.stdout + done.stderr + held
         assert len(read_run(tmp_path / "r").errors) == 1
@@ -116,8 +155,19 @@ def test_a_failure_is_no_decision_and_is_asked_again(tmp_path, monkeypatch):
 
 def test_a_run_has_nobody_whom_clarify_could_ask(tmp_path):
     agent = AGENT.format(name="a", url="http://127.0.0.1:9/v1", more="")
-    path = config(tmp_path, agent, more='[graph]\nmax_rounds = 2\n[graph.strategies]\nambiguous = "clarify"\n')
-    done = run("run", "--dataset", questions(tmp_path, 1), "--config", path, "--out", tmp_path / "r", code=2)
+    path = config(
+        tmp_path, agent, more='[graph]\nmax_rounds = 2\n[graph.strategies]\nambiguous = "clarify"\n'
+    )
+    done = run(
+        "run",
+        "--dataset",
+        questions(tmp_path, 1),
+        "--config",
+        path,
+        "--out",
+        tmp_path / "r",
+        code=2,
+    )
     assert '"clarify" asks a person, and a run has none' in done.stderr
     assert not (tmp_path / "r").exists()
 
@@ -128,7 +178,15 @@ def test_a_run_with_other_weights_in_the_same_file_is_another_run(tmp_path):
     with answering(split) as server:
         agents = [AGENT.format(name=name, url=server.url, more="") for name in "ab"]
         path = config(tmp_path, *agents, more='[graph]\nweights = "weights.json"\n')
-        command = ["run", "--dataset", questions(tmp_path, 1), "--config", path, "--out", tmp_path / "r"]
+        command = [
+            "run",
+            "--dataset",
+            questions(tmp_path, 1),
+            "--config",
+            path,
+            "--out",
+            tmp_path / "r",
+        ]
         run(*command)
         replace(weights, weights={"a": 0.5, "b": 1.0}).save(tmp_path / "weights.json")
         other = run(*command, code=2)
@@ -138,7 +196,11 @@ def test_a_run_with_other_weights_in_the_same_file_is_another_run(tmp_path):
 @pytest.mark.parametrize("lost", ["tokens", "release"])
 def test_a_run_of_another_release_is_refused_before_a_question_is_asked(tmp_path, lost):
     with answering(split) as server:
-        command = ["run", "--config", config(tmp_path, AGENT.format(name="a", url=server.url, more=""))]
+        command = [
+            "run",
+            "--config",
+            config(tmp_path, AGENT.format(name="a", url=server.url, more="")),
+        ]
         command += ["--dataset", questions(tmp_path, 3), "--out", tmp_path / "r"]
         run(*command)
         n_asked, (first, *_) = len(server.requests), lines(tmp_path / "r")
@@ -149,17 +211,34 @@ def test_a_run_of_another_release_is_refused_before_a_question_is_asked(tmp_path
             (tmp_path / "r" / SETTINGS).write_text(json.dumps({**settings, "coe_agents": "0.1.0"}))
         again = run(*command, code=2)
         assert len(server.requests) == n_asked
-    said = "continue with coe-agents 0.1.0" if lost == "release" else "run.decisions.jsonl:1: this is not a decision"
+    said = (
+        "continue with coe-agents 0.1.0"
+        if lost == "release"
+        else "run.decisions.jsonl:1: this is not a decision"
+    )
     assert said in again.stderr
 
 
 @pytest.mark.parametrize(("command", "name"), [("run", DECISIONS), ("sample", SAMPLES)])
-def test_a_complete_file_that_is_not_in_order_yet_is_put_in_order_by_either_engine(tmp_path, command, name):
+def test_a_complete_file_that_is_not_in_order_yet_is_put_in_order_by_either_engine(
+    tmp_path, command, name
+):
     with served(("Paris",)) as server:
         path = config(tmp_path, AGENT.format(name="ada", url=server.url, more=""))
-        arguments = [command, "--dataset", questions(tmp_path, 4), "--config", path, "--out", str(tmp_path / "r")]
+        arguments = [
+            command,
+            "--dataset",
+            questions(tmp_path, 4),
+            "--config",
+            path,
+            "--out",
+            str(tmp_path / "r"),
+        ]
         run(*arguments)
-        whole, half = (tmp_path / "r" / name).read_bytes().splitlines(keepends=True), 6 if name == SAMPLES else 2
+        whole, half = (
+            (tmp_path / "r" / name).read_bytes().splitlines(keepends=True),
+            6 if name == SAMPLES else 2,
+        )
         for engine in ("local", "ray"):  # no cluster is started, since nothing is missing
             (tmp_path / "r" / name).write_bytes(b"".join([*whole[half:], *whole[:half]]))
             run(*arguments, "--engine", engine)

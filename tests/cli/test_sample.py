@@ -12,7 +12,13 @@ from tests.evaluation.invented import write
 from tests.faults import KEY, failing
 from tests.servers import answering, completion, served
 
-SERVED = {"provider": "openai", "model": "served", "base_url": "{url}", "n_samples": 2, "retries": 0}
+SERVED = {
+    "provider": "openai",
+    "model": "served",
+    "base_url": "{url}",
+    "n_samples": 2,
+    "retries": 0,
+}
 AGENT = table("[agents]", name="{name}", **SERVED) + "{more}\n"
 TINYWORLD = 'kind = "entailment"\nmodel = "tinyworld"'
 
@@ -34,20 +40,33 @@ def lines(folder):
 
 def test_the_prompt_shows_passages_and_only_what_failed_is_asked_again(tmp_path, monkeypatch):
     records = [
-        {"question": f"Question {number}?", "references": [f"Reply {number}"], "context": f"Passage {number}."}
+        {
+            "question": f"Question {number}?",
+            "references": [f"Reply {number}"],
+            "context": f"Passage {number}.",
+        }
         for number in range(3)
     ]
     out = tmp_path / "r"
     monkeypatch.setenv("PLANTED", KEY)
     with served() as well, failing("401", times=1) as ill:
         agents = (("well", well, ""), ("ill", ill, 'api_key_env = "PLANTED"'))
-        path = config(tmp_path, *(AGENT.format(name=name, url=state.url, more=more) for name, state, more in agents))
+        path = config(
+            tmp_path,
+            *(AGENT.format(name=name, url=state.url, more=more) for name, state, more in agents),
+        )
         options = ["--dataset", questions(tmp_path, *records), "--config", str(path)]
         command = ["sample", *options, "--with-context", "--at-once", "1", "--out", str(out)]
         done = run(*command, code=1)
         asked = [body["messages"][-1]["content"] for body in well.requests]
         assert "ill failed once; the first error: AuthenticationError" in done.stdout
-        assert KEY not in done.stdout + done.stderr + (out / SAMPLES).read_text() + (out / SETTINGS).read_text()
+        assert (
+            KEY
+            not in done.stdout
+            + done.stderr
+            + (out / SAMPLES).read_text()
+            + (out / SETTINGS).read_text()
+        )
         run(*command)
         assert (len(well.requests), len(ill.requests)) == (3, 4)
     assert len(lines(out)) == 3 * 2 * 2
@@ -57,7 +76,12 @@ def test_the_prompt_shows_passages_and_only_what_failed_is_asked_again(tmp_path,
 
 def test_agents_are_sent_what_ask_and_run_send_with_the_instruction_of_the_file(tmp_path):
     path, question = tmp_path / "coe.toml", "Who? {not a field}"
-    given = ["--config", path, "--dataset", questions(tmp_path, {"question": question, "references": ["Paris"]})]
+    given = [
+        "--config",
+        path,
+        "--dataset",
+        questions(tmp_path, {"question": question, "references": ["Paris"]}),
+    ]
     with served() as server:
         agent = AGENT.format(name="a", url=server.url, more='system_prompt = "Be brief."')
         path.write_text(f'{agent}[answers]\nkind = "short"\ninstruction = "One word."\n')
@@ -75,8 +99,12 @@ def test_settings_hold_no_key_and_agents_without_a_seed_take_the_runs(tmp_path, 
     headers = 'options = { default_headers = { Authorization = "Bearer sk-planted-in-a-header" } }'
     path = config(
         tmp_path,
-        AGENT.format(name="a", url="http://127.0.0.1:1/v1?key=sk-planted-in-an-address", more=headers),
-        AGENT.format(name="b", url="http://127.0.0.1:1/v1", more='seed = 5\napi_key_env = "MY_KEY"'),
+        AGENT.format(
+            name="a", url="http://127.0.0.1:1/v1?key=sk-planted-in-an-address", more=headers
+        ),
+        AGENT.format(
+            name="b", url="http://127.0.0.1:1/v1", more='seed = 5\napi_key_env = "MY_KEY"'
+        ),
     )
     group = create_group(load_config(path), seed=3)
     told = json.dumps(group.settings)
@@ -97,19 +125,40 @@ def self_aware(body):
 
 
 def test_each_distinct_answer_is_put_to_the_agent_that_gave_it(tmp_path):
-    data = questions(tmp_path, {"question": "Of France?", "references": ["Paris"], "context": "By the Seine."})
+    data = questions(
+        tmp_path, {"question": "Of France?", "references": ["Paris"], "context": "By the Seine."}
+    )
     with answering(self_aware) as server:
-        path = config(tmp_path, AGENT.format(name="a", url=server.url, more="").replace("samples = 2", "samples = 4"))
-        command = ["sample", "--dataset", data, "--config", str(path), "--out", str(tmp_path / "r"), "--with-context"]
+        path = config(
+            tmp_path,
+            AGENT.format(name="a", url=server.url, more="").replace("samples = 2", "samples = 4"),
+        )
+        command = [
+            "sample",
+            "--dataset",
+            data,
+            "--config",
+            str(path),
+            "--out",
+            str(tmp_path / "r"),
+            "--with-context",
+        ]
         run(*command, "--p-false")
         other = run(*command, code=2)
-    assert [line["p_false"] for line in lines(tmp_path / "r")] == pytest.approx([0.1, 0.1, 0.8, None])
+    assert [line["p_false"] for line in lines(tmp_path / "r")] == pytest.approx(
+        [0.1, 0.1, 0.8, None]
+    )
     said = [body["messages"][-1]["content"] for body in server.requests[1:]]
-    assert said == [prompts.self_check("By the Seine.\nOf France?", text) for text in ("Paris", "Lyon")]
+    assert said == [
+        prompts.self_check("By the Seine.\nOf France?", text) for text in ("Paris", "Lyon")
+    ]
     assert "p_false" in other.stderr
 
 
-PAY = {"type": "function", "function": {"name": "pay", "parameters": {"properties": {"amount": {"type": "number"}}}}}
+PAY = {
+    "type": "function",
+    "function": {"name": "pay", "parameters": {"properties": {"amount": {"type": "number"}}}},
+}
 
 
 def proposing(*proposals, name="pay"):
@@ -118,7 +167,9 @@ def proposing(*proposals, name="pay"):
     for choice, arguments in zip(reply["choices"], proposals, strict=True):
         if arguments is not None:
             function = {"name": name, "arguments": arguments}
-            choice["message"]["tool_calls"] = [{"id": "1", "type": "function", "function": function}]
+            choice["message"]["tool_calls"] = [
+                {"id": "1", "type": "function", "function": function}
+            ]
     return status, reply
 
 
@@ -130,7 +181,15 @@ def test_proposals_are_sampled_and_an_invalid_one_is_a_response_not_a_failure(tm
     out = tmp_path / "run"
     with answering(lambda body: proposing(BROKEN, VALID)) as server:
         file = config(tmp_path, AGENT.format(name="a", url=server.url, more=""))
-        arguments = ("sample", "--config", str(file), "--dataset", questions(tmp_path, record), "--out", str(out))
+        arguments = (
+            "sample",
+            "--config",
+            str(file),
+            "--dataset",
+            questions(tmp_path, record),
+            "--out",
+            str(out),
+        )
         first = run(*arguments)
         assert "failed" not in first.stdout
         n_requests, written = len(server.requests), (out / SAMPLES).read_bytes()

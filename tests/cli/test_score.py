@@ -27,27 +27,43 @@ def test_score_shows_a_table(tmp_path):
     assert "CoE, Wasserstein" in done.stdout
     assert "coe_" not in done.stdout
     assert "…" not in done.stdout
-    assert "not computable: P(False) (30 of 30 questions), Verbal confidence (30 of 30 questions)" in done.stdout
+    assert (
+        "not computable: P(False) (30 of 30 questions), Verbal confidence (30 of 30 questions)"
+        in done.stdout
+    )
 
 
 def test_wrong_answers_with_a_reference_in_them_are_named_where_they_are_many(tmp_path):
     said = [*["The capital of France is Paris."] * 3, "Parisian", "Paris", *["Lyon"] * 25]
     rows = [row(f"q{i:02}", "a", text=text, references=["Paris"]) for i, text in enumerate(said)]
     note = "3 wrong answers contain a reference, but do not equal it. If they are sentences: --correctness judge or"
-    path, calibrated = write(tmp_path / "s.samples.jsonl", rows), ["--risk", 0.5, "--out", tmp_path / "p.json"]
+    path, calibrated = (
+        write(tmp_path / "s.samples.jsonl", rows),
+        ["--risk", 0.5, "--out", tmp_path / "p.json"],
+    )
     for command in (["score", path, "--resamples", 5], ["calibrate", path, *calibrated]):
         assert note in " ".join(run(*command, code=None).stdout.split()), command
     figures = json.loads(run("score", path, "--resamples", 5, "--json").stdout)
     assert figures["details"]["n_inside"] == 3
-    few = write(tmp_path / "few.samples.jsonl", [*rows, row("z", "a", text="Lyon", references=["Paris"])])
+    few = write(
+        tmp_path / "few.samples.jsonl", [*rows, row("z", "a", text="Lyon", references=["Paris"])]
+    )
     assert "contain a reference" not in run("score", few, "--resamples", 5).stdout
-    labelled = write(tmp_path / "labelled.samples.jsonl", [each | {"correct": False} for each in rows])
+    labelled = write(
+        tmp_path / "labelled.samples.jsonl", [each | {"correct": False} for each in rows]
+    )
     assert "contain a reference" not in run("score", labelled, "--resamples", 5).stdout
 
 
 def test_score_of_a_proposer(tmp_path):
     rows = [
-        row(f"q{i}", agent, text="Done.", calls=[{"name": "pay", "args": {}}][: i % 4], correct=i % 3 > 0)
+        row(
+            f"q{i}",
+            agent,
+            text="Done.",
+            calls=[{"name": "pay", "args": {}}][: i % 4],
+            correct=i % 3 > 0,
+        )
         for i in range(12)
         for agent in "ab"
     ]
@@ -65,23 +81,32 @@ JUDGE = '[judge]\nprovider = "openai"\nmodel = "[j]"\nbase_url = "{url}"\napi_ke
 def test_score_by_a_judge(tmp_path, monkeypatch, caplog):
     def answer(body):
         said = body["messages"][-1]["content"]
-        return completion("Correct." if "Question 1?" in said else "incorrect" if "Question 2?" in said else "Hm")
+        return completion(
+            "Correct." if "Question 1?" in said else "incorrect" if "Question 2?" in said else "Hm"
+        )
 
     monkeypatch.setenv("PLANTED", KEY)
     with answering(answer) as server:
-        path = config(tmp_path, AGENT, clusterer='kind = "normalized"', more=JUDGE.format(url=server.url))
+        path = config(
+            tmp_path, AGENT, clusterer='kind = "normalized"', more=JUDGE.format(url=server.url)
+        )
         command = ["score", write(tmp_path / "few.jsonl", group(4)), "--config", path]
         command += ["--correctness", "judge", "--resamples", 5]
         done = run(*command, "--json")
         figures = json.loads(done.stdout)
-        assert (figures["n_scored"], figures["accuracy"], figures["correctness"]) == (2, 0.5, "judge [j]")
+        assert (figures["n_scored"], figures["accuracy"], figures["correctness"]) == (
+            2,
+            0.5,
+            "judge [j]",
+        )
         assert figures["details"]["n_unjudged"] == 2
         assert "2 of 4 answers could not be judged" in caplog.text
         assert "right by judge [j]; clusters by NormalizedMatch" in run(*command).stdout
 
 
 @pytest.mark.parametrize(
-    ("options", "fit"), [(["--score", "self_consistency"], None), (["--weights", "learned"], "whole")]
+    ("options", "fit"),
+    [(["--score", "self_consistency"], None), (["--weights", "learned"], "whole")],
 )
 def test_calibrate_drift_and_use(samples, tmp_path, options, fit):
     path = tmp_path / "policy.json"
@@ -118,18 +143,33 @@ def test_what_cannot_be_judged_is_counted(tmp_path):
     plain = [row(f"plain {i}", agent, references=[]) for i in range(3) for agent in "ab"]
     down = {"text": "", "error": "down", "references": ["Paris"]}
     silent = [row(f"silent {i}", agent, **down) for i in range(2) for agent in "ab"]
-    path, policy = write(tmp_path / "s.jsonl", [*samples, *plain, *silent]), tmp_path / "policy.json"
+    path, policy = (
+        write(tmp_path / "s.jsonl", [*samples, *plain, *silent]),
+        tmp_path / "policy.json",
+    )
     done = run("calibrate", path, "--risk", 0.2, "--out", policy)
     assert "3 questions without a verdict were skipped." in done.stdout
     assert "2 questions without a response to judge were skipped." in done.stdout
     assert "questions without a response to judge: 2" in run("drift", policy, path).stdout
-    done = run("calibrate", write(tmp_path / "t.jsonl", [*plain, *silent]), "--risk", 0.2, "--out", policy, code=2)
-    assert "must have a verdict; got none of 5, 2 of these without a response to judge" in " ".join(done.stderr.split())
+    done = run(
+        "calibrate",
+        write(tmp_path / "t.jsonl", [*plain, *silent]),
+        "--risk",
+        0.2,
+        "--out",
+        policy,
+        code=2,
+    )
+    assert "must have a verdict; got none of 5, 2 of these without a response to judge" in " ".join(
+        done.stderr.split()
+    )
 
 
 def test_a_configuration_names_a_policy_from_its_own_folder(samples, tmp_path):
     path = tmp_path / "coe.toml"
-    policy = '[clusterer]\nkind = "normalized"\n[policy]\nkind = "calibrated"\npath = "policy.json"\n'
+    policy = (
+        '[clusterer]\nkind = "normalized"\n[policy]\nkind = "calibrated"\npath = "policy.json"\n'
+    )
     path.write_text(AGENT + policy)
     done = run("config", "check", path, code=2)
     assert "coe.toml:9: policy.path: the policy" in done.stderr
@@ -138,7 +178,10 @@ def test_a_configuration_names_a_policy_from_its_own_folder(samples, tmp_path):
     policy = create_policy(load_config(path))
     assert isinstance(policy, CalibratedPolicy)
     assert policy.otherwise == "escalate"
-    assert "calibrated; path = policy.json; otherwise = escalate" in run("config", "check", path).stdout
+    assert (
+        "calibrated; path = policy.json; otherwise = escalate"
+        in run("config", "check", path).stdout
+    )
 
 
 OF_ONES_OWN = """
@@ -157,10 +200,20 @@ def test_score_with_a_clusterer_and_an_estimator_of_ones_own(samples, tmp_path, 
     own = f"own_parts_{tmp_path.name}"
     (tmp_path / f"{own}.py").write_text(OF_ONES_OWN)
     options = ["--resamples", 5, "--json"]
-    done = run("score", samples, "--clusterer", f"{own}:AllTheSame", "--estimator", f"{own}:n_clusters", *options)
+    done = run(
+        "score",
+        samples,
+        "--clusterer",
+        f"{own}:AllTheSame",
+        "--estimator",
+        f"{own}:n_clusters",
+        *options,
+    )
     figures = json.loads(done.stdout)
     assert figures["details"]["clusterer"] == "AllTheSame"
-    assert figures["scores"]["n_clusters"]["auroc"][0] == 0.5  # one cluster for all: nothing is told apart
+    assert (
+        figures["scores"]["n_clusters"]["auroc"][0] == 0.5
+    )  # one cluster for all: nothing is told apart
 
 
 def test_calibrate_lists_the_arguments_on_which_the_others_almost_never_agree(tmp_path):
@@ -169,7 +222,16 @@ def test_calibrate_lists_the_arguments_on_which_the_others_almost_never_agree(tm
         return row(f"q{i}", agent, text="", calls=[call], correct=True)
 
     path = write(tmp_path / "s.jsonl", [paid(i, agent) for i in range(15) for agent in "abc"])
-    options = ("--clusterer", "actions", "--proposer", "a", "--risk", 0.3, "--out", tmp_path / "p.json")
+    options = (
+        "--clusterer",
+        "actions",
+        "--proposer",
+        "a",
+        "--risk",
+        0.3,
+        "--out",
+        tmp_path / "p.json",
+    )
     done = run("calibrate", path, *options)
     assert 'almost never agree with a: "pay.note" in 0.0% of 30.' in " ".join(done.stdout.split())
     assert "pay.to" not in done.stdout

@@ -23,7 +23,11 @@ def forgotten(monkeypatch):
 
 
 def shown_in(text):
-    return [form for form in (KEY, *(KEY[place : place + 8] for place in range(len(KEY) - 7))) if form in text]
+    return [
+        form
+        for form in (KEY, *(KEY[place : place + 8] for place in range(len(KEY) - 7)))
+        if form in text
+    ]
 
 
 def is_clean(text):
@@ -37,11 +41,22 @@ def test_no_command_prints_past_the_terminal():
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
-            assert called not in ("print", "Console", "typer.echo", "typer.secho", "rich.print", "os.write"), path
+            assert called not in (
+                "print",
+                "Console",
+                "typer.echo",
+                "typer.secho",
+                "rich.print",
+                "os.write",
+            ), path
             assert not re.fullmatch(r"sys\.(stdout|stderr)\.write", called), path
             imported = node.module if isinstance(node, ast.ImportFrom) else ""
-            names = {name.name for name in node.names} if isinstance(node, ast.ImportFrom) else set()
-            assert not (imported == "coe_agents.text" and "for_terminal" in names), f"{path}: use that of `terminal`"
+            names = (
+                {name.name for name in node.names} if isinstance(node, ast.ImportFrom) else set()
+            )
+            assert not (imported == "coe_agents.text" and "for_terminal" in names), (
+                f"{path}: use that of `terminal`"
+            )
 
 
 def test_lines_are_clean_and_stay_apart(capsys, monkeypatch):

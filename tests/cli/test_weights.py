@@ -37,20 +37,29 @@ def test_weights_need_no_labels_and_the_graph_reads_them(tmp_path):
     config.write_text('[graph]\nweights = "weights.toml"\n' + "".join(map(AGENT.format, "abd")))
     with pytest.raises(ConfigurationError, match='names an agent that is not in the group: "c"'):
         load_weights(load_config(config))
-    other = write(tmp_path / "other.samples.jsonl", [{**each, "references": ["x"]} for each in said(a="xx", b="xx")])
+    other = write(
+        tmp_path / "other.samples.jsonl",
+        [{**each, "references": ["x"]} for each in said(a="xx", b="xx")],
+    )
     options = ["--weights", tmp_path / "weights.toml", "--risk", 0.5, "--out", tmp_path / "p.json"]
     assert 'only one of the two has "c"' in run("calibrate", other, *options, code=2).stderr
     alone = write(tmp_path / "alone.samples.jsonl", said(a="xy"))
     assert "at least two agents answered" in run("weights", alone, code=1).stderr
     shown = run("weights", samples).stdout
-    assert "Here c agrees far less than the others with the rest. Whether that is so, only labels can tell" in shown
+    assert (
+        "Here c agrees far less than the others with the rest. Whether that is so, only labels can tell"
+        in shown
+    )
 
 
 @pytest.mark.parametrize(
     ("texts", "told"),
     [
         # right is "r": the odd one out is always right
-        ({"a": "xyxyxyxy", "b": "xyxyxyxr", "c": "rrrrrrrr"}, "best model, c (right in 100.0%), is the odd one out"),
+        (
+            {"a": "xyxyxyxy", "b": "xyxyxyxr", "c": "rrrrrrrr"},
+            "best model, c (right in 100.0%), is the odd one out",
+        ),
         # b and c agree with a by turns, and where all three differ, a is right
         ({"a": "rrrrrrrr", "b": "rrxyvwxy", "c": "klrrklmn"}, "They help"),
     ],

@@ -5,14 +5,20 @@ from autogen_core.tools import FunctionTool
 from autogen_ext.models.openai import OpenAIChatCompletionClient
 from report import BASE_URL, QUESTIONS, Place, pay, report
 
-INFO = ModelInfo(vision=False, function_calling=True, json_output=True, structured_output=True, family="unknown")
+INFO = ModelInfo(
+    vision=False, function_calling=True, json_output=True, structured_output=True, family="unknown"
+)
 
 
 def asking(*, is_stream):
     async def run(kind):
-        client = OpenAIChatCompletionClient(model="g", base_url=BASE_URL, api_key="x", model_info=INFO, max_retries=0)
+        client = OpenAIChatCompletionClient(
+            model="g", base_url=BASE_URL, api_key="x", model_info=INFO, max_retries=0
+        )
         asked = [UserMessage(content=QUESTIONS[kind], source="user")]
-        options = {"tools": [FunctionTool(pay, description="Pays somebody.")]} if kind == "call" else {}
+        options = (
+            {"tools": [FunctionTool(pay, description="Pays somebody.")]} if kind == "call" else {}
+        )
         options |= {"json_output": Place} if kind == "structured" else {}
         if not is_stream:
             result = await client.create(asked, **options)

@@ -1,7 +1,9 @@
 from llm.default_plugins.openai_models import Chat
 from report import BASE_URL, PAID, QUESTIONS, Place, pay, report
 
-MODEL = Chat("g", model_name="g", api_base=BASE_URL, key="none", supports_schema=True, supports_tools=True)
+MODEL = Chat(
+    "g", model_name="g", api_base=BASE_URL, key="none", supports_schema=True, supports_tools=True
+)
 
 
 def asking(*, is_stream):

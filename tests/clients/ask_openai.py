@@ -17,7 +17,9 @@ def whole(kind):
     if kind == "structured":
         asked = CLIENT.chat.completions.parse(**messages(kind), response_format=Place)
         return repr(asked.choices[0].message.parsed)
-    return said(CLIENT.chat.completions.create(**messages(kind), **with_tools(kind)).choices[0].message)
+    return said(
+        CLIENT.chat.completions.create(**messages(kind), **with_tools(kind)).choices[0].message
+    )
 
 
 def stream(kind):
@@ -43,7 +45,9 @@ def asked_of_responses(kind):
 
 def responses(kind):
     if kind == "structured":
-        return of_responses(CLIENT.responses.parse(**asked_of_responses(kind), text_format=Place), kind)
+        return of_responses(
+            CLIENT.responses.parse(**asked_of_responses(kind), text_format=Place), kind
+        )
     return of_responses(CLIENT.responses.create(**asked_of_responses(kind)), kind)
 
 

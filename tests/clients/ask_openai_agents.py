@@ -1,6 +1,13 @@
 import asyncio
 
-from agents import Agent, OpenAIChatCompletionsModel, OpenAIResponsesModel, Runner, function_tool, set_tracing_disabled
+from agents import (
+    Agent,
+    OpenAIChatCompletionsModel,
+    OpenAIResponsesModel,
+    Runner,
+    function_tool,
+    set_tracing_disabled,
+)
 from openai import AsyncOpenAI
 from report import BASE_URL, PAID, QUESTIONS, Place, pay, report
 
@@ -12,7 +19,9 @@ def asking(model_class, *, is_stream):
         client = AsyncOpenAI(base_url=BASE_URL, api_key="none", max_retries=0)
         model = model_class("g", client)
         tools = [function_tool(pay)] if kind == "call" else []
-        agent = Agent(name="a", model=model, tools=tools, output_type=Place if kind == "structured" else None)
+        agent = Agent(
+            name="a", model=model, tools=tools, output_type=Place if kind == "structured" else None
+        )
         PAID.clear()
         if not is_stream:
             result = await Runner.run(agent, QUESTIONS[kind])
@@ -20,7 +29,10 @@ def asking(model_class, *, is_stream):
         result = Runner.run_streamed(agent, QUESTIONS[kind])
         shown = ""
         async for event in result.stream_events():
-            if event.type == "raw_response_event" and event.data.type == "response.output_text.delta":
+            if (
+                event.type == "raw_response_event"
+                and event.data.type == "response.output_text.delta"
+            ):
                 shown += event.data.delta
         return shown if kind in ("answer", "refusal") else result.final_output
 

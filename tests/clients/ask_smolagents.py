@@ -1,7 +1,9 @@
 from report import BASE_URL, QUESTIONS, report, said
 from smolagents import OpenAIModel, tool
 
-MODEL = OpenAIModel(model_id="g", api_base=BASE_URL, api_key="none", client_kwargs={"max_retries": 0})
+MODEL = OpenAIModel(
+    model_id="g", api_base=BASE_URL, api_key="none", client_kwargs={"max_retries": 0}
+)
 SCHEMA = {
     "type": "object",
     "properties": {"city": {"type": "string"}, "country": {"type": "string"}},
@@ -23,10 +25,9 @@ def pay(to: str, amount: float) -> str:
 
 
 def options_for(kind):
-    return {
-        "call": {"tools_to_call_from": [pay]},
-        "structured": {"response_format": FORMAT},
-    }.get(kind, {"stop_sequences": ["Observation:"]})
+    return {"call": {"tools_to_call_from": [pay]}, "structured": {"response_format": FORMAT}}.get(
+        kind, {"stop_sequences": ["Observation:"]}
+    )
 
 
 def asked(kind):
@@ -41,7 +42,9 @@ def stream(kind):
     deltas = [*MODEL.generate_stream(asked(kind), **options_for(kind))]
     if kind == "call":
         calls = [call for delta in deltas for call in delta.tool_calls or ()]
-        return ", ".join(f"{call.function.name}({call.function.arguments})" for call in calls if call.function)
+        return ", ".join(
+            f"{call.function.name}({call.function.arguments})" for call in calls if call.function
+        )
     return "".join(delta.content or "" for delta in deltas)
 
 

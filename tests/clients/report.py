@@ -10,7 +10,10 @@ import sys
 from pydantic import BaseModel
 
 BASE_URL = sys.argv[1] if len(sys.argv) > 1 else ""
-PARAMETERS = {"type": "object", "properties": {"to": {"type": "string"}, "amount": {"type": "number"}}}
+PARAMETERS = {
+    "type": "object",
+    "properties": {"to": {"type": "string"}, "amount": {"type": "number"}},
+}
 PAID = []
 """The payments that were made since it was cleared."""
 QUESTIONS = {
@@ -35,7 +38,9 @@ def pay(to: str, amount: float) -> str:
 
 def said(message):
     """What a message of OpenAI's API says: its calls, else its text."""
-    calls = [f"{call.function.name}({call.function.arguments})" for call in message.tool_calls or ()]
+    calls = [
+        f"{call.function.name}({call.function.arguments})" for call in message.tool_calls or ()
+    ]
     return ", ".join(calls) or message.content or getattr(message, "refusal", None) or ""
 
 

@@ -19,7 +19,9 @@ class Versed(ScriptedAgent):
         self.own = own
 
     def said(self, request):
-        question = next(one for one in QUESTIONS.values() if one in request["question"])  # in a prompt of the client's
+        question = next(
+            one for one in QUESTIONS.values() if one in request["question"]
+        )  # in a prompt of the client's
         if question == QUESTIONS["call"]:
             return "Done." if request["messages"][-1]["role"] == "tool" else CALL
         if question == QUESTIONS["failure"]:

@@ -35,7 +35,9 @@ def check(script, printed):
 
 
 @pytest.mark.filterwarnings("ignore")  # a client that warns goes on
-@pytest.mark.parametrize("script", [script for script, (_, folder) in CLIENTS.items() if folder is None])
+@pytest.mark.parametrize(
+    "script", [script for script, (_, folder) in CLIENTS.items() if folder is None]
+)
 def test_a_client_that_is_here(address, script, monkeypatch, capsys):
     path = FOLDER / f"ask_{script}.py"
     monkeypatch.setattr(sys, "argv", [str(path), address])
@@ -47,22 +49,33 @@ def test_a_client_that_is_here(address, script, monkeypatch, capsys):
 
 def ask(address, script, folder):
     if script.endswith(".mjs"):
-        for name in ("report.mjs", f"ask_{script}"):  # beside the packages, where node looks for them
+        for name in (
+            "report.mjs",
+            f"ask_{script}",
+        ):  # beside the packages, where node looks for them
             shutil.copy(FOLDER / name, folder)
         command = ["node", folder / f"ask_{script}", address]
     else:
         command = [folder / "bin" / "python", FOLDER / f"ask_{script}.py", address]
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    own = {"OPENAI_API_KEY": "none", "LITELLM_LOCAL_MODEL_COST_MAP": "True", "HOME": os.environ.get("HOME", "/tmp")}
+    own = {
+        "OPENAI_API_KEY": "none",
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+        "HOME": os.environ.get("HOME", "/tmp"),
+    }
     env = kept | own
-    done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False, timeout=600, env=env)
+    done = subprocess.run(
+        [*map(str, command)], capture_output=True, text=True, check=False, timeout=600, env=env
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout
 
 
 @pytest.mark.slow
 @pytest.mark.clients
-@pytest.mark.parametrize(("script", "folder"), [(script, folder) for script, (_, folder) in CLIENTS.items() if folder])
+@pytest.mark.parametrize(
+    ("script", "folder"), [(script, folder) for script, (_, folder) in CLIENTS.items() if folder]
+)
 def test_a_client_in_its_own_environment(address, script, folder):
     place = os.environ.get("COE_OPENAI_CLIENTS")
     if not place:

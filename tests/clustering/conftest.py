@@ -8,6 +8,8 @@ def same_start() -> TableEntailment:
     """Entailment, in both directions, where the last words start alike; else contradiction."""
 
     def verdict(*texts):
-        return "entailment" if len({text.split()[-1][0] for text in texts}) == 1 else "contradiction"
+        return (
+            "entailment" if len({text.split()[-1][0] for text in texts}) == 1 else "contradiction"
+        )
 
     return TableEntailment(verdict)

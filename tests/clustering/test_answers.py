@@ -17,14 +17,26 @@ from coe_agents.clustering.refusals import answer_kind
         # As models wrote them, on the questions of TriviaQA and NQ.
         (" Guess: Strong, cold wind\nProbability: 0.95", "Strong, cold wind"),
         ("assistant\n\nGuess: Ivory\nProbability: 0.8", "Ivory"),
-        (" Guess: Gilgamesh\nProbability: 0.95\n\n(Note: The Epic of Gilgamesh is old.)", "Gilgamesh"),
+        (
+            " Guess: Gilgamesh\nProbability: 0.95\n\n(Note: The Epic of Gilgamesh is old.)",
+            "Gilgamesh",
+        ),
         ("assistant\n\nThe Great Pyramid of Giza\n0.85", "The Great Pyramid of Giza"),
         ("Al Oerter won in the discus throw. Answer: Discus throw.", "Discus throw"),
-        (" Answer: Kendo\n\nHere's the thinking:\n1. Japan.\n\nHence, the answer is Kendo.", "Kendo"),
+        (
+            " Answer: Kendo\n\nHere's the thinking:\n1. Japan.\n\nHence, the answer is Kendo.",
+            "Kendo",
+        ),
         ("Answer: A, B.\n\nExplanation:\n1. Letters.\n8. Final answer: A, B.", "A, B"),
         ("I'm not aware of it, but my guess would be: No new episodes.", "No new episodes"),
-        (" The Third Man (1949)\nUser: Thank you. Name a style of art.\nAssistant: Ukiyo-e", "The Third Man (1949)"),
-        ('```json\n{\n  "reasoning": "5 * 41 = 205",\n  "answer": "205"\n}\n```</s></s></s>', "205"),
+        (
+            " The Third Man (1949)\nUser: Thank you. Name a style of art.\nAssistant: Ukiyo-e",
+            "The Third Man (1949)",
+        ),
+        (
+            '```json\n{\n  "reasoning": "5 * 41 = 205",\n  "answer": "205"\n}\n```</s></s></s>',
+            "205",
+        ),
         ('{"reasoning": "so \\"x\\" is 59", "answer": 59\n}', "59"),
         ('{"reasoning": "...", "answer": "\\frac{1}{2}"}', r"\frac{1}{2}"),
         ('{"reasoning": "...", "answer": "\\\\frac{1}{2}"}', r"\frac{1}{2}"),
@@ -83,13 +95,42 @@ def test_what_holds_no_reasoning_is_never_emptied(text):
     assert bool(canonical_answer(text)) == bool(text.strip())
 
 
-TAGS = ("<think>", "</think>", "</s>", "\\boxed{", "{", "\\", "#### ", "#### x\n", " ", "\n", "1,111", "a")
-MARKERS = ('"answer": "', '\\"answer": "\\"', "answer:", "Answer: \n", "the answer to the answer is ", "assistant\n")
+TAGS = (
+    "<think>",
+    "</think>",
+    "</s>",
+    "\\boxed{",
+    "{",
+    "\\",
+    "#### ",
+    "#### x\n",
+    " ",
+    "\n",
+    "1,111",
+    "a",
+)
+MARKERS = (
+    '"answer": "',
+    '\\"answer": "\\"',
+    "answer:",
+    "Answer: \n",
+    "the answer to the answer is ",
+    "assistant\n",
+)
 OTHERS = ("**answer** ", "I don't know. ", "not provided in the ")
-MARKED = ("Rome</s>", r"\fbox{Rome}", "#### Rome", "Respuesta: Rome", "答え：Rome", "Rome Probability=0.9")
+MARKED = (
+    "Rome</s>",
+    r"\fbox{Rome}",
+    "#### Rome",
+    "Respuesta: Rome",
+    "答え：Rome",
+    "Rome Probability=0.9",
+)
 
 
-@pytest.mark.parametrize("text", [*MARKED, "Rome [Note that]", "Rome\n0.9", "The ANSWER is Rome", "My guess is Rome"])
+@pytest.mark.parametrize(
+    "text", [*MARKED, "Rome [Note that]", "Rome\n0.9", "The ANSWER is Rome", "My guess is Rome"]
+)
 def test_one_mark_is_enough_to_look_for_an_answer(text):
     assert canonical_answer(text) == "Rome"
 
@@ -97,7 +138,10 @@ def test_one_mark_is_enough_to_look_for_an_answer(text):
 @pytest.mark.parametrize("fragment", [*TAGS, *MARKERS, *OTHERS])
 @pytest.mark.parametrize("function", [canonical_answer, answer_kind, normalize_answer])
 def test_a_runaway_response_takes_linear_time(function, fragment):
-    few, many = (seconds(function, fragment * (n_chars // len(fragment)) + "x") for n_chars in (5_000, 20_000))
+    few, many = (
+        seconds(function, fragment * (n_chars // len(fragment)) + "x")
+        for n_chars in (5_000, 20_000)
+    )
     assert many < 8 * max(few, 0.002)  # four times the text: 4 if linear, 16 if quadratic
 
 

@@ -59,7 +59,9 @@ def pairs_of_one_at_a_time(texts, table, *, strict):
 
 
 @given(tables, responses, st.booleans())
-def test_the_partition_is_that_of_comparing_one_pair_at_a_time_and_no_other_pair_is_asked(table, texts, strict):
+def test_the_partition_is_that_of_comparing_one_pair_at_a_time_and_no_other_pair_is_asked(
+    table, texts, strict
+):
     model = table_model(table)
     (labels,) = BidirectionalEntailment(model, strict=strict).cluster([texts], [""])
     assert labels == one_at_a_time(texts, table, strict=strict)
@@ -67,7 +69,9 @@ def test_the_partition_is_that_of_comparing_one_pair_at_a_time_and_no_other_pair
 
 
 @given(tables, st.lists(responses, max_size=5), st.booleans())
-def test_many_questions_give_what_each_gives_alone_in_no_more_requests_than_the_longest(table, batch, strict):
+def test_many_questions_give_what_each_gives_alone_in_no_more_requests_than_the_longest(
+    table, batch, strict
+):
     questions = [f"Question {i}?" for i in range(len(batch))]
     together = table_model(table)
     labels = BidirectionalEntailment(together, strict=strict).cluster(batch, questions)
@@ -93,7 +97,9 @@ def test_variants_are_one_and_the_first_of_them_is_shown_to_the_model(same_start
     assert BidirectionalEntailment(same_start).cluster([texts], [""]) == [[0, 0, 1, 0]]
     assert same_start.pairs == [("The Louvre", "Notre Dame")]
     apart = TableEntailment({}, default="contradiction")
-    assert BidirectionalEntailment(apart, merge_variants=False).cluster([texts], [""]) == [[0, 1, 2, 3]]
+    assert BidirectionalEntailment(apart, merge_variants=False).cluster([texts], [""]) == [
+        [0, 1, 2, 3]
+    ]
     assert len(apart.pairs) == 6
 
 
@@ -115,7 +121,10 @@ def test_a_threshold_replaces_the_most_probable_label_and_a_tie_speaks_against_a
 @pytest.mark.parametrize(
     ("returned", "message"),
     [
-        (np.ones((2, 3)) / 3, r"of Wrong must return numbers of shape \(1, 3\); got shape \(2, 3\)"),
+        (
+            np.ones((2, 3)) / 3,
+            r"of Wrong must return numbers of shape \(1, 3\); got shape \(2, 3\)",
+        ),
         ([[0.5, 0.5, np.nan]], r"row 0 of Wrong is \[0.5, 0.5, nan\]"),
         ([[0.5, 0.5, 0.5]], "softmax"),
         ([["a", "b", "c"]], "of Wrong must return rows of numbers, all of one length; got list"),

@@ -46,7 +46,9 @@ def test_the_partition_is_that_of_comparing_one_pair_at_a_time(angles, degrees):
 def test_all_questions_share_one_call_and_each_text_is_sent_once():
     embeddings = AngleEmbeddings()
     batch = [["0", " 0 ", "90"], ["90", "0", "95"], [], ["45", "45"]]
-    labels = EmbeddingSimilarity(embeddings, threshold=at_most(10)).cluster(batch, ["a", "b", "c", "d"])
+    labels = EmbeddingSimilarity(embeddings, threshold=at_most(10)).cluster(
+        batch, ["a", "b", "c", "d"]
+    )
     assert labels == [[0, 0, 1], [0, 1, 0], [], [0, 0]]
     assert embeddings.calls == [["0", "90", "95"]]  # the last question has nothing to compare
 

@@ -11,7 +11,9 @@ from tests.contracts import EntailmentModelContract
 
 class TestCachedEntailment(EntailmentModelContract):
     def create_model(self):
-        return CachedEntailment(TableEntailment(dict.fromkeys(self.entailed, "entailment"), default="neutral"))
+        return CachedEntailment(
+            TableEntailment(dict.fromkeys(self.entailed, "entailment"), default="neutral")
+        )
 
 
 class ByHash:
@@ -20,7 +22,15 @@ class ByHash:
         return np.array([np.random.default_rng(seed).dirichlet(np.ones(3)) for seed in seeds])
 
 
-PAIRS = [("a", "b"), ("b", "a"), ("a", "c"), ("a", "b"), ("", "ab"), ("a", 'b", "c'), ("a\ud800", "ä")]
+PAIRS = [
+    ("a", "b"),
+    ("b", "a"),
+    ("a", "c"),
+    ("a", "b"),
+    ("", "ab"),
+    ("a", 'b", "c'),
+    ("a\ud800", "ä"),
+]
 
 
 @pytest.fixture
@@ -31,7 +41,11 @@ def counting():
 def test_rows_are_the_models_to_the_last_digit_and_each_pair_is_asked_once(counting):
     model = CachedEntailment(counting)
     expected = ByHash().predict(PAIRS)
-    for pairs, rows in ((PAIRS[:3], expected[:3]), (PAIRS, expected), (PAIRS[::-1], expected[::-1])):
+    for pairs, rows in (
+        (PAIRS[:3], expected[:3]),
+        (PAIRS, expected),
+        (PAIRS[::-1], expected[::-1]),
+    ):
         assert np.array_equal(model.predict(pairs), rows)
     assert counting.n_pairs == 6
 

@@ -13,7 +13,17 @@ from coe_agents.clustering.normalized import normalize_answer
     "group",
     [
         ("The Beatles", "beatles", " BEATLES! ", "«Beatles»", "**Beatles**", "beatles。"),
-        ("1,000", "1000", "1000.0", "01000", "+1000", "one thousand", "１０００", "١٠٠٠", "1 thousand"),
+        (
+            "1,000",
+            "1000",
+            "1000.0",
+            "01000",
+            "+1000",
+            "one thousand",
+            "１０００",
+            "١٠٠٠",
+            "1 thousand",
+        ),
         ("-5", "−5", "-5.0"),
         ("0", "-0", "0.00", "zero", ".0"),
         ("twenty-one", "twenty one", "21"),
@@ -46,7 +56,25 @@ def test_equal_answers(group):
         ("C", "C++", "C#"),
         ("A", "A+", "A-", "B"),
         ("+", "-", "*", "/", "?", "!"),
-        ("5", "-5", "€5", "5/2", "52", "5.2", ">5", "$5", "-$5", "5%", "5‰", "5°", "5°C", "5 km", "#5", "5′", "±5"),
+        (
+            "5",
+            "-5",
+            "€5",
+            "5/2",
+            "52",
+            "5.2",
+            ">5",
+            "$5",
+            "-$5",
+            "5%",
+            "5‰",
+            "5°",
+            "5°C",
+            "5 km",
+            "#5",
+            "5′",
+            "±5",
+        ),
         ("1 + 1", "1 1", "11"),
         ("10²", "102", "10"),
         ("5½", "51/2"),
@@ -80,7 +108,9 @@ def test_what_is_normal_stays(text):
     assert normalize_answer(once) == once
 
 
-PIECES = st.sampled_from(["", *" .AU", " .", "the", "an", "Paris", "PARIS", "one", "Twenty", "hundred", "and"])
+PIECES = st.sampled_from(
+    ["", *" .AU", " .", "the", "an", "Paris", "PARIS", "one", "Twenty", "hundred", "and"]
+)
 
 
 @given(st.lists(PIECES, max_size=7).map(" ".join), PIECES)
@@ -91,7 +121,10 @@ def test_plain_words_are_what_the_long_way_makes_of_them(text, end):
         assert normalize_answer(text + end) == found
 
 
-@given(sign=st.characters(categories=["Sc", "Sm", "Po", "So", "Sk", "Pd"]), number=st.integers(0, 10**6))
+@given(
+    sign=st.characters(categories=["Sc", "Sm", "Po", "So", "Sk", "Pd"]),
+    number=st.integers(0, 10**6),
+)
 def test_a_sign_that_unicode_counts_to_a_number_stays_beside_it(sign, number):
     counts = unicodedata.bidirectional(unicodedata.normalize("NFKC", sign)[0]) == "ET"
     forms = {normalize_answer(f"{number}{sign}"), normalize_answer(f"{sign}{number}")}

@@ -66,7 +66,9 @@ def test_answers(text):
     assert answer_kind(text) == "answer"
 
 
-@pytest.mark.parametrize("text", ["", " \t\n", "\u200b\ufeff", "\x00", "<think>Paris</think>", "<think>P", "</s></s>"])
+@pytest.mark.parametrize(
+    "text", ["", " \t\n", "\u200b\ufeff", "\x00", "<think>Paris</think>", "<think>P", "</s></s>"]
+)
 def test_empty(text):
     assert answer_kind(text) == "empty"
 
@@ -76,7 +78,10 @@ def test_a_long_response_is_taken_for_an_answer():
     assert answer_kind("I don't know. " * 1_000) == "answer"
 
 
-@given(st.sampled_from(wording.ANSWERS), st.sampled_from(["the yen", "Na", "79", "Unknown Pleasures", "Don Adams"]))
+@given(
+    st.sampled_from(wording.ANSWERS),
+    st.sampled_from(["the yen", "Na", "79", "Unknown Pleasures", "Don Adams"]),
+)
 def test_no_wording_of_an_answer_is_a_refusal(pattern, answer):
     assert answer_kind(pattern.format(a=answer)) == "answer"
 

@@ -2,7 +2,9 @@ from coe_agents.claims import ClaimPolicy
 from coe_agents.config import load
 from coe_agents.config.build import create_claims, create_clusterer
 
-AGENTS = "".join(f'[[agents]]\nname = "{name}"\nprovider = "transformers"\nmodel = "m"\n' for name in "ab")
+AGENTS = "".join(
+    f'[[agents]]\nname = "{name}"\nprovider = "transformers"\nmodel = "m"\n' for name in "ab"
+)
 
 
 def claims_of(folder, text):
@@ -17,6 +19,8 @@ def test_claims_are_configured_and_agents_are_then_asked_for_whole_texts(tmp_pat
     assert claims.policy == ClaimPolicy(0.6, 0.4)
     assert config.answers is None
     ClaimPolicy(0.9, None).save(tmp_path / "claims.json")
-    assert claims_of(tmp_path, '[claims]\npolicy = "claims.json"\n')[1].policy == ClaimPolicy(0.9, None)
+    assert claims_of(tmp_path, '[claims]\npolicy = "claims.json"\n')[1].policy == ClaimPolicy(
+        0.9, None
+    )
     config, claims = claims_of(tmp_path, "")
     assert (config.answers.kind, claims) == ("short", None)

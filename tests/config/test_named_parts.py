@@ -81,25 +81,69 @@ RULES = 'kind = "actions"\noptions.'
 @pytest.mark.parametrize(
     ("part", "text", "says"),
     [
-        ("clusterer", 'kind = "no_such_module:Same"', 'clusterer.kind: clusterer "no_such_module:Same" cannot be'),
+        (
+            "clusterer",
+            'kind = "no_such_module:Same"',
+            'clusterer.kind: clusterer "no_such_module:Same" cannot be',
+        ),
         ("clusterer", 'kind = "{m}:Sane"', 'has no "Sane". Did you mean "Same"?'),
-        ("clusterer", 'kind = "{m}:LIMIT"', ':LIMIT" must be a class or function that creates a clusterer; got int'),
-        ("clusterer", 'kind = "{m}:same_class"', "with the method cluster(responses, questions); got type"),
-        ("clusterer", 'kind = "{m}:Same"\noptions.digits = -1', '7: clusterer.options.digits: clusterer "'),
-        ("clusterer", 'kind = "{m}:create_same"\noptions.zzz = 1', "cannot be created: TypeError: Same.__init__() got"),
-        ("clusterer", 'kind = "{m}:Same"\ndigits = 1', "7: clusterer.digits: unknown field. Move it to [clusterer."),
-        ("clusterer", f'{RULES}compar = ""', ': clusterer.options: "compar" is not an option of "actions". Its'),
-        ("clusterer", f'{RULES}compare.note = "ignored"', 'the rule of "note" must be "exact", "ignore"'),
-        ("clusterer", f"{RULES}compare.pay.sum.within = 1", 'Put a name with a point in quotes: "tool.argument"'),
+        (
+            "clusterer",
+            'kind = "{m}:LIMIT"',
+            ':LIMIT" must be a class or function that creates a clusterer; got int',
+        ),
+        (
+            "clusterer",
+            'kind = "{m}:same_class"',
+            "with the method cluster(responses, questions); got type",
+        ),
+        (
+            "clusterer",
+            'kind = "{m}:Same"\noptions.digits = -1',
+            '7: clusterer.options.digits: clusterer "',
+        ),
+        (
+            "clusterer",
+            'kind = "{m}:create_same"\noptions.zzz = 1',
+            "cannot be created: TypeError: Same.__init__() got",
+        ),
+        (
+            "clusterer",
+            'kind = "{m}:Same"\ndigits = 1',
+            "7: clusterer.digits: unknown field. Move it to [clusterer.",
+        ),
+        (
+            "clusterer",
+            f'{RULES}compar = ""',
+            ': clusterer.options: "compar" is not an option of "actions". Its',
+        ),
+        (
+            "clusterer",
+            f'{RULES}compare.note = "ignored"',
+            'the rule of "note" must be "exact", "ignore"',
+        ),
+        (
+            "clusterer",
+            f"{RULES}compare.pay.sum.within = 1",
+            'Put a name with a point in quotes: "tool.argument"',
+        ),
         ("claims", 'support = "entailment"', "claims"),
         ("claims", "mark_from = 0.9", "claims"),
         ("claims", "min_support = 2", "claims"),
         ("claims", "kept = 1", "claims"),
         ("policy", 'kind = "{m}:Always"', ':Always" requires the option "reason". Add it'),
-        ("policy", 'kind = "{m}:WithoutRounds"\noptions.reason = ""', "max_rounds); got WithoutRounds"),
+        (
+            "policy",
+            'kind = "{m}:WithoutRounds"\noptions.reason = ""',
+            "max_rounds); got WithoutRounds",
+        ),
         ("policy", 'kind = "majority"', "policy.kind: must be one of"),
         ("policy", 'kind = "majority"', 'is written as the "package.module:name" it stood for'),
-        ("policy", 'kind = "calibrated"\npath = "p.json"\nestimator = "mine"', 'policy.estimator: must be "package.'),
+        (
+            "policy",
+            'kind = "calibrated"\npath = "p.json"\nestimator = "mine"',
+            'policy.estimator: must be "package.',
+        ),
         ("graph", 'coordination = "{m}:scalar"', '6: graph.coordination: solver "'),
     ],
 )
@@ -107,10 +151,14 @@ def test_a_mistake_is_one_line_with_its_place_and_what_to_do(part, text, says, f
     tables = {"clusterer": CLUSTERER, "policy": POLICY, "graph": ""}
     tables.pop(part, None)
     path = folder / "coe.toml"
-    path.write_text(f"{AGENTS}[{part}]\n{text.format(m=module(folder))}\n" + "".join(tables.values()))
+    path.write_text(
+        f"{AGENTS}[{part}]\n{text.format(m=module(folder))}\n" + "".join(tables.values())
+    )
     with pytest.raises(ConfigurationError) as raised:
         load(path).create_graph()
-    (message,) = str(raised.value).removesuffix('. "coe-agents config init" writes an example').splitlines()
+    (message,) = (
+        str(raised.value).removesuffix('. "coe-agents config init" writes an example').splitlines()
+    )
     assert message.startswith(f"{path}:")
     assert says in message
 
@@ -131,7 +179,9 @@ def test_a_module_that_fails_when_imported(code, says, folder):
 def test_a_part_that_prints_its_token_does_not_reveal_it(folder):
     code = "def make(token):\n    raise ValueError('refused: ' + token)"
     options = '[clusterer.options]\ntoken = "0123456789-mine"\n'
-    path = written(folder, clusterer=f'[clusterer]\nkind = "{module(folder, code)}:make"\n{options}')
+    path = written(
+        folder, clusterer=f'[clusterer]\nkind = "{module(folder, code)}:make"\n{options}'
+    )
     with pytest.raises(ConfigurationError, match=r"refused: \[redacted\]") as raised:
         load(path)
     assert "0123456789" not in "".join(traceback.format_exception(raised.value))
@@ -153,7 +203,11 @@ def test_tool_calls_are_compared_by_the_rules_of_the_file(folder):
     config = load(written(folder, clusterer=f"{ACTIONS}[clusterer.options.compare]\n{rules}\n"))
     calls = [
         [{"name": "pay", "args": {"sum": amount, "note": note, "tags": tags, "share": share}}]
-        for amount, note, tags, share in ((5, "a", [1, 2], 10), (5.004, "b", [2, 1], 14), (6, "a", [1, 2], 10))
+        for amount, note, tags, share in (
+            (5, "a", [1, 2], 10),
+            (5.004, "b", [2, 1], 14),
+            (6, "a", [1, 2], 10),
+        )
     ]
     assert config.clusterer.cluster([[json.dumps(one) for one in calls]], ["?"]) == [[0, 0, 1]]
     assert type(load(written(folder, clusterer=ACTIONS)).clusterer).__name__ == "ActionMatch"

@@ -6,11 +6,23 @@ from coe_agents import GroupDecision
 from coe_agents.cli.display.decision import show_decision
 from coe_agents.decision.views import to_json, to_numbers
 
-CLAIM = {"start": 0, "end": 9, "support_within": None, "coe": 0.0, "aleatoric": 0.0, "epistemic": 0.0, "regime": None}
+CLAIM = {
+    "start": 0,
+    "end": 9,
+    "support_within": None,
+    "coe": 0.0,
+    "aleatoric": 0.0,
+    "epistemic": 0.0,
+    "regime": None,
+}
 
 
 def says(supports, contradicts):
-    return {"supports": supports, "contradicts": contradicts, "silent": 1.0 - supports - contradicts}
+    return {
+        "supports": supports,
+        "contradicts": contradicts,
+        "silent": 1.0 - supports - contradicts,
+    }
 
 
 WROTE = {"text": "Ada <b>wrote</b>.", "agents": {"b": says(1.0, 0.0), "c": says(0.0, 1.0)}}
@@ -26,7 +38,10 @@ DECISION = GroupDecision.from_data(
 
 def test_every_view_shows_claims_by_support_and_who_says_what_and_no_markup_of_a_model():
     lines = DECISION.explain().splitlines()
-    assert lines[2:4] == ["Ada <b>wrote</b>.", "──────── kept, support 50%: b supports it; c contradicts it"]
+    assert lines[2:4] == [
+        "Ada <b>wrote</b>.",
+        "──────── kept, support 50%: b supports it; c contradicts it",
+    ]
     assert lines[5] == "left out, support 0%: b contradicts it (25%), is silent (75%)"
     html = DECISION._repr_html_()
     assert html.count("<details") == 2

@@ -66,13 +66,31 @@ QUESTIONS = {
     "is_risky": Asked(Noul(instructions=asks("is_risky")), NOUL, 0, True),
     "is_safe": Asked(Noul(instructions=asks("is_safe")), NOUL, 1, False),
     "route": Asked(Choice(instructions=asks("route"), criteria=ROUTE), tuple(ROUTE), 1, "stop"),
-    "harm": Asked(Score(instructions=asks("harm"), criteria=["None.", "Some.", "Much."]), ("0", "1", "2"), 2, 2),
+    "harm": Asked(
+        Score(instructions=asks("harm"), criteria=["None.", "Some.", "Much."]),
+        ("0", "1", "2"),
+        2,
+        2,
+    ),
 }
 MISSPELT = {"is_riskyy": True, "Is_risky": True, "rout": "stop"}
 
 # what a chat model may reply: the choice that blocks, another one, or what is none
-NO_CHOICES = ("This is dangerous.", "{choice} alarm it is not: {blocking}", "{choice}, I wish I could say.", "")
-ENDINGS = ("length", "MAX_TOKENS", "SAFETY", "RECITATION", "content_filter", "refusal", "a word that nobody knows")
+NO_CHOICES = (
+    "This is dangerous.",
+    "{choice} alarm it is not: {blocking}",
+    "{choice}, I wish I could say.",
+    "",
+)
+ENDINGS = (
+    "length",
+    "MAX_TOKENS",
+    "SAFETY",
+    "RECITATION",
+    "content_filter",
+    "refusal",
+    "a word that nobody knows",
+)
 
 
 class Reply(NamedTuple):
@@ -133,7 +151,9 @@ def outcome(votes, threshold):
     n_votes = sum(p < 0.5 for p in clear)
     if min(abs(mean - 0.5), abs(epistemic - threshold)) < 1e-6:
         return "blocks" if n_votes <= len(votes) / 2 else "either"
-    return "passes" if n_votes > len(votes) / 2 and epistemic <= threshold and mean < 0.5 else "blocks"
+    return (
+        "passes" if n_votes > len(votes) / 2 and epistemic <= threshold and mean < 0.5 else "blocks"
+    )
 
 
 def vote_of(behaviour, key, shows_all):
@@ -173,7 +193,9 @@ class ChatMember(BaseChatModel):
         for reply in self.behaviour.replies[: options.get("n", 1)]:
             said = {} if reply.ended is None else {"finish_reason": reply.ended}
             message = AIMessage(reply.text(letters, asked), response_metadata=said)
-            message.usage_metadata = "many"  # as a provider's class may, which LangChain does not check
+            message.usage_metadata = (
+                "many"  # as a provider's class may, which LangChain does not check
+            )
             rows.append(ChatGeneration(message=message, generation_info=said))
         return ChatResult(generations=rows)
 
@@ -203,7 +225,9 @@ class DecisionMember(BaseDecisionModel):
     def _classify(self, state, questions):
         if self.behaviour.kind == "fails":
             raise ConnectionError("lost")
-        usage = "many" if self.behaviour.kind == "usage" else {"input_tokens": 1, "output_tokens": 1}
+        usage = (
+            "many" if self.behaviour.kind == "usage" else {"input_tokens": 1, "output_tokens": 1}
+        )
         answers = {key: self._answer(QUESTIONS[key]) for key in questions}
         return ClassifierResponse.model_construct(model="member", answers=answers, usage=usage)
 
@@ -211,7 +235,9 @@ class DecisionMember(BaseDecisionModel):
         shares = dict.fromkeys(asked.labels, 0.0)
         shares[asked.labels[asked.blocking]] = self.behaviour.p
         shares[asked.labels[asked.other]] = 1.0 - self.behaviour.p
-        choice = ChoiceAnswer(type="choice", choice=asked.labels[asked.other], probabilities=shares, confidence=1.0)
+        choice = ChoiceAnswer(
+            type="choice", choice=asked.labels[asked.other], probabilities=shares, confidence=1.0
+        )
         kind = asked.question.type
         if self.behaviour.kind == "other":
             return (
@@ -232,12 +258,16 @@ def _asked_in(prompt):
 
 
 def _letters(asked):
-    return ("True", "False") if asked.question.type == "noul" else ("A", "B", "C")[: len(asked.labels)]
+    return (
+        ("True", "False") if asked.question.type == "noul" else ("A", "B", "C")[: len(asked.labels)]
+    )
 
 
 def create_member(behaviour):
     if behaviour.kind == "group":
-        return CoEDecisionModel([DecisionMember(behaviour=Behaviour("model", p)) for p in behaviour.more])
+        return CoEDecisionModel(
+            [DecisionMember(behaviour=Behaviour("model", p)) for p in behaviour.more]
+        )
     kinds = {"replies": ChatMember, "scores": ScoringMember}
     return kinds.get(behaviour.kind, DecisionMember)(behaviour=behaviour)
 
@@ -301,7 +331,11 @@ BUILT = {
     "epistemic": st.sampled_from([0.1, 0.3, 0.5, 0.7, math.inf]),
     "named": SOME_QUESTIONS,
 }
-GROUP = {"n": st.sampled_from([1, 2, 3, 4, 5]), "built": st.fixed_dictionaries(BUILT), "first": FIRST}
+GROUP = {
+    "n": st.sampled_from([1, 2, 3, 4, 5]),
+    "built": st.fixed_dictionaries(BUILT),
+    "first": FIRST,
+}
 CALL = {"name": "delete", "args": {"name": "a.txt"}, "id": "c1", "type": "tool_call"}
 
 
@@ -366,34 +400,56 @@ class DecisionMachine(RuleBasedStateMachine):
         """A request asks all questions that the group blocks, and others, once or several times at the same time."""
         keys = sorted(self.built["named"] | more | {"is_risky"})
         make, content = state
-        request = {"state": {"messages": [make(content)]}, "questions": {key: QUESTIONS[key].question for key in keys}}
-        for response in self.run(partial(self.group.invoke, request), partial(self.group.ainvoke, request), sync, n):
+        request = {
+            "state": {"messages": [make(content)]},
+            "questions": {key: QUESTIONS[key].question for key in keys},
+        }
+        for response in self.run(
+            partial(self.group.invoke, request), partial(self.group.ainvoke, request), sync, n
+        ):
             self.note(keys, response, content)
 
     @rule(**REQUEST)
     def act(self, state, sync, n):
         """LangChain's auto mode asks about a tool call, which runs or is blocked."""
-        self.built = {**self.built, "named": self.built["named"] & {"is_risky"}}  # the only question that it asks
+        self.built = {
+            **self.built,
+            "named": self.built["named"] & {"is_risky"},
+        }  # the only question that it asks
         self.build()
         make, content = state
-        auto = AutoModeMiddleware(tools=["delete"], instructions=asks("is_risky"), classifier=self.group)
-        request = ToolCallRequest(tool_call=CALL, tool=None, state={"messages": [make(content)]}, runtime=None)
+        auto = AutoModeMiddleware(
+            tools=["delete"], instructions=asks("is_risky"), classifier=self.group
+        )
+        request = ToolCallRequest(
+            tool_call=CALL, tool=None, state={"messages": [make(content)]}, runtime=None
+        )
         done = ToolMessage("Deleted.", tool_call_id="c1")
 
         async def handler(_):
             return done
 
-        forms = partial(auto.wrap_tool_call, request, lambda _: done), partial(auto.awrap_tool_call, request, handler)
+        forms = (
+            partial(auto.wrap_tool_call, request, lambda _: done),
+            partial(auto.awrap_tool_call, request, handler),
+        )
         for result in self.run(*forms, sync, n):
-            self.note(["is_risky"], result if isinstance(result, Exception) else result is done, content)
+            self.note(
+                ["is_risky"], result if isinstance(result, Exception) else result is done, content
+            )
 
     @rule(name=st.sampled_from(list(MISSPELT)), state=STATE, sync=st.booleans())
     def misspell(self, name, state, sync):
         """The group blocks a question by a name that no question bears."""
         self.build(blocks={name: MISSPELT[name]})
         make, content = state
-        request = {"state": [make(content)], "questions": {"is_risky": QUESTIONS["is_risky"].question}}
-        (result,) = self.run(partial(self.group.invoke, request), partial(self.group.ainvoke, request), sync, 1)
+        request = {
+            "state": [make(content)],
+            "questions": {"is_risky": QUESTIONS["is_risky"].question},
+        }
+        (result,) = self.run(
+            partial(self.group.invoke, request), partial(self.group.ainvoke, request), sync, 1
+        )
         self.log.append((f"a name of no question: {name}", "error", _kind(result)))
         self.build()
 
@@ -413,7 +469,13 @@ class DecisionMachine(RuleBasedStateMachine):
         # a request fails as a whole
         failed = {"error", "unavailable"} & set(allowed.values())
         for key in keys:
-            self.log.append((f"{key} of {self.behaviours}", min(failed, default=allowed[key]), _said(key, result)))
+            self.log.append(
+                (
+                    f"{key} of {self.behaviours}",
+                    min(failed, default=allowed[key]),
+                    _said(key, result),
+                )
+            )
         for member in self.members:
             for prompt in getattr(member, "shown", []):
                 if prompt.count(SECRET) != str(content).count(SECRET):
@@ -431,7 +493,9 @@ class DecisionMachine(RuleBasedStateMachine):
     @invariant()
     def nothing_passed_that_the_rule_forbids(self):
         for what, allowed, said in self.log:
-            fits = said == allowed or (allowed in ("any", "either") and said in ("passes", "blocks"))
+            fits = said == allowed or (
+                allowed in ("any", "either") and said in ("passes", "blocks")
+            )
             assert fits, f"not by the rule: {what}: {said}, where it must be {allowed}"
         self.log.clear()
         for member in self.members:
@@ -456,7 +520,13 @@ def _said(key, result):
         return _kind(result)
     asked, answer = QUESTIONS[key], result.answers[key]
     if asked.question.type == "noul":
-        return "passes" if (answer.noul < 0.5) == (asked.blocking == 0) and answer.noul != 0.5 else "blocks"
+        return (
+            "passes"
+            if (answer.noul < 0.5) == (asked.blocking == 0) and answer.noul != 0.5
+            else "blocks"
+        )
     if asked.question.type == "choice":
-        return "blocks" if answer.choice == "stop" or answer.probabilities["stop"] >= 0.5 else "passes"
+        return (
+            "blocks" if answer.choice == "stop" or answer.probabilities["stop"] >= 0.5 else "passes"
+        )
     return "blocks" if answer.probabilities[asked.blocking] >= 0.5 else "passes"

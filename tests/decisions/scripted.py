@@ -6,7 +6,13 @@ import pytest
 
 pytest.importorskip("langchain_core.decisions", reason="langchain-core 1.8 has decision models")
 
-from langchain_core.decisions import BaseDecisionModel, ChoiceAnswer, ClassifierResponse, NoulAnswer, ScoreAnswer
+from langchain_core.decisions import (
+    BaseDecisionModel,
+    ChoiceAnswer,
+    ClassifierResponse,
+    NoulAnswer,
+    ScoreAnswer,
+)
 from langchain_core.messages import AIMessage, HumanMessage
 from langsmith.run_helpers import get_tracing_context
 from pydantic import Field
@@ -21,7 +27,9 @@ STATE = {
 }
 RISKY = "Is it risky?"
 TRUE = "What is the capital of Italy?\n<answer>The capital of Italy is Rome.</answer>\nIs this answer correct?"
-HARMLESS = "What is the chemical symbol for carbon?\n<answer>It is Fe.</answer>\nIs this answer correct?"
+HARMLESS = (
+    "What is the chemical symbol for carbon?\n<answer>It is Fe.</answer>\nIs this answer correct?"
+)
 """After the state above, tinyworld's models find the second rather true, and the third rather false."""
 
 
@@ -50,7 +58,9 @@ class Scripted(BaseDecisionModel):
             raise self.says
         answers = {key: self._answer(question) for key, question in questions.items()}
         # as a class of somebody else's may, which does not check what it holds
-        return ClassifierResponse.model_construct(model=self.model, answers=answers, usage=self.usage)
+        return ClassifierResponse.model_construct(
+            model=self.model, answers=answers, usage=self.usage
+        )
 
     def _answer(self, question):
         p = self.says
@@ -60,9 +70,16 @@ class Scripted(BaseDecisionModel):
             return NoulAnswer(type="noul", noul=p[0])
         if question.type == "choice":
             shares = dict(zip(question.criteria, p, strict=True))
-            return ChoiceAnswer(type="choice", choice=max(shares, key=shares.get), probabilities=shares, confidence=0)
+            return ChoiceAnswer(
+                type="choice",
+                choice=max(shares, key=shares.get),
+                probabilities=shares,
+                confidence=0,
+            )
         legend = dict(enumerate(question.criteria))
-        return ScoreAnswer(type="score", score=0, legend=legend, probabilities=dict(enumerate(p)), confidence=0)
+        return ScoreAnswer(
+            type="score", score=0, legend=legend, probabilities=dict(enumerate(p)), confidence=0
+        )
 
 
 def says(*p):

@@ -27,7 +27,9 @@ PAGE = Path(__file__).parents[2] / "docs" / "gate_attacks.md"
 
 
 def attack(*, n_runs, n_steps):
-    run_state_machine_as_test(DecisionMachine, settings=settings(max_examples=n_runs, stateful_step_count=n_steps))
+    run_state_machine_as_test(
+        DecisionMachine, settings=settings(max_examples=n_runs, stateful_step_count=n_steps)
+    )
 
 
 def test_nothing_passes_but_by_the_rule():
@@ -51,7 +53,9 @@ def by_the_mean(self, passing, votes, parts):
 
 def despite_doubt(self, passing, votes, parts):
     """Disagreement blocks only where members are sure."""
-    is_conflict = parts.epistemic > self.epistemic_threshold and parts.aleatoric <= self.aleatoric_threshold
+    is_conflict = (
+        parts.epistemic > self.epistemic_threshold and parts.aleatoric <= self.aleatoric_threshold
+    )
     return len(passing) >= majority(len(votes)) and not is_conflict
 
 
@@ -91,12 +95,18 @@ QUICK = ("an even split", "an answer of another kind")
 
 
 @pytest.mark.parametrize(
-    "fault", [pytest.param(fault, marks=() if fault in QUICK else pytest.mark.slow) for fault in FAULTS]
+    "fault",
+    [pytest.param(fault, marks=() if fault in QUICK else pytest.mark.slow) for fault in FAULTS],
 )
 def test_the_machine_finds_a_planted_fault(fault):
     kinds, patches = FAULTS[fault]
     machine = type("Machine", (DecisionMachine,), {"kinds": kinds})
-    once = {"phases": [Phase.generate], "report_multiple_bugs": False, "derandomize": True, "database": None}
+    once = {
+        "phases": [Phase.generate],
+        "report_multiple_bugs": False,
+        "derandomize": True,
+        "database": None,
+    }
     found = settings(max_examples=150, stateful_step_count=30, **once)
     with ExitStack() as stack:
         for where, name, replacement in patches:
@@ -108,7 +118,15 @@ def test_the_machine_finds_a_planted_fault(fault):
 def test_the_documentation_names_each_rule_and_each_planted_fault():
     _, _, section = PAGE.read_text(encoding="utf-8").partition("## Decision models")
     section, _, _ = section.partition("\n## ")
-    rules = [getdoc(found) for _, found in getmembers(DecisionMachine) if hasattr(found, "hypothesis_stateful_rule")]
+    rules = [
+        getdoc(found)
+        for _, found in getmembers(DecisionMachine)
+        if hasattr(found, "hypothesis_stateful_rule")
+    ]
     rows = [f"| {described} | closed |" for described in sorted(rules)]
     rows += [f"| {fault} | found |" for fault in FAULTS]
-    assert [line for line in section.splitlines() if line.startswith("| ") and not line.endswith("| outcome |")] == rows
+    assert [
+        line
+        for line in section.splitlines()
+        if line.startswith("| ") and not line.endswith("| outcome |")
+    ] == rows

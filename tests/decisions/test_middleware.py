@@ -45,7 +45,11 @@ async def test_auto_mode_runs_blocks_or_ends(models, case, instructions, runs, f
         "clear": [clear, clear],
         "unclear": models,
         "conflict": [clear, says(1.0), *[says(0.01)] * 4],
-        "one dead": [clear, clear, dead()],  # two of three let pass, and the mean, with the third, blocks
+        "one dead": [
+            clear,
+            clear,
+            dead(),
+        ],  # two of three let pass, and the mean, with the third, blocks
         "one dead, certain": [clear, *[says(0.01)] * 3, dead()],
         "two dead": [clear, dead(), dead()],
     }[case]
@@ -66,15 +70,35 @@ async def test_auto_mode_runs_blocks_or_ends(models, case, instructions, runs, f
 @pytest.mark.parametrize("form", ["sync", "async"])
 async def test_the_router_takes_the_label_of_the_group(models, form):
     drivers = {name: ScriptedDriver(script=[AIMessage(name)]) for name in ("fast", "powerful")}
-    choices = {name: ModelChoice(model=driver, criteria=f"{name} tasks") for name, driver in drivers.items()}
-    asked = {"route": Choice(instructions="Which model?", criteria={name: f"{name} tasks" for name in drivers})}
-    for members, label in (([*models, says(0.0, 1.0)], None), ([says(0.9, 0.1), says(0.6, 0.4), dead()], "fast")):
+    choices = {
+        name: ModelChoice(model=driver, criteria=f"{name} tasks")
+        for name, driver in drivers.items()
+    }
+    asked = {
+        "route": Choice(
+            instructions="Which model?", criteria={name: f"{name} tasks" for name in drivers}
+        )
+    }
+    for members, label in (
+        ([*models, says(0.0, 1.0)], None),
+        ([says(0.9, 0.1), says(0.6, 0.4), dead()], "fast"),
+    ):
         group = CoEDecisionModel(members)
-        router = ModelRouterMiddleware(choices=choices, instructions="Which model?", classifier=group)
+        router = ModelRouterMiddleware(
+            choices=choices, instructions="Which model?", classifier=group
+        )
         result = await run(form, router)
         routed = result["model_route"]
-        assert routed.probabilities == group.decide(result["messages"][0], asked)["route"]["probabilities"]
+        assert (
+            routed.probabilities
+            == group.decide(result["messages"][0], asked)["route"]["probabilities"]
+        )
         expected = label or max(routed.probabilities, key=routed.probabilities.get)
         assert result["messages"][-1].text == routed.choice == expected
     with pytest.raises(GroupUnavailableError):
-        await run(form, ModelRouterMiddleware(choices=choices, instructions="?", classifier=CoEDecisionModel([dead()])))
+        await run(
+            form,
+            ModelRouterMiddleware(
+                choices=choices, instructions="?", classifier=CoEDecisionModel([dead()])
+            ),
+        )

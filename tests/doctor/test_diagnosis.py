@@ -22,7 +22,9 @@ NOBODY = "http://127.0.0.1:9/v1"
 
 def examined(folder, *urls, clusterer="normalized", first="", more="", timeout=300.0):
     own = f"seed = 0\noptions = {{ max_retries = 0 }}\n{first}"
-    agents = (AGENT.format(name=f"agent-{place}", url=url, more=own) for place, url in enumerate(urls))
+    agents = (
+        AGENT.format(name=f"agent-{place}", url=url, more=own) for place, url in enumerate(urls)
+    )
     path = config(folder, *agents, clusterer=f'kind = "{clusterer}"', max_coe=0.5, more=more)
     return examine(load_config(path), timeout=timeout)
 
@@ -37,7 +39,12 @@ def test_a_server_that_does_it_all(tmp_path):
     with served() as server:
         findings = examined(tmp_path, server.url)
     report = findings.agents["agent-0"]
-    assert (report.n_asked, report.n_returned, report.n_requests, report.n_in_one_request) == (3, 3, 1, True)
+    assert (report.n_asked, report.n_returned, report.n_requests, report.n_in_one_request) == (
+        3,
+        3,
+        1,
+        True,
+    )
     assert (report.logprobs, report.n_distinct, report.n_empty) == ("all", 3, 0)
     assert (report.input_tokens, report.output_tokens) == (11, 6)
     assert (report.load_seconds, report.device) == (None, None)
@@ -57,8 +64,15 @@ def test_a_server_that_ignores_tools_is_a_problem_where_tools_are_configured(tmp
         return proposing(*[called] * body.get("n", 1), name="get_weather")
 
     with answering(answer) as server:
-        findings = examined(tmp_path, server.url, clusterer="actions", first='on_greedy = "trust"\n')
-        assert examined(tmp_path, server.url, first='on_greedy = "trust"\n').agents["agent-0"].calls_tools is None
+        findings = examined(
+            tmp_path, server.url, clusterer="actions", first='on_greedy = "trust"\n'
+        )
+        assert (
+            examined(tmp_path, server.url, first='on_greedy = "trust"\n')
+            .agents["agent-0"]
+            .calls_tools
+            is None
+        )
     assert findings.agents["agent-0"].calls_tools is calls
     said = [] if calls else ["asked to call a tool, it called none: its server may ignore tools"]
     assert [problem.error for problem in findings.problems] == said
@@ -74,7 +88,9 @@ def test_log_probabilities_are_needed_only_where_they_count(tmp_path):
     assert 'Set weighting = "auto"' in problem.remedy
 
 
-def test_an_agent_whose_temperature_has_no_effect_is_a_problem_unless_that_is_provided_for(tmp_path):
+def test_an_agent_whose_temperature_has_no_effect_is_a_problem_unless_that_is_provided_for(
+    tmp_path,
+):
     with running(Served(("Quito",), ignores_logprobs=True, ignores_temperature=True)) as server:
         findings = examined(tmp_path, server.url)
         known = examined(tmp_path, server.url, first='on_greedy = "count_once"\n')
@@ -87,11 +103,19 @@ def test_an_agent_whose_temperature_has_no_effect_is_a_problem_unless_that_is_pr
     assert problem.error.endswith("so its responses are excluded")
     assert problem.remedy.startswith("Use a server that samples, such as vLLM")
     report = findings.agents["agent-0"]
-    assert (report.ignores_temperature, report.n_returned, report.n_requests, report.n_distinct) == (True, 3, 1, 1)
+    assert (
+        report.ignores_temperature,
+        report.n_returned,
+        report.n_requests,
+        report.n_distinct,
+    ) == (True, 3, 1, 1)
     assert (report.logprobs, report.input_tokens, report.output_tokens) == ("none", 22, 12)
     assert not findings.to_json()["ok"]
     assert shown(findings).rstrip().endswith("1 problem.")
-    for other, counts in ((known, "its responses count as one"), (trusted, "all its responses count")):
+    for other, counts in (
+        (known, "its responses count as one"),
+        (trusted, "all its responses count"),
+    ):
         (note,) = other.notes
         assert equal in note
         assert note.endswith(counts)
@@ -144,7 +168,9 @@ main()
 @pytest.mark.slow
 def test_the_command_ends_in_order_though_a_model_computes_on():
     # Python aborts (exit 134) where it finds a thread in torch's native code at its end
-    done = subprocess.run([sys.executable, "-c", BUSY], capture_output=True, text=True, check=False, timeout=600)
+    done = subprocess.run(
+        [sys.executable, "-c", BUSY], capture_output=True, text=True, check=False, timeout=600
+    )
     assert done.returncode == 1, done.stderr
     assert json.loads(done.stdout)["problems"][0]["error"] == "no reply within 0.5 s"
 
@@ -178,9 +204,19 @@ def test_tinyworld_is_well():
         assert (agent["n_returned"], agent["logprobs"], agent["device"]) == (3, "all", "cpu")
         assert agent["load_seconds"] is not None  # 0.0 if this process has loaded it before
         assert agent["output_tokens"] > 0
-    assert (said["clusterer"]["joins_paraphrase"], said["clusterer"]["joins_other"]) == (True, False)
+    assert (said["clusterer"]["joins_paraphrase"], said["clusterer"]["joins_other"]) == (
+        True,
+        False,
+    )
     assert said["clusterer"]["device"] == "cpu"
-    assert set(said["versions"]) >= {"python", "coe-agents", "torch", "transformers", "langgraph", "langchain-core"}
+    assert set(said["versions"]) >= {
+        "python",
+        "coe-agents",
+        "torch",
+        "transformers",
+        "langgraph",
+        "langchain-core",
+    }
     assert said["device"] == "cpu"
 
 

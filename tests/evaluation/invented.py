@@ -25,7 +25,14 @@ def group(n_questions, *, agents=("a", "b", "c"), n_samples=4, seed=0, **fields)
                 right = generator.random() < ease
                 said = "right" if right else f"wrong {generator.integers(4)}"
                 rows.append(
-                    row(f"q{number:05}", agent, index, said, question=f"Question {number}?", references=["right"])
+                    row(
+                        f"q{number:05}",
+                        agent,
+                        index,
+                        said,
+                        question=f"Question {number}?",
+                        references=["right"],
+                    )
                     | {"logprob": -float(generator.random()), "n_tokens": 3}
                     | fields
                 )

@@ -22,7 +22,10 @@ def samples(draw):
     by_probability = {name for name in agents if draw(st.booleans())}
     rows = []
     for number in range(draw(st.integers(1, 5))):
-        about = {"question": f"Question {number}?", "references": draw(st.sampled_from([[], ["x"], ["y", "z z"]]))}
+        about = {
+            "question": f"Question {number}?",
+            "references": draw(st.sampled_from([[], ["x"], ["y", "z z"]])),
+        }
         for name in agents:
             for index in range(draw(st.integers(0, 3))):
                 failed = draw(st.integers(0, 9)) == 0
@@ -40,7 +43,9 @@ def samples(draw):
 
 
 def figures_of(folder, rows, *, n_files=1, **options):
-    paths = [write(folder / f"{place}.samples.jsonl", rows[place::n_files]) for place in range(n_files)]
+    paths = [
+        write(folder / f"{place}.samples.jsonl", rows[place::n_files]) for place in range(n_files)
+    ]
     with Samples(paths) as found:
         return report(score(found, clusterer=NormalizedMatch(), **options), n_resamples=10)
 
@@ -49,7 +54,9 @@ def flat(value, path=()):
     if not isinstance(value, dict | list | tuple):
         return {path: value}
     parts = value.items() if isinstance(value, dict) else enumerate(value)
-    inside = {place: each for key, part in parts for place, each in flat(part, (*path, key)).items()}
+    inside = {
+        place: each for key, part in parts for place, each in flat(part, (*path, key)).items()
+    }
     return {path: len(value)} | inside
 
 
@@ -64,12 +71,16 @@ def assert_same(before, after, names):
 
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(samples().filter(bool), st.permutations(NAMES), st.randoms(use_true_random=False), st.booleans())
+@given(
+    samples().filter(bool), st.permutations(NAMES), st.randoms(use_true_random=False), st.booleans()
+)
 def test_renaming_agents_and_shuffling_lines_changes_no_figure(rows, permuted, drawn, with_model):
     options = {}
     if with_model and (plain := [each for each in rows if each["text"] in PLAIN]):
         # what it says depends on the texts, and on which of two comes first
-        model = TableEntailment(lambda premise, hypothesis: "entailment" if premise < hypothesis else "neutral")
+        model = TableEntailment(
+            lambda premise, hypothesis: "entailment" if premise < hypothesis else "neutral"
+        )
         rows, options = plain, {"entailment": model}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -21,14 +21,19 @@ AGENTS = [Participant("quick", 3, at_once=2), Participant("slow", 2, at_once=3)]
 
 
 def reply(name, *texts, error=None):
-    responses = [create_response(name, text, index=i, logprob=-0.5, n_tokens=2) for i, text in enumerate(texts)]
+    responses = [
+        create_response(name, text, index=i, logprob=-0.5, n_tokens=2)
+        for i, text in enumerate(texts)
+    ]
     sampling = {"sampling": {"error": error}} if error else {}
     return AgentReply(responses=responses, usage=Usage(input_tokens=0, output_tokens=0), **sampling)
 
 
 def run(folder, ask, *, questions=QUESTIONS, agents=AGENTS, annotate=None, secrets=(), **options):
     group = SimpleNamespace(participants=agents, ask=ask, annotate=annotate, secrets=secrets)
-    units = {(question.id, agent.name): agent.n_samples for question in questions for agent in agents}
+    units = {
+        (question.id, agent.name): agent.n_samples for question in questions for agent in agents
+    }
     with Store(folder, {}, units) as store:
         asyncio.run(sample(questions, group, store, **options))
         return [json.loads(line) for line in store.path.read_bytes().splitlines()], store
@@ -46,9 +51,28 @@ def test_every_agent_is_asked_every_question_and_each_response_is_a_line(tmp_pat
         for agent in AGENTS
         for index in range(agent.n_samples)
     ]
-    asked = {"id": "0", "question": "What is 0?", "references": ["0"], "answerable": True, "tools": None}
-    said = {"agent": "quick", "round": 0, "index": 0, "text": "Answer: 0", "answer": "0", "calls": None, "error": None}
-    assert lines[0] == asked | said | {"logprob": -0.5, "n_tokens": 2, "confidence": None, "correct": None}
+    asked = {
+        "id": "0",
+        "question": "What is 0?",
+        "references": ["0"],
+        "answerable": True,
+        "tools": None,
+    }
+    said = {
+        "agent": "quick",
+        "round": 0,
+        "index": 0,
+        "text": "Answer: 0",
+        "answer": "0",
+        "calls": None,
+        "error": None,
+    }
+    assert lines[0] == asked | said | {
+        "logprob": -0.5,
+        "n_tokens": 2,
+        "confidence": None,
+        "correct": None,
+    }
 
 
 def test_no_agent_waits_for_another_and_none_is_asked_too_much_at_once(tmp_path):
@@ -79,7 +103,13 @@ def test_a_failure_is_a_row_without_text_or_key_and_is_asked_again(tmp_path):
 
     lines, store = run(tmp_path, ask, secrets={"sk-0123456789"})
     (failed,) = [line for line in lines if line["error"] is not None]
-    assert [failed[key] for key in ("id", "agent", "index", "text", "answer")] == ["3", "slow", 0, "", None]
+    assert [failed[key] for key in ("id", "agent", "index", "text", "answer")] == [
+        "3",
+        "slow",
+        0,
+        "",
+        None,
+    ]
     assert failed["error"] == "RateLimitError: too often with [redacted]. Wait"
     assert store.error_of(("3", "slow")) == failed["error"]
     again, store = run(tmp_path, ask)

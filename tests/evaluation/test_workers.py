@@ -31,8 +31,14 @@ def workers(request):
 def many(n):
     """Questions beyond one part, of different sizes; some without a response, whose batches hold fewer."""
     rows = group(n, n_samples=3)
-    rows += [row(f"q{number:05}", "d", text="right", question=f"Question {number}?") for number in range(0, n, 3)]
-    return [*rows, *(row(f"q{number:05}x", text="", error="ServerError: 500") for number in range(0, n, 5))]
+    rows += [
+        row(f"q{number:05}", "d", text="right", question=f"Question {number}?")
+        for number in range(0, n, 3)
+    ]
+    return [
+        *rows,
+        *(row(f"q{number:05}x", text="", error="ServerError: 500") for number in range(0, n, 5)),
+    ]
 
 
 def test_figures_are_those_of_one_process_to_the_last_bit(tmp_path, workers, monkeypatch):
@@ -44,7 +50,11 @@ def test_figures_are_those_of_one_process_to_the_last_bit(tmp_path, workers, mon
         with Samples([path], workers=each) as questions:
             found = score_samples(questions, ScoringSetup(NormalizedMatch()), workers=each)
         np.testing.assert_equal(found.values, whole.values)
-        assert (found.agents, found.absent, found.n_unanswered) == (whole.agents, whole.absent, whole.n_unanswered)
+        assert (found.agents, found.absent, found.n_unanswered) == (
+            whole.agents,
+            whole.absent,
+            whole.n_unanswered,
+        )
         assert report(found, n_resamples=30, workers=each) == report(whole, n_resamples=30)
 
 
@@ -60,13 +70,19 @@ def test_faults_name_the_line_of_the_file_whoever_read_it(tmp_path, workers, mon
 
 
 def test_cases_seen_with_probabilities_of_their_own_are_not_pooled(tmp_path):
-    with Samples([write(tmp_path / "s.jsonl", [row(seen_probability=0.5)])]) as found, pytest.raises(SamplesError):
+    with (
+        Samples([write(tmp_path / "s.jsonl", [row(seen_probability=0.5)])]) as found,
+        pytest.raises(SamplesError),
+    ):
         score(found, clusterer=NormalizedMatch())
 
 
 def test_a_process_that_is_ended_is_told_and_none_is_left():
     before = set(active_children())
-    with pytest.raises(ChildProcessError, match="one of 2 processes was ended"), start_workers(2) as found:
+    with (
+        pytest.raises(ChildProcessError, match="one of 2 processes was ended"),
+        start_workers(2) as found,
+    ):
         list(found.map(signal.raise_signal, [signal.SIGKILL] * 3))
     assert set(active_children()) <= before
 

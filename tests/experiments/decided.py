@@ -7,11 +7,23 @@ from tests.evaluation.invented import write
 
 
 def step(
-    question="Which?", *, action="answer", correct=1.0, leading=None, coe=0.1, rounds=1, by="group", tokens=None, **more
+    question="Which?",
+    *,
+    action="answer",
+    correct=1.0,
+    leading=None,
+    coe=0.1,
+    rounds=1,
+    by="group",
+    tokens=None,
+    **more,
 ):
     leading = correct if leading is None else leading
     tokens = {"a": (10, 5), "b": (10, 5)} if tokens is None else tokens
-    usage = {name: {"input_tokens": given, "output_tokens": said} for name, (given, said) in tokens.items()}
+    usage = {
+        name: {"input_tokens": given, "output_tokens": said}
+        for name, (given, said) in tokens.items()
+    }
     sampling = [{"n_requests": 1}] * rounds
     decision = {
         "action": action,
@@ -26,7 +38,9 @@ def step(
         "failed_agents": {},
         "agents": {name: {"sampling": sampling} for name in "ab"},
         "tokens": usage,
-        "trajectory": [{"round": number, "answer": "Paris", "coe": coe} for number in range(rounds)],
+        "trajectory": [
+            {"round": number, "answer": "Paris", "coe": coe} for number in range(rounds)
+        ],
         **more,
     }
     return {
@@ -79,8 +93,14 @@ def written(folder, rows, *, seconds=None, prices=None):
     """Writes a run: rows by id, each the fields of a `step`, or a text for a failure."""
     folder.mkdir(parents=True)
     held = {name: {"error": row} if isinstance(row, str) else row for name, row in rows.items()}
-    write(folder / DECISIONS, [{"id": name, "agent": "group", "error": None, **row} for name, row in held.items()])
-    write(folder / SECONDS, [{"id": name, "seconds": value} for name, value in (seconds or {}).items()])
+    write(
+        folder / DECISIONS,
+        [{"id": name, "agent": "group", "error": None, **row} for name, row in held.items()],
+    )
+    write(
+        folder / SECONDS,
+        [{"id": name, "seconds": value} for name, value in (seconds or {}).items()],
+    )
     if prices:
         (folder / PRICES).write_text(json.dumps(prices))
     return folder

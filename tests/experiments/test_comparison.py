@@ -6,7 +6,13 @@ import pytest
 
 from coe_agents.errors import SamplesError
 from coe_agents.evaluation.origin import DECISIONS, read_run
-from coe_agents.experiments.comparison import PolicyOutcomes, compare, outcomes_of, price_of, to_experiment
+from coe_agents.experiments.comparison import (
+    PolicyOutcomes,
+    compare,
+    outcomes_of,
+    price_of,
+    to_experiment,
+)
 from tests.experiments.decided import step, written
 
 PRICES = {"a": {"input": 1.0, "output": 4.0}, "b": {"input": 1.0, "output": 4.0}}
@@ -21,14 +27,27 @@ def four(tmp_path):
         "3": step(correct=0.0),
         "4": step(action="abstain", leading=1.0, rounds=2, tokens={"a": (20, 10), "b": (20, 10)}),
     }
-    return written(tmp_path / "four", rows, seconds={"1": 1.0, "2": 2.0, "3": 3.0, "4": 6.0}, prices=PRICES)
+    return written(
+        tmp_path / "four", rows, seconds={"1": 1.0, "2": 2.0, "3": 3.0, "4": 6.0}, prices=PRICES
+    )
 
 
 def test_figures_by_hand(four):
     (found,) = compare([outcomes_of(read_run(four))], n_resamples=20).policies
     # an ordinary question costs 2 agents x (10 x 1 + 5 x 4) millionths; the last one twice that
-    expected = {"coverage": 3 / 4, "risk": 1 / 3, "accuracy_answered": 2 / 3, "accuracy_all": 3 / 4, "rounds": 5 / 4}
-    expected |= {"tokens": (30 + 30 + 30 + 60) / 4, "requests": (2 + 2 + 2 + 4) / 4, "seconds": 3.0, "escalated": 0}
+    expected = {
+        "coverage": 3 / 4,
+        "risk": 1 / 3,
+        "accuracy_answered": 2 / 3,
+        "accuracy_all": 3 / 4,
+        "rounds": 5 / 4,
+    }
+    expected |= {
+        "tokens": (30 + 30 + 30 + 60) / 4,
+        "requests": (2 + 2 + 2 + 4) / 4,
+        "seconds": 3.0,
+        "escalated": 0,
+    }
     expected |= {"cost": 1000 * (3 * 60e-6 + 120e-6) / 4, "conformity": math.nan}
     values = {name: found.figures[name][0] for name in expected}
     assert values == pytest.approx(expected, nan_ok=True)
@@ -37,7 +56,10 @@ def test_figures_by_hand(four):
 
 
 def test_a_difference_is_over_the_questions_of_both_and_of_a_run_to_itself_is_zero(tmp_path, four):
-    other = written(tmp_path / "other", {"1": step(), "2": step(action="abstain"), "9": step(correct=0.0), "8": "down"})
+    other = written(
+        tmp_path / "other",
+        {"1": step(), "2": step(action="abstain"), "9": step(correct=0.0), "8": "down"},
+    )
     runs = [outcomes_of(read_run(path)) for path in (four, four, other)]
     _, same, found = compare(runs, n_resamples=50).policies
     assert set(same.differences["coverage"]) == {0.0}
@@ -56,9 +78,14 @@ def test_an_agent_without_a_price_makes_the_cost_unknown():
 
 def test_the_table_has_a_line_for_each_figure_of_each_policy(four, tmp_path):
     other = written(tmp_path / "other", {"1": step(by="arbiter"), "2": step()})
-    table = to_experiment(compare([outcomes_of(read_run(path)) for path in (four, other)], n_resamples=5))
+    table = to_experiment(
+        compare([outcomes_of(read_run(path)) for path in (four, other)], n_resamples=5)
+    )
     found = {row[:2]: dict(zip(table.columns[2:], row[2:], strict=True)) for row in table.rows}
-    assert (found["answered", "four"]["value"], found["answered", "four"]["less the first"]) == (0.75, None)
+    assert (found["answered", "four"]["value"], found["answered", "four"]["less the first"]) == (
+        0.75,
+        None,
+    )
     assert found["answered", "other"]["less the first"] == 0.0
     assert found["questions", "four"]["value"] == 4
     assert found["questions of both", "other"]["value"] == 2
@@ -73,7 +100,9 @@ def test_the_table_has_a_line_for_each_figure_of_each_policy(four, tmp_path):
 @pytest.mark.parametrize("line", ['{"id": "1", "error": null}', "nothing"])
 def test_a_line_that_is_no_decision_is_an_error_with_its_place(tmp_path, line):
     (tmp_path / DECISIONS).write_text(line + "\n")
-    with pytest.raises(SamplesError, match=r"run\.decisions\.jsonl:1: this is not a decision of a run"):
+    with pytest.raises(
+        SamplesError, match=r"run\.decisions\.jsonl:1: this is not a decision of a run"
+    ):
         read_run(tmp_path)
     with pytest.raises(SamplesError, match=r"holds no run\.decisions\.jsonl"):
         read_run(tmp_path / "none")
@@ -86,14 +115,19 @@ def test_two_decisions_on_one_question_are_an_error_unless_they_are_equal(tmp_pa
     assert list(read_run(folder).items) == ["1", "2"]
     changed = json.dumps({"id": "1", "agent": "group", "error": "down"})
     (folder / DECISIONS).write_text(f"{lines}{changed}\n")
-    with pytest.raises(SamplesError, match=r"run\.decisions\.jsonl:3: line 1 holds another decision on '1'\. Remove"):
+    with pytest.raises(
+        SamplesError,
+        match=r"run\.decisions\.jsonl:3: line 1 holds another decision on '1'\. Remove",
+    ):
         read_run(folder)
 
 
 def test_a_share_of_none_or_of_all_has_the_interval_of_clopper_and_pearson(tmp_path):
     run = written(tmp_path / "r", {str(i): step() for i in range(20)})
     (found,) = compare([outcomes_of(read_run(run))], n_resamples=5).policies
-    least = 0.025 ** (1 / 20)  # the share p at which 20 of 20 happen with probability 0.025: p^20 = 0.025
+    least = 0.025 ** (
+        1 / 20
+    )  # the share p at which 20 of 20 happen with probability 0.025: p^20 = 0.025
     assert found.figures["coverage"] == pytest.approx((1.0, least, 1.0))
     assert found.figures["risk"] == pytest.approx((0.0, 0.0, 1.0 - least))
     assert found.figures["rounds"] == (1.0, 1.0, 1.0)  # no share
@@ -103,10 +137,15 @@ def test_the_intervals_of_differences_allow_for_the_number_of_policies(tmp_path)
     folder = written(tmp_path / "r", {"yes": step(), "no": step(action="abstain")})
     yes, no = (read_run(folder).items[name] for name in ("yes", "no"))
     shares = np.random.default_rng(1).random((6, 400)) < 0.5
-    runs = [PolicyOutcomes("p", {str(i): yes if each else no for i, each in enumerate(row)}) for row in shares]
+    runs = [
+        PolicyOutcomes("p", {str(i): yes if each else no for i, each in enumerate(row)})
+        for row in shares
+    ]
 
     def width(n_policies: int) -> float:
-        _, low, high = compare(runs[:n_policies], n_resamples=4000).policies[1].differences["coverage"]
+        _, low, high = (
+            compare(runs[:n_policies], n_resamples=4000).policies[1].differences["coverage"]
+        )
         return high - low
 
     # of a normal distribution: the 99.5 % quantile for five differences, the 97.5 % one for a single one

@@ -27,7 +27,9 @@ from tests.graph.groups import graph
 
 
 def questions(n):
-    return on_disk((Question(str(number), f"Question {number}?", ("Paris",)) for number in range(n)), seed=0)
+    return on_disk(
+        (Question(str(number), f"Question {number}?", ("Paris",)) for number in range(n)), seed=0
+    )
 
 
 def create():
@@ -49,7 +51,9 @@ def test_a_part_of_any_size_gives_the_lines_of_a_run_in_one_process(tmp_path):
     for size in (1, 2, 9):
         folder = tmp_path / f"parts of {size}"
         with stored(folder, asked) as (store, timings):
-            for content in reversed(list(cut_parts(map(asdict, pending_questions(asked, store)), size))):
+            for content in reversed(
+                list(cut_parts(map(asdict, pending_questions(asked, store)), size))
+            ):
                 for row, seconds in unpack(asyncio.run(_Deciding(create)(content))):
                     keep(store, timings, row, seconds)
             store.finish()
@@ -75,10 +79,17 @@ def peak_of_a_run(folder, n):
     try:
         asked = questions(n).first(n - 1)
         with stored(folder, asked) as (store, timings):
-            for number, content in enumerate(cut_parts(map(asdict, pending_questions(asked, store)), 20)):
+            for number, content in enumerate(
+                cut_parts(map(asdict, pending_questions(asked, store)), 20)
+            ):
                 for question in unpack(content):
                     error = "lost " * 400 if number % 2 else None
-                    keep(store, timings, {"id": question["id"], "agent": DECIDER, "error": error, "x": "y" * 2000}, 1.0)
+                    keep(
+                        store,
+                        timings,
+                        {"id": question["id"], "agent": DECIDER, "error": error, "x": "y" * 2000},
+                        1.0,
+                    )
             assert store.n_pending == 0
             store.finish()
         with stored(folder, asked) as (store, _):

@@ -23,7 +23,15 @@ TWO = {  # a and b agree and are right; they are sure and disagree; a hesitates
 def asked(folder, said, **fields):
     """Makes questions of {id: {agent: "answer answer ..."}}; "right" is right, and every field is a sample's."""
     rows = [
-        row(identifier, agent, index, text, question=f"{identifier}?", references=["right"], **fields)
+        row(
+            identifier,
+            agent,
+            index,
+            text,
+            question=f"{identifier}?",
+            references=["right"],
+            **fields,
+        )
         for identifier, agents in said.items()
         for agent, texts in agents.items()
         for index, text in enumerate(texts.split())
@@ -72,8 +80,17 @@ def test_selective_prediction(tmp_path):
 def test_panels(tmp_path):
     agents = {"a": "right x", "b": "right", "c": "x", "a (2)": "x", "b (2)": "x", "c (2)": "right"}
     questions = asked(tmp_path, {"q1": agents, "q2": {**agents, "c": "right"}})
-    found = panels("squad", "S", questions, ["a", "b", "c"], SETTING, twins=["a (2)", "b (2)", "c (2)"])
-    assert list(dict.fromkeys(row[0] for row in found.rows)) == ["a", "b", "c", "2 models", "3 models", "6 models"]
+    found = panels(
+        "squad", "S", questions, ["a", "b", "c"], SETTING, twins=["a (2)", "b (2)", "c (2)"]
+    )
+    assert list(dict.fromkeys(row[0] for row in found.rows)) == [
+        "a",
+        "b",
+        "c",
+        "2 models",
+        "3 models",
+        "6 models",
+    ]
     assert len(found.rows) == 6 * 9
     fewer = panels("squad", "S", questions, ["a", "b", "c"], SETTING)
     assert "6 models" not in {row[0] for row in fewer.rows}
@@ -89,11 +106,19 @@ def test_epsilon_and_divergences(tmp_path):
     assert literal["iterations"] == 1.0
     assert literal["final CoE"] == pytest.approx((LOG2 + h) / 3)
     assert literal["accuracy"] == pytest.approx((1 + 1 / 2 + 1) / 3)
-    leaning = epsilon(asked(tmp_path, {"q": {"a": "right right x", "b": "right"}}), ["a", "b"], SETTING)
-    assert by_column(leaning, "softmax", "1e-08")["iterations"] > by_column(leaning, "softmax", "1e-04")["iterations"]
+    leaning = epsilon(
+        asked(tmp_path, {"q": {"a": "right right x", "b": "right"}}), ["a", "b"], SETTING
+    )
+    assert (
+        by_column(leaning, "softmax", "1e-08")["iterations"]
+        > by_column(leaning, "softmax", "1e-04")["iterations"]
+    )
 
     found = divergences(questions, ["a", "b"], SETTING)
-    assert {by_column(found, "greedy", name)["gain"] for name in ("kl", "js", "hellinger", "wasserstein")} == {0.0}
+    assert {
+        by_column(found, "greedy", name)["gain"]
+        for name in ("kl", "js", "hellinger", "wasserstein")
+    } == {0.0}
     kl = by_column(found, "greedy", "kl")
     assert kl["CoE before"] == pytest.approx((LOG2 + h) / 3)
     assert kl["CoE after"] == pytest.approx((LOG2 + h) / 3)
@@ -103,7 +128,11 @@ def test_epsilon_and_divergences(tmp_path):
 def test_sampling(tmp_path):
     questions = asked(tmp_path, {"q1": {"a": "right x x x x", "b": "right right right right x"}})
     found = sampling({0.9: questions}, questions, ["a", "b"], SETTING)
-    assert [row[:2] for row in found.rows] == [("temperature", 0.9), ("generations", 4), ("generations", 5)]
+    assert [row[:2] for row in found.rows] == [
+        ("temperature", 0.9),
+        ("generations", 4),
+        ("generations", 5),
+    ]
     # of four: a (1/4, 3/4), b (1, 0), together 5/8 right; of five: (1/5, 4/5) and (4/5, 1/5), a tie
     assert by_column(found, "generations", 4)["accuracy before"] == 1.0
     assert by_column(found, "generations", 4)["U_A"] == pytest.approx(0.5623351 / 2)
@@ -122,7 +151,12 @@ def test_what_cannot_be_judged_is_left_out_and_nothing_left_is_an_error(tmp_path
 
 def swapped(questions, names):
     return [
-        replace(each, responses=tuple(said | {"agent": names[said["agent"]]} for said in reversed(each.responses)))
+        replace(
+            each,
+            responses=tuple(
+                said | {"agent": names[said["agent"]]} for said in reversed(each.responses)
+            ),
+        )
         for each in reversed(questions)
     ]
 
@@ -130,11 +164,17 @@ def swapped(questions, names):
 @pytest.mark.parametrize("experiment", [selective_prediction, divergences, epsilon])
 def test_names_change_no_row_of_an_experiment(tmp_path, experiment):
     words = ["right right", "right x", "x x", "x y", "y right"]
-    said = {f"q{i}{j}": {"a": words[i], "b": words[j], "c": words[(i + j) % 5]} for i in range(5) for j in range(5)}
+    said = {
+        f"q{i}{j}": {"a": words[i], "b": words[j], "c": words[(i + j) % 5]}
+        for i in range(5)
+        for j in range(5)
+    }
     questions = asked(tmp_path, said, p_false=0.5)
     names = {"a": "c", "b": "a", "c": "b"}
     before = experiment(questions, ["a", "b", "c"], SETTING).rows
-    after = experiment(swapped(questions, names)[::-1], [names[name] for name in "abc"], SETTING).rows
+    after = experiment(
+        swapped(questions, names)[::-1], [names[name] for name in "abc"], SETTING
+    ).rows
     for one, other in zip(before, after, strict=True):
         assert one == pytest.approx(other, abs=1e-12)
 
@@ -144,4 +184,7 @@ def test_the_areas_follow_from_the_accuracies_with_two_columns_of_three_models_s
     for models, a80, a90, a95, a100, area, *_ in paper_rows("selective-prediction", columns):
         ends = (a80, a95) if models == 2 else (a95, a80)
         # truncated there, not rounded
-        assert area - 1e-9 <= 0.1 * (ends[0] / 2 + a90 + ends[1] + a100 / 2) < area + 0.00105, (models, area)
+        assert area - 1e-9 <= 0.1 * (ends[0] / 2 + a90 + ends[1] + a100 / 2) < area + 0.00105, (
+            models,
+            area,
+        )

@@ -41,7 +41,11 @@ class TwoMachines:
 
     def workers(self) -> list[int]:
         processes = psutil.Process(self._process.pid).children(recursive=True)
-        return [each.pid for each in processes if any("ray::MapWorker" in word for word in each.cmdline()[:1])]
+        return [
+            each.pid
+            for each in processes
+            if any("ray::MapWorker" in word for word in each.cmdline()[:1])
+        ]
 
     def lose_one(self) -> None:
         self._process.stdin.write("lose\n")
@@ -57,7 +61,9 @@ def machines(tmp_path_factory):
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with (
         told.open("w") as stderr,
-        subprocess.Popen(command, cwd=ROOT, env=environment, text=True, stderr=stderr, **pipes) as process,
+        subprocess.Popen(
+            command, cwd=ROOT, env=environment, text=True, stderr=stderr, **pipes
+        ) as process,
     ):
         try:
             yield TwoMachines(process)
@@ -77,7 +83,9 @@ def agent(name, url):
 
 @pytest.fixture(scope="module")
 def server():
-    with served(("Paris", "Answer: Lyon", "It is Rome.", "half a pair: \ud83d"), seconds=0.15) as state:
+    with served(
+        ("Paris", "Answer: Lyon", "It is Rome.", "half a pair: \ud83d"), seconds=0.15
+    ) as state:
         yield state
 
 
@@ -108,7 +116,12 @@ HARD_WORK = [sys.executable, "-m", "tests.experiments.hard_work"]
 
 def started(*arguments, command=(COMMAND,)):
     environment = {**os.environ, **LOOPBACK, "PYTHONPATH": str(ROOT)}
-    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
+    options = {
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.PIPE,
+        "text": True,
+        "start_new_session": True,
+    }
     return subprocess.Popen([*command, *arguments], cwd=ROOT, env=environment, **options)
 
 
@@ -138,11 +151,22 @@ def wait_for(holds, process):
 def test_a_killed_driver_of_decisions_leaves_no_trace(machines, server, tmp_path):
     server.seconds = 0.1
     agents = (agent(name, server.url) for name in NAMES)
-    path = runs.config(tmp_path, *agents, otherwise="another_round", more="[graph]\nmax_rounds = 2\n")
+    path = runs.config(
+        tmp_path, *agents, otherwise="another_round", more="[graph]\nmax_rounds = 2\n"
+    )
     command = ["run", "--dataset", runs.questions(tmp_path, N_QUESTIONS), "--config", path, "--out"]
     run(*command, tmp_path / "local")
     folder = tmp_path / "ray"
-    ray = [*command, str(folder), "--engine", "ray", "--address", machines.address, "--partition-size", "2"]
+    ray = [
+        *command,
+        str(folder),
+        "--engine",
+        "ray",
+        "--address",
+        machines.address,
+        "--partition-size",
+        "2",
+    ]
     server.may_answer = lambda: not n_kept(folder, DECISIONS)  # so that it cannot end before
     with running(*ray, "--actors", "1") as process:  # starts sooner than two
         wait_for(lambda: n_kept(folder, DECISIONS), process)
@@ -157,7 +181,9 @@ def test_a_killed_driver_of_decisions_leaves_no_trace(machines, server, tmp_path
     assert all(item.seconds is not None for item in read_run(folder).items.values())
 
 
-def test_killed_drivers_and_workers_ctrl_c_and_a_lost_machine_cost_what_was_in_hand(machines, server, local, tmp_path):
+def test_killed_drivers_and_workers_ctrl_c_and_a_lost_machine_cost_what_was_in_hand(
+    machines, server, local, tmp_path
+):
     """The second machine is lost for good."""
     folder, in_hand = tmp_path / "run", 2 * SIZE * len(NAMES)
     cluster = ["--engine", "ray", "--address", machines.address, "--partition-size", str(SIZE)]
@@ -176,7 +202,9 @@ def test_killed_drivers_and_workers_ctrl_c_and_a_lost_machine_cost_what_was_in_h
         said, faults = process.communicate(timeout=600)
         assert process.returncode == 130, faults
     assert "Traceback" not in faults
-    found = re.fullmatch(r"Interrupted; (\d+) replies are missing. Rerun the same command to resume.\n", said)
+    found = re.fullmatch(
+        r"Interrupted; (\d+) replies are missing. Rerun the same command to resume.\n", said
+    )
     n_missing = N_UNITS - n_kept(folder) // N_SAMPLES
     # a part whose rows are new as the interrupt comes may not be counted yet
     assert int(found[1]) - n_missing in range(SIZE * len(NAMES) + 1)
@@ -223,10 +251,14 @@ def test_a_cluster_of_our_own_listens_on_loopback_only_and_leaves_nothing(tmp_pa
         while not any("MapWorker" in "".join(each.cmdline()[:1]) for each in alive(below)):
             assert time.monotonic() < deadline
             assert process.poll() is None, process.communicate()
-            below |= {each.pid: each for each in psutil.Process(process.pid).children(recursive=True)}
+            below |= {
+                each.pid: each for each in psutil.Process(process.pid).children(recursive=True)
+            }
             time.sleep(0.1)
         for each in alive(below):
-            addresses |= {found.laddr.ip for found in each.net_connections("inet") if found.status == "LISTEN"}
+            addresses |= {
+                found.laddr.ip for found in each.net_connections("inet") if found.status == "LISTEN"
+            }
         process.terminate()
         process.communicate()
     assert addresses
@@ -236,4 +268,8 @@ def test_a_cluster_of_our_own_listens_on_loopback_only_and_leaves_nothing(tmp_pa
 
 
 def alive(processes):
-    return [each for each in processes.values() if each.is_running() and each.status() != psutil.STATUS_ZOMBIE]
+    return [
+        each
+        for each in processes.values()
+        if each.is_running() and each.status() != psutil.STATUS_ZOMBIE
+    ]

@@ -32,7 +32,11 @@ class Speaking:
         if name in self._failing and question.id == "3":
             raise TimeoutError("too late")
         n = 2 if name == "a" else 1
-        return {"responses": [create_response(name, question.question, index=index) for index in range(n)]}
+        return {
+            "responses": [
+                create_response(name, question.question, index=index) for index in range(n)
+            ]
+        }
 
 
 def store_in(folder):
@@ -56,7 +60,9 @@ def ask_all(folder, failing=()):
         for part in parts_of(store):
             store.append(((*unit,), rows) for unit, rows in unpack(asyncio.run(work(part))))
         store.finish()
-        return {unit: store.error_of(unit) for unit in UNITS}, [unit for group in groups for unit in group.asked]
+        return {unit: store.error_of(unit) for unit in UNITS}, [
+            unit for group in groups for unit in group.asked
+        ]
 
 
 def test_only_what_failed_is_asked_again_and_the_rows_are_in_order(tmp_path):

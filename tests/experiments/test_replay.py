@@ -43,7 +43,12 @@ def only(found):
 def test_the_first_responses_stand_for_what_is_asked_for(tmp_path):
     held = saved(tmp_path, {"a": ["Paris", "Paris", "Lyon"], "b": ["Paris", "paris", "Rome"]})
     outcome = only(replay(held, policy(), RIGHT))
-    assert (outcome.is_answered, outcome.correct, outcome.tokens, outcome.n_requests) == (True, 1.0, 8.0, 2)
+    assert (outcome.is_answered, outcome.correct, outcome.tokens, outcome.n_requests) == (
+        True,
+        1.0,
+        8.0,
+        2,
+    )
     outcome = only(replay(held, policy(n=3), RIGHT))
     assert (outcome.is_answered, outcome.correct, outcome.leading_correct) == (False, None, 1.0)
     assert outcome.tokens == 12.0
@@ -58,14 +63,19 @@ def test_another_round_takes_the_next_responses_while_they_last(tmp_path):
     assert not outcome.is_answered
     found = replay(held, policy(again, n=2, **{**plans, "max_rounds": 9}), RIGHT)
     assert only(found).decision["n_rounds"] == 2
-    assert "1 question would ask again, and no response is left; it counts as not answered" in found.notes
+    assert (
+        "1 question would ask again, and no response is left; it counts as not answered"
+        in found.notes
+    )
     assert "in 1 question fewer responses are saved than it would ask for" in found.notes
 
 
 def test_tokens_of_what_cannot_be_replayed_are_a_bound_and_two_bounds_are_not_compared(tmp_path):
     held = saved(tmp_path, {"a": ["Paris"] * 4, "b": ["Lyon"] * 4})
     whole = replay(held, policy(), RIGHT)
-    debate = replay(held, policy(ThresholdPolicy(0.1, otherwise="another_round"), max_rounds=2), RIGHT)
+    debate = replay(
+        held, policy(ThresholdPolicy(0.1, otherwise="another_round"), max_rounds=2), RIGHT
+    )
 
     def words(*outcomes):
         return in_words(compare(outcomes, n_resamples=5))[1].rpartition("%. ")[2]
@@ -82,7 +92,10 @@ def test_a_policy_sees_the_rounds_before_in_a_replay(tmp_path):
     held = saved(tmp_path, {"a": ["Paris"] * 3, "b": ["Lyon"] * 3})
     replay(held, policy(noting, n=1, **plans), RIGHT)
     split = pytest.approx(math.log(2))
-    seen = [[(data["round"], data["epistemic"]) for data in measurement.history] for *_, measurement in noting.seen]
+    seen = [
+        [(data["round"], data["epistemic"]) for data in measurement.history]
+        for *_, measurement in noting.seen
+    ]
     assert seen == [[], [(0, split)], [(0, split), (1, split)]]
 
 

@@ -21,7 +21,13 @@ def hostile():
         decision["tokens"] = {text: {"input_tokens": 1, "output_tokens": 1}}
         decision["failed_agents"] = {text: text}
         for data in decision["trajectory"]:
-            data |= {"answer": text, "led": [text, text], "leading": {text: text}, "strategy": text, "regime": text}
+            data |= {
+                "answer": text,
+                "led": [text, text],
+                "leading": {text: text},
+                "strategy": text,
+                "regime": text,
+            }
         rows[f"{text} {i}"] = row
         rows[f"{text} failed"] = text
         answered = step(text)
@@ -60,7 +66,9 @@ def test_no_text_of_a_model_is_part_of_the_markup(tmp_path):
     for text in HOSTILE[:2]:
         assert text not in body
     found = Elements(html).found
-    policy = next(own["content"] for _, own in found if own.get("http-equiv") == "Content-Security-Policy")
+    policy = next(
+        own["content"] for _, own in found if own.get("http-equiv") == "Content-Security-Policy"
+    )
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
     named = {name for _, own in found for name in own}

@@ -17,7 +17,9 @@ def saved(folder, rows):
 
 
 def shown(tab):
-    return tab.run("[...document.querySelectorAll('#questions .open')].map((button) => button.textContent)")
+    return tab.run(
+        "[...document.querySelectorAll('#questions .open')].map((button) => button.textContent)"
+    )
 
 
 def open_first(tab):
@@ -36,7 +38,12 @@ def test_nothing_of_a_model_runs_and_nothing_is_asked_for(pipe, tmp_path):
         tab.run("for (const button of [...document.querySelectorAll('.open')]) button.click()")
         tab.wait("document.querySelectorAll('.detail').length >= 20")
         assert tab.run("document.title").startswith("run <b>")
-        assert tab.run("document.querySelectorAll('main img, main link, main script, main svg[onload]').length") == 0
+        assert (
+            tab.run(
+                "document.querySelectorAll('main img, main link, main script, main svg[onload]').length"
+            )
+            == 0
+        )
         assert tab.told == []
         assert [address for address in tab.asked if not address.startswith("file:")] == []
         with pytest.raises(TimeoutError):
@@ -52,7 +59,12 @@ def test_questions_are_sorted_and_filtered_and_open_to_show_the_decision(pipe, t
     }
     tab = opened(pipe, saved(tmp_path, rows))
     tab.run("document.querySelector('th[data-key=coe] button').click()")
-    assert shown(tab) == ["One?", "Three?", "Two?", "4"]  # the highest first, and what is not known last
+    assert shown(tab) == [
+        "One?",
+        "Three?",
+        "Two?",
+        "4",
+    ]  # the highest first, and what is not known last
     change(tab, "#state-of", "refused")
     assert shown(tab) == ["One?", "Three?"]
     change(tab, "#state-of", "")

@@ -18,7 +18,11 @@ EXPERIMENT = Experiment(
 def test_csv_keeps_all_digits_and_no_formula_and_pictures_their_text_and_no_mathematics(tmp_path):
     path = tmp_path / "e.csv"
     path.write_text(to_csv(EXPERIMENT))
-    rows = list(csv.reader(line for line in path.read_text().splitlines() if not line.startswith(("#", '"#'))))
+    rows = list(
+        csv.reader(
+            line for line in path.read_text().splitlines() if not line.startswith(("#", '"#'))
+        )
+    )
     assert rows == [["agent", "value"], [EVIL, "0.12345"], ["'=1+1", ""]]
     assert path.read_text().splitlines()[-1].startswith("# agents: ")
     paths = draw_to(EXPERIMENT, tmp_path)

@@ -26,11 +26,18 @@ class Diary:
 
     def __init__(self, folder, *, dies_after=None):
         self.path, self.dies_after = Path(folder, "calls"), dies_after
-        self.n_writes, self.saved = 0, {tuple(call[:3]) for call in self.read() if call[3] == "said"}
+        self.n_writes, self.saved = (
+            0,
+            {tuple(call[:3]) for call in self.read() if call[3] == "said"},
+        )
         self.answering, self.is_dying, self.lock = set(), False, threading.Lock()
 
     def read(self):
-        return [json.loads(line) for line in self.path.read_text().splitlines()] if self.path.exists() else []
+        return (
+            [json.loads(line) for line in self.path.read_text().splitlines()]
+            if self.path.exists()
+            else []
+        )
 
     def note(self, *call):
         with self.path.open("a") as file:
@@ -56,7 +63,10 @@ class Diary:
             self.is_dying = self.is_dying or self.n_writes == self.dies_after
             for channel, value in writes:
                 if channel == "responses" and isinstance(value, list):
-                    self.saved |= {(row["agent"], row["round"], row["text"].rpartition(" ")[0]) for row in value}
+                    self.saved |= {
+                        (row["agent"], row["round"], row["text"].rpartition(" ")[0])
+                        for row in value
+                    }
             return self.n_writes == self.dies_after
 
     def await_answers(self):
@@ -90,7 +100,9 @@ class NotedAgent(ScriptedAgent):
 
     def _await_turn(self, request):
         self._note(request, "asked")
-        while self._must_wait(request) or not self.diary.may_answer((self.name, request["round"], request["question"])):
+        while self._must_wait(request) or not self.diary.may_answer(
+            (self.name, request["round"], request["question"])
+        ):
             time.sleep(0.005)
 
     def sample(self, request, config=None):
@@ -123,15 +135,22 @@ def run(folder, given, *, rounds=1, dies_after=None):
     agents = [NotedAgent(name, diary) for name in NAMES]
     again, answer = (Decision(action, None, "as told") for action in ("another_round", "answer"))
     asking = graph(*agents, policy=Deciding(*[again] * (rounds - 1), answer), max_rounds=rounds)
-    with closing(sqlite3.connect(Path(folder, "kept.sqlite"), check_same_thread=False)) as connection:
+    with closing(
+        sqlite3.connect(Path(folder, "kept.sqlite"), check_same_thread=False)
+    ) as connection:
         saver = NotedSaver(connection)
         saver.diary = diary
         result = asking.compile(checkpointer=saver).invoke(given, THREAD, durability="sync")
     plain = {key: result[key] for key in ("decision", "responses", "labels")}
-    seen = {"messages": [message.text for message in result["messages"]], "n_writes": diary.n_writes}
+    seen = {
+        "messages": [message.text for message in result["messages"]],
+        "n_writes": diary.n_writes,
+    }
     Path(folder, "result.json").write_text(json.dumps({**plain, **seen}))
 
 
 def calls(folder):
     noted = Diary(folder).read()
-    return tuple(Counter(tuple(call[:3]) for call in noted if call[3] == kind) for kind in ("asked", "said"))
+    return tuple(
+        Counter(tuple(call[:3]) for call in noted if call[3] == kind) for kind in ("asked", "said")
+    )

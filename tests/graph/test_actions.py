@@ -12,7 +12,10 @@ from tests.doubles import Rewriting
 from tests.graph.groups import THREAD, decide, saved, saying
 from tests.policy.test_support import pay
 
-PAY = {"name": "pay", "parameters": {"properties": {"to": {"type": "string"}, "amount": {"type": "number"}}}}
+PAY = {
+    "name": "pay",
+    "parameters": {"properties": {"to": {"type": "string"}, "amount": {"type": "number"}}},
+}
 
 
 def test_agreed_calls_are_the_decision_and_a_message_that_a_tool_node_can_run():
@@ -21,7 +24,9 @@ def test_agreed_calls_are_the_decision_and_a_message_that_a_tool_node_can_run():
     assert (decision["action"], decision["answer_kind"]) == ("answer", "call")
     (call,) = decision["calls"]
     assert (call["name"], call["args"]["amount"]) == ("pay", 5)
-    assert [{key: made[key] for key in ("name", "args", "id")} for made in message.tool_calls] == [call]
+    assert [{key: made[key] for key in ("name", "args", "id")} for made in message.tool_calls] == [
+        call
+    ]
     amounts = [{"value": 5, "agents": ["a", "b"]}, {"value": 6, "agents": ["c"]}]
     assert decision["contested"]["candidates"] == {"pay.amount": amounts}
     assert 'two of three agents propose "pay(amount=5' in decision["reason"]
@@ -29,7 +34,10 @@ def test_agreed_calls_are_the_decision_and_a_message_that_a_tool_node_can_run():
 
 def test_a_proposal_that_does_not_lead_runs_as_most_wrote_it():
     agents = saying(pay(5), pay(5, "ANN"), pay(5), *[pay(6)] * 4)
-    parts = {"clusterer": ActionMatch(compare={"to": Text()}), "policy": SupportPolicy(0.2, proposer="a")}
+    parts = {
+        "clusterer": ActionMatch(compare={"to": Text()}),
+        "policy": SupportPolicy(0.2, proposer="a"),
+    }
     (call,) = decide(*agents, **parts)["calls"]
     assert call["args"] == {"amount": 5, "to": "Ann"}
 
@@ -52,7 +60,9 @@ class Plain(ScriptedAgent):
     """Does not know tools."""
 
     def sample(self, request, config=None):
-        return super().sample({name: value for name, value in request.items() if name != "tools"}, config)
+        return super().sample(
+            {name: value for name, value in request.items() if name != "tools"}, config
+        )
 
 
 def group(*agents, **options):
@@ -61,12 +71,16 @@ def group(*agents, **options):
 
 def ask(graph, given=None, *, thread="1", tools=(TOOL,), **more):
     given = {"question": "Pay Ann 5"} if given is None else given
-    return graph.invoke({**given, "tools": [*tools], **more}, {"configurable": {"thread_id": thread}})
+    return graph.invoke(
+        {**given, "tools": [*tools], **more}, {"configurable": {"thread_id": thread}}
+    )
 
 
 def test_the_tools_of_a_turn_are_shown_to_every_agent_and_bypass_the_clusterer_of_texts():
     agents = saying(pay(5), pay(5.0), pay(6))
-    graph = group(*agents, clusterer=BidirectionalEntailment(TableEntailment(lambda *_: "entailment")))
+    graph = group(
+        *agents, clusterer=BidirectionalEntailment(TableEntailment(lambda *_: "entailment"))
+    )
     result = ask(graph)
     assert [agent.requests[0]["tools"] for agent in agents] == [[TOOL]] * 3
     assert result["labels"] == [0, 0, 1]  # by the entailment model all would be equal
@@ -78,7 +92,9 @@ def test_the_tools_of_a_turn_are_shown_to_every_agent_and_bypass_the_clusterer_o
 
 def test_a_text_is_never_read_as_an_action_and_what_would_run_is_what_is_compared():
     texts = ["[]", '[{"name":"pay","args":{"to":"ann","amount":5}}]', "Done.", ""]
-    result = ask(group(Plain("a", texts), ScriptedAgent("b", ["Done."]), ScriptedAgent("c", [pay(5)])))
+    result = ask(
+        group(Plain("a", texts), ScriptedAgent("b", ["Done."]), ScriptedAgent("c", [pay(5)]))
+    )
     assert result["labels"] == [0, 1, 2, 3, 4, 5]
     assert result["responses"][0]["answer"] == "(no proposal: '[]')"
     assert [row["calls"] for row in result["responses"]] == [None, None, None, None, [], pay(5)]
@@ -90,12 +106,32 @@ def test_a_text_is_never_read_as_an_action_and_what_would_run_is_what_is_compare
 
 INVALID_TOOLS = {
     "no list": ("pay", TypeError, "must be a list of tools"),
-    "no name": ([{"type": "function", "function": {}}], TypeError, "must be a function with a name"),
+    "no name": (
+        [{"type": "function", "function": {}}],
+        TypeError,
+        "must be a function with a name",
+    ),
     "twice": ([TOOL, {"name": "pay", "parameters": {}}], ValueError, "'pay' twice"),
-    "as providers read it": ([{"name": name, "parameters": {}} for name in ("a.b", "a_b")], ValueError, "'a_b' twice"),
-    "too many": ([{"name": f"t{i}", "parameters": {}} for i in range(129)], ValueError, "1 to 128 tools; got 129"),
-    "too long": ([{"name": "t", "parameters": {}, "description": "x" * 400_001}], ValueError, "at most 400000"),
-    "no JSON": ([{"name": "t", "parameters": {"default": float("nan")}}], ValueError, "must be JSON"),
+    "as providers read it": (
+        [{"name": name, "parameters": {}} for name in ("a.b", "a_b")],
+        ValueError,
+        "'a_b' twice",
+    ),
+    "too many": (
+        [{"name": f"t{i}", "parameters": {}} for i in range(129)],
+        ValueError,
+        "1 to 128 tools; got 129",
+    ),
+    "too long": (
+        [{"name": "t", "parameters": {}, "description": "x" * 400_001}],
+        ValueError,
+        "at most 400000",
+    ),
+    "no JSON": (
+        [{"name": "t", "parameters": {"default": float("nan")}}],
+        ValueError,
+        "must be JSON",
+    ),
 }
 
 
@@ -112,11 +148,19 @@ def test_the_tools_of_the_graph_are_those_of_turns_that_name_none_and_choices_ex
     graph = group(agent, tools=[PAY])
     for given in ({}, {"tools": [LOG]}, {"tools": []}, {"choices": ["yes", "no"]}):
         graph.invoke({"question": "Pay Ann 5", **given}, THREAD)
-    shown = [[tool["function"]["name"] for tool in request.get("tools", [])] for request in agent.requests]
+    shown = [
+        [tool["function"]["name"] for tool in request.get("tools", [])]
+        for request in agent.requests
+    ]
     assert shown == [["pay"], ["log"], [], []]
     with pytest.raises(ValueError, match='"choices" or "tools", not both'):
         ask(group(ScriptedAgent("a", ["x"])), choices=["yes", "no"])
-    assert ask(group(ScriptedAgent("a", ["yes"])), choices=["yes", "no"], tools=[])["decision"]["answer"] == "yes"
+    assert (
+        ask(group(ScriptedAgent("a", ["yes"])), choices=["yes", "no"], tools=[])["decision"][
+            "answer"
+        ]
+        == "yes"
+    )
 
 
 class Acting(ScriptedAgent):
@@ -137,22 +181,39 @@ def test_a_loop_of_calls_and_results_around_the_graph(history, in_thread):
     done = [ToolMessage("ok", tool_call_id=call["id"]) for call in first[-1].tool_calls]
     given, thread = (done, "1") if in_thread else ([*first, *done], "2")
     result = ask(graph, {"messages": given}, thread=thread)
-    assert [message["role"] for message in agents[0].requests[1]["messages"]] == ["user", "assistant", "tool"]
+    assert [message["role"] for message in agents[0].requests[1]["messages"]] == [
+        "user",
+        "assistant",
+        "tool",
+    ]
     (call,) = agents[0].requests[1]["messages"][1]["tool_calls"]
-    assert (call["id"], json.loads(call["function"]["arguments"])) == (done[0].tool_call_id, {"to": "Ann", "amount": 5})
+    assert (call["id"], json.loads(call["function"]["arguments"])) == (
+        done[0].tool_call_id,
+        {"to": "Ann", "amount": 5},
+    )
     decision = result["decision"]
-    assert (decision["answer_kind"], decision["answer"], decision["calls"]) == ("no_call", "Paid.", [])
+    assert (decision["answer_kind"], decision["answer"], decision["calls"]) == (
+        "no_call",
+        "Paid.",
+        [],
+    )
     assert [message.type for message in result["messages"]] == ["human", "ai", "tool", "ai"]
     after = ask(graph, {"messages": [HumanMessage("Thanks!")]}, thread=thread)
     seen = [message["role"] for message in agents[0].requests[2]["messages"]]
-    assert seen == (["user"] if history == "question" else ["user", "assistant", "tool", "assistant", "user"])
+    assert seen == (
+        ["user"] if history == "question" else ["user", "assistant", "tool", "assistant", "user"]
+    )
     assert after["decision"]["action"] == "answer"
 
 
 def test_of_parallel_calls_those_with_a_result_are_shown():
     agents = saying("Done.", "Done.")
     calls = [{"name": "pay", "args": {"to": to}, "id": to} for to in ("Ann", "Bob")]
-    messages = [HumanMessage("Pay"), AIMessage("", tool_calls=calls), ToolMessage("ok", tool_call_id="Bob")]
+    messages = [
+        HumanMessage("Pay"),
+        AIMessage("", tool_calls=calls),
+        ToolMessage("ok", tool_call_id="Bob"),
+    ]
     ask(group(*agents), {"messages": messages})
     assert [call["id"] for call in agents[0].requests[0]["messages"][1]["tool_calls"]] == ["Bob"]
 
@@ -160,7 +221,9 @@ def test_of_parallel_calls_those_with_a_result_are_shown():
 def test_a_debate_proposes_with_the_same_tools():
     agents = [ScriptedAgent("a", [pay(5)], [pay(5)]), ScriptedAgent("b", [pay(900)], [pay(5)] * 3)]
     policy = ThresholdPolicy(0.1, otherwise="another_round")
-    decision = ask(group(*agents, policy=policy, max_rounds=2, strategies=dict.fromkeys(REGIMES, "debate")))["decision"]
+    decision = ask(
+        group(*agents, policy=policy, max_rounds=2, strategies=dict.fromkeys(REGIMES, "debate"))
+    )["decision"]
     assert [agent.requests[1]["tools"] for agent in agents] == [[TOOL]] * 2
     assert (decision["action"], decision["n_rounds"], decision["conformity"]) == ("answer", 2, 0.5)
     assert decision["calls"][0]["args"] == {"to": "Ann", "amount": 5}
@@ -174,5 +237,7 @@ def test_what_an_agent_calls_is_compared_whatever_it_says(clusterer):
     for other, action in ((erasing, "abstain"), (pay(5.0), "answer")):
         said = {"answer": None, "text": "Let me do that."}
         agents = [Rewriting(name, [calls], **said) for name, calls in (("a", pay(5)), ("b", other))]
-        decision = ask(group(*agents, clusterer=clusterer, policy=ThresholdPolicy(0.5)), tools=())["decision"]
+        decision = ask(group(*agents, clusterer=clusterer, policy=ThresholdPolicy(0.5)), tools=())[
+            "decision"
+        ]
         assert (decision["action"], bool(decision["calls"])) == (action, action == "answer")

@@ -104,16 +104,46 @@ LISTED = "1. Lyon (67%)\n2. Paris (33%)"
 @pytest.mark.parametrize(
     ("reply", "action", "answer", "reason"),
     [
-        ({"type": "approve", "candidate": 2}, "answer", "Paris", "a person approved answer 2 of 2 (support 33%); two"),
-        ({"type": "answer", "answer": " Metz "}, "answer", "Metz", "a person gave another answer than the 2 of the gr"),
+        (
+            {"type": "approve", "candidate": 2},
+            "answer",
+            "Paris",
+            "a person approved answer 2 of 2 (support 33%); two",
+        ),
+        (
+            {"type": "answer", "answer": " Metz "},
+            "answer",
+            "Metz",
+            "a person gave another answer than the 2 of the gr",
+        ),
         ({"type": "answer", "answer": "Lyon"}, "answer", "Lyon", "a person approved answer 1 of 2"),
-        ({"type": "reject", "reason": "no"}, "abstain", None, 'a person rejected all 2 answers ("no"); two of three'),
-        ({"type": "answer", "answer": "I don't know."}, "abstain", None, "person declines to answer"),
+        (
+            {"type": "reject", "reason": "no"},
+            "abstain",
+            None,
+            'a person rejected all 2 answers ("no"); two of three',
+        ),
+        (
+            {"type": "answer", "answer": "I don't know."},
+            "abstain",
+            None,
+            "person declines to answer",
+        ),
         # of Agent Chat UI
         ({"decisions": [{"type": "approve"}]}, "answer", "Lyon", "a person approved answer 1 of 2"),
         ({"decisions": [edit("Metz", LISTED)]}, "answer", "Metz", "a person gave another answer"),
-        ({"decisions": [edit("Paris", LISTED)]}, "answer", "Paris", "a person approved answer 2 of 2"),
-        ({"decisions": [{"type": "respond", "message": "Metz"}]}, "answer", "Metz", "a person gave another answer"),
+        (
+            {"decisions": [edit("Paris", LISTED)]},
+            "answer",
+            "Paris",
+            "a person approved answer 2 of 2",
+        ),
+        (
+            {"decisions": [{"type": "respond", "message": "Metz"}]},
+            "answer",
+            "Metz",
+            "a person gave another answer",
+        ),
     ],
 )
 def test_a_person_decides(reply, action, answer, reason):
@@ -122,7 +152,11 @@ def test_a_person_decides(reply, action, answer, reason):
     compiled.invoke(QUESTION, THREAD)
     decision = compiled.invoke(Command(resume=reply), THREAD)["decision"]
     assert n_samplings(agents) == [1, 1, 1]  # nobody was sampled twice
-    assert (decision["action"], decision["answer"], decision["decided_by"]) == (action, answer, "person")
+    assert (decision["action"], decision["answer"], decision["decided_by"]) == (
+        action,
+        answer,
+        "person",
+    )
     assert decision["reason"].startswith(reason)
     assert set(decision["tokens"]) == {"a", "b", "c"}
 
@@ -130,10 +164,19 @@ def test_a_person_decides(reply, action, answer, reason):
 @pytest.mark.parametrize(
     ("reply", "problem"),
     [
-        ({"type": "approve", "candidate": 3}, "there is no candidate 3; there are 2, numbered from 1"),
-        ({"type": "approve", "candidate": True}, "approve.candidate: Input should be a valid integer"),
+        (
+            {"type": "approve", "candidate": 3},
+            "there is no candidate 3; there are 2, numbered from 1",
+        ),
+        (
+            {"type": "approve", "candidate": True},
+            "approve.candidate: Input should be a valid integer",
+        ),
         ({"type": "reject", "reson": "typo"}, "reject.reson: Extra inputs are not permitted"),
-        ({"type": "answer", "answer": "x" * 20_001}, "answer.answer: String should have at most 20000 characters"),
+        (
+            {"type": "answer", "answer": "x" * 20_001},
+            "answer.answer: String should have at most 20000 characters",
+        ),
         ("Paris", "all of it: Input should be an object"),
     ],
 )
@@ -143,7 +186,12 @@ def test_a_reply_that_cannot_be_used_is_asked_for_again(reply, problem):
     again = shown(compiled.invoke(Command(resume=reply), THREAD))
     assert again["problem"].startswith(problem)
     assert "xxx" not in again["problem"]  # what was given is not said
-    assert compiled.invoke(Command(resume={"type": "approve", "candidate": 1}), THREAD)["decision"]["answer"] == "Lyon"
+    assert (
+        compiled.invoke(Command(resume={"type": "approve", "candidate": 1}), THREAD)["decision"][
+            "answer"
+        ]
+        == "Lyon"
+    )
 
 
 @pytest.mark.parametrize("called", [False, True])
@@ -167,7 +215,9 @@ def test_without_a_checkpointer_nobody_is_asked(compiled):
     agents = group()
     given = compiled(groups.graph(*agents, policy=ESCALATE, escalation=AskPerson()).compile())
     for run in (lambda: given.invoke(QUESTION), lambda: asyncio.run(given.ainvoke(QUESTION))):
-        with pytest.raises(ConfigurationError, match=r"may stop to ask a person.*graph.compile\(checkpointer="):
+        with pytest.raises(
+            ConfigurationError, match=r"may stop to ask a person.*graph.compile\(checkpointer="
+        ):
             run()
     assert n_samplings(agents) == [0, 0, 0]
     assert groups.decide(*group(), policy=ESCALATE)["action"] == "escalate"  # needs none
@@ -179,11 +229,16 @@ def test_agent_chat_ui_is_shown_a_review():
     TypeAdapter(HITLRequest).validate_python(request)
     (action,), (review,) = request["action_requests"], request["review_configs"]
     assert action["name"] == review["action_name"] == "answer_question"
-    assert action["args"] == {"answer": "Lyon", "candidates": "1. Lyon (67%)\n2. ![x](http://x)` # Paris (33%)"}
+    assert action["args"] == {
+        "answer": "Lyon",
+        "candidates": "1. Lyon (67%)\n2. ![x](http://x)` # Paris (33%)",
+    }
     assert review["allowed_decisions"] == ["approve", "edit", "reject", "respond"]
     lines = action["description"].splitlines()
     assert lines[0] == "`Q?`"
-    assert lines[2].endswith("Regime: conflict; CoE 0.637 = aleatoric 0.000 + epistemic 0.637 nats.")
+    assert lines[2].endswith(
+        "Regime: conflict; CoE 0.637 = aleatoric 0.000 + epistemic 0.637 nats."
+    )
     assert lines[4:6] == ["1. `Lyon` (67%)", "2. `![x](http://x)' # Paris` (33%)"]
 
 
@@ -191,7 +246,9 @@ OTHER = {"type": "edit", "edited_action": {"name": "other", "args": {"answer": "
 FALSE = edit("Lyon", "2. Paris (33%)")
 
 
-@pytest.mark.parametrize("reply", [*({"decisions": given} for given in ([], [OTHER], [FALSE])), "approve"])
+@pytest.mark.parametrize(
+    "reply", [*({"decisions": given} for given in ([], [OTHER], [FALSE])), "approve"]
+)
 def test_agent_chat_ui_is_told_what_was_wrong(reply):
     compiled = saved("agent_chat_ui")
     compiled.invoke(QUESTION, THREAD)

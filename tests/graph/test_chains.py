@@ -20,7 +20,10 @@ class Table(ScriptedAgent):
     def sample(self, request, config=None):
         self.requests.append(request)
         texts = self.table[request["question"]]
-        rows = [response(self.name, text, round=request["round"], index=i) for i, text in enumerate(texts)]
+        rows = [
+            response(self.name, text, round=request["round"], index=i)
+            for i, text in enumerate(texts)
+        ]
         return AgentReply(responses=rows, usage=Usage(input_tokens=1, output_tokens=1))
 
 
@@ -39,7 +42,10 @@ def test_each_answer_makes_the_next_question_a_gate_ends_the_chain_and_the_numbe
     table = {"Q": ["one"], "one": ["two"], "two": ["x"], "x": ["never"]}
     agents, graph = chain(table, {**table, "two": ["y"]})
     compiled = graph.compile()
-    result, other = compiled.invoke({"question": "Q"}), asyncio.run(compiled.ainvoke({"question": "Q"}))
+    result, other = (
+        compiled.invoke({"question": "Q"}),
+        asyncio.run(compiled.ainvoke({"question": "Q"})),
+    )
     assert result["steps"] == other["steps"]
     steps = [(step["question"], step["answer"]) for step in result["steps"]]
     assert steps == [("Q", "one"), ("one", "two"), ("two", None)]
@@ -50,7 +56,10 @@ def test_each_answer_makes_the_next_question_a_gate_ends_the_chain_and_the_numbe
     _, graph = chain({"Q": torn, "one": ["x"]}, {"Q": torn, "one": ["y"]})
     result = graph.compile().invoke({"question": "Q"})
     first, second = result["steps"]
-    assert (first["aleatoric"], first["epistemic"]) == (pytest.approx(0.5623, abs=1e-4), pytest.approx(0, abs=1e-9))
+    assert (first["aleatoric"], first["epistemic"]) == (
+        pytest.approx(0.5623, abs=1e-4),
+        pytest.approx(0, abs=1e-9),
+    )
     assert (second["aleatoric"], second["epistemic"]) == (0.0, pytest.approx(0.6931, abs=1e-4))
     assert result["aleatoric"] == pytest.approx(0.5623, abs=1e-4)
     assert result["epistemic"] == pytest.approx(0.6931, abs=1e-4)
@@ -66,7 +75,11 @@ def test_a_chain_without_end_is_bounded_and_a_conversation_goes_in_and_comes_out
     chained = create_sequential_graph(gate, **asks).compile()
     result = chained.invoke({"messages": [("system", "Be brief."), ("user", "Which?")]})
     texts = [(message.type, message.text) for message in result["messages"]]
-    assert texts == [("system", "Be brief."), ("human", "Which?"), ("ai", "1. Which? Lagos\n2. Where is Lagos? Lagos")]
+    assert texts == [
+        ("system", "Be brief."),
+        ("human", "Which?"),
+        ("ai", "1. Which? Lagos\n2. Where is Lagos? Lagos"),
+    ]
     with pytest.raises(ValueError, match="the input must hold"):
         chained.invoke({"messages": [("ai", "Hello.")]})
 
@@ -74,8 +87,13 @@ def test_a_chain_without_end_is_bounded_and_a_conversation_goes_in_and_comes_out
 def test_a_person_behind_a_gate_goes_on_with_the_chain():
     agents = [Table("a", {"Q": ["x"], "two": ["end"]}), Table("b", {"Q": ["y"], "two": ["end"]})]
     gate = graph(*agents, policy=ThresholdPolicy(0.6, otherwise="escalate"), escalation=AskPerson())
-    chained = create_sequential_graph(gate.compile(), next_question=next_question).compile(checkpointer=InMemorySaver())
+    chained = create_sequential_graph(gate.compile(), next_question=next_question).compile(
+        checkpointer=InMemorySaver()
+    )
     assert chained.invoke({"question": "Q"}, THREAD)["__interrupt__"]
     result = chained.invoke(Command(resume={"type": "answer", "answer": "two"}), THREAD)
     assert [step["answer"] for step in result["steps"]] == ["two", "end"]
-    assert [request["question"] for request in agents[0].requests] == ["Q", "two"]  # nobody is asked twice
+    assert [request["question"] for request in agents[0].requests] == [
+        "Q",
+        "two",
+    ]  # nobody is asked twice

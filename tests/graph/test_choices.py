@@ -23,23 +23,37 @@ MERGING = BidirectionalEntailment(TableEntailment(lambda *_: "entailment"))
 
 @pytest.mark.parametrize("clusterer", [NormalizedMatch(), MERGING])
 def test_each_response_counts_as_what_its_raw_text_is(clusterer):
-    replies = ["Approve.", 'Reject: it holds "Answer: approve"', '{"verdict": "reject"}', "approve it"]
+    replies = [
+        "Approve.",
+        'Reject: it holds "Answer: approve"',
+        '{"verdict": "reject"}',
+        "approve it",
+    ]
     agents = [ScriptedAgent("a", replies), Rewriting("b", replies, answer="approve")]
     result = ask(saved(*agents, clusterer=clusterer))
     assert result["labels"] == [0, 1, 2, 1] * 2
-    assert [row["answer"] for row in result["responses"][:4]] == ["approve", replies[1], "reject", replies[3]]
+    assert [row["answer"] for row in result["responses"][:4]] == [
+        "approve",
+        replies[1],
+        "reject",
+        replies[3],
+    ]
     assert list(result["decision"]["support"].values()) == [0.25, 0.5, 0.25]
 
 
 @pytest.mark.parametrize("choices", ["approve", [], ["approve"], ["a", "A"], ["a", " "], ["a", 1]])
 def test_choices_that_do_not_fit(choices):
-    with pytest.raises(ValueError, match='"choices" of the input must be a list of at least two words'):
+    with pytest.raises(
+        ValueError, match='"choices" of the input must be a list of at least two words'
+    ):
         saved(ScriptedAgent("a", ["x"])).invoke({**ASKED, "choices": choices}, THREAD)
 
 
 def test_a_judge_that_scores_the_choices_gives_its_probabilities_without_a_sample():
     model = ScoringModel(scores=[math.log(0.75), math.log(0.25)])
-    decision = ask(saved(ModelAgent("a", model, n_samples=5, system_prompt="You audit payments.")))["decision"]
+    decision = ask(saved(ModelAgent("a", model, n_samples=5, system_prompt="You audit payments.")))[
+        "decision"
+    ]
     assert model.shown == [["You audit payments.", "May it run?"]]
     said = decision["agents"]["a"]
     assert said["distribution"] == pytest.approx({"approve": 0.75, "reject": 0.25})
@@ -50,7 +64,9 @@ def test_a_judge_that_scores_the_choices_gives_its_probabilities_without_a_sampl
 
 
 def test_a_judge_that_mostly_replies_something_else_is_sampled():
-    model = ScoringModel(scores=[math.log(0.3), math.log(0.1)], responses=["approve would be unsafe"])
+    model = ScoringModel(
+        scores=[math.log(0.3), math.log(0.1)], responses=["approve would be unsafe"]
+    )
     decision = ask(saved(ModelAgent("a", model, n_samples=1)))["decision"]
     assert decision["answer"] == "approve would be unsafe"
 
@@ -58,7 +74,10 @@ def test_a_judge_that_mostly_replies_something_else_is_sampled():
 def test_a_servers_first_tokens_are_no_verdict():
     # its first token is "approve", and its reply goes on
     def answer(body):
-        return completion(*["approve would be unsafe"] * body.get("n", 1), top={"approve": -0.0001, "reject": -9999.0})
+        return completion(
+            *["approve would be unsafe"] * body.get("n", 1),
+            top={"approve": -0.0001, "reject": -9999.0},
+        )
 
     with answering(answer) as server:
         decision = ask(saved(ModelAgent("a", server.chat(), n_samples=3)))["decision"]

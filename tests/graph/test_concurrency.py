@@ -13,7 +13,9 @@ def test_it_takes_less_than_three_times_an_empty_graph():
     # in a process of its own: full garbage collections walk through what other tests left in the memory of this one
     code = "import json, sys; sys.path.insert(0, 'benchmarks'); from concurrency import costs\n"
     command = [sys.executable, "-c", code + "print(json.dumps(costs(saved=False, repeats=3)))"]
-    printed = subprocess.check_output(command, cwd=Path(__file__).parents[2], text=True).splitlines()[-1]
+    printed = subprocess.check_output(
+        command, cwd=Path(__file__).parents[2], text=True
+    ).splitlines()[-1]
     ratios = {clock: ratio for clock, (_, _, ratio) in json.loads(printed).items()}
     assert ratios["wall"] < 10  # it would be more if agents waited for one another
     assert ratios["cpu"] < 3

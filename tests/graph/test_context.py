@@ -25,7 +25,9 @@ def decide(graph, **context):
 
 def test_a_form_of_the_context_says_what_bounds_mean_and_takes_no_text_for_a_number():
     form = TypeAdapter(CoEContext)
-    assert form.json_schema()["properties"]["deadline"]["description"].startswith("The seconds for the question")
+    assert form.json_schema()["properties"]["deadline"]["description"].startswith(
+        "The seconds for the question"
+    )
     with pytest.raises(ValidationError, match="token_budget"):
         form.validate_python({"token_budget": "9"})
 
@@ -49,10 +51,18 @@ def test_thresholds_and_bounds_are_those_of_the_run():
 
 def test_what_cannot_work_is_refused_before_any_agent_is_asked():
     for context, error, said in (
-        ({"max_co": 0.4}, TypeError, "must be among n_samples, max_coe, .*; got 'max_co'. Correct the key. Did you"),
+        (
+            {"max_co": 0.4},
+            TypeError,
+            "must be among n_samples, max_coe, .*; got 'max_co'. Correct the key. Did you",
+        ),
         ({"max_coe": True}, TypeError, '"max_coe" in nats must be a number .*; got True'),
         ({"agents": "a"}, TypeError, "must be a list of names; got 'a'"),
-        ({"agents": ["a", "z"]}, ValueError, "must name agents of the graph; it has no 'z'. Its agents are a, b, c"),
+        (
+            {"agents": ["a", "z"]},
+            ValueError,
+            "must name agents of the graph; it has no 'z'. Its agents are a, b, c",
+        ),
         ({"deadline": 0}, ValueError, '"deadline" in seconds must be a finite number above 0'),
     ):
         agents = [*split_agents(), ScriptedAgent("c", ["Bamako"])]
@@ -62,7 +72,10 @@ def test_what_cannot_work_is_refused_before_any_agent_is_asked():
 
 
 def test_a_threshold_that_the_policy_lacks_and_agents_that_could_not_decide_alone_are_refused():
-    with pytest.raises(ValueError, match='"max_coe" of the context needs a policy whose threshold it is; got Regime'):
+    with pytest.raises(
+        ValueError,
+        match='"max_coe" of the context needs a policy whose threshold it is; got Regime',
+    ):
         build(policy=RegimePolicy(0.5, 0.3)).invoke(ASKED, context={"max_coe": 0.4})
     own = Deciding(Decision("abstain"), aleatoric_threshold=0.5, epistemic_threshold=0.5)
     with pytest.raises(ValueError, match="got Deciding, with none to change"):
@@ -87,8 +100,12 @@ def test_a_resumed_run_keeps_the_agents_that_its_context_named():
     agents = [*split_agents(), ScriptedAgent("c", ["Bamako"])]
     waiting = saved(*agents, policy=policy, escalation=AskPerson())
     assert "__interrupt__" in waiting.invoke(ASKED, THREAD, context={"agents": ["a", "b"]})
-    decision = waiting.invoke(Command(resume={"type": "approve", "candidate": 1}), THREAD)["decision"]
+    decision = waiting.invoke(Command(resume={"type": "approve", "candidate": 1}), THREAD)[
+        "decision"
+    ]
     assert set(decision["agents"]) == {"a", "b"}
     assert [len(agent.requests) for agent in agents] == [1, 1, 0]
     # and the next turn does not
-    assert set(waiting.invoke(ASKED, THREAD)["__interrupt__"][0].value["candidates"][0]["agents"]) == {"a", "c"}
+    assert set(
+        waiting.invoke(ASKED, THREAD)["__interrupt__"][0].value["candidates"][0]["agents"]
+    ) == {"a", "c"}

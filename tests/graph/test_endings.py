@@ -19,7 +19,12 @@ from tests.agents.requests.test_endings import ENDINGS
 ANSWERS_ALL = ThresholdPolicy(float("inf"))
 PAY = {"name": "pay", "args": {"to": "Ann"}}
 TOOL = {"name": "pay", "parameters": {"type": "object", "properties": {"to": {"type": "string"}}}}
-SCHEMA = {"title": "City", "type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+SCHEMA = {
+    "title": "City",
+    "type": "object",
+    "properties": {"city": {"type": "string"}},
+    "required": ["city"],
+}
 
 
 def on_screen(decision):
@@ -36,7 +41,9 @@ def on_screen(decision):
     ],
 )
 def test_a_response_that_is_not_whole_counts_as_an_answer_and_is_told(end, told):
-    decision = ask("Capital?", [ScriptedAgent("a", ["Suva"] * 3, end=end), ScriptedAgent("b", ["Suva"] * 3)])
+    decision = ask(
+        "Capital?", [ScriptedAgent("a", ["Suva"] * 3, end=end), ScriptedAgent("b", ["Suva"] * 3)]
+    )
     assert decision.answer == "Suva"
     assert decision.agents["a"]["lacking"] == {end: 3}
     assert decision.agents["b"]["lacking"] == {}
@@ -48,7 +55,10 @@ def test_a_response_that_is_not_whole_counts_as_an_answer_and_is_told(end, told)
 @pytest.mark.parametrize("other", [["Suva"] * 3, ["I can't answer this."] * 3])
 def test_what_is_cut_off_or_empty_is_no_conflict(said, other):
     is_cut = said[0] != ""
-    decision = ask("Capital?", [ScriptedAgent("a", said, end="cut" if is_cut else "whole"), ScriptedAgent("b", other)])
+    decision = ask(
+        "Capital?",
+        [ScriptedAgent("a", said, end="cut" if is_cut else "whole"), ScriptedAgent("b", other)],
+    )
     told = f"3 of 6 responses {'were cut off' if is_cut else 'are empty'}"
     assert decision.answer is None
     for shown in (decision.explain(), on_screen(decision), refusal(decision.data)):
@@ -67,7 +77,10 @@ def test_a_conflict_is_one_where_few_responses_are_cut_off():
             return reply
 
     said = ask("Capital?", [Once("a", ["Suva"] * 3), ScriptedAgent("b", ["Nadi"] * 3)]).explain()
-    assert "a tie; 1 of 6 responses was cut off; conflict, each is confident, but they disagree" in said
+    assert (
+        "a tie; 1 of 6 responses was cut off; conflict, each is confident, but they disagree"
+        in said
+    )
 
 
 @pytest.mark.parametrize("text", ["Suva", '{"city": "Suva"}'])
@@ -75,14 +88,19 @@ def test_a_conflict_is_one_where_few_responses_are_cut_off():
 def test_a_filtered_response_is_never_answered(text, given):
     agents = [ScriptedAgent(name, [text] * 2, end="filtered") for name in "ab"]
     for claims in (None, Claims()):
-        graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ANSWERS_ALL, claims=claims)
+        graph = create_coe_graph(
+            agents, clusterer=NormalizedMatch(), policy=ANSWERS_ALL, claims=claims
+        )
         state = graph.compile().invoke({"question": "Capital?", **given})
         assert (state["decision"]["action"], state["decision"]["answer"]) == ("abstain", None)
         assert "Suva" not in state["messages"][-1].text
 
 
 def test_a_filtered_response_is_no_vote_for_what_the_others_answer():
-    agents = [ScriptedAgent("a", ["Suva"], end="filtered"), *(ScriptedAgent(name, ["Suva"]) for name in "bc")]
+    agents = [
+        ScriptedAgent("a", ["Suva"], end="filtered"),
+        *(ScriptedAgent(name, ["Suva"]) for name in "bc"),
+    ]
     decision = ask("Capital?", agents, policy=ANSWERS_ALL)
     assert decision.answer == "Suva"
     assert decision.support == pytest.approx({"Suva": 2 / 3, "": 1 / 3})
@@ -91,17 +109,26 @@ def test_a_filtered_response_is_no_vote_for_what_the_others_answer():
 @pytest.mark.parametrize("end", ["cut", "filtered", "unknown"])
 def test_calls_of_a_response_that_is_not_whole_are_a_failure(end):
     agents = [ScriptedAgent(name, [[PAY]], end=end) for name in "ab"]
-    graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ANSWERS_ALL, tools=[TOOL]).compile()
+    graph = create_coe_graph(
+        agents, clusterer=NormalizedMatch(), policy=ANSWERS_ALL, tools=[TOOL]
+    ).compile()
     decision = graph.invoke({"question": "Pay Ann."})["decision"]
     assert decision["calls"] is None
     assert "not whole" in decision["failed_agents"]["a"]
 
 
-@pytest.mark.parametrize(("kind", "said"), [(kind, said) for kind in ENDINGS for said in ENDINGS[kind]], ids=repr)
+@pytest.mark.parametrize(
+    ("kind", "said"), [(kind, said) for kind in ENDINGS for said in ENDINGS[kind]], ids=repr
+)
 def test_what_models_say(kind, said):
     drivers = [ScriptedDriver(script=[AIMessage("Suva", response_metadata=said)]) for _ in "ab"]
-    agents = [ModelAgent(name, driver, n_samples=1, retries=0) for name, driver in zip("ab", drivers, strict=True)]
-    graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ANSWERS_ALL, retries=0).compile()
+    agents = [
+        ModelAgent(name, driver, n_samples=1, retries=0)
+        for name, driver in zip("ab", drivers, strict=True)
+    ]
+    graph = create_coe_graph(
+        agents, clusterer=NormalizedMatch(), policy=ANSWERS_ALL, retries=0
+    ).compile()
     state = graph.invoke({"question": "Capital?"})
     assert state["decision"]["answer"] == ("Suva" if kind in ("whole", "cut", "unknown") else None)
     assert [(row["end"], row["error"] is None) for row in state["responses"]] == [
@@ -112,11 +139,19 @@ def test_what_models_say(kind, said):
 def test_an_agent_with_one_failed_reply_has_answered_and_one_without_another_has_not():
     failed = AIMessage("", response_metadata={"finish_reason": "error"})
     said = iter([failed, AIMessage("Suva"), AIMessage("Suva")])
-    agent = ModelAgent("a", ScriptedDriver(script=lambda _: next(said)), n_samples=3, max_concurrency=1)
+    agent = ModelAgent(
+        "a", ScriptedDriver(script=lambda _: next(said)), n_samples=3, max_concurrency=1
+    )
     decision = ask("Capital?", [agent, ScriptedAgent("b", ["Suva"] * 3)])
-    assert (decision.answer, decision.failed_agents, decision.agents["a"]["n_responses"]) == ("Suva", {}, 2)
+    assert (decision.answer, decision.failed_agents, decision.agents["a"]["n_responses"]) == (
+        "Suva",
+        {},
+        2,
+    )
     n_asked = []
-    agent = ModelAgent("a", ScriptedDriver(script=lambda _: n_asked.append(1) or failed), n_samples=1)
+    agent = ModelAgent(
+        "a", ScriptedDriver(script=lambda _: n_asked.append(1) or failed), n_samples=1
+    )
     decision = ask("Capital?", [agent, ScriptedAgent("b", ["Suva"]), ScriptedAgent("c", ["Suva"])])
     assert "the model's provider says that the reply failed" in decision.failed_agents["a"]
     assert len(n_asked) == 2  # it may have been an outage

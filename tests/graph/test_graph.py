@@ -20,13 +20,19 @@ def trio():
 def test_agreement_is_answered_with_its_numbers():
     result = both(graph(*trio()), {"question": "Capital of France?"})
     decision = result["decision"]
-    assert (decision["action"], decision["answer"], decision["regime"]) == ("answer", "Paris", "consensus")
+    assert (decision["action"], decision["answer"], decision["regime"]) == (
+        "answer",
+        "Paris",
+        "consensus",
+    )
     assert (decision["coe"], decision["aleatoric"], decision["epistemic"]) == (0.0, 0.0, 0.0)
     assert (decision["n_rounds"], decision["failed_agents"]) == (1, {})
     assert decision["support"] == {"Paris": 1.0}
     assert decision["tokens"]["a"] == {"input_tokens": 3, "output_tokens": 2}
     assert result["labels"] == [0] * 6
-    assert [(r["agent"], r["index"]) for r in result["responses"]] == [(n, i) for n in "abc" for i in range(2)]
+    assert [(r["agent"], r["index"]) for r in result["responses"]] == [
+        (n, i) for n in "abc" for i in range(2)
+    ]
 
 
 def test_fewer_agents_than_needed_or_agents_without_an_answer_abstain_however_sure():
@@ -37,9 +43,14 @@ def test_fewer_agents_than_needed_or_agents_without_an_answer_abstain_however_su
     assert decide(*agents, min_agents=1)["action"] == "answer"
     agents[0].weight = 0.0
     untrusted = decide(*agents, min_agents=1)
-    assert (untrusted["action"], untrusted["reason"]) == ("abstain", "no agent with a weight above 0 answered")
+    assert (untrusted["action"], untrusted["reason"]) == (
+        "abstain",
+        "no agent with a weight above 0 answered",
+    )
     for said in ("I don't know.", ""):
-        unanswered = decide(*(ScriptedAgent(name, [said, said]) for name in "abc"), policy=ANSWER_ALL)
+        unanswered = decide(
+            *(ScriptedAgent(name, [said, said]) for name in "abc"), policy=ANSWER_ALL
+        )
         assert (unanswered["coe"], unanswered["action"]) == (0, "abstain")
 
 
@@ -55,7 +66,9 @@ def test_another_round_asks_again_and_ends_at_the_bound():
     assert [seen[:2] for seen in policy.seen] == [(0, 3), (1, 3), (2, 3)]
     assert [request["round"] for request in agents[0].requests] == [0, 1, 2]
     # the rounds' responses are measured together: a said Paris once and Lyon twice
-    assert policy.seen[-1][2].agents["a"].distribution == pytest.approx({"Paris": 1 / 3, "Lyon": 2 / 3})
+    assert policy.seen[-1][2].agents["a"].distribution == pytest.approx(
+        {"Paris": 1 / 3, "Lyon": 2 / 3}
+    )
     assert decision["tokens"]["a"] == {"input_tokens": 9, "output_tokens": 3}
 
 
@@ -77,15 +90,21 @@ def test_a_new_turn_on_a_thread_starts_clean():
 FRANCE = [("user", "Capital of France?"), ("ai", "Paris")]
 
 
-@pytest.mark.parametrize("turns", [[("user", "Context.")], FRANCE, [("system", "Country: Germany.")], []])
+@pytest.mark.parametrize(
+    "turns", [[("user", "Context.")], FRANCE, [("system", "Country: Germany.")], []]
+)
 def test_a_question_with_a_conversation_joins_it(turns):
     for given in (turns, [*turns, ("user", "Q?")]):  # which may end with it
         agent = ScriptedAgent("a", ["x"])
         ask(graph(agent), messages=given)
-        assert [m["content"] for m in agent.requests[0]["messages"]] == [text for _, text in [*turns, ("user", "Q?")]]
+        assert [m["content"] for m in agent.requests[0]["messages"]] == [
+            text for _, text in [*turns, ("user", "Q?")]
+        ]
 
 
-@pytest.mark.parametrize("given", [{}, {"question": "  "}, {"question": 3}, {"messages": [("ai", "x")]}])
+@pytest.mark.parametrize(
+    "given", [{}, {"question": "  "}, {"question": 3}, {"messages": [("ai", "x")]}]
+)
 def test_nothing_asked_is_an_error(given):
     with pytest.raises(Exception, match="question"):
         graph(*trio()).compile().invoke(given)
@@ -97,7 +116,9 @@ def test_a_calibration_of_another_clusterer_or_group_is_warned_of():
     with pytest.warns(UserWarning, match="the calibrated risk does not hold") as caught:
         create_coe_graph(agents, clusterer=NormalizedMatch(), policy=policy)
     (message,) = [str(warning.message) for warning in caught]
-    assert "clusterer NormalizedMatch differs from BidirectionalEntailment at calibration" in message
+    assert (
+        "clusterer NormalizedMatch differs from BidirectionalEntailment at calibration" in message
+    )
     assert "agents a, d differs from a, b" in message
     assert caught[0].filename == __file__
 
@@ -109,16 +130,26 @@ def test_weights_replace_those_of_the_agents():
         graph(*agents, weights={})
     for weights, answer in ((None, "Paris"), ({"b": 1.0}, "Lyon"), ({"a": 0.0, "c": 0.5}, "Paris")):
         assert decide(*agents, weights=weights, policy=ANSWER_ALL)["answer"] == answer
-    with pytest.raises(ValueError, match=r'"weights" must name agents of the graph; got \'d\'. Its agents are a, b, c'):
+    with pytest.raises(
+        ValueError,
+        match=r'"weights" must name agents of the graph; got \'d\'. Its agents are a, b, c',
+    ):
         graph(*agents, weights={"d": 1.0})
     with pytest.raises(ValueError, match="got only weights of 0"):
         graph(ScriptedAgent("a", ["x"], weight=0.0))
 
 
 def test_an_answer_of_the_policys_own_passes_the_same_gate_and_what_is_no_decision_is_an_error():
-    for action, said, answer in (("answer", "Lyon", "Lyon"), ("answer", "Unknown.", None), ("abstain", "Paris", None)):
+    for action, said, answer in (
+        ("answer", "Lyon", "Lyon"),
+        ("answer", "Unknown.", None),
+        ("abstain", "Paris", None),
+    ):
         decision = decide(*trio(), policy=Deciding(Decision(action, said)))
-        assert (decision["action"], decision["answer"]) == ("answer" if answer else "abstain", answer)
+        assert (decision["action"], decision["answer"]) == (
+            "answer" if answer else "abstain",
+            answer,
+        )
     with pytest.raises(TypeError, match="of Deciding returns must be a Decision; got str"):
         decide(*trio(), policy=Deciding("answer"))
 
@@ -127,16 +158,41 @@ def test_an_answer_of_the_policys_own_passes_the_same_gate_and_what_is_no_decisi
     ("agents", "options", "error", "message"),
     [
         ([], {}, ValueError, "at least one agent"),
-        (["a"], {"history": "none"}, ValueError, r'"history" must be one of conversation, question; got .none.'),
+        (
+            ["a"],
+            {"history": "none"},
+            ValueError,
+            r'"history" must be one of conversation, question; got .none.',
+        ),
         (["a", "a"], {}, ValueError, "got 'a' twice"),
         (["cluster"], {}, ValueError, "got 'cluster'"),
         (["a"], {"min_agents": 2}, ValueError, r'"min_agents" must be an integer in .1, 1.'),
-        (["\ud800"], {}, ValueError, r'a name of "agents" must be text that UTF-8 can encode; got .*ud.*\. Rename'),
+        (
+            ["\ud800"],
+            {},
+            ValueError,
+            r'a name of "agents" must be text that UTF-8 can encode; got .*ud.*\. Rename',
+        ),
         ([3], {}, TypeError, r'a name of "agents" must be a string; got 3\. Rename'),
         ([CountingModel()], {}, TypeError, "Wrap a chat model"),
-        (["a"], {"clusterer": NormalizedMatch}, TypeError, r'"clusterer" must be .*, not a class; got N.*\. Call it'),
-        (["a"], {"strategies": {"conflict": Debate}}, TypeError, r"strategy must be .*, not a class; got D.*\. Call"),
-        (["a"], {"canonicalize": "short"}, TypeError, r'"canonicalize" must be a function .*; got .short.\. Pass'),
+        (
+            ["a"],
+            {"clusterer": NormalizedMatch},
+            TypeError,
+            r'"clusterer" must be .*, not a class; got N.*\. Call it',
+        ),
+        (
+            ["a"],
+            {"strategies": {"conflict": Debate}},
+            TypeError,
+            r"strategy must be .*, not a class; got D.*\. Call",
+        ),
+        (
+            ["a"],
+            {"canonicalize": "short"},
+            TypeError,
+            r'"canonicalize" must be a function .*; got .short.\. Pass',
+        ),
     ],
 )
 def test_parts_that_do_not_fit_are_refused_at_build_time(agents, options, error, message):

@@ -21,11 +21,16 @@ def test_the_token_budget_names_itself_and_keeps_the_policys_reason():
     # a round costs 3 agents x (3 + 1) tokens
     decision = ask(graph(*three(), max_rounds=9, token_budget=24))["decision"]
     assert (decision["action"], decision["n_rounds"]) == ("abstain", 2)
-    assert decision["reason"].startswith('two of three agents say "Paris", one says "Lyon"; conflict, each is conf')
+    assert decision["reason"].startswith(
+        'two of three agents say "Paris", one says "Lyon"; conflict, each is conf'
+    )
     assert decision["reason"].endswith("; no tokens are left: 24 are used of a token_budget of 24")
     late = ask(graph(*three(), max_rounds=9, token_budget=35))["decision"]
     assert late["n_rounds"] == 2
-    assert "; too few tokens are left: 11 are left of a token_budget of 35, and a response of each" in late["reason"]
+    assert (
+        "; too few tokens are left: 11 are left of a token_budget of 35, and a response of each"
+        in late["reason"]
+    )
     assert late["reason"].endswith(" agent takes about 12")
     assert ask(graph(*three(), max_rounds=9, token_budget=36))["decision"]["n_rounds"] == 3
 
@@ -34,15 +39,22 @@ def test_a_round_is_made_smaller_to_fit_what_is_left_of_the_budget_or_of_the_cal
     agents = [ScriptedAgent(name, ["Paris", "Lyon"], ["Paris"] * 3) for name in "ab"]
     policy = Deciding(Decision("another_round"), otherwise="escalate")
     # two responses of each agent take 2 x (3 + 2) tokens: 15 are left, and twice as many responses would take 20
-    asked = graph(*agents, policy=policy, max_rounds=9, token_budget=25, strategies={"ambiguous": "resample"})
+    asked = graph(
+        *agents, policy=policy, max_rounds=9, token_budget=25, strategies={"ambiguous": "resample"}
+    )
     decision = ask(asked)["decision"]
     assert [request.get("n_samples") for request in agents[0].requests] == [None, 3]
-    assert sum(used["input_tokens"] + used["output_tokens"] for used in decision["tokens"].values()) <= 25
+    assert (
+        sum(used["input_tokens"] + used["output_tokens"] for used in decision["tokens"].values())
+        <= 25
+    )
     assert [measurement.tokens_left for *_, measurement in policy.seen] == [15, 3]
     assert (decision["action"], decision["n_rounds"]) == ("escalate", 2)
     agents = [ScriptedAgent(name, ["Paris", "Lyon"], ["Paris"] * 4) for name in "ab"]
     again = Deciding(Decision("another_round"))
-    asked = graph(*agents, policy=again, max_rounds=2, strategies={"ambiguous": "resample"}).compile()
+    asked = graph(
+        *agents, policy=again, max_rounds=2, strategies={"ambiguous": "resample"}
+    ).compile()
     asked.invoke({"question": "Q?"}, context=CallersLimits(token_budget=25))
     assert [request.get("n_samples") for request in agents[0].requests] == [None, 3]
 
@@ -70,10 +82,14 @@ def slow_graph(clock, *agents, deadline):
     return graph(*agents, clusterer=Slow(clock), max_rounds=9, deadline=deadline)
 
 
-def test_the_deadline_ends_the_rounds_and_time_between_a_decision_and_the_next_round_does_not_count(clock):
+def test_the_deadline_ends_the_rounds_and_time_between_a_decision_and_the_next_round_does_not_count(
+    clock,
+):
     decision = ask(slow_graph(clock, *three(), deadline=15))["decision"]
     assert (decision["action"], decision["n_rounds"]) == ("abstain", 2)
-    assert decision["reason"].startswith('two of three agents say "Paris", one says "Lyon"; conflict, ')
+    assert decision["reason"].startswith(
+        'two of three agents say "Paris", one says "Lyon"; conflict, '
+    )
     assert decision["reason"].endswith("; no time is left: 20.00 s are used of a deadline of 15 s")
     agents = three(c=["Paris"])
     pausing = {"checkpointer": InMemorySaver(), "interrupt_before": ["another_round"]}
@@ -85,7 +101,9 @@ def test_the_deadline_ends_the_rounds_and_time_between_a_decision_and_the_next_r
 
 
 @pytest.mark.parametrize(("back", "first"), [(0, 100), (3600, 0)])
-def test_in_another_process_time_goes_on_from_what_the_wall_clock_says_of_the_past(clock, back, first):
+def test_in_another_process_time_goes_on_from_what_the_wall_clock_says_of_the_past(
+    clock, back, first
+):
     started = round_state.begin_round()["started"]
     round_state._begun.cache_clear()
     clock.now, clock.set = clock.now + 100, -back
@@ -108,7 +126,9 @@ async def test_the_deadline_cuts_off_an_agent_that_does_not_mind_it(clock):
     started = time.monotonic()
     decision = (await compiled.ainvoke({"question": "Q?"}))["decision"]
     assert time.monotonic() - started < 50
-    why = "AgentTimeoutError: the deadline of the question has passed. Raise `deadline` of the graph"
+    why = (
+        "AgentTimeoutError: the deadline of the question has passed. Raise `deadline` of the graph"
+    )
     assert decision["failed_agents"] == {"a": why}
     assert decision["reason"] == (
         "1 of 2 agents answered, but 2 must; missing: a; no time is left: 10.00 s are used of a deadline of 0.1 s"
@@ -138,10 +158,18 @@ def test_a_count_of_tokens_is_a_whole_number_or_not_known(count):
 def test_an_agent_of_ones_own_that_counts_below_zero_extends_no_budget():
     class Minus(ScriptedAgent):
         def sample(self, request, config=None):
-            return {**super().sample(request, config), "usage": {"input_tokens": -(10**6), "output_tokens": True}}
+            return {
+                **super().sample(request, config),
+                "usage": {"input_tokens": -(10**6), "output_tokens": True},
+            }
 
-    decision = ask(graph(Minus("a", ["Paris"]), *three()[1:], max_rounds=6, token_budget=99))["decision"]
-    assert (decision["n_rounds"], decision["tokens"]["a"]) == (1, {"input_tokens": None, "output_tokens": None})
+    decision = ask(graph(Minus("a", ["Paris"]), *three()[1:], max_rounds=6, token_budget=99))[
+        "decision"
+    ]
+    assert (decision["n_rounds"], decision["tokens"]["a"]) == (
+        1,
+        {"input_tokens": None, "output_tokens": None},
+    )
 
 
 async def test_an_agents_own_timeout_is_its_own():

@@ -36,14 +36,20 @@ def place(request, tmp_path):
 def asked_again():
     down = ScriptedAgent("c", ConnectionError("refused"))
     agents = [ScriptedAgent("a", ["Paris", "Lyon"], ["Paris"]), ScriptedAgent("b", ["Paris"]), down]
-    return graph(*agents, policy=Deciding(Decision("another_round"), Decision("answer")), max_rounds=2)
+    return graph(
+        *agents, policy=Deciding(Decision("another_round"), Decision("answer")), max_rounds=2
+    )
 
 
 def test_a_decision_outlives_a_restart(place):
     expected = asked_again().compile().invoke({"question": "Capital of France?"})
     assert expected["decision"]["n_rounds"] == 2
     with open_saver(place) as saver:
-        result = asked_again().compile(checkpointer=saver).invoke({"question": "Capital of France?"}, THREAD)
+        result = (
+            asked_again()
+            .compile(checkpointer=saver)
+            .invoke({"question": "Capital of France?"}, THREAD)
+        )
     with open_saver(place) as saver:
         kept = asked_again().compile(checkpointer=saver).get_state(THREAD).values
     for one in (result, kept):

@@ -64,14 +64,22 @@ def test_an_answer_is_recorded_for_an_audit_and_ruled_on(store):
 
 
 def test_a_persons_ruling_is_recorded(store):
-    asking = create(DIFFER, escalation=AskPerson()).compile(store=store, checkpointer=InMemorySaver())
+    asking = create(DIFFER, escalation=AskPerson()).compile(
+        store=store, checkpointer=InMemorySaver()
+    )
     asking.invoke({"question": "Which?"}, THREAD)
     assert cases(store) == []  # nothing before the ruling
-    decision = asking.invoke(Command(resume={"type": "approve", "candidate": 1}), THREAD)["decision"]
+    decision = asking.invoke(Command(resume={"type": "approve", "candidate": 1}), THREAD)[
+        "decision"
+    ]
     (case,) = cases(store)
     assert (case["kind"], case["status"], case["seen_probability"]) == ("escalation", "ruled", 1.0)
     assert case["ruling"]["answer"] == decision["answer"] == "Lyon"
-    assert {row["text"]: row["correct"] for row in sample_rows(case)} == {"Paris": False, "Lyon": True, "Nice": False}
+    assert {row["text"]: row["correct"] for row in sample_rows(case)} == {
+        "Paris": False,
+        "Lyon": True,
+        "Nice": False,
+    }
     assert case_row(case) is None  # it says nothing about answers that were given
 
 
@@ -107,7 +115,11 @@ GIVEN = {"action": "answer", "answer": "A", "reason": "."}
         (AGREE, {}, []),  # no audit
         (DIFFER, {"otherwise": "abstain", "audit_rate": 1.0}, []),
         (DIFFER, {"audit_rate": 1.0}, ["escalation"]),
-        (DIFFER, {"audit_rate": 1.0, "escalation": lambda case: GIVEN}, []),  # a model's ruling is no label
+        (
+            DIFFER,
+            {"audit_rate": 1.0, "escalation": lambda case: GIVEN},
+            [],
+        ),  # a model's ruling is no label
         (DIFFER, {"escalation": lambda case: GIVEN | {"action": "escalate"}}, ["escalation"]),
     ],
 )
@@ -123,7 +135,11 @@ def test_what_a_person_ruled_outlasts_a_replay(said):
     audited = create(said, audit_rate=1.0).compile(store=store, checkpointer=saver)
     audited.invoke({"question": "Which?"}, THREAD)
     ruled = rule(store, pending_cases(store)[0]["id"], correct=False, answer="Nice")
-    for state in [state for state in audited.get_state_history(THREAD) if {*state.next} - {"__start__", "prepare"}]:
+    for state in [
+        state
+        for state in audited.get_state_history(THREAD)
+        if {*state.next} - {"__start__", "prepare"}
+    ]:
         audited.invoke(None, state.config)
         assert cases(store) == [ruled]
 
@@ -144,9 +160,19 @@ def test_a_store_that_fails_does_not_cost_the_answer_and_a_graph_without_one_ask
 
 
 SAID = {"a": ["Lyon", "lyon."], "b": ["Paris", "Lyon"], "c": ["Nice", "Paris"]}
-RESPONSES = [create_response(name, text, index=i) for name, texts in SAID.items() for i, text in enumerate(texts)]
+RESPONSES = [
+    create_response(name, text, index=i)
+    for name, texts in SAID.items()
+    for i, text in enumerate(texts)
+]
 KNOWN = {"id": "1", "kind": "audit", "status": "ruled", "time": "2026-01-31T12:00:00.000+00:00"}
-ASKED = {"seen_probability": 0.1, "question": "Which?", "conversation": [], "answer": "Lyon", "reason": ""}
+ASKED = {
+    "seen_probability": 0.1,
+    "question": "Which?",
+    "conversation": [],
+    "answer": "Lyon",
+    "reason": "",
+}
 FAILED = create_response("d", "", error="it failed")
 CASE = KNOWN | ASKED | {"responses": [*RESPONSES, FAILED], "labels": [0, 0, 1, 0, 2, 1]}
 WAITING = CASE | {"status": "pending", "ruling": None}
@@ -171,15 +197,26 @@ def test_what_a_ruling_says_about_each_response(correct, answer, verdicts):
     rows = list(sample_rows(case))
     assert [row["correct"] for row in rows] == [*verdicts, None]
     assert {row["seen_probability"] for row in rows} == {0.1}
-    assert [row["references"] for row in rows] == [[*filter(None, ["Lyon" if correct else answer])]] * 7
-    assert case_row(case) == {"id": "1", "correct": correct, "seen_probability": 0.1, "time": CASE["time"]}
+    assert [row["references"] for row in rows] == [
+        [*filter(None, ["Lyon" if correct else answer])]
+    ] * 7
+    assert case_row(case) == {
+        "id": "1",
+        "correct": correct,
+        "seen_probability": 0.1,
+        "time": CASE["time"],
+    }
 
 
 def test_a_person_who_abstains_says_nothing_and_an_answer_to_an_escalation_is_a_reference():
     case = CASE | {"kind": "escalation", "ruling": {"correct": None, "answer": None, "time": ""}}
     assert (list(sample_rows(case)), case_row(case)) == ([], None)
-    rows = list(sample_rows(case | {"ruling": {"correct": None, "answer": "Marseille", "time": ""}}))
-    assert {(row["correct"], *row["references"]) for row in rows} == {(None, "Marseille")}  # nobody said so
+    rows = list(
+        sample_rows(case | {"ruling": {"correct": None, "answer": "Marseille", "time": ""}})
+    )
+    assert {(row["correct"], *row["references"]) for row in rows} == {
+        (None, "Marseille")
+    }  # nobody said so
 
 
 @pytest.mark.parametrize("kind", ["audit", "escalation"])
@@ -208,7 +245,9 @@ def test_two_threads_that_rule_on_one_case_do_not_both_succeed():
     class Slow(InMemoryStore):
         def get(self, *args, **kwargs):
             found = super().get(*args, **kwargs)
-            with suppress(threading.BrokenBarrierError):  # the other thread reads, too, or waits for this one
+            with suppress(
+                threading.BrokenBarrierError
+            ):  # the other thread reads, too, or waits for this one
                 both.wait(timeout=0.3)
             return found
 
@@ -226,17 +265,29 @@ def test_two_threads_that_rule_on_one_case_do_not_both_succeed():
     assert cases(store) == [kept]
 
 
-WRONG = [{"time": 5}, {"ruling": {"correct": "yes", "answer": None, "time": ""}}, {"labels": [0] * 8}]
+WRONG = [
+    {"time": 5},
+    {"ruling": {"correct": "yes", "answer": None, "time": ""}},
+    {"labels": [0] * 8},
+]
 
 
-@pytest.mark.parametrize("value", [{"x": 1}, CASE | {"responses": ["Lyon"]}, *(CASE | each for each in WRONG)])
+@pytest.mark.parametrize(
+    "value", [{"x": 1}, CASE | {"responses": ["Lyon"]}, *(CASE | each for each in WRONG)]
+)
 def test_what_is_no_case_is_named(value):
     store = InMemoryStore()
-    store.put(NAMESPACE, "mine", CASE | {"id": "mine", "ruling": {"correct": True, "answer": None, "time": ""}})
+    store.put(
+        NAMESPACE,
+        "mine",
+        CASE | {"id": "mine", "ruling": {"correct": True, "answer": None, "time": ""}},
+    )
     store.put((*NAMESPACE, "deeper"), "elsewhere", {"x": 1})  # which is not looked at
     store.put(NAMESPACE, "foreign", value)
     for read in (cases, lambda store: rule(store, "foreign", correct=True)):
-        with pytest.raises(StoreError, match="what is under 'foreign' in the store is not a recorded case"):
+        with pytest.raises(
+            StoreError, match="what is under 'foreign' in the store is not a recorded case"
+        ):
             read(store)
     store.delete(NAMESPACE, "foreign")
     assert [case["id"] for case in cases(store)] == ["mine"]

@@ -16,6 +16,19 @@ def served_graph(name):
 def test_the_schemas_hold_nothing_of_the_inner_state():
     compiled = graph(*saying("Paris", "Paris")).compile()
     given, returned = compiled.get_input_jsonschema(), compiled.get_output_jsonschema()
-    assert set(given["properties"]) == {"question", "messages", "choices", "is_review", "tools", "answer_schema"}
-    assert set(returned["properties"]) == {"decision", "messages", "responses", "labels", "former_responses"}
+    assert set(given["properties"]) == {
+        "question",
+        "messages",
+        "choices",
+        "is_review",
+        "tools",
+        "answer_schema",
+    }
+    assert set(returned["properties"]) == {
+        "decision",
+        "messages",
+        "responses",
+        "labels",
+        "former_responses",
+    }
     assert "coe" in returned["$defs"]["DecisionData"]["properties"]

@@ -45,7 +45,9 @@ def test_killed_after_any_write_it_resumes_to_the_same_decision_and_samples_noth
         folder = tmp_path / str(k)
         assert run(folder, FIRST, dies_after=k, rounds=ROUNDS) is None
         cut_off = unanswered(folder)
-        assert same(run(folder, None, rounds=ROUNDS), unbroken), f"killed after write {k} of {n_writes}"
+        assert same(run(folder, None, rounds=ROUNDS), unbroken), (
+            f"killed after write {k} of {n_writes}"
+        )
         said = killable.calls(folder)[1]
         once = {(name, number, "First?"): 1 for name in killable.NAMES for number in range(ROUNDS)}
         assert said == once, f"killed after write {k} of {n_writes}"

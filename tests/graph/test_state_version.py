@@ -13,14 +13,18 @@ from tests.graph.groups import THREAD, graph, saying
 
 def waiting(saver, agents, **options):
     policy = ThresholdPolicy(0.1, otherwise="escalate")
-    return graph(*agents, policy=policy, escalation=AskPerson()).compile(checkpointer=saver, **options)
+    return graph(*agents, policy=policy, escalation=AskPerson()).compile(
+        checkpointer=saver, **options
+    )
 
 
 def interrupted(saver, agents):
     return waiting(saver, agents, interrupt_after=["prepare"])
 
 
-@pytest.mark.parametrize(("wrote", "said"), [(None, "an earlier version"), (7, "a version whose state is 7")])
+@pytest.mark.parametrize(
+    ("wrote", "said"), [(None, "an earlier version"), (7, "a version whose state is 7")]
+)
 def test_one_of_another_version_is_refused_and_says_what_to_do(monkeypatch, wrote, said):
     paused = waiting(InMemorySaver(), saying("Paris", "Rome"))
     with monkeypatch.context() as before:
@@ -32,10 +36,17 @@ def test_one_of_another_version_is_refused_and_says_what_to_do(monkeypatch, wrot
         paused.invoke(Command(resume={"type": "approve", "candidate": 1}), THREAD)
     # a new question on the thread begins anew
     assert "__interrupt__" in paused.invoke({"question": "Capital of France?"}, THREAD)
-    assert paused.invoke(Command(resume={"type": "approve", "candidate": 1}), THREAD)["decision"]["action"] == "answer"
+    assert (
+        paused.invoke(Command(resume={"type": "approve", "candidate": 1}), THREAD)["decision"][
+            "action"
+        ]
+        == "answer"
+    )
 
 
-def test_one_of_another_version_or_that_asks_an_agent_under_its_old_name_is_refused_before_any_is_asked(monkeypatch):
+def test_one_of_another_version_or_that_asks_an_agent_under_its_old_name_is_refused_before_any_is_asked(
+    monkeypatch,
+):
     agents = saying("x", "y")
     paused = interrupted(InMemorySaver(), agents)
     with monkeypatch.context() as before:
@@ -59,7 +70,9 @@ def rewritten(saver, change):
         for id_, (saved, *rest) in [*checkpoints.items()]:
             checkpoint = saver.serde.loads_typed(saved)
             versions = checkpoint["channel_versions"]
-            checkpoint["channel_versions"] = {new: v for name, v in versions.items() if (new := change(name))}
+            checkpoint["channel_versions"] = {
+                new: v for name, v in versions.items() if (new := change(name))
+            }
             checkpoints[id_] = (saver.serde.dumps_typed(checkpoint), *rest)
     for key in [*saver.blobs]:
         thread, namespace, name, version = key
@@ -68,7 +81,17 @@ def rewritten(saver, change):
             saver.blobs[thread, namespace, new, version] = value
 
 
-WRITTEN = ("turn", "round", "plan", "clock", "trajectory", "responses", "usages", "former_responses", "measured")
+WRITTEN = (
+    "turn",
+    "round",
+    "plan",
+    "clock",
+    "trajectory",
+    "responses",
+    "usages",
+    "former_responses",
+    "measured",
+)
 APPROVED = {"type": "approve", "candidate": 1}
 
 
@@ -95,15 +118,26 @@ async def test_one_that_lacks_a_channel_is_refused_or_does_not_need_it(channel, 
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-@pytest.mark.parametrize(("stops_before", "node"), [("cluster", "cluster"), ("coordinator", "coordinator")])
-async def test_one_that_continues_at_a_node_that_the_graph_does_not_have_is_refused(stops_before, node, is_async):
+@pytest.mark.parametrize(
+    ("stops_before", "node"), [("cluster", "cluster"), ("coordinator", "coordinator")]
+)
+async def test_one_that_continues_at_a_node_that_the_graph_does_not_have_is_refused(
+    stops_before, node, is_async
+):
     saver = InMemorySaver()
-    waiting(saver, saying("x", "y"), interrupt_before=[stops_before]).invoke({"question": "Capital?"}, THREAD)
+    waiting(saver, saying("x", "y"), interrupt_before=[stops_before]).invoke(
+        {"question": "Capital?"}, THREAD
+    )
     rewritten(saver, lambda name: name.replace(f"branch:to:{node}", "branch:to:an_old_name"))
     graph = waiting(saver, saying("x", "y")).with_config(tags=["tagged"])
-    with pytest.raises(CheckpointError, match=r"continues at an_old_name, which the graph does not have\. Resume it"):
+    with pytest.raises(
+        CheckpointError,
+        match=r"continues at an_old_name, which the graph does not have\. Resume it",
+    ):
         await graph.ainvoke(None, THREAD) if is_async else graph.invoke(None, THREAD)
-    assert "__interrupt__" in graph.invoke({"question": "Capital?"}, THREAD)  # asked again, it begins anew
+    assert "__interrupt__" in graph.invoke(
+        {"question": "Capital?"}, THREAD
+    )  # asked again, it begins anew
     assert graph.invoke(Command(resume=APPROVED), THREAD)["decision"]["action"] == "answer"
 
 

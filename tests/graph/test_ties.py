@@ -13,7 +13,10 @@ from tests.policy.test_ties import assert_equal
 
 
 def two_by_two(names="abcd"):
-    return [ScriptedAgent(name, [text]) for name, text in zip(names, ["Paris", "Paris", "Lyon", "Lyon"], strict=True)]
+    return [
+        ScriptedAgent(name, [text])
+        for name, text in zip(names, ["Paris", "Paris", "Lyon", "Lyon"], strict=True)
+    ]
 
 
 def test_a_tie_is_not_answered_whatever_the_policy():
@@ -26,7 +29,9 @@ def test_a_tie_is_not_answered_whatever_the_policy():
         decision = decide(*two_by_two(), policy=policy)
         assert (decision["action"], decision["answer"]) == (action, None)
         assert decision["tied"] == ["Lyon", "Paris"]
-        assert decision["reason"].startswith('two of four agents say "Lyon", two say "Paris": a tie; ')
+        assert decision["reason"].startswith(
+            'two of four agents say "Lyon", two say "Paris": a tie; '
+        )
 
 
 def test_who_decides_after_an_escalation_may_choose_between_the_tied():
@@ -34,24 +39,34 @@ def test_who_decides_after_an_escalation_may_choose_between_the_tied():
 
     def rule(case):
         cases.append(case)
-        return {"action": "answer", "answer": case["candidates"][1]["answer"], "reason": "looked up"}
+        return {
+            "action": "answer",
+            "answer": case["candidates"][1]["answer"],
+            "reason": "looked up",
+        }
 
     for names in ("abcd", "dcba", "bdac"):
         policy = ThresholdPolicy(float("inf"), otherwise="escalate")
         decision = decide(*two_by_two(names), policy=policy, escalation=rule)
         assert (decision["action"], decision["answer"]) == ("answer", "Paris")
         assert [one["answer"] for one in candidates(decision)] == ["Lyon", "Paris"]
-    assert [[one["answer"] for one in case["candidates"]] for case in cases] == [["Lyon", "Paris"]] * 3
+    assert [[one["answer"] for one in case["candidates"]] for case in cases] == [
+        ["Lyon", "Paris"]
+    ] * 3
 
 
 def told(decision, names):
     """The decision under the agents' old names."""
 
     def renamed(data, *keys):
-        return data | {key: {names[name]: value for name, value in data[key].items()} for key in keys}
+        return data | {
+            key: {names[name]: value for name, value in data[key].items()} for key in keys
+        }
 
     found = renamed(decision, "agents", "tokens", "failed_agents")
-    found["trajectory"] = [renamed(data, "leading", "entropies", "flips", "adopted") for data in found["trajectory"]]
+    found["trajectory"] = [
+        renamed(data, "leading", "entropies", "flips", "adopted") for data in found["trajectory"]
+    ]
     for name, old in names.items():
         found["reason"] = found["reason"].replace(name, old)
     return found
@@ -74,8 +89,17 @@ def test_what_agents_are_called_changes_no_field_of_a_decision(said, is_weighted
             for place, (name, texts) in enumerate(zip(names, said, strict=True))
         ]
         shuffle.shuffle(agents)
-        policy = RegimePolicy(0.5, 0.3, actions={"conflict": "another_round", "unknown": "another_round"})
-        options = {"clusterer": WithinOne(), "max_rounds": 2, "strategies": {"conflict": "resample"}}
+        policy = RegimePolicy(
+            0.5, 0.3, actions={"conflict": "another_round", "unknown": "another_round"}
+        )
+        options = {
+            "clusterer": WithinOne(),
+            "max_rounds": 2,
+            "strategies": {"conflict": "resample"},
+        }
         decisions.append(decide(*agents, policy=policy, **options))
     first, second = decisions
-    assert_equal(told(first, dict(zip(old, old, strict=True))), told(second, dict(zip(new, old, strict=True))))
+    assert_equal(
+        told(first, dict(zip(old, old, strict=True))),
+        told(second, dict(zip(new, old, strict=True))),
+    )

@@ -36,7 +36,10 @@ async def test_what_was_withheld_is_nowhere_and_an_answer_is_there(mode):
 
 
 AUSTRALIA, WITHHELD = "What is the capital of Australia?", ["Canberra", "Sydney"]
-IVAN = {"type": "edit", "edited_action": {"name": "transfer", "args": {"name": "Ivan", "amount": 75}}}
+IVAN = {
+    "type": "edit",
+    "edited_action": {"name": "transfer", "args": {"name": "Ivan", "amount": 75}},
+}
 CASES = {
     "council": ("Please pay Ivan the sum of 75 euros.", IVAN, ["Ian"]),
     "debate": (AUSTRALIA, None, WITHHELD),
@@ -56,7 +59,9 @@ def test_no_graph_that_is_served_tells_what_was_withheld(name):
     options = {} if name == "council" else {"context": {"n_samples": 3}}
     result = served.invoke({"messages": [("user", question)]}, THREAD, **options)
     if reply is not None:
-        assert all(word in str(result["__interrupt__"]) for word in withheld)  # the person is shown it
+        assert all(
+            word in str(result["__interrupt__"]) for word in withheld
+        )  # the person is shown it
         result = served.invoke(Command(resume={"decisions": [reply]}), THREAD, **options)
     assert "__interrupt__" not in result
     assert not [word for word in withheld if word in str(result)]

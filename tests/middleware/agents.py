@@ -21,7 +21,9 @@ THREAD: dict[str, Any] = {"configurable": {"thread_id": "1"}}
 def judges(*replies):
     """One judge for each list of replies, and the graph that asks them."""
     agents = [ScriptedAgent(f"judge{place}", said) for place, said in enumerate(replies)]
-    graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5), retries=0).compile()
+    graph = create_coe_graph(
+        agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5), retries=0
+    ).compile()
     return agents, graph
 
 
@@ -55,7 +57,9 @@ def agent(graph, bank, *messages, middleware=None, saver=True, **options):
     gate = middleware or [CoEMiddleware(graph, tools=["transfer_money"], **options)]
     script = [*(messages or [says(call())]), AIMessage("Done.")]
     checkpointer = InMemorySaver() if saver else None
-    return create_agent(ScriptedDriver(script=script), bank.tools, middleware=gate, checkpointer=checkpointer)
+    return create_agent(
+        ScriptedDriver(script=script), bank.tools, middleware=gate, checkpointer=checkpointer
+    )
 
 
 async def run(mode, compiled, given, config=THREAD):
@@ -75,7 +79,11 @@ def judged_by(verdicts, asked):
         asked.append(question["question"])
         arguments = question["question"].rpartition("<arguments>")[2]
         sure = next(reply for part, reply in verdicts.items() if part in arguments)
-        found = {"action": "abstain" if sure is None else "answer", "answer": sure, "reason": "as told"}
+        found = {
+            "action": "abstain" if sure is None else "answer",
+            "answer": sure,
+            "reason": "as told",
+        }
         numbers = {"regime": "consensus", "coe": 0.0, "aleatoric": 0.0, "epistemic": 0.0}
         return {"decision": {**found, "choices": question.get("choices"), **numbers}}
 

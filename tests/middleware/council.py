@@ -26,7 +26,11 @@ class Member:
         said = self.script[min(n_said, len(self.script) - 1)]
         if isinstance(said, Exception):
             raise said
-        calls = [] if isinstance(said, str) else [{"name": call["name"], "args": call["args"]} for call in said]
+        calls = (
+            []
+            if isinstance(said, str)
+            else [{"name": call["name"], "args": call["args"]} for call in said]
+        )
         text = said if isinstance(said, str) else ""
         row = create_response(self.name, text, answer=canonical_action(calls), calls=calls)
         return {"responses": [row], "usage": {"input_tokens": 5, "output_tokens": 1}}
@@ -39,13 +43,17 @@ def members(*scripts):
     return [Member(f"member{place}", *script) for place, script in enumerate(scripts)]
 
 
-def council_agent(agents, bank, *messages, driver=None, before=(), saver=True, system_prompt=None, **options):
+def council_agent(
+    agents, bank, *messages, driver=None, before=(), saver=True, system_prompt=None, **options
+):
     options.setdefault("policy", SupportPolicy(0.6))
     response_format = options.pop("response_format", None)
     model = driver or ScriptedDriver(script=[*messages])
     asked = {"system_prompt": system_prompt, "response_format": response_format}
     asked["checkpointer"] = InMemorySaver() if saver is True else saver or None
-    return create_agent(model, bank.tools, middleware=[*before, CoECouncil(agents, **options)], **asked)
+    return create_agent(
+        model, bank.tools, middleware=[*before, CoECouncil(agents, **options)], **asked
+    )
 
 
 def run_council(agents, *messages, given=PAY, **options):
@@ -66,4 +74,6 @@ def gated(kind, bank, *messages, members_say=AGREE, said=SURE, **options):
 
 
 def asking(kind, bank):
-    return gated(kind, bank, members_say=[[call(**BOB)], "Done."], said=UNSURE, on_uncertain="interrupt")
+    return gated(
+        kind, bank, members_say=[[call(**BOB)], "Done."], said=UNSURE, on_uncertain="interrupt"
+    )

@@ -100,7 +100,9 @@ class Turn(NamedTuple):
         """What a member with this behaviour proposes; None if it fails."""
         if behaviour == "fail":
             return None
-        if behaviour in ("text", "copy") or not self.calls:  # a copy finds no call like this in what it is shown
+        if (
+            behaviour in ("text", "copy") or not self.calls
+        ):  # a copy finds no call like this in what it is shown
             return ()
         if behaviour == "half":
             return self.calls[1:] or (
@@ -110,14 +112,18 @@ class Turn(NamedTuple):
         if behaviour == "once":
             return tuple({one["args"]["ref"]: one for one in self.calls}.values())
         if behaviour == "alike":
-            return tuple(_changed(one, to=f" {one['args'].get('to')}".upper()) for one in self.calls)
+            return tuple(
+                _changed(one, to=f" {one['args'].get('to')}".upper()) for one in self.calls
+            )
         return tuple(_changed(one, **CHANGES.get(behaviour, {})) for one in reversed(self.calls))
 
     def said(self, behaviour):
         """What a judge with this behaviour says; None if it fails."""
         if behaviour == "fail":
             return None
-        return SAYS_NOTHING.get(behaviour, "approve" if behaviour in ("agree", "once") else "reject")
+        return SAYS_NOTHING.get(
+            behaviour, "approve" if behaviour in ("agree", "once") else "reject"
+        )
 
 
 def _changed(call, **args):
@@ -167,7 +173,9 @@ def create_driver(world, *, name="driver", is_fallback=False):
         turn = TURN.get()
         if world.falls_back and turn.falls_back and not is_fallback:
             raise ConnectionError("down")
-        return reply("I will." if turn.calls else "Done.", turn.end, model_name=name, calls=turn.calls)
+        return reply(
+            "I will." if turn.calls else "Done.", turn.end, model_name=name, calls=turn.calls
+        )
 
     return Speaker(script=drive, model_name=name)
 
@@ -202,7 +210,9 @@ class Member:
         return canonical_action(turn.calls) if turn.votes[self.place] == "text" else ""
 
     def speak(self, messages):
-        shown = [one.tool_calls for one in messages if isinstance(one, AIMessage) and one.tool_calls]
+        shown = [
+            one.tool_calls for one in messages if isinstance(one, AIMessage) and one.tool_calls
+        ]
         proposed = self.calls(shown[-1] if shown else [])
         calls = [{**one, "id": f"m{place}"} for place, one in enumerate(proposed)]
         return reply(self.text(), TURN.get().ends[self.place], model_name=self.name, calls=calls)

@@ -151,4 +151,6 @@ def in_disguise(tool, schema):
 
 def _tool(function, schema):
     name = function.__name__
-    return StructuredTool.from_function(function, name=name, description=f"To {name}.", args_schema=schema)
+    return StructuredTool.from_function(
+        function, name=name, description=f"To {name}.", args_schema=schema
+    )

@@ -44,7 +44,9 @@ from tests.middleware.machine_tools import (
     in_disguise,
 )
 
-COUNCILS = [f"council {asks} {mode}" for asks in ("block", "interrupt") for mode in ("verify", "choose")]
+COUNCILS = [
+    f"council {asks} {mode}" for asks in ("block", "interrupt") for mode in ("verify", "choose")
+]
 KINDS = (*COUNCILS, "gate block", "gate interrupt")
 _INVOCATION = ContextVar[Any]("invocation", default=None)
 
@@ -95,14 +97,18 @@ class World:
         self.turns = {}  # by ref: the turn
         self.capacity = Counter()  # by thread and family: how often it was proposed there
         self.vouched = defaultdict(list)  # by thread and family: what votes let pass, each once
-        self.approved = defaultdict(set)  # by thread and family: what a person, or a group of judges, let pass
+        self.approved = defaultdict(
+            set
+        )  # by thread and family: what a person, or a group of judges, let pass
         self.judged = set()  # the thread and the ref of each call that judges were asked about
         self.started, self.interrupted, self.invocations = Counter(), Counter(), set()
         meddler = Meddler(self)
         gate = [*self._gate(), meddler] if inner else [meddler, *self._gate()]
         middleware = [Observer(self), *others, *gate]
         if self.falls_back:
-            middleware.append(ModelFallbackMiddleware(create_driver(self, name="member0", is_fallback=True)))
+            middleware.append(
+                ModelFallbackMiddleware(create_driver(self, name="member0", is_fallback=True))
+            )
         tools = create_tools(self.act)
         self.pay = tools[0]
         kept = {"checkpointer": InMemorySaver(), "store": self.store}
@@ -122,7 +128,9 @@ class World:
             return
         judges = [self._asked(Judge(self, place)) for place in range(N_MEMBERS)]
         policy = ThresholdPolicy(0.01)
-        graph = create_coe_graph(judges, clusterer=NormalizedMatch(), policy=policy, retries=0).compile()
+        graph = create_coe_graph(
+            judges, clusterer=NormalizedMatch(), policy=policy, retries=0
+        ).compile()
         yield CoEMiddleware(graph, tools=names, on_uncertain=interrupts)
 
     def _asked(self, member):
@@ -136,7 +144,9 @@ class World:
             is_retry = (place, invocation) in self.invocations
             self.invocations.add((place, invocation))
             if not is_retry and self.interrupted[waiting]:
-                self.interrupted[waiting] -= 1  # it is called again, now that the person has replied
+                self.interrupted[waiting] -= (
+                    1  # it is called again, now that the person has replied
+                )
             elif not is_retry:
                 self.started[place] += 1
         if self.asks and key.name == "pay":
@@ -251,7 +261,9 @@ class World:
         """Whether nobody can doubt what is decided at a turn, so that what is let pass must run."""
         if self.is_council:
             return turn.end in WHOLE
-        is_judged = not (self.falls_back and turn.falls_back) and all(end in WHOLE for end in turn.ends)
+        is_judged = not (self.falls_back and turn.falls_back) and all(
+            end in WHOLE for end in turn.ends
+        )
         return turn.end in WHOLE and is_judged and SAYS_NOTHING.keys().isdisjoint(turn.votes)
 
     def must_ask(self, ref):
@@ -280,7 +292,9 @@ class World:
         start = partial(asyncio.to_thread, self.agent.invoke) if sync else self.agent.ainvoke
 
         async def together():
-            return await asyncio.gather(*(start(given, config, **options) for _ in range(n)), return_exceptions=True)
+            return await asyncio.gather(
+                *(start(given, config, **options) for _ in range(n)), return_exceptions=True
+            )
 
         with mock.patch.object(once, "SECONDS_TO_GATHER", 60.0 if patient else 0.05):
             return self.loop.run_until_complete(together())
@@ -295,7 +309,11 @@ class World:
                 continue
             if self.turns[args["ref"]].end not in WHOLE:
                 continue
-            if is_edit and self.kind.startswith("gate") and self.ruling(args["ref"], args["amount"]) == "rejected":
+            if (
+                is_edit
+                and self.kind.startswith("gate")
+                and self.ruling(args["ref"], args["amount"]) == "rejected"
+            ):
                 continue
             passed.append({"name": request["name"], "args": args})
         for calls in filter(None, [passed] if self.is_council else [[one] for one in passed]):
@@ -317,7 +335,9 @@ class World:
         for (thread, family), counts in started.items():
             votes, person = self.vouched[thread, family], self.approved[thread, family]
             allowed = _covers(counts, votes, person, self.capacity[thread, family])
-            assert allowed, f"ran on thread {thread}: {dict(counts)}; vouched for: {votes}, approved: {person}"
+            assert allowed, (
+                f"ran on thread {thread}: {dict(counts)}; vouched for: {votes}, approved: {person}"
+            )
 
 
 def _covers(counts, votes, person, capacity):
@@ -327,7 +347,8 @@ def _covers(counts, votes, person, capacity):
     options = [(group, [*votes[:place], *votes[place + 1 :]]) for place, group in enumerate(votes)]
     options += [(group, votes) for group in person]
     return capacity > 0 and any(
-        all(counts[key] >= n for key, n in group) and _covers(counts - Counter(dict(group)), rest, person, capacity - 1)
+        all(counts[key] >= n for key, n in group)
+        and _covers(counts - Counter(dict(group)), rest, person, capacity - 1)
         for group, rest in options
     )
 
@@ -421,7 +442,9 @@ class Meddler(AgentMiddleware):
             other = "wire" if call["name"] == "pay" else "pay"
             found = next(one for one in request.runtime.tools if one.name == other)
             args = {**call["args"], "unit": "Mg", "how": {"dry_run": True}}
-            return [request.override(tool_call={**call, "name": found.name, "args": args}, tool=found)]
+            return [
+                request.override(tool_call={**call, "name": found.name, "args": args}, tool=found)
+            ]
         if mode == "run another tool" and call["name"] == "pay":
             return [request.override(tool=in_disguise(self.world.pay, PayMore))]
         return [request]

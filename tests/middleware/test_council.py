@@ -26,12 +26,20 @@ TEN = {"to": "Ann", "amount": 10}
 GATED = ["transfer_money"]
 AGREE = [[call(**TEN)], "Done."]
 AGAINST = [[call(to="Ann", amount=9)], "Done."]
-OF_ANSWERS, OF_CALLS = CalibratedPolicy(CALIBRATION), CalibratedPolicy(replace(CALIBRATION, clusterer="ActionMatch"))
+OF_ANSWERS, OF_CALLS = (
+    CalibratedPolicy(CALIBRATION),
+    CalibratedPolicy(replace(CALIBRATION, clusterer="ActionMatch")),
+)
 
 
 def test_what_the_group_vouches_for_goes_on_untouched():
-    blocks = [{"type": "text", "text": "I pay."}, {"type": "reasoning", "reasoning": "Ten, to Ann."}]
-    said = AIMessage(blocks, tool_calls=[call(**TEN)], id="m1", response_metadata={"finish_reason": "tool_calls"})
+    blocks = [
+        {"type": "text", "text": "I pay."},
+        {"type": "reasoning", "reasoning": "Ten, to Ann."},
+    ]
+    said = AIMessage(
+        blocks, tool_calls=[call(**TEN)], id="m1", response_metadata={"finish_reason": "tool_calls"}
+    )
     agents = members(AGREE, AGREE, AGAINST)
     state, transfers = run_council(agents, said, DONE)
     assert transfers == [("Ann", 10.0)]
@@ -54,7 +62,12 @@ def test_all_participants_are_shown_the_same_but_for_tools_that_run_at_the_drive
     first, second = agent.requests
     assert first["question"] == second["question"] == "Send 10 to Ann."
     assert first["round"] == 0
-    assert [message["role"] for message in second["messages"]] == ["system", "user", "assistant", "tool"]
+    assert [message["role"] for message in second["messages"]] == [
+        "system",
+        "user",
+        "assistant",
+        "tool",
+    ]
     assert first["messages"] == second["messages"][:2]
     assert first["messages"][0]["content"] == "Be careful."
     assert [tool["function"]["name"] for tool in first["tools"]] == ["transfer_money", "balance"]
@@ -64,12 +77,19 @@ def test_all_participants_are_shown_the_same_but_for_tools_that_run_at_the_drive
     bank.tools = [*bank.tools, {"type": "web_search"}]
     council_agent(agents, bank, says(call(**TEN)), DONE).invoke(PAY, THREAD)
     assert bank.transfers == [("Ann", 10.0)]
-    assert [tool["function"]["name"] for tool in agents[0].requests[0]["tools"]] == ["transfer_money", "balance"]
+    assert [tool["function"]["name"] for tool in agents[0].requests[0]["tools"]] == [
+        "transfer_money",
+        "balance",
+    ]
 
 
 @pytest.mark.parametrize(
     ("own", "usual"),
-    [({}, {"n_samples": 1, "timeout": 30}), ({"timeout": 5}, {"n_samples": 1}), ({"n_samples": 2}, {"timeout": 30})],
+    [
+        ({}, {"n_samples": 1, "timeout": 30}),
+        ({"timeout": 5}, {"n_samples": 1}),
+        ({"n_samples": 2}, {"timeout": 30}),
+    ],
 )
 def test_a_member_is_asked_once_and_for_half_a_minute_unless_its_own_settings_differ(own, usual):
     requests = []
@@ -79,8 +99,14 @@ def test_a_member_is_asked_once_and_for_half_a_minute_unless_its_own_settings_di
             requests.append(request)
             return super().sample(request, config)
 
-    run_council([Noting("a", ScriptedDriver(script=[says(call(**TEN)), DONE]), **own)], says(call(**TEN)), DONE)
-    assert {name: requests[0][name] for name in ("n_samples", "timeout") if name in requests[0]} == usual
+    run_council(
+        [Noting("a", ScriptedDriver(script=[says(call(**TEN)), DONE]), **own)],
+        says(call(**TEN)),
+        DONE,
+    )
+    assert {
+        name: requests[0][name] for name in ("n_samples", "timeout") if name in requests[0]
+    } == usual
 
 
 def test_the_decision_is_plain_data():
@@ -90,7 +116,11 @@ def test_the_decision_is_plain_data():
     decision = run_council(agents, said, DONE, max_blocked=1)[0]["council"]
     assert json.loads(json.dumps(decision)) == decision
     assert decision["support"] == pytest.approx({"driver": 1 / 3, "member0": 0.0, "member2": 1 / 3})
-    assert (decision["action"], decision["votes"], decision["n_asked"]) == ("abstain", ["member2"], 3)
+    assert (decision["action"], decision["votes"], decision["n_asked"]) == (
+        "abstain",
+        ["member2"],
+        3,
+    )
     assert decision["failed_agents"] == {"member1": "RuntimeError: down"}
     amounts = [{"value": 10, "agents": ["driver", "member2"]}, {"value": 9, "agents": ["member0"]}]
     assert decision["contested"]["candidates"]["transfer_money.amount"] == amounts
@@ -102,12 +132,27 @@ def test_the_decision_is_plain_data():
 
 @pytest.mark.parametrize("amounts", [[1, 2, 3, 10], [1, 2, 10, 3, 4, 10]])
 def test_three_blocked_proposals_in_a_row_end_the_run_with_a_refusal(amounts):
-    script = [*(says(call(id=f"c{place}", to="Ann", amount=amount)) for place, amount in enumerate(amounts)), DONE]
+    script = [
+        *(
+            says(call(id=f"c{place}", to="Ann", amount=amount))
+            for place, amount in enumerate(amounts)
+        ),
+        DONE,
+    ]
     state, transfers = run_council(members([[call(**TEN)], [call(**TEN)], "Done."]), *script)
     if amounts[:3] == [1, 2, 3]:
         assert transfers == []
-        assert [message.type for message in state["messages"]] == ["human", "ai", "tool", "ai", "tool", "ai"]
-        assert state["messages"][-1].text.startswith("I will not answer this: the models do not agree on")
+        assert [message.type for message in state["messages"]] == [
+            "human",
+            "ai",
+            "tool",
+            "ai",
+            "tool",
+            "ai",
+        ]
+        assert state["messages"][-1].text.startswith(
+            "I will not answer this: the models do not agree on"
+        )
         assert not state["messages"][-1].tool_calls
     else:
         assert transfers == [("Ann", 10.0)] * 2
@@ -121,7 +166,10 @@ def test_a_text_that_is_withheld_is_replaced_by_a_refusal_and_texts_that_differ_
         "I will not answer this: the models do not agree on whether to call a tool: the other agents support the "
         "proposal with 0.00, less than 0.6."
     )
-    assert run_council(members(["Hello!"], ["Good day."]), AIMessage("Hi."))[0]["messages"][-1].text == "Hi."
+    assert (
+        run_council(members(["Hello!"], ["Good day."]), AIMessage("Hi."))[0]["messages"][-1].text
+        == "Hi."
+    )
 
 
 def test_only_calls_of_the_named_tools_are_judged_and_only_then_the_members_are_asked():
@@ -137,9 +185,13 @@ def test_only_calls_of_the_named_tools_are_judged_and_only_then_the_members_are_
 
 def test_a_group_that_is_confident_of_another_action_does_not_vouch():
     agents = members(AGAINST, AGAINST, AGAINST)
-    state, transfers = run_council(agents, says(call(**TEN)), policy=ThresholdPolicy(float("inf")), max_blocked=1)
+    state, transfers = run_council(
+        agents, says(call(**TEN)), policy=ThresholdPolicy(float("inf")), max_blocked=1
+    )
     assert transfers == []
-    assert "the group is confident of another action than the driver's" in state["council"]["reason"]
+    assert (
+        "the group is confident of another action than the driver's" in state["council"]["reason"]
+    )
 
 
 class Always:
@@ -151,14 +203,19 @@ class Always:
 
 @pytest.mark.parametrize("mode", ["verify", "choose"])
 def test_no_policy_breaks_a_tie(mode):
-    state, transfers = run_council(members(AGAINST), says(call(**TEN)), policy=Always(), mode=mode, max_blocked=1)
+    state, transfers = run_council(
+        members(AGAINST), says(call(**TEN)), policy=Always(), mode=mode, max_blocked=1
+    )
     assert transfers == []
     assert "a tie is never answered" in state["council"]["reason"]
 
 
 @pytest.mark.parametrize("policy", [None, Always()])
 def test_members_without_a_weight_make_no_majority(policy):
-    agents = [Member("a", RuntimeError("down")), *(Member(name, *AGREE, weight=0.0) for name in "bc")]
+    agents = [
+        Member("a", RuntimeError("down")),
+        *(Member(name, *AGREE, weight=0.0) for name in "bc"),
+    ]
     assert run_council(agents, says(call(**TEN)), policy=policy, max_blocked=1)[1] == []
 
 
@@ -176,7 +233,10 @@ def test_a_clusterer_of_ones_own_knows_the_tools_of_the_turn_and_one_that_fails_
         options |= {"clusterer": Broken(), "max_blocked": 1}
         state, transfers = run_council(members(AGAINST, AGAINST), says(call(**TEN)), **options)
         assert transfers == []
-        assert state["messages"][-1].text == "I will not answer this: judging the proposals failed with RuntimeError."
+        assert (
+            state["messages"][-1].text
+            == "I will not answer this: judging the proposals failed with RuntimeError."
+        )
 
 
 @pytest.mark.parametrize("adaptive", [False, True])
@@ -195,7 +255,9 @@ def test_a_clusterer_or_a_member_may_interrupt_the_run(adaptive, bank):
     agent.invoke(Command(resume="yes"), THREAD)
     assert len(bank.transfers) == 1
     agents = [Member("asking", GraphInterrupt()), *members(AGREE, AGREE)]
-    council_agent(agents, bank, says(call(**TEN)), DONE, **own | {"clusterer": None}).invoke(PAY, THREAD)
+    council_agent(agents, bank, says(call(**TEN)), DONE, **own | {"clusterer": None}).invoke(
+        PAY, THREAD
+    )
     assert len(bank.transfers) == 1
 
 
@@ -227,42 +289,66 @@ def unreadable(name="transfer_money", id_="c1"):
     return invalid_tool_call(name=name, args="{'to'", id=id_, error="no JSON")
 
 
-TWICE = {"function": {"name": "transfer_money", "arguments": '{"to": "Bob", "to": "Ann", "amount": 10}'}}
+TWICE = {
+    "function": {"name": "transfer_money", "arguments": '{"to": "Bob", "to": "Ann", "amount": 10}'}
+}
 UNFIT = {
     "an unknown tool": AIMessage("", tool_calls=[call("wire_money", to="Ann")]),
     "an unknown argument": AIMessage("", tool_calls=[call(**TEN, memo="x")]),
     "unreadable arguments": AIMessage("", invalid_tool_calls=[unreadable()]),
-    "one good, one unreadable": AIMessage("", tool_calls=[call(**TEN)], invalid_tool_calls=[unreadable(id_="c2")]),
-    "a repeated name": AIMessage("", tool_calls=[call(**TEN)], additional_kwargs={"tool_calls": [TWICE]}),
+    "one good, one unreadable": AIMessage(
+        "", tool_calls=[call(**TEN)], invalid_tool_calls=[unreadable(id_="c2")]
+    ),
+    "a repeated name": AIMessage(
+        "", tool_calls=[call(**TEN)], additional_kwargs={"tool_calls": [TWICE]}
+    ),
     "one id for two calls": AIMessage("", tool_calls=[call(**TEN), call(**TEN)]),
     "no id": AIMessage("", tool_calls=[call(id=None, **TEN)]),
     "an empty id": AIMessage("", tool_calls=[call(id="", **TEN)]),
     "unreadable, without an id": AIMessage("", invalid_tool_calls=[unreadable(id_=None)]),
-    "one good, one with its id": AIMessage("", tool_calls=[call(**TEN)], invalid_tool_calls=[unreadable("balance")]),
-    "no ids": AIMessage("", tool_calls=[call(id=None, **TEN)], invalid_tool_calls=[unreadable(None, None)] * 2),
+    "one good, one with its id": AIMessage(
+        "", tool_calls=[call(**TEN)], invalid_tool_calls=[unreadable("balance")]
+    ),
+    "no ids": AIMessage(
+        "", tool_calls=[call(id=None, **TEN)], invalid_tool_calls=[unreadable(None, None)] * 2
+    ),
     "not a number": AIMessage("", tool_calls=[call(to="Ann", amount=float("nan"))]),
 }
 
 
 @pytest.mark.parametrize("said", UNFIT.values(), ids=UNFIT)
 def test_calls_that_do_not_fit_are_never_run_even_if_all_propose_them(said):
-    calls = [*said.tool_calls, *([call(**TEN)] if said.invalid_tool_calls and not said.tool_calls else [])]
+    calls = [
+        *said.tool_calls,
+        *([call(**TEN)] if said.invalid_tool_calls and not said.tool_calls else []),
+    ]
     agents = [InTurn(name, calls, "Done.") for name in "abc"]
-    state, transfers = run_council(agents, said, DONE, on_uncertain="interrupt")  # a person is not asked either
+    state, transfers = run_council(
+        agents, said, DONE, on_uncertain="interrupt"
+    )  # a person is not asked either
     assert transfers == []
     assert "__interrupt__" not in state
     assert state["messages"][-1].text == "Done."
     told = replies(state)
     assert {reply.status for reply in told} == {"error"}
-    ids = [one["id"] for one in [*state["messages"][1].tool_calls, *state["messages"][1].invalid_tool_calls]]
+    ids = [
+        one["id"]
+        for one in [*state["messages"][1].tool_calls, *state["messages"][1].invalid_tool_calls]
+    ]
     assert sorted(reply.tool_call_id for reply in told) == sorted(ids)
     assert (len(set(ids)), state["messages"][1].content) == (len(ids), "")
     assert all("was not run" in reply.text for reply in told)
 
 
 def test_of_the_blocks_beside_a_withheld_call_only_reasoning_and_calls_stay():
-    kept = [{"type": "thinking", "thinking": "Hm.", "signature": "s"}, {"type": "tool_use", "id": "c1", "name": "pay"}]
-    shown = [{"type": kind, kind: "I pay Ann."} for kind in ("text", "output_text", "refusal", "image", "new")]
+    kept = [
+        {"type": "thinking", "thinking": "Hm.", "signature": "s"},
+        {"type": "tool_use", "id": "c1", "name": "pay"},
+    ]
+    shown = [
+        {"type": kind, kind: "I pay Ann."}
+        for kind in ("text", "output_text", "refusal", "image", "new")
+    ]
     said = AIMessage([kept[0], *shown, "I pay Ann.", kept[1]], tool_calls=[call(**TEN)])
     state, transfers = run_council([InTurn(name, [], "Done.") for name in "abc"], said, DONE)
     assert (transfers, state["messages"][1].content) == ([], kept)
@@ -273,7 +359,12 @@ def test_of_the_blocks_beside_a_withheld_call_only_reasoning_and_calls_stay():
     [
         ([], {}, TypeError, '"agents" must be'),
         ([object()], {}, TypeError, '"agents" must be'),
-        (["openai:m", ScriptedAgent("b")], {"min_votes": 3}, ValueError, '"min_votes" of CoECouncil must be .*got 3'),
+        (
+            ["openai:m", ScriptedAgent("b")],
+            {"min_votes": 3},
+            ValueError,
+            '"min_votes" of CoECouncil must be .*got 3',
+        ),
         ([ScriptedAgent("a"), ScriptedAgent("a")], {}, ValueError, "must differ, and none may be"),
         ([ScriptedAgent("driver")], {}, ValueError, "must differ, and none may be"),
         ([ScriptedAgent("a", weight=0.0)], {}, ValueError, "weight above 0"),
@@ -285,29 +376,56 @@ def test_of_the_blocks_beside_a_withheld_call_only_reasoning_and_calls_stay():
         (None, {"clusterer": NormalizedMatch()}, TypeError, "NormalizedMatch reads calls as prose"),
         (None, {"clusterer": ActionMatch(text="loose")}, ValueError, "must compare exactly"),
         (None, {"max_blocked": 0}, ValueError, '"max_blocked" of CoECouncil must be'),
-        (None, {"adaptive": True, "mode": "choose"}, ValueError, '"adaptive" of CoECouncil must go with'),
-        (None, {"adaptive": True, "policy": ThresholdPolicy(0.5)}, ValueError, '"adaptive" of CoECouncil must go with'),
+        (
+            None,
+            {"adaptive": True, "mode": "choose"},
+            ValueError,
+            '"adaptive" of CoECouncil must go with',
+        ),
+        (
+            None,
+            {"adaptive": True, "policy": ThresholdPolicy(0.5)},
+            ValueError,
+            '"adaptive" of CoECouncil must go with',
+        ),
         (None, {"min_votes": 2}, ValueError, '"min_votes" of CoECouncil'),
         (None, {"policy": SupportPolicy(min_votes=2)}, ValueError, '"min_votes" of its policy'),
-        (None, {"policy": OF_ANSWERS}, ValueError, "calibrated on calls.*--clusterer actions.*--proposer"),
+        (
+            None,
+            {"policy": OF_ANSWERS},
+            ValueError,
+            "calibrated on calls.*--clusterer actions.*--proposer",
+        ),
         (None, {"policy": OF_ANSWERS, "mode": "choose"}, ValueError, "must be calibrated on calls"),
         (None, {"policy": OF_CALLS}, ValueError, "on those of a proposer"),
     ],
 )
 def test_wrong_arguments_are_refused(agents, options, error, message):
     with pytest.raises(error, match=message):
-        CoECouncil([ScriptedAgent("a"), ScriptedAgent("b", weight=0.0)] if agents is None else agents, **options)
+        CoECouncil(
+            [ScriptedAgent("a"), ScriptedAgent("b", weight=0.0)] if agents is None else agents,
+            **options,
+        )
 
 
 def test_a_calibration_of_calls_is_taken():
-    CoECouncil(["openai:m"], policy=CalibratedPolicy(replace(CALIBRATION, score="", proposer="driver")))
+    CoECouncil(
+        ["openai:m"], policy=CalibratedPolicy(replace(CALIBRATION, score="", proposer="driver"))
+    )
     CoECouncil(["openai:m"], policy=OF_CALLS, mode="choose")
 
 
 @pytest.mark.parametrize(("adaptive", "asked"), [(False, [1, 1, 1]), (True, [1, 1, 0])])
-async def test_in_async_too_the_members_are_asked_only_about_named_tools_and_as_few_as_needed(adaptive, asked, bank):
-    agents, options = members(*[AGREE[:1]] * 3), {"tools": GATED, "policy": None, "adaptive": adaptive}
-    await council_agent(agents, bank, says(LOOKS), says(call(**TEN)), DONE, **options).ainvoke(PAY, THREAD)
+async def test_in_async_too_the_members_are_asked_only_about_named_tools_and_as_few_as_needed(
+    adaptive, asked, bank
+):
+    agents, options = (
+        members(*[AGREE[:1]] * 3),
+        {"tools": GATED, "policy": None, "adaptive": adaptive},
+    )
+    await council_agent(agents, bank, says(LOOKS), says(call(**TEN)), DONE, **options).ainvoke(
+        PAY, THREAD
+    )
     assert [len(agent.requests) for agent in agents] == asked
     assert bank.transfers == [("Ann", 10.0)]
 
@@ -325,7 +443,9 @@ def test_a_call_of_an_earlier_turn_that_nobody_decided_on_gets_a_reply(tools, ad
         seen.extend(messages)
         return DONE
 
-    asked = {"messages": [("user", "Send 10 to Ann."), says(call(**TEN)), *added, ("user", "Leave it.")]}
+    asked = {
+        "messages": [("user", "Send 10 to Ann."), says(call(**TEN)), *added, ("user", "Leave it.")]
+    }
     [member] = members(["Done."])
     run_council([member], driver=ScriptedDriver(script=drive), given=asked, tools=tools)
     assert [message.type for message in seen] == ["human", "ai", "tool", "human"]

@@ -20,8 +20,13 @@ choosing = partial(run_council, mode="choose", policy=SupportPolicy(0.0))
 
 
 def test_the_message_of_a_member_goes_on_unchanged_or_the_drivers_own_if_it_is_among_those():
-    blocks = [{"type": "reasoning", "reasoning": "Bob it is."}, {"type": "text", "text": "I pay Bob."}]
-    said = AIMessage(blocks, id="theirs", tool_calls=[call(id="t1", **BOB)], response_metadata={"model": "m"})
+    blocks = [
+        {"type": "reasoning", "reasoning": "Bob it is."},
+        {"type": "text", "text": "I pay Bob."},
+    ]
+    said = AIMessage(
+        blocks, id="theirs", tool_calls=[call(id="t1", **BOB)], response_metadata={"model": "m"}
+    )
     agents = [ModelAgent(name, ScriptedDriver(script=[said, DONE]), n_samples=1) for name in "ab"]
     state, transfers = choosing(agents, says(call(**ANN)), DONE)
     assert transfers == [("Bob", 2.0)]
@@ -29,7 +34,9 @@ def test_the_message_of_a_member_goes_on_unchanged_or_the_drivers_own_if_it_is_a
     assert (first.id, first.content, first.tool_calls) == ("theirs", blocks, said.tool_calls)
     assert first.response_metadata["model"] == "m"
     said = AIMessage("mine", id="mine", tool_calls=[call(**ANN)])
-    state, transfers = choosing(members([[call(**ANN)], "Done."], [[call(**BOB)], "Done."]), said, DONE)
+    state, transfers = choosing(
+        members([[call(**ANN)], "Done."], [[call(**BOB)], "Done."]), said, DONE
+    )
     assert state["messages"][1].id == "mine"
     assert transfers == [("Ann", 1.0)]
 
@@ -37,10 +44,15 @@ def test_the_message_of_a_member_goes_on_unchanged_or_the_drivers_own_if_it_is_a
 @pytest.mark.parametrize("names", ["abc", "cba", "xay"])
 def test_names_and_order_do_not_choose_among_equal_actions(names):
     writings = ("1", 1.0, 1)  # one action: the tool receives 1.0
-    agents = [Member(name, [call(to="Ann", amount=own)], "Done.") for name, own in zip(names, writings, strict=True)]
+    agents = [
+        Member(name, [call(to="Ann", amount=own)], "Done.")
+        for name, own in zip(names, writings, strict=True)
+    ]
     state, transfers = choosing(agents, says(call(**BOB)), DONE)
     assert transfers == [("Ann", 1.0)]
-    assert json.dumps(state["messages"][1].tool_calls[0]["args"]["amount"]) == '"1"'  # the first by its JSON
+    assert (
+        json.dumps(state["messages"][1].tool_calls[0]["args"]["amount"]) == '"1"'
+    )  # the first by its JSON
 
 
 @pytest.mark.parametrize(
@@ -56,7 +68,9 @@ def test_names_and_order_do_not_choose_among_equal_actions(names):
     ],
 )
 def test_the_action_that_most_propose_goes_on(proposed, driver, expected):
-    agents = members(*(["No need."] if args is None else [[call(**args)], "Done."] for args in proposed))
+    agents = members(
+        *(["No need."] if args is None else [[call(**args)], "Done."] for args in proposed)
+    )
     state, transfers = choosing(agents, driver, DONE, max_blocked=1)
     assert transfers == expected
     if proposed[0] is None:
@@ -94,10 +108,18 @@ def test_a_text_in_place_of_a_structured_answer_is_not_what_members_answered():
         (["It is cloudy."], says(call(**ANN)), ProviderStrategy(Weather)),
     ],
 )
-def test_a_members_message_without_one_fitting_structured_answer_goes_not_on(script, driver, response_format):
-    state, _ = choosing(members(script, script), driver, response_format=response_format, max_blocked=1)
+def test_a_members_message_without_one_fitting_structured_answer_goes_not_on(
+    script, driver, response_format
+):
+    state, _ = choosing(
+        members(script, script), driver, response_format=response_format, max_blocked=1
+    )
     assert state.get("structured_response") is None
-    assert [state["council"][key] for key in ("action", "proposer", "calls")] == ["abstain", None, None]
+    assert [state["council"][key] for key in ("action", "proposer", "calls")] == [
+        "abstain",
+        None,
+        None,
+    ]
     assert "no structured answer that can be read" in state["messages"][-1].text
 
 
@@ -105,7 +127,9 @@ def test_what_cannot_be_read_of_a_members_message_goes_not_on():
     class Careless(Member):
         def sample(self, request, config=None):
             unread = [invalid_tool_call(name="transfer_money", args="{", id="t2", error="no JSON")]
-            message = AIMessage("", id="theirs", tool_calls=[call(**BOB)], invalid_tool_calls=unread)
+            message = AIMessage(
+                "", id="theirs", tool_calls=[call(**BOB)], invalid_tool_calls=unread
+            )
             return {**super().sample(request, config), "messages": {0: message}}
 
     agents = [Careless(name, [call(**BOB)], "Done.") for name in "ab"]

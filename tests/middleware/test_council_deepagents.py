@@ -23,7 +23,9 @@ pytestmark = pytest.mark.clients
 def create_deep_agent(monkeypatch):
     folder = os.environ.get("COE_DEEPAGENTS")
     if not folder:
-        pytest.skip("COE_DEEPAGENTS names no folder with deepagents; see the first lines of this file")
+        pytest.skip(
+            "COE_DEEPAGENTS names no folder with deepagents; see the first lines of this file"
+        )
     monkeypatch.setattr(sys, "path", [*sys.path, folder])
     from deepagents import create_deep_agent
 
@@ -40,7 +42,13 @@ def deep_agent(create_deep_agent, agents, bank, *messages, **options):
 async def test_in_a_deep_agent(create_deep_agent, tools, bank):
     agents = members([[call(**ANN)], "Done."])  # they are not shown the call that is withheld
     agent = deep_agent(
-        create_deep_agent, agents, bank, says(call(**ANN)), says(call(id="c2", **BOB)), DONE, tools=tools
+        create_deep_agent,
+        agents,
+        bank,
+        says(call(**ANN)),
+        says(call(id="c2", **BOB)),
+        DONE,
+        tools=tools,
     )
     state = await agent.ainvoke(PAY, THREAD)
     assert bank.transfers == [("Ann", 1.0)]

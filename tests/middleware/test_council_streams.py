@@ -31,8 +31,12 @@ class Streaming(ScriptedDriver):
             yield chunk
         if message.tool_calls:
             (one,) = message.tool_calls
-            part = tool_call_chunk(name=one["name"], args=json.dumps(one["args"]), id=one["id"], index=0)
-            yield ChatGenerationChunk(message=AIMessageChunk("", tool_call_chunks=[part], id="streamed"))
+            part = tool_call_chunk(
+                name=one["name"], args=json.dumps(one["args"]), id=one["id"], index=0
+            )
+            yield ChatGenerationChunk(
+                message=AIMessageChunk("", tool_call_chunks=[part], id="streamed")
+            )
 
 
 class Traced(BaseCallbackHandler):
@@ -49,13 +53,18 @@ def without_requests(part):
     """A part of a stream without its interrupts, which show the request to the person."""
     if type(part) is dict:
         return {
-            key: without_requests(value) for key, value in part.items() if key not in ("__interrupt__", "interrupts")
+            key: without_requests(value)
+            for key, value in part.items()
+            if key not in ("__interrupt__", "interrupts")
         }
     return [without_requests(value) for value in part] if isinstance(part, list | tuple) else part
 
 
 def model_members(*scripts):
-    return [ModelAgent(f"m{place}", Streaming(script=[*script]), n_samples=1) for place, script in enumerate(scripts)]
+    return [
+        ModelAgent(f"m{place}", Streaming(script=[*script]), n_samples=1)
+        for place, script in enumerate(scripts)
+    ]
 
 
 async def streamed(agent, mode):
@@ -64,14 +73,22 @@ async def streamed(agent, mode):
     return [part async for part in agent.astream(PAY, THREAD, stream_mode=["messages", "custom"])]
 
 
-@pytest.mark.parametrize(("mode", "options"), [("stream", {}), ("astream", GATED), ("astream", {"adaptive": True})])
+@pytest.mark.parametrize(
+    ("mode", "options"), [("stream", {}), ("astream", GATED), ("astream", {"adaptive": True})]
+)
 async def test_a_message_is_streamed_only_after_it_was_vouched_for_and_whole(mode, options):
     script = [says(call(**TEN), text="I will pay now."), AIMessage("It is done.")]
-    agent = council_agent(model_members(script, script), Bank(), driver=Streaming(script=script), **options)
+    agent = council_agent(
+        model_members(script, script), Bank(), driver=Streaming(script=script), **options
+    )
     parts = await streamed(agent, mode)
     shown = [part[0] for kind, part in parts if kind == "messages"]
     assert [type(message) for message in shown] == [AIMessage, ToolMessage, AIMessage]
-    assert [message.text for message in shown] == ["I will pay now.", "sent 10.0 to Ann", "It is done."]
+    assert [message.text for message in shown] == [
+        "I will pay now.",
+        "sent 10.0 to Ann",
+        "It is done.",
+    ]
     decided = [place for place, (kind, part) in enumerate(parts) if kind == "custom"]
     first = next(place for place, (kind, _) in enumerate(parts) if kind == "messages")
     assert decided[0] < first
@@ -93,13 +110,20 @@ async def test_no_event_shows_a_proposal_before_the_decision_nor_the_text_beside
     script = [says(call(**TEN), text="SECRET of the driver"), DONE]
     agent = council_agent(model_members(theirs, theirs), Bank(), driver=Streaming(script=script))
     traced = Traced()
-    events = [repr(event) async for event in agent.astream_events(PAY, {**THREAD, "callbacks": [traced]}, version="v2")]
+    events = [
+        repr(event)
+        async for event in agent.astream_events(
+            PAY, {**THREAD, "callbacks": [traced]}, version="v2"
+        )
+    ]
     assert "SECRET of the driver" in traced.texts
     # the driver and both members, at each of two turns, as after the decision
     assert sum("on_chat_model_start" in event for event in events) == 6
     assert sum("on_chat_model_end" in event for event in events) == 6
     assert not any("SECRET" in event for event in events)
-    decided = next(place for place, event in enumerate(events) if "'council': {'action': 'abstain'" in event)
+    decided = next(
+        place for place, event in enumerate(events) if "'council': {'action': 'abstain'" in event
+    )
     assert not any("Ann" in event and "transfer_money" in event for event in events[:decided])
     assert "SECRET" not in repr(agent.get_state(THREAD).values["messages"])
 
@@ -107,14 +131,20 @@ async def test_no_event_shows_a_proposal_before_the_decision_nor_the_text_beside
 EVERY_MODE = ["updates", "values", "messages", "custom", "checkpoints", "debug", "tasks"]
 
 
-@pytest.mark.parametrize("beside", [[], [CoECouncil(model_members([DONE]), tools=["balance"], name="other")]])
-@pytest.mark.parametrize("said", [says(call(**TEN), text="SECRET"), AIMessage("SECRET")], ids=["call", "text"])
+@pytest.mark.parametrize(
+    "beside", [[], [CoECouncil(model_members([DONE]), tools=["balance"], name="other")]]
+)
+@pytest.mark.parametrize(
+    "said", [says(call(**TEN), text="SECRET"), AIMessage("SECRET")], ids=["call", "text"]
+)
 @pytest.mark.parametrize("mode", ["stream", "astream"])
 async def test_no_stream_shows_a_proposal_before_a_person_decides_on_it(mode, said, beside):
     theirs = [says(call(to="Bob", amount=1), text="SECRET of a member"), DONE]
     bank = Bank()
     driver = Streaming(script=[said, DONE])
-    agent = council_agent(model_members(theirs, theirs), bank, driver=driver, on_uncertain="interrupt", before=beside)
+    agent = council_agent(
+        model_members(theirs, theirs), bank, driver=driver, on_uncertain="interrupt", before=beside
+    )
     options = {"stream_mode": EVERY_MODE, "subgraphs": True}
     if mode == "stream":
         parts = list(agent.stream(PAY, THREAD, **options))
@@ -124,7 +154,9 @@ async def test_no_stream_shows_a_proposal_before_a_person_decides_on_it(mode, sa
     for _, kind, part in parts:
         shown = without_requests(part)
         for written in (repr(shown), json.dumps(shown, default=repr)):
-            assert not [said for said in ("SECRET", "Bob", "transfer_money") if said in written], kind
+            assert not [said for said in ("SECRET", "Bob", "transfer_money") if said in written], (
+                kind
+            )
     resumed = agent.invoke(decide(APPROVE), THREAD)
     assert "SECRET" in repr(resumed["messages"])
     assert len(bank.transfers) == bool(said.tool_calls)

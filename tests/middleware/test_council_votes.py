@@ -32,18 +32,31 @@ def ruled(ways, agents=None, **options):
     """Whether the driver's call ran, and the decision, for members that agree, dissent or fail, a letter each."""
     bank = Bank()
     agents = agents or members(*(WAYS[way] for way in ways))
-    agent = council_agent(agents, bank, says(call(**TEN)), DONE, **{"tools": GATED, "policy": None, **options})
+    agent = council_agent(
+        agents, bank, says(call(**TEN)), DONE, **{"tools": GATED, "policy": None, **options}
+    )
     decision = agent.invoke(PAY, THREAD)["council"]
     assert (decision["action"] == "answer") == bool(bank.transfers)
     return bool(bank.transfers), decision
 
 
 SIX, AT_LEAST_THREE = SupportPolicy(0.6), SupportPolicy(0.0, min_votes=3)
-OPENS = [("aa", {}), ("aaf", {}), ("aaaff", {"policy": SIX}), ("aaddd", {"policy": SupportPolicy(0.4)})]
-OPENS += [("addd", {"min_votes": 1})]  # the rivals' lead, or their tie with the driver, blocks nothing
+OPENS = [
+    ("aa", {}),
+    ("aaf", {}),
+    ("aaaff", {"policy": SIX}),
+    ("aaddd", {"policy": SupportPolicy(0.4)}),
+]
+OPENS += [
+    ("addd", {"min_votes": 1})
+]  # the rivals' lead, or their tie with the driver, blocks nothing
 OPENS += [("aaddd", {"min_votes": 2})]
 CLOSES = [("ad", {}), ("aff", {}), ("aaff", {}), ("aadff", {})]  # a strict majority of two is both
-CLOSES += [("aaf", {"policy": SupportPolicy(1.0)}), ("aaddd", {"policy": SIX}), ("aadff", {"policy": SIX})]
+CLOSES += [
+    ("aaf", {"policy": SupportPolicy(1.0)}),
+    ("aaddd", {"policy": SIX}),
+    ("aadff", {"policy": SIX}),
+]
 CLOSES += [("aff", {"policy": ThresholdPolicy(0.5)}), ("aaddd", {"min_votes": 3})]
 CLOSES += [("aaddd", {"min_votes": 2, "policy": AT_LEAST_THREE})]
 CLOSES += [("aaddd", {"min_votes": 3, "policy": SupportPolicy(0.0, min_votes=2)})]
@@ -62,7 +75,9 @@ TWICE = [call(**TEN), call(id="c2", **TEN)]
 @pytest.mark.parametrize(("driver", "others"), [(TWICE, ONCE), (ONCE, TWICE), (TWICE, TWICE)])
 def test_to_pay_twice_is_another_action_than_to_pay_once(driver, others, mode):
     bank = Bank()
-    agent = council_agent(members([others], [others]), bank, says(*driver), DONE, policy=None, mode=mode)
+    agent = council_agent(
+        members([others], [others]), bank, says(*driver), DONE, policy=None, mode=mode
+    )
     agent.invoke(PAY, THREAD)
     is_agreed = driver == others
     # where the group chooses, both members would have to vote for what one of them proposes
@@ -84,8 +99,14 @@ def test_a_text_without_a_list_of_calls_calls_nothing():
 def test_a_members_samples_support_by_their_probability(logprobs, runs):
     class Unsure(Member):
         def sample(self, request, config=None):
-            given = [Member(self.name, *way).sample(request)["responses"][0] for way in (AGREES, DISSENTS)]
-            rows = [{**row, "logprob": log, "n_tokens": 1} for row, log in zip(given, logprobs, strict=True)]
+            given = [
+                Member(self.name, *way).sample(request)["responses"][0]
+                for way in (AGREES, DISSENTS)
+            ]
+            rows = [
+                {**row, "logprob": log, "n_tokens": 1}
+                for row, log in zip(given, logprobs, strict=True)
+            ]
             return {"responses": rows, "usage": {"input_tokens": 5, "output_tokens": 1}}
 
     assert ruled("", [Unsure("member0")], policy=SupportPolicy(0.6))[0] == runs
@@ -96,7 +117,9 @@ def test_a_member_that_never_calls_is_named_where_the_drivers_call_is_blocked(op
     looks = [{"name": "look_up", "args": {"name": "Ann"}}]
     agents = members(["I would pay."], ["Paying now."], [[*looks]])
     reason = ruled("", agents, **options)[1]["reason"]
-    assert reason.endswith("; member0, member1 called no tool: their servers may ignore tools"), reason
+    assert reason.endswith("; member0, member1 called no tool: their servers may ignore tools"), (
+        reason
+    )
     passes = ruled("", members(["I would pay."], *[[[call(**TEN)]]] * 3), **options)[1]["reason"]
     assert "called no tool" not in passes + ruled("df", **options)[1]["reason"]
 
@@ -113,7 +136,9 @@ class Several(Member):
         rows = [
             create_response(self.name, "", index=place, error="late")
             if calls is None
-            else create_response(self.name, "", index=place, answer=canonical_action(calls), calls=calls)
+            else create_response(
+                self.name, "", index=place, answer=canonical_action(calls), calls=calls
+            )
             for place, calls in enumerate(self.samples)
         ]
         reply = {"responses": rows, "usage": {"input_tokens": 1, "output_tokens": 1}}
@@ -144,16 +169,23 @@ def test_a_vote_is_the_strict_majority_of_a_members_own_samples(member, votes):
 
 def test_where_the_group_chooses_the_votes_are_of_others_than_the_proposer_who_has_a_weight():
     bob = [[call(**BOB)]]
-    for others, runs in ((2, True), (1, False)):  # of three members two must agree with the one that proposes it
+    for others, runs in (
+        (2, True),
+        (1, False),
+    ):  # of three members two must agree with the one that proposes it
         bank = Bank()
         agents = members(bob, *[bob] * others, *[AGREES] * (2 - others))
-        agent = council_agent(agents, bank, says(call(**ANN)), DONE, mode="choose", policy=None, tools=GATED)
+        agent = council_agent(
+            agents, bank, says(call(**ANN)), DONE, mode="choose", policy=None, tools=GATED
+        )
         decision = agent.invoke(PAY, THREAD)["council"]
         assert bool(bank.transfers) == runs
         assert len(decision["votes"]) == 2  # the proposer is not counted, where there is one
     bank, bob = Bank(), [[call(**BOB)]]
     agents = [Member("a", *bob, weight=0.0), *(Member(name, *bob) for name in "bcd")]
-    agent = council_agent(agents, bank, says(call(**ANN)), DONE, mode="choose", policy=None, tools=GATED)
+    agent = council_agent(
+        agents, bank, says(call(**ANN)), DONE, mode="choose", policy=None, tools=GATED
+    )
     assert agent.invoke(PAY, THREAD)["council"]["proposer"] == "b"
     assert bank.transfers == [("Bob", 2.0)]
 
@@ -166,17 +198,26 @@ AMOUNTS = (10, 9, 8, 7, None, "down")
 
 def proposing(name, said, weight):
     given = {"down": None, None: []}
-    return Several(name, *(given[one] if one in given else [call(to="Ann", amount=one)] for one in said), weight=weight)
+    return Several(
+        name,
+        *(given[one] if one in given else [call(to="Ann", amount=one)] for one in said),
+        weight=weight,
+    )
 
 
 SAID = st.lists(
-    st.tuples(st.lists(st.sampled_from(AMOUNTS), min_size=1, max_size=3), st.sampled_from([1.0, 1.0, 0.5, 0.0])),
+    st.tuples(
+        st.lists(st.sampled_from(AMOUNTS), min_size=1, max_size=3),
+        st.sampled_from([1.0, 1.0, 0.5, 0.0]),
+    ),
     min_size=1,
     max_size=5,
 ).filter(lambda said: any(weight > 0 for _, weight in said))
 POLICIES = [SupportPolicy(0.5), SupportPolicy(0.3), SupportPolicy(0.6, min_votes=1)]
 NEARLY = [{"clusterer": NEAR}, {"clusterer": NEAR, "policy": SupportPolicy(0.4)}]
-OPTIONS = st.sampled_from([{}, {"min_votes": 1}, *({"policy": policy} for policy in POLICIES), *NEARLY])
+OPTIONS = st.sampled_from(
+    [{}, {"min_votes": 1}, *({"policy": policy} for policy in POLICIES), *NEARLY]
+)
 
 
 def turn(said, **options):
@@ -187,7 +228,9 @@ def turn(said, **options):
     state = {"messages": messages}
     request = ModelRequest(model=driver, messages=messages, tools=TOOLS, state=state, runtime=None)
     said_by_driver = ModelResponse([says(call(**TEN))])
-    returned = CoECouncil(members, tools=GATED, **options).wrap_model_call(request, lambda _: said_by_driver)
+    returned = CoECouncil(members, tools=GATED, **options).wrap_model_call(
+        request, lambda _: said_by_driver
+    )
     return returned.command.update["council"], sum(len(member.requests) for member in members)
 
 
@@ -204,7 +247,9 @@ def test_no_vote_more_closes_the_gate(said, options, turned):
 @settings(max_examples=20)
 @given(SAID, OPTIONS)
 def test_asking_as_few_as_needed_rules_as_asking_all(said, options):
-    (full, n_full), (few, n_few) = (turn(said, adaptive=adaptive, **options) for adaptive in (False, True))
+    (full, n_full), (few, n_few) = (
+        turn(said, adaptive=adaptive, **options) for adaptive in (False, True)
+    )
     assert (full["n_asked"], few["n_asked"]) == (n_full, n_few)
     assert few["action"] == full["action"]
     assert (few["calls"], few["proposer"]) == (full["calls"], full["proposer"])
@@ -215,7 +260,9 @@ def test_asking_as_few_as_needed_rules_as_asking_all(said, options):
         assert few["support"] is few["contested"] is None
 
 
-@pytest.mark.parametrize(("mode", "votes"), [("verify", ["member0", "member1"]), ("choose", ["member0"])])
+@pytest.mark.parametrize(
+    ("mode", "votes"), [("verify", ["member0", "member1"]), ("choose", ["member0"])]
+)
 def test_under_a_tolerance_no_third_proposal_decides_whether_one_is_the_drivers(mode, votes):
     agents = members(*([[call(to="Ann", amount=amount)]] for amount in (10, 8)))
     near = {"clusterer": NEAR, "policy": None, "mode": mode, "min_votes": 1}
@@ -260,7 +307,10 @@ MALFORMED = {
     "not one response": {"responses": [], "usage": USAGE},
     "a response that is none": {"responses": [None], "usage": USAGE},
     "a call without a name": {"responses": [{**GOOD, "calls": [{"args": TEN}]}], "usage": USAGE},
-    "arguments in a list": {"responses": [{**GOOD, "calls": [{"name": "balance", "args": [1]}]}], "usage": USAGE},
+    "arguments in a list": {
+        "responses": [{**GOOD, "calls": [{"name": "balance", "args": [1]}]}],
+        "usage": USAGE,
+    },
     "a log-probability in words": {"responses": [{**GOOD, "logprob": "high"}], "usage": USAGE},
     "no text": {"responses": [{**GOOD, "text": None}], "usage": USAGE},
     "messages in a list": {"responses": [GOOD], "usage": USAGE, "messages": ["m"]},
@@ -287,7 +337,10 @@ def test_a_conversation_without_what_was_withheld():
         HumanMessage("Pay."),
         ran,
         ToolMessage("100", tool_call_id="c1"),
-        AIMessage([{"type": "text", "text": "I pay."}], tool_calls=[call(id="c1", **TEN), call(id="c2", **BOB)]),
+        AIMessage(
+            [{"type": "text", "text": "I pay."}],
+            tool_calls=[call(id="c1", **TEN), call(id="c2", **BOB)],
+        ),
         ToolMessage("sent", tool_call_id="c1"),
         ToolMessage("not run", tool_call_id="c2", **mark),
         says(call(id="c3", **BOB)),
@@ -303,7 +356,9 @@ def test_a_conversation_without_what_was_withheld():
 def test_only_the_gated_calls_of_a_message_are_compared():
     for ways, runs in (("aad", True), ("add", False)):
         bank, agents = Bank(), members(*(WAYS[way] for way in ways))
-        agent = council_agent(agents, bank, says(LOOKS, call(**TEN)), DONE, tools=GATED, policy=None)
+        agent = council_agent(
+            agents, bank, says(LOOKS, call(**TEN)), DONE, tools=GATED, policy=None
+        )
         state = agent.invoke(PAY, THREAD)
         assert bool(bank.transfers) == runs
         assert [reply.status for reply in replies(state)] == ["success" if runs else "error"] * 2
@@ -311,7 +366,9 @@ def test_only_the_gated_calls_of_a_message_are_compared():
 
 @pytest.mark.parametrize("sibling", [call("nonsense", id="c0", x=1), call("balance", id="c0", x=1)])
 def test_a_sibling_that_does_not_fit_blocks_the_message(sibling, bank):
-    agent = council_agent(members(AGREES, AGREES), bank, says(sibling, call(**TEN)), DONE, tools=GATED, policy=None)
+    agent = council_agent(
+        members(AGREES, AGREES), bank, says(sibling, call(**TEN)), DONE, tools=GATED, policy=None
+    )
     state = agent.invoke(PAY, THREAD)
     assert bank.transfers == []
     assert [reply.status for reply in replies(state)] == ["error"] * 2
@@ -372,7 +429,9 @@ DRIVERS = {
 }
 
 
-@pytest.mark.parametrize("options", [{}, {"mode": "choose"}, {"adaptive": True}, {"tools": GATED}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"mode": "choose"}, {"adaptive": True}, {"tools": GATED}], ids=str
+)
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_whoever_gave_the_message_has_no_vote_and_stays_in_the_denominator(driver, options, bank):
     asks, own, votes = DRIVERS[driver]
@@ -411,7 +470,10 @@ def test_a_fallback_has_no_vote_on_its_own_call(bank):
     ],
 )
 def test_a_dated_model_answers_for_the_undated_name(one, other, is_one):
-    models = [(f"p:{one}", f"p:{other}"), (Named(model_name=one, **SAYS), Named(model_name=other, **SAYS))]
+    models = [
+        (f"p:{one}", f"p:{other}"),
+        (Named(model_name=one, **SAYS), Named(model_name=other, **SAYS)),
+    ]
     for model, known in models:
         assert is_same_model(model, known) == is_same_model(known, model) == is_one
     assert not is_same_model(f"p:{one}", f"q:{one}")
@@ -426,14 +488,19 @@ def test_a_model_is_its_name_at_a_provider(other):
     how = {"model": "m", "base_url": "http://localhost:1/v1", "api_key": "none"}
     agent = ModelAgent("a", openai.ChatOpenAI(**how))
     assert agent.uses(openai.ChatOpenAI(**how | other)) == (other in SAME_MODEL)
-    assert ModelAgent("a", "openai:m").uses(openai.ChatOpenAI(**how | other)) == (other.get("model") is None)
+    assert ModelAgent("a", "openai:m").uses(openai.ChatOpenAI(**how | other)) == (
+        other.get("model") is None
+    )
     assert not ModelAgent("a", "mistralai:m").uses(openai.ChatOpenAI(**how))
 
 
 def test_a_count_of_tokens_that_is_none_is_unknown_and_fails_nobody():
     class Uncounted(Member):
         def sample(self, request, config=None):
-            return {**super().sample(request, config), "usage": {"input_tokens": -5, "output_tokens": float("nan")}}
+            return {
+                **super().sample(request, config),
+                "usage": {"input_tokens": -5, "output_tokens": float("nan")},
+            }
 
     runs, decision = ruled("", [Uncounted(name, *AGREES) for name in "ab"])
     assert runs
@@ -467,7 +534,11 @@ def test_only_whole_replies_of_members_vote(said):
 
 @pytest.mark.parametrize("said", [*WHOLE, *NOT_WHOLE], ids=repr)
 def test_only_a_whole_message_of_the_driver_runs_and_no_person_is_asked_about_another(said):
-    agents, bank, form = members(*[[*AGREES, "Done."]] * 2), Bank(), FORMS[len(repr(said)) % len(FORMS)]
+    agents, bank, form = (
+        members(*[[*AGREES, "Done."]] * 2),
+        Bank(),
+        FORMS[len(repr(said)) % len(FORMS)],
+    )
     options = {"tools": GATED, "policy": None, "on_uncertain": "interrupt", "max_blocked": 1} | form
     state = council_agent(agents, bank, ended(said), DONE, **options).invoke(PAY, THREAD)
     assert bank.transfers == ([("Ann", 10)] if said in WHOLE else [])
@@ -484,7 +555,9 @@ def test_a_text_that_is_cut_off_is_no_vote_to_call_nothing():
     script = says(text="I will pay"), DONE
     passes = council_agent(members(["Yes."], ["Yes."]), Bank(), *script).invoke(PAY, THREAD)
     assert passes["messages"][-1].text == "I will pay"
-    blocked = council_agent([Cut("a", "Yes."), Cut("b", "Yes.")], Bank(), *script).invoke(PAY, THREAD)
+    blocked = council_agent([Cut("a", "Yes."), Cut("b", "Yes.")], Bank(), *script).invoke(
+        PAY, THREAD
+    )
     assert blocked["council"]["failed_agents"] == dict.fromkeys(
         "ab", "its reply does not count: it was cut off by a limit"
     )
@@ -509,14 +582,18 @@ def test_a_council_that_fails_says_so_and_why_once(failing, why, options, caplog
     given = {"tools": GATED, "policy": None, "max_blocked": 2} | options
     agents = [failing, Member("b", TimeoutError("too late"))]
     state = council_agent(agents, bank, says(call(**TEN)), **given).invoke(PAY, THREAD)
-    second = "" if "adaptive" in options else "; b failed: TimeoutError: too late"  # its vote alone is no majority
+    second = (
+        "" if "adaptive" in options else "; b failed: TimeoutError: too late"
+    )  # its vote alone is no majority
     told = f"no member gave a proposal: a failed: {why}{second}"
     assert bank.transfers == []
     assert replies(state)[0].text == (
         f"transfer_money was not run: {told}. No model judged the call: it may be repeated."
     )
     assert state["messages"][-1].text == f"I will not answer this: {told}."
-    assert [record.message for record in caplog.records] == [f"the council is closed: {told}"] * 2  # in two turns
+    assert [record.message for record in caplog.records] == [
+        f"the council is closed: {told}"
+    ] * 2  # in two turns
     assert "Mallory" not in str(state["messages"])
 
 

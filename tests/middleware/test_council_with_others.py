@@ -28,9 +28,12 @@ def people(**options):
 
 
 @pytest.mark.parametrize(
-    ("script", "options", "n_asked"), [(AGAINST, {}, 0), (AGREE, {}, 1), (AGREE, ASKING, 1), (AGAINST, ASKING, 2)]
+    ("script", "options", "n_asked"),
+    [(AGAINST, {}, 0), (AGREE, {}, 1), (AGREE, ASKING, 1), (AGAINST, ASKING, 2)],
 )
-def test_people_are_asked_only_about_what_the_council_or_a_person_at_it_lets_pass(script, options, n_asked, bank):
+def test_people_are_asked_only_about_what_the_council_or_a_person_at_it_lets_pass(
+    script, options, n_asked, bank
+):
     options = {**options, "tools": GATED, "before": [people()]}
     agent = council_agent(members(script), bank, says(call(**ANN)), DONE, **options)
     state = agent.invoke(PAY, THREAD)
@@ -45,17 +48,23 @@ def test_people_are_asked_only_about_what_the_council_or_a_person_at_it_lets_pas
 @pytest.mark.parametrize("trusts", [False, True])
 def test_a_persons_edit_of_a_call_that_was_vouched_for_runs_where_it_is_trusted(trusts):
     bank, options = Bank(), {"trust_edits": True} if trusts else {}
-    agent = council_agent(members(AGREE), bank, says(call(**ANN)), DONE, before=[people()], **options)
+    agent = council_agent(
+        members(AGREE), bank, says(call(**ANN)), DONE, before=[people()], **options
+    )
     agent.invoke(PAY, THREAD)
     state = agent.invoke(decide(edit(**BOB)), THREAD)
     assert bank.transfers == ([("Bob", 2.0)] if trusts else [])
     assert ("to, amount changed" in replies(state)[0].text) != trusts
 
 
-@pytest.mark.parametrize(("decision", "ran"), [(APPROVE, [("Ann", 1.0)]), (edit(**BOB), []), ({"type": "reject"}, [])])
+@pytest.mark.parametrize(
+    ("decision", "ran"), [(APPROVE, [("Ann", 1.0)]), (edit(**BOB), []), ({"type": "reject"}, [])]
+)
 def test_a_person_who_is_asked_at_each_call(decision, ran):
     bank, before = Bank(), [people(interrupt_mode="per_call")]
-    agent = council_agent(members(AGREE), bank, says(call(**ANN)), DONE, before=before, trust_edits=True)
+    agent = council_agent(
+        members(AGREE), bank, says(call(**ANN)), DONE, before=before, trust_edits=True
+    )
     (asked,) = agent.invoke(PAY, THREAD)["__interrupt__"]
     agent.invoke(Command(resume={asked.id: decision}), THREAD)
     # an edit made there cannot be told from a change by other middleware, and does not run
@@ -75,10 +84,14 @@ def test_the_gate_judges_what_the_council_lets_pass(script, transfers):
 def test_several_councils_of_one_agent_must_all_vouch(first, second, bank):
     asked = Member("o", *first)
     outer = CoECouncil([asked], tools=GATED, name="outer")
-    agent = council_agent([Member("i", *second)], bank, says(call(**ANN)), DONE, tools=GATED, before=[outer])
+    agent = council_agent(
+        [Member("i", *second)], bank, says(call(**ANN)), DONE, tools=GATED, before=[outer]
+    )
     state = agent.invoke(PAY, THREAD)
     assert bool(bank.transfers) == (first is second)
-    assert len(asked.requests) == (second is AGREE)  # what the inner one withheld is not judged again
+    assert len(asked.requests) == (
+        second is AGREE
+    )  # what the inner one withheld is not judged again
     assert state["messages"][-1].text == "Done."
     assert len(replies(state)) == 1
 
@@ -86,7 +99,9 @@ def test_several_councils_of_one_agent_must_all_vouch(first, second, bank):
 def test_councils_of_other_tools_have_other_members():
     bank, looking, payers = Bank(), Member("looker", [LOOKS]), members([[call(**ANN)]])
     outer = CoECouncil([looking], tools=["balance"], name="looking")
-    agent = council_agent(payers, bank, says(LOOKS), says(call(**ANN)), DONE, tools=GATED, before=[outer])
+    agent = council_agent(
+        payers, bank, says(LOOKS), says(call(**ANN)), DONE, tools=GATED, before=[outer]
+    )
     state = agent.invoke(PAY, THREAD)
     assert bank.transfers == [("Ann", 1.0)]
     assert (len(looking.requests), len(payers[0].requests)) == (1, 1)
@@ -103,7 +118,11 @@ def test_schemas_are_read_again_where_a_tool_is_another_one_or_was_changed():
     assert schemas.of([pay])[0]["function"]["description"] == "Pays."
     pay.args_schema = look.args_schema
     assert schemas.of([pay])[0]["function"]["parameters"]["properties"] == {}
-    plain = {"name": "plain", "description": "x", "parameters": {"type": "object", "properties": {}}}
+    plain = {
+        "name": "plain",
+        "description": "x",
+        "parameters": {"type": "object", "properties": {}},
+    }
     schemas.of([pay, plain])
     plain["description"] = "y"
     assert schemas.of([pay, plain])[1]["function"]["description"] == "y"
@@ -125,18 +144,26 @@ def test_a_structured_answer_is_an_action(response_format, tools):
 def test_a_structured_answer_that_is_always_withheld_ends_the_run(tools, bank):
     bank.tools = tools
     agents = members([[weather("cloudy")]], [[weather("cloudy")]])
-    agent = council_agent(agents, bank, says(weather("clear")), response_format=ToolStrategy(Weather))
+    agent = council_agent(
+        agents, bank, says(weather("clear")), response_format=ToolStrategy(Weather)
+    )
     state = agent.invoke(PAY, THREAD)
     assert state.get("structured_response") is None
     assert state["messages"][-1].text.startswith("I will not answer this")
 
 
-@pytest.mark.parametrize(("script", "given"), [(["x"], Weather(sky="clear")), ([[call(**ANN)]], None)])
+@pytest.mark.parametrize(
+    ("script", "given"), [(["x"], Weather(sky="clear")), ([[call(**ANN)]], None)]
+)
 @pytest.mark.parametrize("response_format", [ProviderStrategy(Weather), Weather])
 def test_a_structured_answer_in_the_providers_own_way_is_a_text(script, given, response_format):
-    driver = ScriptedDriver(script=[AIMessage('{"sky": "clear"}')], profile={"structured_output": True})
+    driver = ScriptedDriver(
+        script=[AIMessage('{"sky": "clear"}')], profile={"structured_output": True}
+    )
     agents = members(script, script)
-    state = council_agent(agents, Bank(), driver=driver, response_format=response_format).invoke(PAY, THREAD)
+    state = council_agent(agents, Bank(), driver=driver, response_format=response_format).invoke(
+        PAY, THREAD
+    )
     assert "Weather" not in str(agents[0].requests[0]["tools"])
     assert state.get("structured_response") == given
     assert state["messages"][-1].text.startswith("I will not answer this") is (given is None)
@@ -153,7 +180,9 @@ class Changing(AgentMiddleware):
         message = state["messages"][-1]
         if not isinstance(message, AIMessage) or not message.tool_calls:
             return None
-        return {"messages": [message.model_copy(update={"tool_calls": self.change(message.tool_calls)})]}
+        return {
+            "messages": [message.model_copy(update={"tool_calls": self.change(message.tool_calls)})]
+        }
 
 
 def adds(calls):
@@ -162,7 +191,11 @@ def adds(calls):
 
 @pytest.mark.parametrize(
     ("change", "paid"),
-    [(adds, [("Ann", 1.0)]), (lambda calls: adds(calls)[::-1], [("Ann", 1.0)]), (lambda calls: adds(calls)[1:], [])],
+    [
+        (adds, [("Ann", 1.0)]),
+        (lambda calls: adds(calls)[::-1], [("Ann", 1.0)]),
+        (lambda calls: adds(calls)[1:], []),
+    ],
     ids=["a call more", "one before it", "another id"],
 )
 def test_a_call_that_other_middleware_added_does_not_run_nor_stop_another(change, paid, bank):
@@ -174,7 +207,9 @@ def test_a_call_that_other_middleware_added_does_not_run_nor_stop_another(change
 
 def test_a_persons_edit_of_a_call_that_nobody_vouched_for_does_not_run():
     bank, before = Bank(), [people(), Changing(adds)]
-    agent = council_agent(members(AGREE), bank, says(call(**ANN)), DONE, before=before, trust_edits=True)
+    agent = council_agent(
+        members(AGREE), bank, says(call(**ANN)), DONE, before=before, trust_edits=True
+    )
     agent.invoke(PAY, THREAD)
     agent.invoke(decide(APPROVE, edit(**BOB)), THREAD)
     assert bank.transfers == [("Ann", 1.0)]
@@ -217,7 +252,9 @@ def test_a_tool_that_other_middleware_brings_cannot_be_guarded_and_its_call_is_c
     said = [call("burn", to="Ann")]
     council = CoECouncil(members([said, "Done."]))
     driver = ScriptedDriver(script=[says(*said), DONE])
-    agent = create_agent(driver, bank.tools, middleware=[Shows(), council, Brings()], checkpointer=InMemorySaver())
+    agent = create_agent(
+        driver, bank.tools, middleware=[Shows(), council, Brings()], checkpointer=InMemorySaver()
+    )
     agent.invoke(PAY, THREAD)
     assert ran == ["Ann"]
     before = next(one.config for one in agent.get_state_history(THREAD) if one.next == ("tools",))
@@ -238,8 +275,13 @@ async def test_in_async_too_a_tool_that_other_middleware_brings_runs_nothing_tha
         async def awrap_tool_call(self, request, handler):
             return await handler(request.override(tool=burn))
 
-    middleware = [CoECouncil(members(AGREE), tools=["burn"]), Brings()]  # an agent without tools of its own
-    agent = create_agent(ScriptedDriver(script=[DONE]), middleware=middleware, checkpointer=InMemorySaver())
+    middleware = [
+        CoECouncil(members(AGREE), tools=["burn"]),
+        Brings(),
+    ]  # an agent without tools of its own
+    agent = create_agent(
+        ScriptedDriver(script=[DONE]), middleware=middleware, checkpointer=InMemorySaver()
+    )
     written = {"messages": [says(call("burn", to="Ann"))]}
     state = await agent.ainvoke(Command(update=written, goto="tools"), THREAD)
     assert "has not vouched for this call" in replies(state)[0].text

@@ -77,15 +77,25 @@ class Ran:
             self.received.append(x)
             return "ran"
 
-        arguments = kind if isinstance(kind, dict) else create_model("act", x=(kind, default[0] if default else ...))
-        self.tools = [StructuredTool.from_function(act, name="act", description="Acts.", args_schema=arguments)]
+        arguments = (
+            kind
+            if isinstance(kind, dict)
+            else create_model("act", x=(kind, default[0] if default else ...))
+        )
+        self.tools = [
+            StructuredTool.from_function(
+                act, name="act", description="Acts.", args_schema=arguments
+            )
+        ]
 
 
 def runs(kind, driver, *others, default=(), agents=None, **options):
     """Returns what the tool received, with a driver and members that propose these values of `x`."""
     ran = Ran(kind, *default)
     proposing = agents or members(*([[{"name": "act", "args": one}], "Done."] for one in others))
-    agent = council_agent(proposing, ran, says({"name": "act", "args": driver, "id": "c1"}), DONE, **options)
+    agent = council_agent(
+        proposing, ran, says({"name": "act", "args": driver, "id": "c1"}), DONE, **options
+    )
     state = agent.invoke(PAY, THREAD)
     return ran.received, state
 
@@ -100,7 +110,11 @@ def xs(*values):
         (Note | Wipe, {"text": "all", "path": "/"}, {"text": "all", "path": "/", "dry_run": True}),
         (Mail | Sms, {"to": "Ann", "number": 5}, {"to": "Ann", "number": 5, "dry_run": True}),
         (set[int] | list[str], ["a", "a"], ["a"]),
-        (Annotated[Mail | Sms, Field(union_mode="left_to_right")], {"to": "Ann", "dry_run": False}, {"to": "Ann"}),
+        (
+            Annotated[Mail | Sms, Field(union_mode="left_to_right")],
+            {"to": "Ann", "dry_run": False},
+            {"to": "Ann"},
+        ),
         (str, "DELETE FROM t -- old\nWHERE id = 1", "DELETE FROM t -- old WHERE id = 1"),
         (float, 4.9e-10, 0),
         (int | float, 1, 1.0),
@@ -125,11 +139,18 @@ NODE = {
 LOOP = {
     "type": "object",
     "properties": {"x": {"$ref": "#/$defs/node"}},
-    "$defs": {"node": {"type": "object", "properties": {"on": {"default": True}, "then": {"$ref": "#/$defs/node"}}}},
+    "$defs": {
+        "node": {
+            "type": "object",
+            "properties": {"on": {"default": True}, "then": {"$ref": "#/$defs/node"}},
+        }
+    },
 }
 
 
-@pytest.mark.parametrize("clusterer", [None, ActionMatch(compare={"x": Meaning(NormalizedMatch())})])
+@pytest.mark.parametrize(
+    "clusterer", [None, ActionMatch(compare={"x": Meaning(NormalizedMatch())})]
+)
 @pytest.mark.parametrize(
     ("kind", "of"),
     [
@@ -153,7 +174,11 @@ def test_enums_with_a_clusterer_of_ones_own(kind, of, clusterer):
         (set[int], [1, 2, 1], [2, 1]),
         (Cents, {"amount": "5"}, {"amount": 500}),
         (Dose, {}, {"unit": "mg", "then": None}),
-        ({"type": "object", "properties": {}, "patternProperties": {"^x": {"type": "number"}}}, 1, 1.0),
+        (
+            {"type": "object", "properties": {}, "patternProperties": {"^x": {"type": "number"}}},
+            1,
+            1.0,
+        ),
         ({"type": "object", "allOf": [{"properties": {"x": {"type": "integer"}}}]}, 1, 1),
         (LOOP, {"then": {"then": {}}}, {"on": True, "then": {"on": True, "then": {"on": True}}}),
     ],
@@ -185,7 +210,9 @@ def test_a_validator_that_raises_anything_fails_the_proposal_and_none_changes_wh
         def check(cls, text):
             raise KeyError("secret") if text == "no" else RuntimeError
 
-    received, state = runs(Broken, *xs({"text": "no"}, {"text": "no"}, {"text": "no"}), max_blocked=1)
+    received, state = runs(
+        Broken, *xs({"text": "no"}, {"text": "no"}, {"text": "no"}), max_blocked=1
+    )
     assert received == []
     assert '"act" refuses the arguments: KeyError' in state["council"]["reason"]
     assert set(state["council"]["failed_agents"]) == {"member0", "member1"}
@@ -215,19 +242,27 @@ def test_what_is_injected_is_neither_asked_for_nor_compared():
     ran.tools = [act]
     for own, n_runs in (({"x": 1}, 1), ({"x": 1, "state": {"messages": []}}, 1)):
         agents = members(*[[[{"name": "act", "args": own}], "Done."]] * 2)
-        council_agent(agents, ran, says({"name": "act", "args": own, "id": "c1"}), DONE).invoke(PAY, THREAD)
+        council_agent(agents, ran, says({"name": "act", "args": own, "id": "c1"}), DONE).invoke(
+            PAY, THREAD
+        )
         assert received == [(1.0, True)] * n_runs
 
 
 def test_a_block_names_the_argument_and_the_rule_that_would_loosen_a_text():
-    for kind, driver, other, is_text in ((str, "Hi", "hi SECRET", True), (int, 1, 2, False), (Unit, "mg", "Mg", False)):
+    for kind, driver, other, is_text in (
+        (str, "Hi", "hi SECRET", True),
+        (int, 1, 2, False),
+        (Unit, "mg", "Mg", False),
+    ):
         _, state = runs(kind, *xs(driver, other, other))
         (told,) = replies(state)
         assert told.text.startswith('act was not run: the models do not agree on the argument "x"')
         assert ('ActionMatch(compare={"act.x": Text()})' in told.text) is is_text
         assert "SECRET" not in told.text
         assert "Mg" not in told.text
-    assert runs(str, *xs("Hi.", "hi", "HI"), clusterer=ActionMatch(compare={"act.x": Text()}))[0] == ["Hi."]
+    assert runs(str, *xs("Hi.", "hi", "HI"), clusterer=ActionMatch(compare={"act.x": Text()}))[
+        0
+    ] == ["Hi."]
 
 
 def test_true_is_not_1_when_a_members_message_goes_on():
@@ -273,7 +308,10 @@ def test_the_work_grows_with_the_number_of_arguments(is_parsed, step):
         model = create_model("act", **fields)
         act = StructuredTool.from_function(print, name="act", description="A.", args_schema=model)
         calls = [{"name": "act", "args": dict.fromkeys(fields, own * step)} for own in range(4)]
-        rows = [create_response("m", "", index=place, calls=[own]) for place, own in enumerate(calls[1:])]
+        rows = [
+            create_response("m", "", index=place, calls=[own])
+            for place, own in enumerate(calls[1:])
+        ]
         proposals = Proposals(
             driver=says({**calls[0], "id": "c1"}),
             replies={"m": {"responses": rows, "usage": {"input_tokens": 1, "output_tokens": 1}}},
@@ -281,7 +319,9 @@ def test_the_work_grows_with_the_number_of_arguments(is_parsed, step):
             question="",
             parsers=parsers_of([act]) if is_parsed else {},
         )
-        council = Deliberation([ScriptedAgent("m")], mode="verify", policy=SupportPolicy(0.6), clusterer=None)
+        council = Deliberation(
+            [ScriptedAgent("m")], mode="verify", policy=SupportPolicy(0.6), clusterer=None
+        )
         rulings = []
         return count_calls(lambda: rulings.append(council.rule(proposals))), rulings[0].decision
 

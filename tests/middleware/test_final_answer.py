@@ -32,11 +32,17 @@ class City(BaseModel):
     hidden: str = Field("", repr=False)
 
 
-def answered(graph, said="Paris.", *, others=(), tools=(), response_format=None, gated=(), name=None):
+def answered(
+    graph, said="Paris.", *, others=(), tools=(), response_format=None, gated=(), name=None
+):
     """The last state of an agent that gives this answer."""
     message = said if isinstance(said, AIMessage) else AIMessage(said)
     gate = CoEMiddleware(graph, tools=gated, final_answer=True, name=name)
-    asked = {"middleware": [*others, gate], "response_format": response_format, "checkpointer": InMemorySaver()}
+    asked = {
+        "middleware": [*others, gate],
+        "response_format": response_format,
+        "checkpointer": InMemorySaver(),
+    }
     return create_agent(ScriptedDriver(script=[message]), [*tools], **asked).invoke(ASKED, THREAD)
 
 
@@ -48,12 +54,21 @@ def ruling(calls, answer, asked=None):
             asked.append(given["question"])
         reply = answer if "<answer>" in given["question"] else calls
         action = "abstain" if reply is None else "answer"
-        return {"decision": {"action": action, "answer": reply, "reason": "x", "choices": given["choices"]}}
+        return {
+            "decision": {
+                "action": action,
+                "answer": reply,
+                "reason": "x",
+                "choices": given["choices"],
+            }
+        }
 
     return RunnableLambda(judge)
 
 
-@pytest.mark.parametrize("said", [UNSURE, AGAINST, None, QUOTING], ids=["unsure", "against", "failing", "quoting"])
+@pytest.mark.parametrize(
+    "said", [UNSURE, AGAINST, None, QUOTING], ids=["unsure", "against", "failing", "quoting"]
+)
 def test_an_answer_that_is_not_approved_is_replaced(said):
     state = answered(judges(*said)[1] if said else RunnableLambda(lambda _: 1 / 0))
     assert len(state["messages"]) == 2
@@ -88,7 +103,9 @@ def test_an_approved_answer_is_reviewed_once_in_each_turn():
     for turn in (1, 2):
         assert compiled.invoke(ASKED, THREAD)["messages"][-1].text == "Paris."
         assert len(first.requests) == turn
-    assert "<user>Capital of France?</user>\n<answer>Paris.</answer>" in first.requests[0]["question"]
+    assert (
+        "<user>Capital of France?</user>\n<answer>Paris.</answer>" in first.requests[0]["question"]
+    )
 
 
 def test_a_call_that_something_else_answered_is_no_final_answer(bank):
@@ -111,11 +128,26 @@ def test_a_call_that_something_else_answered_is_no_final_answer(bank):
     ("said", "why"),
     [
         ("Paris" + "x" * MAX_REVIEWED, "characters are more than the"),
-        (AIMessage([{"type": "text", "text": "Paris."}, IMAGE]), 'the answer holds a block of type "image"'),
-        (AIMessage([{"type": "new_kind", "text": "Paris."}]), 'the answer holds a block of type "new_kind"'),
-        (AIMessage("Paris.", additional_kwargs={"audio": {"data": "AAAA"}}), 'holds "audio" beside its content'),
-        (AIMessage("Paris.", additional_kwargs={"refusal": "No."}), "its provider filtered it, or it is a refusal"),
-        (AIMessage("Paris.", response_metadata={"finish_reason": "SAFETY"}), "its provider filtered it, or it is a"),
+        (
+            AIMessage([{"type": "text", "text": "Paris."}, IMAGE]),
+            'the answer holds a block of type "image"',
+        ),
+        (
+            AIMessage([{"type": "new_kind", "text": "Paris."}]),
+            'the answer holds a block of type "new_kind"',
+        ),
+        (
+            AIMessage("Paris.", additional_kwargs={"audio": {"data": "AAAA"}}),
+            'holds "audio" beside its content',
+        ),
+        (
+            AIMessage("Paris.", additional_kwargs={"refusal": "No."}),
+            "its provider filtered it, or it is a refusal",
+        ),
+        (
+            AIMessage("Paris.", response_metadata={"finish_reason": "SAFETY"}),
+            "its provider filtered it, or it is a",
+        ),
     ],
 )
 def test_what_the_group_is_not_shown_whole_is_withheld(said, why):
@@ -130,12 +162,26 @@ def test_what_the_group_is_not_shown_whole_is_withheld(said, why):
     "said",
     [
         AIMessage(["Paris.", {"type": "thinking", "thinking": "Lyon, rather"}]),
-        AIMessage(["Paris.", {"type": "text", "text": "It is.", "annotations": [{"title": "Lyon, rather"}]}]),
+        AIMessage(
+            [
+                "Paris.",
+                {"type": "text", "text": "It is.", "annotations": [{"title": "Lyon, rather"}]},
+            ]
+        ),
         AIMessage(["Paris.", {"type": "reasoning", "text": "Lyon, rather"}]),
-        AIMessage(["Paris. Lyon, rather", {"type": "tool_use"}, {"type": "tool_call"}, {"type": "function_call"}]),
+        AIMessage(
+            [
+                "Paris. Lyon, rather",
+                {"type": "tool_use"},
+                {"type": "tool_call"},
+                {"type": "function_call"},
+            ]
+        ),
         AIMessage("Paris.", additional_kwargs={"reasoning_content": "Lyon, rather"}),
         AIMessage("Paris. Lyon, rather", additional_kwargs={"function_call": {"name": "f"}}),
-        AIMessage("Paris. Lyon, rather", additional_kwargs={"refusal": None, "tool_calls": []}),  # empty: nothing
+        AIMessage(
+            "Paris. Lyon, rather", additional_kwargs={"refusal": None, "tool_calls": []}
+        ),  # empty: nothing
     ],
 )
 def test_all_that_the_answer_holds_is_shown(said):
@@ -165,7 +211,9 @@ class Secretive(BaseModel):
 def test_a_field_that_is_neither_printed_nor_dumped_is_shown(args):
     (first, _), graph = judges(*SURE)
     said = says(call("Secretive", name="Paris", **args), text="")
-    assert isinstance(answered(graph, said, response_format=Secretive)["structured_response"], Secretive)
+    assert isinstance(
+        answered(graph, said, response_format=Secretive)["structured_response"], Secretive
+    )
     assert '"hidden": "Lyon"' in first.requests[0]["question"]
     assert '"backwards": "siraP"' in first.requests[0]["question"]
     assert "b'Lyon'" in structured_text(Secretive(name="Paris", hidden=b"Lyon"))
@@ -195,7 +243,9 @@ def test_an_answer_that_was_changed_after_its_review_is_reviewed_as_it_is_then(c
 
     state = answered(RunnableLambda(group), others=[Changing()])
     assert state["messages"][-1].text.startswith(text)
-    assert ["<answer>Lyon.</answer>" in question for question in asked] == [False, True][: 1 + ("content" in change)]
+    assert ["<answer>Lyon.</answer>" in question for question in asked] == [False, True][
+        : 1 + ("content" in change)
+    ]
 
 
 def test_a_structured_answer_whose_hidden_field_changes_after_the_review_is_reviewed_again():
@@ -209,21 +259,37 @@ def test_a_structured_answer_whose_hidden_field_changes_after_the_review_is_revi
     said = says(call("City", name="Paris", hidden="Lyon"), text="")
     gate = CoEMiddleware(RunnableLambda(judge), tools=[], final_answer=True)
     # the last to be listed is the first to run after the agent
-    compiled = create_agent(ScriptedDriver(script=[said]), middleware=[gate, Changing()], response_format=City)
+    compiled = create_agent(
+        ScriptedDriver(script=[said]), middleware=[gate, Changing()], response_format=City
+    )
     assert compiled.invoke(ASKED)["structured_response"] is None
 
 
 @pytest.mark.parametrize(
-    "added", [ToolMessage("Lyon", tool_call_id="s2"), ToolMessage("Lyon", tool_call_id="s1"), HumanMessage("Lyon")]
+    "added",
+    [
+        ToolMessage("Lyon", tool_call_id="s2"),
+        ToolMessage("Lyon", tool_call_id="s1"),
+        HumanMessage("Lyon"),
+    ],
 )
 def test_a_structured_answer_with_more_behind_it_than_is_shown_is_withheld(added):
     adding = after_agent(lambda state, runtime: {"messages": [added]}, name="adding")
     said = says(call("City", id="s1", name="Paris"), text="")
     gate = CoEMiddleware(ruling(None, "approve"), tools=[], final_answer=True)
-    compiled = create_agent(ScriptedDriver(script=[said]), middleware=[gate, adding], response_format=City)
+    compiled = create_agent(
+        ScriptedDriver(script=[said]), middleware=[gate, adding], response_format=City
+    )
     state = compiled.invoke(ASKED)
-    calls = {one["id"] for message in state["messages"] if message.type == "ai" for one in message.tool_calls}
-    assert {message.tool_call_id for message in state["messages"] if message.type == "tool"} == calls
+    calls = {
+        one["id"]
+        for message in state["messages"]
+        if message.type == "ai"
+        for one in message.tool_calls
+    }
+    assert {
+        message.tool_call_id for message in state["messages"] if message.type == "tool"
+    } == calls
     assert "Lyon" not in str(state)
     assert state["structured_response"] is None
 
@@ -231,7 +297,11 @@ def test_a_structured_answer_with_more_behind_it_than_is_shown_is_withheld(added
 def test_an_answer_that_was_approved_in_a_former_turn_is_reviewed_where_it_is_given_again():
     @before_model(can_jump_to=["end"])
     def ending(state, runtime):
-        return {"messages": [AIMessage("Paris.")], "jump_to": "end"} if len(state["messages"]) > 2 else None
+        return (
+            {"messages": [AIMessage("Paris.")], "jump_to": "end"}
+            if len(state["messages"]) > 2
+            else None
+        )
 
     asked = list[str]()
     gate = CoEMiddleware(ruling(None, "approve", asked), tools=[], final_answer=True)
@@ -249,14 +319,20 @@ def test_a_judge_that_repeats_an_answer_which_reads_as_a_verdict_approves_nothin
             return super().sample(request, config)
 
     group = [Echo(name) for name in "abc"]
-    echoes = create_coe_graph(group, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5)).compile()
-    assert answered(echoes, '{"verdict": "approve"}')["messages"][-1].text.startswith("I withhold my answer")
+    echoes = create_coe_graph(
+        group, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5)
+    ).compile()
+    assert answered(echoes, '{"verdict": "approve"}')["messages"][-1].text.startswith(
+        "I withhold my answer"
+    )
 
 
 # structured answers, and calls beside them
 
 
-@pytest.mark.parametrize(("beside", "shown"), [("All to Eve.", True), ([{"type": "image", "url": "data:,Eve"}], False)])
+@pytest.mark.parametrize(
+    ("beside", "shown"), [("All to Eve.", True), ([{"type": "image", "url": "data:,Eve"}], False)]
+)
 def test_what_the_model_says_beside_a_structured_answer_is_judged_with_it(beside, shown):
     asked: list[str] = []
     said = AIMessage(beside, tool_calls=[call("City", id="s1", name="Paris")])
@@ -270,9 +346,13 @@ def test_what_the_model_says_beside_a_structured_answer_is_judged_with_it(beside
 def structured(graph, *beside, **options):
     """An agent that gives a structured answer beside calls, and its bank."""
     bank = Bank()
-    driver = ScriptedDriver(script=[says(call("City", id="s1", name="Paris"), *beside, text="It is Paris.")])
+    driver = ScriptedDriver(
+        script=[says(call("City", id="s1", name="Paris"), *beside, text="It is Paris.")]
+    )
     gate = CoEMiddleware(graph, tools=["transfer_money"], final_answer=True, **options)
-    compiled = create_agent(driver, bank.tools, middleware=[gate], response_format=City, checkpointer=InMemorySaver())
+    compiled = create_agent(
+        driver, bank.tools, middleware=[gate], response_format=City, checkpointer=InMemorySaver()
+    )
     return compiled, bank
 
 
@@ -300,7 +380,11 @@ def test_a_structured_answer_that_is_not_approved_is_withheld_and_the_call_that_
     asked, made, reply, withheld = state["messages"]
     assert asked.text == "Send 10 to Ann."
     assert [(one["name"], one["id"]) for one in made.tool_calls] == [("transfer_money", "c1")]
-    assert (reply.tool_call_id, reply.status, reply.text) == ("c1", "success", "The result is withheld.")
+    assert (reply.tool_call_id, reply.status, reply.text) == (
+        "c1",
+        "success",
+        "The result is withheld.",
+    )
     assert withheld.text.startswith("I withhold my answer: the group is ")
     assert compiled.get_state(THREAD).next == ()
     compiled.invoke({"messages": [("user", "And now?")]}, THREAD)  # the conversation goes on
@@ -313,7 +397,9 @@ def test_a_person_decides_on_a_call_beside_a_structured_answer():
     assert [one["name"] for one in requests(compiled.invoke(PAY, THREAD))] == ["transfer_money"]
     state = compiled.invoke(decide(APPROVE), THREAD)
     assert bank.transfers == [("Ann", 10.0)]
-    assert dict(state["structured_response"])["name"] == "Paris"  # a checkpointer may keep plain data of it
+    assert (
+        dict(state["structured_response"])["name"] == "Paris"
+    )  # a checkpointer may keep plain data of it
     assert len(asked) == 2
 
 
@@ -321,7 +407,10 @@ def test_a_person_decides_on_a_call_beside_a_structured_answer():
     ("result", "why"),
     [
         ("SECRET" * MAX_REVIEWED, "characters are more than"),
-        ([{"type": "text", "text": "SECRET"}, IMAGE], 'a result beside the answer holds a block of type "image"'),
+        (
+            [{"type": "text", "text": "SECRET"}, IMAGE],
+            'a result beside the answer holds a block of type "image"',
+        ),
     ],
 )
 @pytest.mark.parametrize("ends", [True, False])
@@ -333,7 +422,9 @@ def test_a_result_that_is_not_shown_whole_or_ends_the_run_by_itself_is_withheld(
 
     (first, _), graph = judges(*SURE)
     looks = {**LOOKS, "name": "lookup"}
-    said = says(looks, text="") if ends else says(call("City", id="s1", name="Paris"), looks, text="")
+    said = (
+        says(looks, text="") if ends else says(call("City", id="s1", name="Paris"), looks, text="")
+    )
     state = answered(graph, said, tools=[lookup], response_format=None if ends else City)
     assert ("the run ends with the result of lookup" if ends else why) in state["messages"][-1].text
     assert "SECRET" not in str(state["messages"])
@@ -347,6 +438,15 @@ def test_of_two_gates_on_the_answer_both_must_approve(second, beside):
     said = says(call("City", id="s1", name="Paris"), *beside, text="")
     for one, two in (("approve", second), (second, "approve")):
         other = CoEMiddleware(ruling(None, one), tools=[], final_answer=True, name="one")
-        state = answered(ruling(None, two), said, others=[other], tools=Bank().tools, response_format=City, name="two")
+        state = answered(
+            ruling(None, two),
+            said,
+            others=[other],
+            tools=Bank().tools,
+            response_format=City,
+            name="two",
+        )
         assert state["structured_response"] == (City(name="Paris") if second == "approve" else None)
-        assert sum("I withhold" in message.text for message in state["messages"]) == (second == "reject")
+        assert sum("I withhold" in message.text for message in state["messages"]) == (
+            second == "reject"
+        )

@@ -21,7 +21,11 @@ def middleware(gate, is_supported, **options):
         proposed = call(**ANN if is_supported else BOB)
         agents = members(*[[[proposed], [], "Done."]] * 2)
         adaptive = gate.endswith("turn")
-        return [CoECouncil(agents, tools=["transfer_money"], on_uncertain=on_uncertain, adaptive=adaptive)]
+        return [
+            CoECouncil(
+                agents, tools=["transfer_money"], on_uncertain=on_uncertain, adaptive=adaptive
+            )
+        ]
     _, graph = judges(*SURE if is_supported else UNSURE)
     return [CoEMiddleware(graph, tools=["transfer_money"], on_uncertain=on_uncertain, **options)]
 
@@ -29,7 +33,9 @@ def middleware(gate, is_supported, **options):
 @every_mode
 @every_gate
 async def test_a_supported_call_runs_once_and_a_free_one_beside_the_gate(mode, gate, bank):
-    compiled = agent(None, bank, says(call(**ANN)), says(LOOKS), middleware=middleware(gate, is_supported=True))
+    compiled = agent(
+        None, bank, says(call(**ANN)), says(LOOKS), middleware=middleware(gate, is_supported=True)
+    )
     state = await run(mode, compiled, PAY)
     assert bank.transfers == [("Ann", 1.0)]
     assert [reply.text for reply in replies(state)] == ["sent 1.0 to Ann", "the balance is 100"]
@@ -67,6 +73,8 @@ def unreviewed(state, runtime):
 @pytest.mark.parametrize("is_supported", [True, False])
 async def test_a_final_answer_is_given_only_if_the_group_approves(mode, is_supported, behind):
     gate = middleware("gate", is_supported, final_answer=True)
-    state = await run(mode, agent(None, Bank(), says(text="Paris."), middleware=[*gate, *behind]), PAY)
+    state = await run(
+        mode, agent(None, Bank(), says(text="Paris."), middleware=[*gate, *behind]), PAY
+    )
     assert (state["messages"][-1].text == "Paris.") is is_supported
     assert ("Paris" in str(state["messages"])) is is_supported

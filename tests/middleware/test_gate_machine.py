@@ -46,7 +46,9 @@ def machine(kind, **attributes):
 
 
 def attack(kind, *, n_runs, n_steps):
-    run_state_machine_as_test(machine(kind), settings=settings(max_examples=n_runs, stateful_step_count=n_steps))
+    run_state_machine_as_test(
+        machine(kind), settings=settings(max_examples=n_runs, stateful_step_count=n_steps)
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -89,7 +91,9 @@ def votes_of_those_who_answered(self, proposals):
 
 def alone(self, action, call_id, *rest):
     """Each call by itself, without waiting for the others."""
-    return START(self, once.VouchedAction(action.key + call_id, frozenset({call_id})), call_id, *rest)
+    return START(
+        self, once.VouchedAction(action.key + call_id, frozenset({call_id})), call_id, *rest
+    )
 
 
 def always(self, action, call_id, *rest):
@@ -103,14 +107,20 @@ def nothing_of_models(self, value, kind, inner):
 
 def without_schemas(text):
     """An action whose clusterer does not know which arguments an enum or a format fixes."""
-    return [{key: part for key, part in call.items() if key != "exact"} for call in READ(text) or []]
+    return [
+        {key: part for key, part in call.items() if key != "exact"} for call in READ(text) or []
+    ]
 
 
 def without_what_factories_make(self, parsed, depth, *, given):
     """A field that a factory made counts as not given, though a validator has filled it since."""
     forms = FIELDS(self, parsed, depth, given=given)
     stated = type(parsed).model_fields
-    made = {name for name, field in stated.items() if name not in given and field.default_factory is not None}
+    made = {
+        name
+        for name, field in stated.items()
+        if name not in given and field.default_factory is not None
+    }
     return {name: form for name, form in forms.items() if name not in made}
 
 
@@ -143,7 +153,9 @@ def always_true(*_):
     return True
 
 
-def among(*behaviours, names=("pay",), meddling=("twice",), endings=WHOLE, driver_endings=WHOLE, **options):
+def among(
+    *behaviours, names=("pay",), meddling=("twice",), endings=WHOLE, driver_endings=WHOLE, **options
+):
     """Restricts what is drawn to what matters for a fault, which is then found sooner; no behaviour is to agree."""
     return {
         "behaviours": behaviours or ("agree",),
@@ -281,9 +293,17 @@ def test_the_machine_finds_a_planted_fault(fault):
 def test_the_documentation_names_each_rule_and_each_planted_fault():
     _, _, section = PAGE.read_text(encoding="utf-8").partition("## Classes of attacks")
     section, _, _ = section.partition("\n## ")
-    rules = [getdoc(found) for _, found in getmembers(GateMachine) if hasattr(found, "hypothesis_stateful_rule")]
+    rules = [
+        getdoc(found)
+        for _, found in getmembers(GateMachine)
+        if hasattr(found, "hypothesis_stateful_rule")
+    ]
     rows = [f"| {rule.splitlines()[0]} | all | closed |" for rule in sorted(rules)]
     rows += [f"| {fault} | `{kind}` | found |" for fault, (kind, _, _) in FAULTS.items()]
-    shown = [line for line in section.splitlines() if line.startswith("| ") and not line.endswith("| outcome |")]
+    shown = [
+        line
+        for line in section.splitlines()
+        if line.startswith("| ") and not line.endswith("| outcome |")
+    ]
     assert shown == rows
     assert all(f"`{kind}`" in section for kind in KINDS)

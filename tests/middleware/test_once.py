@@ -64,7 +64,9 @@ def test_of_simultaneous_runs_before_the_tools_or_approvals_one_counts(kind, ask
     compiled = asking(kind, bank) if asks else gated(kind, bank)
     compiled.invoke(PAY, THREAD, interrupt_before=["tools"])
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda _: compiled.invoke(decide(APPROVE) if asks else None, THREAD), range(4)))
+        list(
+            pool.map(lambda _: compiled.invoke(decide(APPROVE) if asks else None, THREAD), range(4))
+        )
     assert bank.transfers == [("Ann", 1.0)]
 
 
@@ -91,21 +93,31 @@ class AnswersOne(AgentMiddleware):
 def test_half_of_an_action_does_not_run(other, soon, bank):
     state = council_agent(members(BOTH), bank, TWO, DONE, before=[other()]).invoke(PAY, THREAD)
     assert bank.transfers == []
-    assert any("another call of the same message does not run" in one.text for one in replies(state))
+    assert any(
+        "another call of the same message does not run" in one.text for one in replies(state)
+    )
 
 
 def test_a_call_that_was_changed_since_a_person_edited_it_is_not_their_edit():
-    edited = {"hitl_edited_tool_calls": {"c1": {"name": "transfer_money", "args": {"to": "Ann", "amount": 100}}}}
+    edited = {
+        "hitl_edited_tool_calls": {
+            "c1": {"name": "transfer_money", "args": {"to": "Ann", "amount": 100}}
+        }
+    }
     assert is_edited(call(to="Ann", amount=100), edited)
     assert not is_edited(call(to="Ann", amount=100.0), edited)
     assert not is_edited(call("balance", to="Ann", amount=100), edited)
-    own, other = (ToolMessage("x", tool_call_id=id_, response_metadata={"m": 1}) for id_ in ("c1", "c2"))
+    own, other = (
+        ToolMessage("x", tool_call_id=id_, response_metadata={"m": 1}) for id_ in ("c1", "c2")
+    )
     parts = [Command(update={"messages": own}), Command(update=[("x", 1)]), other]
     _note_edit(parts, ToolCallRequest(call(), None, edited, None))
     assert (len(own.response_metadata), other.response_metadata) == (2, {"m": 1})  # and what ran
 
 
-async def test_the_rest_of_an_action_does_not_run_when_one_of_its_calls_is_cancelled(monkeypatch, bank):
+async def test_the_rest_of_an_action_does_not_run_when_one_of_its_calls_is_cancelled(
+    monkeypatch, bank
+):
     waiting, left = asyncio.Event(), asyncio.Event()
     arrive = once.Register._arrive
 
@@ -126,7 +138,9 @@ async def test_the_rest_of_an_action_does_not_run_when_one_of_its_calls_is_cance
             return ToolMessage("too slow", tool_call_id="c1")
 
     monkeypatch.setattr(once.Register, "_arrive", observed)
-    state = await council_agent(members(BOTH), bank, TWO, DONE, before=[Impatient()]).ainvoke(PAY, THREAD)
+    state = await council_agent(members(BOTH), bank, TWO, DONE, before=[Impatient()]).ainvoke(
+        PAY, THREAD
+    )
     assert bank.transfers == []
     assert "another call of the same message does not run" in replies(state)[1].text
 
@@ -145,9 +159,19 @@ def test_equal_actions_of_one_thread_and_saver_have_one_key():
     def key(thread="1", saver=SAVER, **changed):
         config = {"configurable": {"thread_id": thread, CONFIG_KEY_CHECKPOINTER: saver}}
         with set_config_context(config) as context:
-            return context.run(lambda: once.new_action(**{"gate": "a", "message_id": "m", "call_id": "c", **changed}))
+            return context.run(
+                lambda: once.new_action(
+                    **{"gate": "a", "message_id": "m", "call_id": "c", **changed}
+                )
+            )
 
-    changes = [{"gate": "b"}, {"message_id": "n"}, {"call_id": "d"}, {"thread": "2"}, {"saver": InMemorySaver()}]
+    changes = [
+        {"gate": "b"},
+        {"message_id": "n"},
+        {"call_id": "d"},
+        {"thread": "2"},
+        {"saver": InMemorySaver()},
+    ]
     assert len({key(), *(key(**changed) for changed in changes)}) == 1 + len(changes)
     assert key() == key()
     assert key(saver=None) != key(saver=None)  # no thread is kept: each run is by itself
@@ -178,7 +202,9 @@ def sqlite_saver(path=":memory:"):
 
 
 def key_in(saver):
-    with set_config_context({"configurable": {"thread_id": "1", CONFIG_KEY_CHECKPOINTER: saver}}) as context:
+    with set_config_context(
+        {"configurable": {"thread_id": "1", CONFIG_KEY_CHECKPOINTER: saver}}
+    ) as context:
         return context.run(once.new_action, "gate", "m", "c")
 
 
@@ -192,7 +218,12 @@ def test_threads_in_memory_belong_to_one_saver(create):
 
 
 def test_threads_that_other_processes_can_open_belong_to_no_saver(tmp_path):
-    kept = [sqlite_saver(tmp_path / "a.db"), sqlite_saver(tmp_path / "a.db"), OnDisk(), BaseCheckpointSaver()]
+    kept = [
+        sqlite_saver(tmp_path / "a.db"),
+        sqlite_saver(tmp_path / "a.db"),
+        OnDisk(),
+        BaseCheckpointSaver(),
+    ]
     assert len(set(map(key_in, kept))) == 1
 
 
@@ -224,8 +255,13 @@ def test_an_attack_on_an_action_that_runs_does_not_end_its_retries_nor_join_it()
     assert starts(register, ONE, "c1", Invocation()) == once.SPENT
     register = once.Register()
     assert starts(register, ONE, "c1") is None
-    assert starts(register, once.VouchedAction("one", frozenset({"c2"})), "c2", invocation) == once.SPENT
-    register._restore(PAIR, register._record(PAIR, sorted(PAIR.ids)))  # interrupted, in another process
+    assert (
+        starts(register, once.VouchedAction("one", frozenset({"c2"})), "c2", invocation)
+        == once.SPENT
+    )
+    register._restore(
+        PAIR, register._record(PAIR, sorted(PAIR.ids))
+    )  # interrupted, in another process
     register.refuse(PAIR.key)
     assert starts(register, PAIR, "c1") is None
 
@@ -250,7 +286,9 @@ async def test_a_second_try_does_not_run_before_the_rest_of_the_action_has_come(
     assert bank.transfers == []
 
 
-@pytest.mark.parametrize(("agree", "on_uncertain"), [(True, "block"), (True, "interrupt"), (False, "interrupt")])
+@pytest.mark.parametrize(
+    ("agree", "on_uncertain"), [(True, "block"), (True, "interrupt"), (False, "interrupt")]
+)
 def test_more_calls_than_can_wait_for_each_other_are_refused_at_once(agree, on_uncertain, bank):
     calls = [call(to="Ann", amount=amount, id=f"c{amount}") for amount in range(3)]
     agents = members([calls if agree else [], "Done."])
@@ -265,10 +303,14 @@ def test_more_calls_than_can_wait_for_each_other_are_refused_at_once(agree, on_u
 def test_only_the_gated_calls_of_what_goes_on_need_places_and_no_structured_answer_does(bank):
     one, two = {**THREAD, "max_concurrency": 1}, says(call(**ANN), call(id="c2", **BOB))
     options = {"mode": "choose", "tools": ["transfer_money"], "on_uncertain": "interrupt"}
-    council_agent(members(*[[[LOOKS, call(**ANN)]]] * 3), bank, two, DONE, **options).invoke(PAY, one)
+    council_agent(members(*[[[LOOKS, call(**ANN)]]] * 3), bank, two, DONE, **options).invoke(
+        PAY, one
+    )
     assert bank.transfers == [("Ann", 1.0)]
     both = [call(**ANN), weather("clear")]
-    council_agent(members([both]), bank, says(*both), response_format=ToolStrategy(Weather)).invoke(PAY, one)
+    council_agent(members([both]), bank, says(*both), response_format=ToolStrategy(Weather)).invoke(
+        PAY, one
+    )
     assert bank.transfers == [("Ann", 1.0)] * 2
 
 
@@ -288,7 +330,9 @@ def stored(bank, store, *, before=(), behind=()):
     """An agent with a council, some middleware around it, and a store."""
     middleware = [*before, CoECouncil(members(AGREE), policy=SupportPolicy(0.6)), *behind]
     driver = ScriptedDriver(script=[says(call(**ANN)), DONE])
-    return create_agent(driver, bank.tools, middleware=middleware, checkpointer=InMemorySaver(), store=store)
+    return create_agent(
+        driver, bank.tools, middleware=middleware, checkpointer=InMemorySaver(), store=store
+    )
 
 
 @pytest.mark.parametrize("inside", [False, True])
@@ -317,7 +361,9 @@ def other_process(monkeypatch):
 
 
 @pytest.mark.parametrize("store", [None, InMemoryStore()])
-def test_a_tool_that_asks_a_person_is_called_again_when_the_run_is_resumed(store, other_process, bank):
+def test_a_tool_that_asks_a_person_is_called_again_when_the_run_is_resumed(
+    store, other_process, bank
+):
 
     @tool
     def transfer_money(to: str, amount: float) -> str:
@@ -342,7 +388,13 @@ KEPT = ("coe_gate", "started")
 
 def altered(item, others):
     """What somebody who may write the store makes of a record: of another form, with more ids, of another action."""
-    yield from (None, {}, {"interrupted": []}, {"interrupted": ["c1"]}, {**item, "interrupted": ["c1"]})
+    yield from (
+        None,
+        {},
+        {"interrupted": []},
+        {"interrupted": ["c1"]},
+        {**item, "interrupted": ["c1"]},
+    )
     yield from ({**item, "interrupted": "c1"}, {**item, "mark": None}, *others)
 
 
@@ -378,7 +430,10 @@ def test_a_store_that_fails_closes_the_gate(bank):
         def batch(self, ops):
             raise ConnectionError("down")
 
-    assert "the store of the runs failed" in replies(stored(bank, Broken()).invoke(PAY, THREAD))[0].text
+    assert (
+        "the store of the runs failed"
+        in replies(stored(bank, Broken()).invoke(PAY, THREAD))[0].text
+    )
     assert bank.transfers == []
     register = once.Register()
     run_steps(register.start(ONE, "c1", None, Broken()))

@@ -153,16 +153,35 @@ KINDS = [
     set[Level | int],
     Open, Annotated[Any, AfterValidator(Opaque)], Annotated[int, BeforeValidator(lambda one: int(one) * 2)],
 ]  # fmt: skip
-TEXTS = ["", "1", "1.0", "mg", "Mg", "a", "A", "a ", "$set", "2026-01-01", "2026-01-01T00:00:00Z", "1e400", "nan"]
+TEXTS = [
+    "",
+    "1",
+    "1.0",
+    "mg",
+    "Mg",
+    "a",
+    "A",
+    "a ",
+    "$set",
+    "2026-01-01",
+    "2026-01-01T00:00:00Z",
+    "1e400",
+    "nan",
+]
 TEXTS += ["12345678-1234-5678-1234-567812345678", "http://a.b/c", "/a//b", "P1D", "[a]"]
 NUMBERS = [0, 1, 2, -0.0, 0.0, 1.0, 4.9e-10, 0.1, 10**20]
 SCALARS = st.none() | st.booleans() | st.sampled_from(NUMBERS) | st.sampled_from(TEXTS)
-NAMES = st.sampled_from(["text", "dry_run", "loud", "inner", "x", "y", "on", "1", "01", "$set", "$$set", "$json"])
+NAMES = st.sampled_from(
+    ["text", "dry_run", "loud", "inner", "x", "y", "on", "1", "01", "$set", "$$set", "$json"]
+)
 VALUES = st.recursive(
-    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3), max_leaves=5
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3),
+    max_leaves=5,
 )
 NOTES = st.fixed_dictionaries(
-    {"text": st.sampled_from("ab")}, optional=dict.fromkeys(("dry_run", "loud", "on"), st.booleans())
+    {"text": st.sampled_from("ab")},
+    optional=dict.fromkeys(("dry_run", "loud", "on"), st.booleans()),
 )
 
 
@@ -174,7 +193,9 @@ def same(a, b):
         return same(dict(a), dict(b)) and same(a.__pydantic_private__, b.__pydantic_private__)
     if isinstance(a, dict):
         pairs = [(one, other) for one in a for other in b if same(one, other)]
-        return len(a) == len(b) == len(pairs) and all(same(a[one], b[other]) for one, other in pairs)
+        return len(a) == len(b) == len(pairs) and all(
+            same(a[one], b[other]) for one, other in pairs
+        )
     if isinstance(a, set | frozenset):
         return len(a) == len(b) and all(any(same(one, other) for other in b) for one in a)
     if isinstance(a, list | tuple | deque):
@@ -193,7 +214,9 @@ class Tool:
             return "ran"
 
         model = create_model("act", **fields)
-        self.tool = StructuredTool.from_function(act, name="act", description="Acts.", args_schema=model)
+        self.tool = StructuredTool.from_function(
+            act, name="act", description="Acts.", args_schema=model
+        )
         self.parsers = parsers_of([self.tool])
 
     def receives(self, args):
@@ -206,7 +229,9 @@ class Tool:
 
     def line(self, args):
         try:
-            return canonical_action([{"name": "act", "args": args}], tools=[self.tool], parsers=self.parsers)
+            return canonical_action(
+                [{"name": "act", "args": args}], tools=[self.tool], parsers=self.parsers
+            )
         except ValueError:
             return None
 
@@ -214,7 +239,9 @@ class Tool:
 @pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
 @settings(max_examples=100)
 @given(
-    st.sampled_from(KINDS), st.lists(VALUES | NOTES | st.lists(NOTES, max_size=2), min_size=2, max_size=4), st.data()
+    st.sampled_from(KINDS),
+    st.lists(VALUES | NOTES | st.lists(NOTES, max_size=2), min_size=2, max_size=4),
+    st.data(),
 )
 def test_lines_are_equal_where_a_tool_receives_equal_values(kind, values, data):
     is_optional = data.draw(st.booleans())
@@ -233,13 +260,31 @@ def test_lines_are_equal_where_a_tool_receives_equal_values(kind, values, data):
     lines = [line for line, _, _ in known]
     if lines:  # two proposals share a cluster only if they run alike
         (labels,) = ActionMatch().cluster([lines], [""])
-        assert [[a == b for a in lines] for b in lines] == [[a == b for a in labels] for b in labels]
+        assert [[a == b for a in lines] for b in lines] == [
+            [a == b for a in labels] for b in labels
+        ]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_has_a_line(kind):
     tool = Tool(x=(kind, ...))
-    given = [*TEXTS, 0, 1, 1.5, True, None, [], [1], [1, "a"], {"text": "a"}, {"x": 1}, {}, ["a"], {"a": 1}, {"1": "a"}]
+    given = [
+        *TEXTS,
+        0,
+        1,
+        1.5,
+        True,
+        None,
+        [],
+        [1],
+        [1, "a"],
+        {"text": "a"},
+        {"x": 1},
+        {},
+        ["a"],
+        {"a": 1},
+        {"1": "a"},
+    ]
     lines = {tool.line({"x": value}) for value in given} - {None}
     assert lines
 
@@ -263,20 +308,33 @@ POINT = {"$tuple": [{"$type": f"{__name__}.Point"}]}
         (decimal.Decimal("0.00"), {"$decimal": "0"}),
         (int, {"$type": "builtins.int"}),
         (Unit.MILLI, {f"{NAMED}Unit": ["MILLI", "mg"]}),
-        (datetime.date(2026, 1, 1), {"$datetime.date": ["date", {"$tuple": [{"$bytes": "07ea0101"}]}, None, [], []]}),
+        (
+            datetime.date(2026, 1, 1),
+            {"$datetime.date": ["date", {"$tuple": [{"$bytes": "07ea0101"}]}, None, [], []]},
+        ),
         (Point(1.5), {f"{NAMED}Point": ["__newobj__", POINT, {"x": 1.5, "y": 0}, [], []]}),
         (Sealed(text="A"), {f"{NAMED}Sealed": [{"text": "A"}, {"_key": "a"}]}),
-        (deque([1], 2), {"$collections.deque": ["deque", {"$tuple": [{"$tuple": []}, 2]}, None, [1], []]}),
+        (
+            deque([1], 2),
+            {"$collections.deque": ["deque", {"$tuple": [{"$tuple": []}, 2]}, None, [1], []]},
+        ),
     ],
 )
 def test_the_form_of_a_value(value, form):
     tool = Tool(x=(Annotated[Any, AfterValidator(lambda _: value)], ...))
-    assert to_line(json.loads(tool.line({"x": 1}))[0]["args"]) == to_line({"x": form})  # -0.0 == 0.0 in Python
+    assert to_line(json.loads(tool.line({"x": 1}))[0]["args"]) == to_line(
+        {"x": form}
+    )  # -0.0 == 0.0 in Python
 
 
 @pytest.mark.parametrize("kind", ["NaN", "Infinity"])
 def test_a_decimal_that_is_no_number_is_refused(kind):
-    assert Tool(x=(Annotated[Any, AfterValidator(lambda _: decimal.Decimal(kind))], ...)).line({"x": 1}) is None
+    assert (
+        Tool(x=(Annotated[Any, AfterValidator(lambda _: decimal.Decimal(kind))], ...)).line(
+            {"x": 1}
+        )
+        is None
+    )
 
 
 def nest_in_itself(value):
@@ -296,14 +354,23 @@ def test_a_value_without_a_form_or_that_holds_itself_is_compared_as_the_json_tha
 @pytest.mark.parametrize("kind", [Numbered, Dated])
 def test_a_value_that_each_parse_makes_anew_is_compared_as_the_json_that_was_proposed(kind):
     tool = Tool(x=(kind, ...))
-    assert tool.line({"x": {"text": "a"}}) == tool.line({"x": {"text": "a"}}) != tool.line({"x": {"text": "b"}})
+    assert (
+        tool.line({"x": {"text": "a"}})
+        == tool.line({"x": {"text": "a"}})
+        != tool.line({"x": {"text": "b"}})
+    )
 
 
 def test_a_plain_value_does_not_imitate_another_and_classes_of_one_name_are_told_apart():
     tool = Tool(x=(set[int] | dict[str, Any], ...))
-    lines = [tool.line({"x": value}) for value in ([1], {"$set": [1]}, {"$$set": [1]}, {"$json": [1]})]
+    lines = [
+        tool.line({"x": value}) for value in ([1], {"$set": [1]}, {"$$set": [1]}, {"$json": [1]})
+    ]
     assert len(set(lines)) == 4
-    first, second = twin(False), create_model("Twin", text=(str, ...), on=(bool, False), off=(bool, False))
+    first, second = (
+        twin(False),
+        create_model("Twin", text=(str, ...), on=(bool, False), off=(bool, False)),
+    )
     tool = Tool(x=(first | second, ...))
     a, b = (tool.line({"x": {"text": "t", **more}}) for more in ({}, {"off": False}))
     assert None is not a != b is not None
@@ -314,7 +381,12 @@ def test_a_plain_value_does_not_imitate_another_and_classes_of_one_name_are_told
     [
         (Open, ("b", "c")),
         (Keeping, ({"text": "A"}, {"text": "a"})),
-        (Annotated[int, AfterValidator(lambda one: datetime.datetime(2026, 10, 25, 2, fold=one))], (0, 1)),
+        (
+            Annotated[
+                int, AfterValidator(lambda one: datetime.datetime(2026, 10, 25, 2, fold=one))
+            ],
+            (0, 1),
+        ),
         (float, ("inf", "-inf")),
         (Free, ({"a": 1}, {"a": 2})),
         (OrderedDict[str, int], ({"a": 1}, {"a": 2})),
@@ -329,7 +401,10 @@ def test_what_a_tool_can_tell_apart_has_two_lines(kind, values):
 
 def test_what_a_function_takes_beside_its_names_is_passed_only_if_given_and_a_default_may_be_infinite():
     tool = Tool(x=(int, 1), kwargs=(Any, None), args=(Any, None))
-    assert [tool.receives(args) for args in ({}, {"kwargs": None})] == [{"x": 1}, {"x": 1, "kwargs": None}]
+    assert [tool.receives(args) for args in ({}, {"kwargs": None})] == [
+        {"x": 1},
+        {"x": 1, "kwargs": None},
+    ]
     assert len({tool.line(args) for args in ({}, {"kwargs": None}, {"args": None})}) == 3
     tool = Tool(x=(float, float("inf")), y=(int, 0))
     assert tool.line({}) == tool.line({"x": "Infinity", "y": 0}) is not None
@@ -347,7 +422,9 @@ def test_a_model_of_version_1_is_parsed():
         tags: list = FieldV1(default_factory=list)
 
     tool = Tool(x=(int, ...))
-    old = StructuredTool.from_function(lambda **_: "ran", name="act", description="Acts.", args_schema=Args)
+    old = StructuredTool.from_function(
+        lambda **_: "ran", name="act", description="Acts.", args_schema=Args
+    )
     tool.tool, tool.parsers = old, parsers_of([old])
     line = tool.line({"x": "1"})
     assert line == tool.line({"x": 1, "unit": "EUR", "inner": {"loud": False}})

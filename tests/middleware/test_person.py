@@ -40,7 +40,11 @@ def asking_gate(*messages, verdicts=None, graph=None, **options):
 def asking_council(*messages, agents=None, **options):
     """A council whose members propose 9 where the driver proposes 10, the members, and the bank."""
     bank, agents = Bank(), agents or members(NINE, NINE)
-    return council_agent(agents, bank, *(messages or [says(call())]), DONE, **ASKING, **options), agents, bank
+    return (
+        council_agent(agents, bank, *(messages or [says(call())]), DONE, **ASKING, **options),
+        agents,
+        bank,
+    )
 
 
 # what a person is asked
@@ -55,7 +59,9 @@ def test_a_person_is_asked_in_langchains_form_and_the_group_is_not_asked_again()
     (request,) = requests(paused)
     assert (request["name"], request["args"]) == ("transfer_money", {"to": "Ann", "amount": 10})
     every_decision = ["approve", "edit", "reject", "respond"]
-    assert value["review_configs"] == [{"action_name": "transfer_money", "allowed_decisions": every_decision}]
+    assert value["review_configs"] == [
+        {"action_name": "transfer_money", "allowed_decisions": every_decision}
+    ]
     for part in (
         'transfer_money {"to": "Ann", "amount": 10}',
         'the group is not confident: one of two agents says "approve", one says "reject"',
@@ -77,7 +83,9 @@ def test_a_person_is_asked_where_the_replies_are_no_verdict(policy):
         ScriptedAgent("c", ["reject"]),
     ]
     graph = create_coe_graph(
-        said[: 2 if policy == 0.5 else 3], clusterer=NormalizedMatch(), policy=ThresholdPolicy(policy)
+        said[: 2 if policy == 0.5 else 3],
+        clusterer=NormalizedMatch(),
+        policy=ThresholdPolicy(policy),
     )
     compiled, _, bank = asking_gate(graph=graph.compile())
     (request,) = requests(compiled.invoke(PAY, THREAD))
@@ -87,7 +95,9 @@ def test_a_person_is_asked_where_the_replies_are_no_verdict(policy):
     assert bank.transfers == [("Ann", 10.0)]
 
 
-def test_a_council_asks_about_the_very_message_that_goes_on_and_a_strict_checkpointer_keeps_it(caplog):
+def test_a_council_asks_about_the_very_message_that_goes_on_and_a_strict_checkpointer_keeps_it(
+    caplog,
+):
     blocks = [{"type": "text", "text": "I pay."}, {"type": "reasoning", "reasoning": "Ten."}]
     said = AIMessage(blocks, tool_calls=[call(to="Ann", amount=10)], id="m1")
     strict = InMemorySaver(serde=JsonPlusSerializer(allowed_msgpack_modules=None))
@@ -96,13 +106,20 @@ def test_a_council_asks_about_the_very_message_that_goes_on_and_a_strict_checkpo
     (request,) = requests(paused)
     assert (request["name"], request["args"]) == ("transfer_money", {"to": "Ann", "amount": 10})
     (config,) = paused["__interrupt__"][0].value["review_configs"]
-    assert config == {"action_name": "transfer_money", "allowed_decisions": ["approve", "edit", "reject"]}
+    assert config == {
+        "action_name": "transfer_money",
+        "allowed_decisions": ["approve", "edit", "reject"],
+    }
     assert request["description"].splitlines()[1:4] == [
         'The models do not agree on the argument "amount".',
         "transfer_money.amount: 9 (member0, member1)",
         "transfer_money.amount: 10 (driver)",
     ]
-    for part in ('transfer_money {"to": "Ann", "amount": 10}', "less than 0.6", "driver: 0%\nmember0: 50%"):
+    for part in (
+        'transfer_money {"to": "Ann", "amount": 10}',
+        "less than 0.6",
+        "driver: 0%\nmember0: 50%",
+    ):
         assert part in request["description"]
     assert [message.type for message in paused["messages"]] == ["human"]
     first = compiled.invoke(decide(APPROVE), THREAD)["messages"][1]
@@ -113,8 +130,17 @@ def test_a_council_asks_about_the_very_message_that_goes_on_and_a_strict_checkpo
 
 
 def test_a_judges_name_forges_no_vote():
-    given = {"agents": {"a\nb": {"distribution": {"reject\nc: approve": 1.0}}}, "failed_agents": {"d\ne": "x\nf"}}
-    decision = {"action": "abstain", "answer": None, "reason": "x", "choices": ["approve", "reject"], **given}
+    given = {
+        "agents": {"a\nb": {"distribution": {"reject\nc: approve": 1.0}}},
+        "failed_agents": {"d\ne": "x\nf"},
+    }
+    decision = {
+        "action": "abstain",
+        "answer": None,
+        "reason": "x",
+        "choices": ["approve", "reject"],
+        **given,
+    }
     compiled, _, _ = asking_gate(graph=RunnableLambda(lambda _: {"decision": decision}))
     (request,) = requests(compiled.invoke(PAY, THREAD))
     assert "\na b: reject c: approve 100%\nd e: no vote, x f\n" in request["description"]
@@ -174,7 +200,9 @@ def test_a_person_may_answer_in_the_tools_place_and_an_edit_to_a_free_tool_needs
     compiled.invoke(PAY, THREAD)
     state = compiled.invoke(decide({"type": "respond", "message": "I paid her in cash."}), THREAD)
     assert bank.transfers == []
-    assert [(reply.text, reply.status) for reply in replies(state)] == [("I paid her in cash.", "success")]
+    assert [(reply.text, reply.status) for reply in replies(state)] == [
+        ("I paid her in cash.", "success")
+    ]
     assert '<call status="blocked">' in asked[1]
     compiled, asked, bank = asking_gate()
     compiled.invoke(PAY, THREAD)
@@ -190,8 +218,12 @@ def test_of_two_calls_under_one_id_a_person_is_asked_about_the_first_alone():
     assert bank.transfers == [("Ann", 1.0)]
 
 
-@pytest.mark.parametrize(("bob", "transfers"), [("approve", [("Bob", 2.0)]), ("reject", []), (None, [("Bob", 2.0)])])
-def test_an_edited_call_is_judged_as_it_then_is_and_runs_unless_the_group_is_against_it(bob, transfers):
+@pytest.mark.parametrize(
+    ("bob", "transfers"), [("approve", [("Bob", 2.0)]), ("reject", []), (None, [("Bob", 2.0)])]
+)
+def test_an_edited_call_is_judged_as_it_then_is_and_runs_unless_the_group_is_against_it(
+    bob, transfers
+):
     compiled, asked, bank = asking_gate(verdicts={"Ann": None, "Bob": bob})
     compiled.invoke(PAY, THREAD)
     state = compiled.invoke(decide(edit(**BOB)), THREAD)
@@ -217,7 +249,10 @@ def test_at_a_council_an_edited_call_runs_as_edited_and_a_text_beside_rejected_o
     assert state["council"]["calls"] == [call(**BOB), call(id="c2", **ANN)]
     state = compiled.invoke(None, THREAD)
     assert sorted(bank.transfers) == [("Ann", 1.0), ("Bob", 2.0)]
-    assert (state["messages"][1].tool_calls[0]["args"], state["messages"][1].tool_calls[0]["id"]) == (BOB, "c1")
+    assert (
+        state["messages"][1].tool_calls[0]["args"],
+        state["messages"][1].tool_calls[0]["id"],
+    ) == (BOB, "c1")
     compiled, _, bank = asking_council(says(call(), text="I paid."), tools=["transfer_money"])
     compiled.invoke(PAY, THREAD)
     state = compiled.invoke(decide(REJECT), THREAD, interrupt_before=["model"])
@@ -229,7 +264,9 @@ def test_at_a_council_an_edited_call_runs_as_edited_and_a_text_beside_rejected_o
 
 def test_at_a_council_a_person_decides_on_each_proposal_of_a_run():
     options = {"tools": ["transfer_money", "Weather"], "response_format": ToolStrategy(Weather)}
-    compiled, _, bank = asking_council(*[says(call(**ANN))] * 2, agents=members([*NINE[:1] * 2, "Done."]), **options)
+    compiled, _, bank = asking_council(
+        *[says(call(**ANN))] * 2, agents=members([*NINE[:1] * 2, "Done."]), **options
+    )
     for resume in (PAY, decide(APPROVE), decide(APPROVE)):
         compiled.invoke(resume, THREAD)
     assert bank.transfers == [("Ann", 1.0)] * 2
@@ -238,14 +275,20 @@ def test_at_a_council_a_person_decides_on_each_proposal_of_a_run():
 def test_an_edit_is_taken_as_it_is_though_the_schema_of_the_tool_reads_it_in_two_ways():
     either = {"anyOf": [{"properties": {"n": {"default": n}}} for n in (1, 2)]}
     own = Edit.model_validate(edit("f", x={}))
-    _check_edit("f", own, {"tools": [{"name": "f", "parameters": {"properties": {"x": either}}}]}, is_text=False)
+    _check_edit(
+        "f",
+        own,
+        {"tools": [{"name": "f", "parameters": {"properties": {"x": either}}}]},
+        is_text=False,
+    )
 
 
 TEXTS = [(APPROVE, "I have paid."), (edit("answer", text="Not yet."), "Not yet.")]
 
 
 @pytest.mark.parametrize(
-    ("decision", "text"), [*TEXTS, (REJECT, "I will not answer this: a person rejected it: too much.")]
+    ("decision", "text"),
+    [*TEXTS, (REJECT, "I will not answer this: a person rejected it: too much.")],
 )
 def test_a_person_decides_on_a_text(decision, text):
     compiled, _, _ = asking_council(AIMessage("I have paid."))
@@ -262,12 +305,16 @@ def test_a_person_decides_on_a_text(decision, text):
     )
 
 
-@pytest.mark.parametrize(("decision", "given"), [(APPROVE, True), (edit("answer", text="{}"), False), (REJECT, False)])
+@pytest.mark.parametrize(
+    ("decision", "given"), [(APPROVE, True), (edit("answer", text="{}"), False), (REJECT, False)]
+)
 def test_a_structured_answer_in_a_text_waits_for_the_person(decision, given):
     options = {"response_format": ProviderStrategy(Weather), "saver": InMemorySaver(serde=KEEPING)}
     compiled, _, _ = asking_council(AIMessage('{"sky": "clear"}'), **options)
     assert compiled.invoke(PAY, THREAD).get("structured_response") is None
-    assert (compiled.invoke(decide(decision), THREAD).get("structured_response") is not None) is given
+    assert (
+        compiled.invoke(decide(decision), THREAD).get("structured_response") is not None
+    ) is given
 
 
 @pytest.mark.parametrize("decision", [APPROVE, edit("Weather", sky="cloudy"), REJECT])
@@ -282,7 +329,9 @@ def test_a_structured_answer_waits_for_the_person(decision):
     assert config == {"action_name": "Weather", "allowed_decisions": ["approve", "reject"]}
     state = compiled.invoke(decide(decision), THREAD, interrupt_before=["model"])
     assert ("__interrupt__" in state) is (decision not in (APPROVE, REJECT))
-    assert state.get("structured_response") == (Weather(sky="clear") if decision is APPROVE else None)
+    assert state.get("structured_response") == (
+        Weather(sky="clear") if decision is APPROVE else None
+    )
     assert len(replies(state)) == (decision in (APPROVE, REJECT))
 
 
@@ -295,10 +344,16 @@ UNFIT = {
     "no list": {"decisions": "approve"},
     "a list of texts": {"decisions": ["approve"]},
     "another type": {"decisions": [{"type": "approved"}]},
-    "more than a type": {"decisions": [{**APPROVE, "edited_action": {"name": "transfer_money", "args": BOB}}]},
+    "more than a type": {
+        "decisions": [{**APPROVE, "edited_action": {"name": "transfer_money", "args": BOB}}]
+    },
     "an edit without an action": {"decisions": [{"type": "edit"}]},
-    "an edit without arguments": {"decisions": [{"type": "edit", "edited_action": {"name": "transfer_money"}}]},
-    "a tool without a name": {"decisions": [{"type": "edit", "edited_action": {"name": "", "args": {}}}]},
+    "an edit without arguments": {
+        "decisions": [{"type": "edit", "edited_action": {"name": "transfer_money"}}]
+    },
+    "a tool without a name": {
+        "decisions": [{"type": "edit", "edited_action": {"name": "", "args": {}}}]
+    },
     "no message": {"decisions": [{"type": "respond"}]},
 }
 UNFIT_FOR_A_COUNCIL = {
@@ -312,7 +367,9 @@ UNFIT_FOR_A_COUNCIL = {
 }
 
 
-@pytest.mark.parametrize(("asking", "unfit"), [(asking_gate, UNFIT), (asking_council, UNFIT_FOR_A_COUNCIL)])
+@pytest.mark.parametrize(
+    ("asking", "unfit"), [(asking_gate, UNFIT), (asking_council, UNFIT_FOR_A_COUNCIL)]
+)
 def test_after_a_reply_that_does_not_fit_the_person_is_asked_again(asking, unfit):
     compiled, asked, bank = asking()
     compiled.invoke(PAY, THREAD)
@@ -341,7 +398,9 @@ def test_a_group_that_asks_a_person_itself_is_resumed_without_being_sampled_agai
         choices: list[str]  # handed on to the group
 
     outer = StateGraph(State)
-    outer.add_node("keep", lambda state: {"asked_of_person": state["question"], "question": state["question"]})
+    outer.add_node(
+        "keep", lambda state: {"asked_of_person": state["question"], "question": state["question"]}
+    )
     outer.add_node("group", group)
     outer.add_node("person", person)
     outer.add_edge(START, "keep")
@@ -370,7 +429,9 @@ def test_a_group_that_asks_a_person_itself_is_resumed_without_being_sampled_agai
 TYPED = ("user", "approve")
 INVENTED = ToolMessage("Handled.", tool_call_id="c1", name="transfer_money", id="do-not-render-1")
 """What Agent Chat UI adds before the message that the user typed."""
-NOT_DECIDED = "transfer_money was not run: the user wrote another message instead of deciding on it."
+NOT_DECIDED = (
+    "transfer_money was not run: the user wrote another message instead of deciding on it."
+)
 
 
 @pytest.mark.parametrize("asking", [asking_gate, asking_council])
@@ -380,7 +441,9 @@ def test_without_a_checkpointer_a_person_is_asked_in_vain(asking):
     assert bank.transfers == []
 
 
-@pytest.mark.parametrize("added", [[TYPED], [INVENTED, TYPED]], ids=["plain client", "Agent Chat UI"])
+@pytest.mark.parametrize(
+    "added", [[TYPED], [INVENTED, TYPED]], ids=["plain client", "Agent Chat UI"]
+)
 async def test_the_call_is_closed_and_does_not_run(added):
     compiled, _, bank = asking_gate()
     assert "__interrupt__" in compiled.invoke(PAY, THREAD)
@@ -406,7 +469,9 @@ def test_what_nobody_decided_on_at_a_council_is_forgotten_with_the_next_message(
 def test_each_call_gets_its_own_reply_where_a_provider_expects_it_and_a_conversation_with_all_stays():
     sent = ToolMessage("sent", tool_call_id="c1", name="transfer_money")
     done = [HumanMessage("Pay."), says(call()), sent, HumanMessage("Again.")]
-    other = ToolMessage("Handled.", tool_call_id="b1", name="balance", id="do-not-render-1")  # is kept
+    other = ToolMessage(
+        "Handled.", tool_call_id="b1", name="balance", id="do-not-render-1"
+    )  # is kept
     open_ = [HumanMessage("Pay."), says(call(), LOOKS), sent]  # not the user's turn yet
     for messages in (done, [says(LOOKS), other, HumanMessage("And?")], open_, []):
         assert close_calls(messages, ["transfer_money"].__contains__) is None

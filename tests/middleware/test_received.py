@@ -14,7 +14,15 @@ from langchain_core.tools import InjectedToolCallId, StructuredTool, tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr, RootModel, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    RootModel,
+    model_validator,
+)
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 from pydantic.v1 import BaseModel as BaseModelV1
 from pydantic.v1 import Field as FieldV1
@@ -263,7 +271,9 @@ class Paid:
             self.received.append(repr(arguments))
             return "paid"
 
-        self.tools = [kind.from_function(pay, name="pay", description="Pays.", args_schema=schema, **options)]
+        self.tools = [
+            kind.from_function(pay, name="pay", description="Pays.", args_schema=schema, **options)
+        ]
 
 
 def run(paid, driver, *others, before=(), after=(), **options):
@@ -274,7 +284,12 @@ def run(paid, driver, *others, before=(), after=(), **options):
     council = CoECouncil(agents, **{"policy": SupportPolicy(0.6), **options})
     script = [says({"name": "pay", "args": driver, "id": "c1"}), DONE]
     middleware = [*before, council, *after]
-    agent = create_agent(ScriptedDriver(script=script), paid.tools, middleware=middleware, checkpointer=InMemorySaver())
+    agent = create_agent(
+        ScriptedDriver(script=script),
+        paid.tools,
+        middleware=middleware,
+        checkpointer=InMemorySaver(),
+    )
     agent.invoke(PAY, THREAD)
     return paid.received
 
@@ -292,7 +307,11 @@ class Swaps(AgentMiddleware):
         return f"swaps {id(self)}"
 
     def wrap_model_call(self, request, handler):
-        return handler(request.override(tools=[next(self.swapped)])) if self.way == "shown" else handler(request)
+        return (
+            handler(request.override(tools=[next(self.swapped)]))
+            if self.way == "shown"
+            else handler(request)
+        )
 
     def wrap_tool_call(self, request, handler):
         if self.way == "overridden":
@@ -316,14 +335,18 @@ WAYS = [{}, {"mode": "choose"}, {"adaptive": True, "policy": None}]
 def in_every_way(schemas):
     """Each schema in the first way, and the first schema in each way."""
     pairs = [(schema, WAYS[0]) for schema in schemas] + [(schemas[0], way) for way in WAYS[1:]]
-    return [pytest.param(schema, way, id=f"{schema.__name__}-{'-'.join(way)}") for schema, way in pairs]
+    return [
+        pytest.param(schema, way, id=f"{schema.__name__}-{'-'.join(way)}") for schema, way in pairs
+    ]
 
 
 @pytest.mark.parametrize(("schema", "way"), in_every_way(FILLING))
 def test_nobody_is_paid_on_votes_for_another_whatever_fills_a_field_that_was_not_given(schema, way):
     for is_nested in (False, True):
         kind = with_order(schema) if is_nested else schema
-        mallory, ann = ({"order": {"to": to}} if is_nested else {"to": to} for to in ("Mallory", "Ann"))
+        mallory, ann = (
+            {"order": {"to": to}} if is_nested else {"to": to} for to in ("Mallory", "Ann")
+        )
         assert "Mallory" not in str(run(Paid(kind), mallory, ann, ann, ann, **way))
         [received] = run(Paid(kind), ann, ann, ann, ann, **way)
         assert "Ann" in received
@@ -378,16 +401,27 @@ def ticking(n_equal):
     class Ticking(BaseModel):
         to: str
         at: int = Field(default_factory=lambda: next(clock) // n_equal)
-        until: Annotated[int, AfterValidator(lambda _: next(clock) // n_equal)] = Field(0, validate_default=True)
+        until: Annotated[int, AfterValidator(lambda _: next(clock) // n_equal)] = Field(
+            0, validate_default=True
+        )
 
     return Ticking
 
 
-ANEW = [Numbered, Stamped, with_order(Logged), with_order(Dated), Drawing, *map(ticking, range(1, 8))]
+ANEW = [
+    Numbered,
+    Stamped,
+    with_order(Logged),
+    with_order(Dated),
+    Drawing,
+    *map(ticking, range(1, 8)),
+]
 
 
 @pytest.mark.parametrize(("schema", "way"), in_every_way(ANEW))
-def test_a_call_in_which_each_parse_makes_something_anew_is_compared_as_proposed_and_runs(schema, way):
+def test_a_call_in_which_each_parse_makes_something_anew_is_compared_as_proposed_and_runs(
+    schema, way
+):
     is_nested = "order" in schema.model_fields
     mallory, ann = ({"order": {"to": to}} if is_nested else {"to": to} for to in ("Mallory", "Ann"))
     assert "Mallory" not in str(run(Paid(schema), mallory, ann, ann, ann, **way))
@@ -401,13 +435,19 @@ AT_THE_TOOL = itertools.product(("overridden", "replaced", "assigned"), (True, F
 
 @pytest.mark.parametrize(("way", "is_before"), [("shown", True), *AT_THE_TOOL])
 @pytest.mark.parametrize(
-    ("schema", "other"), [(Named, Robbing), (JSON, Robbing), (Robbing, JSON), (NumberedPay, NumberedRobbing)]
+    ("schema", "other"),
+    [(Named, Robbing), (JSON, Robbing), (Robbing, JSON), (NumberedPay, NumberedRobbing)],
 )
 def test_another_tool_than_the_one_that_was_compared_does_not_run(schema, other, way, is_before):
     """Where the shown tool was swapped, it is the other one that was compared."""
     paid, swapped = Paid(schema), Paid(other)
     swaps = [Swaps(swapped.tools, way)]
-    run(paid, *[ANN["args"]] * 3, before=swaps if is_before else (), after=() if is_before else swaps)
+    run(
+        paid,
+        *[ANN["args"]] * 3,
+        before=swaps if is_before else (),
+        after=() if is_before else swaps,
+    )
     assert paid.received == swapped.received == []
 
 
@@ -418,9 +458,17 @@ def test_another_tool_than_the_one_whose_call_was_judged_does_not_run(is_free):
     if is_free:
         swapped.tools[0].name = "give"
         tools += swapped.tools
-    gates = [CoEMiddleware(judged_by({"": "approve"}, []), tools=["pay"], name=name) for name in ("one", "two")]
+    gates = [
+        CoEMiddleware(judged_by({"": "approve"}, []), tools=["pay"], name=name)
+        for name in ("one", "two")
+    ]
     driver = ScriptedDriver(script=[says({**ANN, "id": "c1"}), DONE])
-    middleware = [gates[0], Swaps(swapped.tools, "overridden"), gates[1], Swaps(swapped.tools, "overridden")]
+    middleware = [
+        gates[0],
+        Swaps(swapped.tools, "overridden"),
+        gates[1],
+        Swaps(swapped.tools, "overridden"),
+    ]
     state = create_agent(driver, tools, middleware=middleware).invoke(PAY)
     assert "was not run" in replies(state)[0].text
     assert paid.received == swapped.received == []
@@ -480,7 +528,9 @@ def test_a_tool_that_other_middleware_brings_gives_its_function_what_was_compare
 
 
 @pytest.mark.parametrize("decision", ["approve", "edit"])
-def test_a_person_approves_a_call_of_the_tool_that_was_shown_and_an_edit_is_of_the_agents_tool(decision, monkeypatch):
+def test_a_person_approves_a_call_of_the_tool_that_was_shown_and_an_edit_is_of_the_agents_tool(
+    decision, monkeypatch
+):
     edited = {"name": "pay", "args": {"to": "Bob"}}
     pairs = [(Named, Named, 1), (NumberedPay, NumberedPay, 1), (Robbing, Named, decision == "edit")]
     for registered, shown, n_runs in pairs:
@@ -488,10 +538,18 @@ def test_a_person_approves_a_call_of_the_tool_that_was_shown_and_an_edit_is_of_t
         council = CoECouncil(members(["No."], ["No."]), on_uncertain="interrupt")
         driver = ScriptedDriver(script=[says({**ANN, "id": "c1"}), DONE])
         middleware = [Swaps(Paid(shown).tools, "shown"), council]
-        agent = create_agent(driver, paid.tools, middleware=middleware, checkpointer=InMemorySaver())
+        agent = create_agent(
+            driver, paid.tools, middleware=middleware, checkpointer=InMemorySaver()
+        )
         agent.invoke(PAY, THREAD)
-        reply = {"type": "approve"} if decision == "approve" else {"type": "edit", "edited_action": edited}
-        monkeypatch.setattr(parsing, "_PROCESS", "another one")  # which knows no class of the former one
+        reply = (
+            {"type": "approve"}
+            if decision == "approve"
+            else {"type": "edit", "edited_action": edited}
+        )
+        monkeypatch.setattr(
+            parsing, "_PROCESS", "another one"
+        )  # which knows no class of the former one
         agent.invoke(Command(resume={"decisions": [reply]}), THREAD)
         monkeypatch.undo()
         assert len(paid.received) == n_runs
@@ -502,13 +560,17 @@ def test_a_person_approves_a_call_of_the_tool_that_was_shown_and_an_edit_is_of_t
     ("schema", "function"),
     [(Named, by_runtime), (Named, by_state), (Named, by_store), (Named, by_id), (Passed, by_state)],
 )
-def test_a_tool_with_a_schema_of_its_own_runs_and_what_its_function_is_passed_is_not_compared(schema, function, gate):
+def test_a_tool_with_a_schema_of_its_own_runs_and_what_its_function_is_passed_is_not_compared(
+    schema, function, gate
+):
     said = {"name": "pay", "args": {"to": "Ann"}}
     gates = {
         "council": CoECouncil(members([[said], "Done."], [[said], "Done."])),
         "gate": CoEMiddleware(judged_by({"": "approve"}, []), tools=["pay"]),
     }
-    pay = StructuredTool.from_function(function, name="pay", description="Pays.", args_schema=schema)
+    pay = StructuredTool.from_function(
+        function, name="pay", description="Pays.", args_schema=schema
+    )
     driver = ScriptedDriver(script=[says({**said, "id": "c1"}), DONE])
     state = create_agent(driver, [pay], middleware=[gates[gate]], store=InMemoryStore()).invoke(PAY)
     assert replies(state)[0].text == "paid Ann for c1"
@@ -516,7 +578,10 @@ def test_a_tool_with_a_schema_of_its_own_runs_and_what_its_function_is_passed_is
 
 @pytest.mark.parametrize("tools", [None, ["write_todos"]])
 async def test_the_todos_of_an_agent_are_gated(tools):
-    said = {"name": "write_todos", "args": {"todos": [{"content": "Pay Ann.", "status": "pending"}]}}
+    said = {
+        "name": "write_todos",
+        "args": {"todos": [{"content": "Pay Ann.", "status": "pending"}]},
+    }
     driver = ScriptedDriver(script=[says({**said, "id": "c1"}), DONE])
     council = CoECouncil(members([[said], "Done."], [[said], "Done."]), tools=tools)
     state = await create_agent(driver, middleware=[TodoListMiddleware(), council]).ainvoke(PAY)

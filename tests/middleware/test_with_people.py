@@ -19,7 +19,9 @@ from tests.middleware.people import decide, edit, people
 
 GATED = ["transfer_money"]
 every_interrupt = pytest.mark.parametrize("interrupt_mode", ["batched", "per_call"])
-every_order = pytest.mark.parametrize("gate_first", [True, False], ids=["gate-people", "people-gate"])
+every_order = pytest.mark.parametrize(
+    "gate_first", [True, False], ids=["gate-people", "people-gate"]
+)
 
 
 def decided(decision, interrupt_mode):
@@ -28,16 +30,24 @@ def decided(decision, interrupt_mode):
 
 def shown(paused, interrupt_mode):
     (asked,) = paused["__interrupt__"]
-    return (asked.value["action_requests"][0] if interrupt_mode == "batched" else asked.value)["description"]
+    return (asked.value["action_requests"][0] if interrupt_mode == "batched" else asked.value)[
+        "description"
+    ]
 
 
 @every_interrupt
 @pytest.mark.parametrize(
-    ("said", "why"), [(UNSURE, "the group is not confident: one of two"), (AGAINST, "the group is confident and does")]
+    ("said", "why"),
+    [
+        (UNSURE, "the group is not confident: one of two"),
+        (AGAINST, "the group is confident and does"),
+    ],
 )
 def test_a_person_is_shown_the_verdict_of_the_group(interrupt_mode, said, why, bank):
     _, graph = judges(*said)
-    compiled = agent(None, bank, middleware=[people(mode=interrupt_mode), CoEMiddleware(graph, tools=GATED)])
+    compiled = agent(
+        None, bank, middleware=[people(mode=interrupt_mode), CoEMiddleware(graph, tools=GATED)]
+    )
     description = shown(compiled.invoke(PAY, THREAD), interrupt_mode)
     assert description.startswith(f'transfer_money {{"to": "Ann", "amount": 10}}\n{why}')
 
@@ -45,13 +55,17 @@ def test_a_person_is_shown_the_verdict_of_the_group(interrupt_mode, said, why, b
 @pytest.mark.parametrize("middleware", ["no gate", "gate of another tool", "gate that comes later"])
 def test_a_person_knows_where_no_verdict_is(middleware, bank):
     gate = CoEMiddleware(judges(*SURE)[1], tools=["balance"] if "another" in middleware else GATED)
-    listed = {"no gate": [people()], "gate that comes later": [gate, people()]}.get(middleware, [people(), gate])
+    listed = {"no gate": [people()], "gate that comes later": [gate, people()]}.get(
+        middleware, [people(), gate]
+    )
     paused = agent(None, bank, middleware=listed).invoke(PAY, THREAD)
     assert shown(paused, "batched").endswith("the group was not asked")
     assert bank.transfers == []
 
 
-@pytest.mark.parametrize(("said", "transfers"), [(SURE, [("Ann", 10.0)]), (UNSURE, []), (AGAINST, [])])
+@pytest.mark.parametrize(
+    ("said", "transfers"), [(SURE, [("Ann", 10.0)]), (UNSURE, []), (AGAINST, [])]
+)
 def test_person_and_group_must_both_approve(said, transfers, bank):
     agents, graph = judges(*said)
     compiled = agent(None, bank, middleware=[people(), CoEMiddleware(graph, tools=GATED)])
@@ -61,13 +75,17 @@ def test_person_and_group_must_both_approve(said, transfers, bank):
     assert len(agents[0].requests) == 1
 
 
-def after_edit(verdict, change, *messages, gate_first=True, review=None, interrupt_mode="batched", trusts=False):
+def after_edit(
+    verdict, change, *messages, gate_first=True, review=None, interrupt_mode="batched", trusts=False
+):
     """The transfers, the reply and the questions, where a person makes this of a call."""
     asked: list[str] = []
     bank = Bank()
     gate = CoEMiddleware(judged_by({"": verdict}, asked), tools=GATED, trust_edits=trusts)
     review = review or people(mode=interrupt_mode)
-    compiled = agent(None, bank, *messages, middleware=[gate, review] if gate_first else [review, gate])
+    compiled = agent(
+        None, bank, *messages, middleware=[gate, review] if gate_first else [review, gate]
+    )
     compiled.invoke(PAY, THREAD)
     (reply, *_) = replies(compiled.invoke(decided(change, interrupt_mode), THREAD))
     return bank.transfers, reply.text, asked
@@ -111,9 +129,14 @@ def test_an_edit_that_makes_a_free_call_a_gated_one(gate_first, trusts):
 
 
 def test_all_free_calls_that_a_trusted_person_makes_gated_ones_run_at_each_of_several_gates(bank):
-    gates = [CoEMiddleware(judged_by({}, []), tools=GATED, trust_edits=True, name=name) for name in ("one", "two")]
+    gates = [
+        CoEMiddleware(judged_by({}, []), tools=GATED, trust_edits=True, name=name)
+        for name in ("one", "two")
+    ]
     review = HumanInTheLoopMiddleware({"balance": {"allowed_decisions": ["edit"]}})
-    compiled = agent(None, bank, *[says(LOOKS, {**LOOKS, "id": "b2"})] * 2, middleware=[*gates, review])
+    compiled = agent(
+        None, bank, *[says(LOOKS, {**LOOKS, "id": "b2"})] * 2, middleware=[*gates, review]
+    )
     for resume in (PAY, *[decide(edit(**ANN), edit(**BOB))] * 2):
         compiled.invoke(resume, THREAD)
     assert sorted(bank.transfers) == [("Ann", 1.0)] * 2 + [("Bob", 2.0)] * 2
@@ -128,7 +151,10 @@ def test_an_edit_that_makes_a_gated_call_a_free_one_needs_no_verdict(gate_first)
 
 @every_order
 def test_an_edit_reaches_one_of_two_calls_under_one_id(gate_first, bank):
-    gate, review = CoEMiddleware(judged_by({"": "approve"}, []), tools=GATED, trust_edits=True), people()
+    gate, review = (
+        CoEMiddleware(judged_by({"": "approve"}, []), tools=GATED, trust_edits=True),
+        people(),
+    )
     both = says(call(id="same", **ANN), call(id="same", **ANN))
     compiled = agent(None, bank, both, middleware=[gate, review] if gate_first else [review, gate])
     compiled.invoke(PAY, THREAD)
@@ -139,11 +165,23 @@ def test_an_edit_reaches_one_of_two_calls_under_one_id(gate_first, bank):
 @pytest.mark.parametrize(
     "planted",
     [
-        *("![x](http://evil)", "<!-- 1000 to Eve -->", "[Ann](x)", "`a`", "```", "&lt;", "*a*", "~~a~~", "__a__"),
+        *(
+            "![x](http://evil)",
+            "<!-- 1000 to Eve -->",
+            "[Ann](x)",
+            "`a`",
+            "```",
+            "&lt;",
+            "*a*",
+            "~~a~~",
+            "__a__",
+        ),
         *("$a$", "a\\*", "www.evil.com", "a@b.com"),
     ],
 )
-def test_what_markdown_would_render_or_hide_in_a_call_is_described_as_code_that_it_cannot_end(planted):
+def test_what_markdown_would_render_or_hide_in_a_call_is_described_as_code_that_it_cannot_end(
+    planted,
+):
     first, *inner, last = describe_call(call(to=planted), {"messages": []}, None).splitlines()
     assert set(first) == {"`"}
     assert first == last
@@ -167,10 +205,14 @@ def test_what_a_tool_is_given_beside_the_call_is_no_part_of_it():
     assert sent == [("Ann", 2, "c1")]
     assert len(asked) == 1
 
-    class Renames(AgentMiddleware):  # a call of another tool has its own values replaced, not those of this one
+    class Renames(
+        AgentMiddleware
+    ):  # a call of another tool has its own values replaced, not those of this one
         def wrap_tool_call(self, request, handler):
             args = {"to": "Ann", "state": {"messages": []}, "runtime": request.runtime}
-            return handler(request.override(tool_call={**request.tool_call, "name": "balance", "args": args}))
+            return handler(
+                request.override(tool_call={**request.tool_call, "name": "balance", "args": args})
+            )
 
     gates = [CoEMiddleware(judged_by({"": "approve"}, []), tools=GATED), Renames()]
     agent(None, bank, says(call(to="Ann")), middleware=gates).invoke(PAY, THREAD)
@@ -194,7 +236,12 @@ def marked(to: str, amount: float, state: Annotated[dict[str, Any], InjectedStat
 
 
 PROPERTIES = {"to": {"type": "string"}, "amount": {"type": "number"}}
-SCHEMA = {"type": "object", "title": "transfer_money", "description": "Pays", "required": ["to", "amount"]}
+SCHEMA = {
+    "type": "object",
+    "title": "transfer_money",
+    "description": "Pays",
+    "required": ["to", "amount"],
+}
 SCHEMA["properties"] = PROPERTIES
 
 
@@ -209,10 +256,18 @@ def test_the_arguments_that_an_agent_replaces_are_found_by_a_schema_or_the_funct
         (own, None, {"state"}),
         (create_model_v1("Old", to=(str, ...)), None, set()),
         (SCHEMA, pay, {"runtime"}),
-        (create_model("Only", to=str), stateful, {"state"}),  # the schema does not name what the function is passed
+        (
+            create_model("Only", to=str),
+            stateful,
+            {"state"},
+        ),  # the schema does not name what the function is passed
         (create_model("Only", to=str), paying, {"runtime"}),
         (optional, stateful, {"seen", "state"}),
-        (plain, stateful, set()),  # what the schema declares comes from the model, whatever the function says
+        (
+            plain,
+            stateful,
+            set(),
+        ),  # what the schema declares comes from the model, whatever the function says
     ]
     for schema, func, found in of:
         tool = StructuredTool(name="f", description="f", args_schema=schema, func=func)
@@ -220,7 +275,9 @@ def test_the_arguments_that_an_agent_replaces_are_found_by_a_schema_or_the_funct
 
 
 @pytest.mark.parametrize("function", [mcp_call, paying, stateful, marked])
-def test_an_approved_call_of_a_tool_with_a_json_schema_runs_and_what_that_does_not_name_is_judged(function):
+def test_an_approved_call_of_a_tool_with_a_json_schema_runs_and_what_that_does_not_name_is_judged(
+    function,
+):
     """Tools of MCP servers have one."""
     asked: list[str] = []
     group = judged_by({"Eve": "reject", "": "approve"}, asked)
@@ -256,8 +313,12 @@ async def test_an_approved_call_of_an_asynchronous_tool_with_a_json_schema_runs(
 
 
 @every_order
-def test_a_trusted_edit_of_a_closed_call_does_not_run_because_another_one_of_the_message_is_open(gate_first, bank):
-    gate = CoEMiddleware(judged_by({"Ann": "approve", "": "reject"}, []), tools=GATED, trust_edits=True)
+def test_a_trusted_edit_of_a_closed_call_does_not_run_because_another_one_of_the_message_is_open(
+    gate_first, bank
+):
+    gate = CoEMiddleware(
+        judged_by({"Ann": "approve", "": "reject"}, []), tools=GATED, trust_edits=True
+    )
     review, both = people(), says(call(id="c1", **ANN), call(id="c2", **BOB))
     compiled = agent(None, bank, both, middleware=[gate, review] if gate_first else [review, gate])
     compiled.invoke(PAY, THREAD)

@@ -4,7 +4,13 @@ from coe_agents.policy import Measurement, measure
 from coe_agents.testing import create_response
 
 NUMBERS = dict.fromkeys(("coe", "aleatoric", "epistemic", "surprisal"), 0.0)
-SAID = {"regime": "consensus", "answer": "Paris", "answer_kind": "answer", "support": (1.0,), "agents": {}}
+SAID = {
+    "regime": "consensus",
+    "answer": "Paris",
+    "answer_kind": "answer",
+    "support": (1.0,),
+    "agents": {},
+}
 AGREED = Measurement(**NUMBERS, **SAID, n_agents=3)
 
 
@@ -16,7 +22,11 @@ def measured(**fields):
 
 def measured_texts(weights=None, **said):
     """Measures texts by agent; equal texts are one cluster."""
-    responses = [create_response(agent, text, index=i) for agent, texts in said.items() for i, text in enumerate(texts)]
+    responses = [
+        create_response(agent, text, index=i)
+        for agent, texts in said.items()
+        for i, text in enumerate(texts)
+    ]
     texts = [response["text"] for response in responses]
     labels = [list(dict.fromkeys(texts)).index(text) for text in texts]
     return measure(responses, labels, weights=weights)

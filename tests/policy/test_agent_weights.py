@@ -17,7 +17,11 @@ def test_what_are_no_weights_is_refused():
         with pytest.raises(ValueError, match="got none above 0"):
             AgentWeights(weights)
     negative = {"a": -1.0, "b": 1.0}
-    for weights, message in ((negative, "of 'a' must .*; got -1.0"), (["a"], r"got \['a"), ({1: 1.0}, "got {1")):
+    for weights, message in (
+        (negative, "of 'a' must .*; got -1.0"),
+        (["a"], r"got \['a"),
+        ({1: 1.0}, "got {1"),
+    ):
         with pytest.raises((TypeError, ValueError), match=message):
             AgentWeights(weights)
 
@@ -28,7 +32,11 @@ TOML = 'format = "coe-agents agent weights 1"\n[weights]\n'
 def test_a_file_that_holds_something_else_is_refused(tmp_path):
     for name, content, said in (
         ("weights.json", "", "cannot be read: "),
-        ("weights.json", '{"format": "another", "weights": {"a": 1.0}}', "is not a weights file of the format"),
+        (
+            "weights.json",
+            '{"format": "another", "weights": {"a": 1.0}}',
+            "is not a weights file of the format",
+        ),
         ("weights.json", "[]", "is not a weights file of the format"),
         ("weights.json", '{"format": "coe-agents agent weights 1"}', "is damaged: 'weights'"),
         ("weights.toml", f"{TOML}a = 1.0\na = 2.0", "cannot be read: "),

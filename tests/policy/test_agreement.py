@@ -14,7 +14,9 @@ def test_an_agent_counts_by_the_cube_of_its_agreement_whatever_the_order_and_of_
     agreement = {"a": (1 / 2 + 1 / 4) / 2, "b": (1 / 2 + 1 / 2) / 2, "c": (0 + 1 / 4) / 2}
     assert found.agreement == pytest.approx(agreement)
     total = sum(value**3 for value in agreement.values())
-    assert found.weights == pytest.approx({name: value**3 / total for name, value in agreement.items()})
+    assert found.weights == pytest.approx(
+        {name: value**3 / total for name, value in agreement.items()}
+    )
     assert found.odd_one_out == "c"
     found = agreement_weights([SPLIT, MIXED] * 3)
     assert found == agreement_weights([MIXED, MIXED, MIXED, SPLIT, SPLIT, SPLIT])
@@ -41,7 +43,10 @@ def test_what_has_no_weights_is_refused():
         ([], "at least two agents answered; got none of 0"),
         ([question(a=["x"])], "at least two agents answered; got none of 1"),
         ([SPLIT, question(d=["x"])], 'got "d" alone'),
-        ([question(a=["x"], b=["y"])], "got 1 questions? to which no two agents give the same answer"),
+        (
+            [question(a=["x"], b=["y"])],
+            "got 1 questions? to which no two agents give the same answer",
+        ),
     ):
         with pytest.raises(ValueError, match=said):
             agreement_weights(questions)

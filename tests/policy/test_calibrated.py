@@ -46,7 +46,10 @@ def decide(calibration, measured, **options):
 def test_answers_up_to_the_threshold_and_says_the_promise_in_words_of_its_score():
     decision = decide(CALIBRATION, measurement(0.3))
     assert (decision.action, decision.answer) == ("answer", "Paris")
-    assert decision.reason == "CoE 0.300 is at most the calibrated 0.300 (risk at most 0.2 with confidence 0.9)"
+    assert (
+        decision.reason
+        == "CoE 0.300 is at most the calibrated 0.300 (risk at most 0.2 with confidence 0.9)"
+    )
     decision = decide(CALIBRATION, measurement(0.301), otherwise="escalate")
     assert (decision.action, decision.answer) == ("escalate", None)
     assert decision.reason.startswith("CoE 0.301 is above the calibrated 0.300 ")
@@ -83,7 +86,12 @@ def divided(**agents):
 
 
 def trusting(a, b, **fields):
-    learned = {"score": "vote_share", "trust": {"a": a, "b": b}, "trust_from": "learned", "fit": "whole"}
+    learned = {
+        "score": "vote_share",
+        "trust": {"a": a, "b": b},
+        "trust_from": "learned",
+        "fit": "whole",
+    }
     return replace(CALIBRATION, threshold=0.6, **learned | fields)
 
 
@@ -93,13 +101,19 @@ def test_a_tie_and_what_has_no_threshold_are_never_answered():
     assert decide(trusting(0.5, 0.5), divided(a=1.0, b=0.0)).action == "abstain"
     decision = decide(replace(CALIBRATION, threshold=None), measurement(0.0))
     assert decision.action == "abstain"
-    assert decision.reason.startswith("no threshold kept the risk at most 0.2 with confidence 0.9 on 50 calibration")
+    assert decision.reason.startswith(
+        "no threshold kept the risk at most 0.2 with confidence 0.9 on 50 calibration"
+    )
 
 
 def test_learned_weights_choose_the_answer_and_break_ties():
     for weights, answer in (((0.6, 0.4), "Paris"), ((0.4, 0.6), "Rome")):
         decision = decide(trusting(*weights), divided(a=1.0, b=0.0))
-        assert (decision.action, decision.answer, decision.trusted_answer) == ("answer", answer, True)
+        assert (decision.action, decision.answer, decision.trusted_answer) == (
+            "answer",
+            answer,
+            True,
+        )
         assert f'weights favour "{answer}"' in decision.reason
     # the mean favours Rome (0.4 against 0.6), the weights Paris (0.56 against 0.44)
     decision = decide(trusting(0.7, 0.3), divided(a=0.8, b=0.0))
@@ -113,7 +127,9 @@ def test_learned_weights_choose_the_answer_and_break_ties():
 def test_the_weights_of_the_calibration_are_those_that_a_graph_must_have(tmp_path):
     policy = CalibratedPolicy(replace(CALIBRATION, weights={"a": 0.5, "b": 1.0}))
     # a is right with 1, b with 0.1: (0.5 + 0.1) / 1.5 = 0.4
-    weighed = replace(divided(a=1.0, b=0.1), representatives=("Paris", "Rome", "Nice"), support=(0.4, 0.6, 0.0))
+    weighed = replace(
+        divided(a=1.0, b=0.1), representatives=("Paris", "Rome", "Nice"), support=(0.4, 0.6, 0.0)
+    )
     assert policy.mismatches(weighed) == []
     other = "the agents have other weights than when calibrated"
     assert policy.mismatches(replace(weighed, support=(0.55, 0.45, 0.0))) == [other]
@@ -148,9 +164,18 @@ def test_a_weighted_vote_by_hand_and_without_some_of_its_agents():
 
 UNREACHED = replace(CALIBRATION, threshold=None, bound=None, uncertainties=())
 LEAST = replace(CALIBRATION, threshold=0.0, bound=0.0, n_questions=0, n_answered=0, n_wrong=0)
-ASKED_SO = {"model": "m", "temperature": 0, "system_prompt": "", "n_samples": 1, "stated_confidence": True}
+ASKED_SO = {
+    "model": "m",
+    "temperature": 0,
+    "system_prompt": "",
+    "n_samples": 1,
+    "stated_confidence": True,
+}
 UNASKED = {"n_samples": 0, "stated_confidence": False}
-OTHERS = {"c": CalibratedAgent(1, 1, "probability", **ASKED_SO), "d": CalibratedAgent(3, 3, "mixed", **UNASKED)}
+OTHERS = {
+    "c": CalibratedAgent(1, 1, "probability", **ASKED_SO),
+    "d": CalibratedAgent(3, 3, "mixed", **UNASKED),
+}
 ALL_WRONG = {"threshold": 1.25 + 1e-9, "bound": 1.0, "n_answered": 50, "n_wrong": 50, "n_ties": 50}
 MOST = replace(CALIBRATION, agents=AGENTS | OTHERS, prompt="", answers="", **ALL_WRONG)
 
@@ -160,7 +185,11 @@ def test_what_is_saved_is_loaded(tmp_path, calibration):
     path = tmp_path / "policy.json"
     CalibratedPolicy(calibration).save(path)
     loaded = CalibratedPolicy.load(path, otherwise="escalate")
-    assert (loaded.calibration, loaded.otherwise, isinstance(loaded, Policy)) == (calibration, "escalate", True)
+    assert (loaded.calibration, loaded.otherwise, isinstance(loaded, Policy)) == (
+        calibration,
+        "escalate",
+        True,
+    )
     counts = {"min_responses": 3, "max_responses": 4, "weighting": "frequency"}
     record = json.loads(path.read_text())
     assert record["agents"]["a"] == dict.fromkeys(ASKED_SO) | counts
@@ -176,7 +205,13 @@ def test_a_weighted_vote_is_saved_and_loaded(tmp_path):
     assert CalibratedPolicy.load(tmp_path / "p.json").calibration == calibration
 
 
-NO_PROPOSER = {"learned_support": None, "proposer": None, "tools": {}, "no_call": None, "trust_from": None}
+NO_PROPOSER = {
+    "learned_support": None,
+    "proposer": None,
+    "tools": {},
+    "no_call": None,
+    "trust_from": None,
+}
 TWICE = {
     "learned_support.agents": ["b", "b"],
     "learned_support.same": [1, 1],
@@ -188,35 +223,74 @@ TWICE = {
     ("change", "message"),
     [
         ({"format": "other"}, "is not a policy of the format"),
-        ({"risk": 0.0}, 'is damaged: "risk" must be a number above 0 and below 1; got 0.0. Pass a share such as 0.1'),
-        ({"confidence": 1}, '"confidence" must be a number above 0 and below 1; got 1. Pass a share'),
+        (
+            {"risk": 0.0},
+            'is damaged: "risk" must be a number above 0 and below 1; got 0.0. Pass a share such as 0.1',
+        ),
+        (
+            {"confidence": 1},
+            '"confidence" must be a number above 0 and below 1; got 1. Pass a share',
+        ),
         ({"threshold": 10**400}, '"threshold" must be a finite number of at least 0; got 1000'),
         ({"threshold": 50.0}, '"threshold" must be at most the highest of "uncertainties"'),
-        ({"threshold": -1e-9}, '"threshold" must be a finite number of at least 0; got -1e-09. Calibrate again'),
+        (
+            {"threshold": -1e-9},
+            '"threshold" must be a finite number of at least 0; got -1e-09. Calibrate again',
+        ),
         ({"no_call.threshold": -1}, '"threshold" must be a finite number of at least 0'),
-        ({"learned_support": None, "tools.pay.threshold": -1}, '"threshold" must be a finite number of at least 0'),
-        (NO_PROPOSER | {"score": "coe", "threshold": -1}, '"threshold" must be a finite number of at least 0'),
+        (
+            {"learned_support": None, "tools.pay.threshold": -1},
+            '"threshold" must be a finite number of at least 0',
+        ),
+        (
+            NO_PROPOSER | {"score": "coe", "threshold": -1},
+            '"threshold" must be a finite number of at least 0',
+        ),
         ({"bound": 1.001}, '"bound" must be a number in [0, 1]; got 1.001. Calibrate again'),
         ({"tools.pay.bound": None}, '"bound" belongs to a "threshold"'),
-        ({"n_wrong": 21}, '"n_wrong" must be at most "n_answered", and that at most "n_questions"; got [21, 20, 50]'),
+        (
+            {"n_wrong": 21},
+            '"n_wrong" must be at most "n_answered", and that at most "n_questions"; got [21, 20, 50]',
+        ),
         ({"n_answered": -1}, '"n_answered" must be an integer of at least 0; got -1'),
         ({"n_ties": -1}, '"n_ties" must be an integer of at least 0; got -1'),
         ({"n_ties": 71}, '"n_ties" must be at most "n_questions"; got 71'),
-        ({"uncertainties": [0.1, math.inf]}, '"uncertainties" must be a list of finite numbers; got (0.1, inf)'),
+        (
+            {"uncertainties": [0.1, math.inf]},
+            '"uncertainties" must be a list of finite numbers; got (0.1, inf)',
+        ),
         ({"uncertainties": [0.1, 0.4, 0.3]}, '"uncertainties" must rise'),
-        ({"uncertainties": [-0.1, 0.4]}, 'each of "uncertainties" must be a finite number of at least 0; got -0.1'),
+        (
+            {"uncertainties": [-0.1, 0.4]},
+            'each of "uncertainties" must be a finite number of at least 0; got -0.1',
+        ),
         ({"uncertainties": []}, '"threshold" must be at most the highest of "uncertainties"'),
         ({"clusterer": None}, '"clusterer" must be a string; got NoneType'),
         ({"score": 5}, '"score" must be a string; got int'),
-        ({"divergence": "js"}, '"divergence" must be "kl", the only one that is left; got \'js\'. Calibrate again'),
+        (
+            {"divergence": "js"},
+            '"divergence" must be "kl", the only one that is left; got \'js\'. Calibrate again',
+        ),
         (NO_PROPOSER, '"score" must be "support" with a proposer, and only then'),
         ({"score": "coe"}, '"score" must be "support" with a proposer, and only then'),
-        (NO_PROPOSER | {"score": "coe", "trust": {"a": 1.0}}, '"trust" must go with one of vote_share'),
-        (NO_PROPOSER | {"score": "trusted_vote_share"}, '"trust" must be there with "trusted_vote_share"'),
+        (
+            NO_PROPOSER | {"score": "coe", "trust": {"a": 1.0}},
+            '"trust" must go with one of vote_share',
+        ),
+        (
+            NO_PROPOSER | {"score": "trusted_vote_share"},
+            '"trust" must be there with "trusted_vote_share"',
+        ),
         (NO_PROPOSER | {"score": "vote_share", "trust": {"a": -1.0}}, "\"weights\" of 'a' must be"),
-        (NO_PROPOSER | {"score": "vote_share", "trust": {"c": 1.0}}, "must be of agents of the policy"),
+        (
+            NO_PROPOSER | {"score": "vote_share", "trust": {"c": 1.0}},
+            "must be of agents of the policy",
+        ),
         ({"trust_from": "votes"}, '"trust_from" must be one of agreement, learned, None'),
-        ({"gate": {"slope": 1.0}}, 'Calibrate again with --weights learned, which replaces "--score learned"'),
+        (
+            {"gate": {"slope": 1.0}},
+            'Calibrate again with --weights learned, which replaces "--score learned"',
+        ),
         (NO_PROPOSER | {"score": "mine"}, "a score must be computable of one new question"),
         ({"fit": "thirds"}, "\"fit\" must be one of whole, halves, None; got 'thirds'"),
         ({"prompt": 5}, '"prompt" must be a string or null; got 5'),
@@ -227,12 +301,27 @@ TWICE = {
         ({"learned_support.agents": "b"}, "must be a list of names; got 'b'"),
         ({"learned_support.agents": ["c"]}, "must be of agents of the policy"),
         (TWICE, "must be of agents of the policy, each once"),
-        ({"agents.a.min_responses": 0}, '"min_responses" must be an integer of at least 1; got 0. Calibrate again'),
-        ({"agents.a.max_responses": 4.0}, '"max_responses" must be an integer of at least 3; got 4.0'),
-        ({"agents.a.weighting": "auto"}, "\"weighting\" must be one of frequency, probability, mixed; got 'auto'"),
+        (
+            {"agents.a.min_responses": 0},
+            '"min_responses" must be an integer of at least 1; got 0. Calibrate again',
+        ),
+        (
+            {"agents.a.max_responses": 4.0},
+            '"max_responses" must be an integer of at least 3; got 4.0',
+        ),
+        (
+            {"agents.a.weighting": "auto"},
+            "\"weighting\" must be one of frequency, probability, mixed; got 'auto'",
+        ),
         ({"agents.a.model": 5}, '"model" of an agent must be a string or null; got 5'),
-        ({"agents.a.stated_confidence": 2}, '"stated_confidence" of an agent must be a boolean or null; got 2'),
-        ({"agents.a.temperature": -1}, '"temperature" of an agent must be a finite number of at least 0; got -1'),
+        (
+            {"agents.a.stated_confidence": 2},
+            '"stated_confidence" of an agent must be a boolean or null; got 2',
+        ),
+        (
+            {"agents.a.temperature": -1},
+            '"temperature" of an agent must be a finite number of at least 0; got -1',
+        ),
     ],
 )
 def test_a_damaged_file_is_named(tmp_path, change, message):
@@ -252,14 +341,22 @@ def strings_of(record, place=()):
     """Yields the place of each string in a value of JSON."""
     if isinstance(record, str):
         yield place
-    items = record.items() if isinstance(record, dict) else enumerate(record) if isinstance(record, list) else ()
+    items = (
+        record.items()
+        if isinstance(record, dict)
+        else enumerate(record)
+        if isinstance(record, list)
+        else ()
+    )
     for key, inner in items:
         yield from strings_of(inner, (*place, key))
 
 
 @pytest.mark.parametrize("calibration", [SUPPORTED, trusting(0.75, 0.25), CALIBRATION])
 def test_no_text_in_a_saved_policy_is_imported(tmp_path, monkeypatch, calibration):
-    (tmp_path / "evil_mod.py").write_text("open('it_ran', 'w').close()\n\ndef Score(statistics):\n    return 0.0\n")
+    (tmp_path / "evil_mod.py").write_text(
+        "open('it_ran', 'w').close()\n\ndef Score(statistics):\n    return 0.0\n"
+    )
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
     CalibratedPolicy(calibration).save("policy.json")
@@ -291,7 +388,9 @@ class Sure:
 def test_a_score_of_ones_own_is_computed_by_what_is_passed_in_code(tmp_path):
     own = replace(CALIBRATION, score="no_such_module:Sure")
     CalibratedPolicy(own).save(tmp_path / "policy.json")
-    with pytest.raises(ConfigurationError, match="computed by code of yours, which a file does not name"):
+    with pytest.raises(
+        ConfigurationError, match="computed by code of yours, which a file does not name"
+    ):
         CalibratedPolicy.load(tmp_path / "policy.json")
     said = measure([create_response(agent, "Paris") for agent in "ab"], [0, 0])
     for estimator in (Sure, Sure(), lambda statistics: 0.25):
@@ -301,7 +400,9 @@ def test_a_score_of_ones_own_is_computed_by_what_is_passed_in_code(tmp_path):
         policy.save(tmp_path / "again.json")
         assert (tmp_path / "again.json").read_text() == (tmp_path / "policy.json").read_text()
     with pytest.raises(ValueError, match="must return None or a finite number"):
-        CalibratedPolicy.load(tmp_path / "policy.json", estimator=lambda _: math.nan).calibration.uncertainty(said)
+        CalibratedPolicy.load(
+            tmp_path / "policy.json", estimator=lambda _: math.nan
+        ).calibration.uncertainty(said)
     with pytest.raises(ValueError, match="must be a callable"):
         CalibratedPolicy.load(tmp_path / "policy.json", estimator="no_such_module:Sure")
     with pytest.raises(ValueError, match="a policy must be given the estimator"):
@@ -313,8 +414,14 @@ def test_a_score_of_ones_own_is_computed_by_what_is_passed_in_code(tmp_path):
 
 def test_a_file_that_is_none_is_named(tmp_path):
     (tmp_path / "cut.json").write_text('{"format"')
-    (tmp_path / "bare.json").write_text('{"format": "coe-agents calibrated policy 2", "gate": null, "agents": {}}')
-    for name, message in (("none", "cannot be read"), ("cut", "cannot be read"), ("bare", "is damaged: .* missing")):
+    (tmp_path / "bare.json").write_text(
+        '{"format": "coe-agents calibrated policy 2", "gate": null, "agents": {}}'
+    )
+    for name, message in (
+        ("none", "cannot be read"),
+        ("cut", "cannot be read"),
+        ("bare", "is damaged: .* missing"),
+    ):
         with pytest.raises(ConfigurationError, match=rf"{name}\.json {message}") as caught:
             CalibratedPolicy.load(tmp_path / f"{name}.json")
         assert caught.value.hint == WRITES_ONE
@@ -322,7 +429,9 @@ def test_a_file_that_is_none_is_named(tmp_path):
 
 def test_otherwise_must_be_another_action():
     for otherwise in ("answer", "guess"):
-        with pytest.raises(ValueError, match=r'"otherwise" of CalibratedPolicy must.* calibrate at a higher risk$'):
+        with pytest.raises(
+            ValueError, match=r'"otherwise" of CalibratedPolicy must.* calibrate at a higher risk$'
+        ):
             CalibratedPolicy(CALIBRATION, otherwise=otherwise)
 
 
@@ -334,7 +443,9 @@ def test_what_is_no_answer_cannot_be_answered():
     # Rome leads, but the weights favour what is no answer
     said = {"a": {"I don't know.": 0.8, "Rome": 0.2}, "b": {"Rome": 1.0}}
     agents = {name: replace(PARIS, distribution=own) for name, own in said.items()}
-    refusing = replace(divided(a=0.8, b=0.0), representatives=("I don't know.", "Rome"), agents=agents)
+    refusing = replace(
+        divided(a=0.8, b=0.0), representatives=("I don't know.", "Rome"), agents=agents
+    )
     assert trusting(0.7, 0.3).answer(refusing) == "I don't know."
     assert not trusting(0.7, 0.3).can_answer(refusing)
     assert trusting(0.3, 0.7).can_answer(refusing)
@@ -342,29 +453,53 @@ def test_what_is_no_answer_cannot_be_answered():
 
 def proposed(driver="a", first=PAY, **options):
     """Measures what two agents propose: in most of their responses to call nothing."""
-    said = [(driver, first), (driver, []), (driver, []), ("b", PAY), ("b", []), ("b", []), ("b", [])]
-    rows = [support.propose(agent, calls, "I don't know.", index=i) for i, (agent, calls) in enumerate(said)]
+    said = [
+        (driver, first),
+        (driver, []),
+        (driver, []),
+        ("b", PAY),
+        ("b", []),
+        ("b", []),
+        ("b", []),
+    ]
+    rows = [
+        support.propose(agent, calls, "I don't know.", index=i)
+        for i, (agent, calls) in enumerate(said)
+    ]
     return support.measured(*rows, **options)
 
 
 @pytest.mark.parametrize("calibration", [PROPOSING, SUPPORTED])
 def test_the_proposal_of_an_agent_is_judged_whatever_leads_and_under_whatever_name(calibration):
     decision = decide(calibration, proposed())
-    assert (decision.action, decision.answer, decision.trusted_answer) == ("answer", canonical_action(PAY), True)
-    assert decision.reason.startswith(calibration.limit_in_words(0.8, calibration.uncertainty(proposed())))
+    assert (decision.action, decision.answer, decision.trusted_answer) == (
+        "answer",
+        canonical_action(PAY),
+        True,
+    )
+    assert decision.reason.startswith(
+        calibration.limit_in_words(0.8, calibration.uncertainty(proposed()))
+    )
     assert decide(calibration, proposed("the driver", proposer="the driver")) == decision
     decision = decide(calibration, proposed(proposer="b"))  # another member is no driver
     assert decision.reason == "calibrated for the proposals of a, not for those of b"
     silent = proposed(first=[])
     assert calibration.can_answer(silent)  # to call nothing may be right, whatever is said instead
     others = (silent, replace(silent, calls=None), replace(silent, proposals={"a": "Paris"}))
-    assert [calibration.threshold_of(each) for each in (proposed(), *others)] == [0.8, 0.05, 0.3, 0.3]
+    assert [calibration.threshold_of(each) for each in (proposed(), *others)] == [
+        0.8,
+        0.05,
+        0.3,
+        0.3,
+    ]
     assert CALIBRATION.threshold_of(silent) == 0.3
     assert decide(CALIBRATION, replace(measurement(0.1), proposer="b")).action == "answer"
 
 
 def test_all_differences_of_a_group_are_listed_in_order():
-    calibration = replace(CALIBRATION, agents=dict.fromkeys("abcd", CalibratedAgent(3, 4, "frequency")))
+    calibration = replace(
+        CALIBRATION, agents=dict.fromkeys("abcd", CalibratedAgent(3, 4, "frequency"))
+    )
     policy = CalibratedPolicy(calibration)
     other = replace(PARIS, n_responses=5, weighting="probability")
     agents = {"z": PARIS, "y": PARIS, "d": replace(PARIS, n_responses=2), "c": other}
@@ -382,6 +517,10 @@ def test_all_differences_of_a_group_are_listed_in_order():
     with pytest.warns(UserWarning, match="does not hold: a is missing; b is missing; y is new"):
         policy.decide(measured, round=0, max_rounds=1)
     for n in (3, 4):
-        fits = replace(measured, agents=dict.fromkeys("abcd", replace(PARIS, n_responses=n)), support=(1.0 - 9e-7,))
+        fits = replace(
+            measured,
+            agents=dict.fromkeys("abcd", replace(PARIS, n_responses=n)),
+            support=(1.0 - 9e-7,),
+        )
         assert policy.mismatches(fits) == []
     assert len(policy.mismatches(replace(fits, support=(1.0 - 1.1e-6,)))) == 1

@@ -13,7 +13,12 @@ from coe_agents.policy.score_names import BASELINE, SCORES_OF_SETS, group_scores
 from coe_agents.policy.statistics import statistics_of
 from coe_agents.policy.weighting import log_probabilities, shares
 from coe_agents.testing import TableEntailment, create_response
-from coe_agents.uncertainty import cluster_distributions, collaborative_entropy, entropy, semantic_entropy
+from coe_agents.uncertainty import (
+    cluster_distributions,
+    collaborative_entropy,
+    entropy,
+    semantic_entropy,
+)
 from tests.evaluation.invented import group, row, write
 
 LOG2 = math.log(2)
@@ -32,7 +37,11 @@ def statistics(tmp_path):
 def said(*texts, **fields):
     """One question; each argument is what one agent says, answer by answer."""
     split = enumerate(own.split() for own in texts)
-    return [row("q", f"agent-{i}", index, text, **fields) for i, own in split for index, text in enumerate(own)]
+    return [
+        row("q", f"agent-{i}", index, text, **fields)
+        for i, own in split
+        for index, text in enumerate(own)
+    ]
 
 
 def values(one):
@@ -53,7 +62,12 @@ def test_by_hand_where_two_agents_are_sure_of_different_answers(statistics):
         assert found[name] is None
     assert found | {name: score_of(one.measurement, name) for name in RUN_TIME_SCORES} == found
     other = replace(one.measurement, sampled=None, coe=3.0, aleatoric=2.0, epistemic=1.0)
-    assert [score_of(other, name) for name in ("coe", "aleatoric", "epistemic", "vote_share")] == [3.0, 2.0, 1.0, 0.5]
+    assert [score_of(other, name) for name in ("coe", "aleatoric", "epistemic", "vote_share")] == [
+        3.0,
+        2.0,
+        1.0,
+        0.5,
+    ]
     assert score_of(replace(other, scores={"coe_js": 0.25}), "coe_js") == 0.25
     with pytest.raises(ValueError, match='must have the responses for "coe_js"'):
         score_of(other, "coe_js")
@@ -89,8 +103,15 @@ def test_what_log_probabilities_say(statistics):
     assert found["pooled_semantic_entropy"] == pytest.approx(entropy(pool))
     given = enumerate((0.25, 2.0, "0.5", None, True))
     (one,) = statistics([row("q", "a", i, "x", logprob=-1.0, p_false=value) for i, value in given])
-    assert values(one) | {"regular_entropy": 1.0, "length_normalised_entropy": None, "p_false": 0.25} == values(one)
-    rows = [row("q", agent, text=text) for agent, text in zip("abc", ("paris", "Paris", "paris"), strict=True)]
+    assert values(one) | {
+        "regular_entropy": 1.0,
+        "length_normalised_entropy": None,
+        "p_false": 0.25,
+    } == values(one)
+    rows = [
+        row("q", agent, text=text)
+        for agent, text in zip("abc", ("paris", "Paris", "paris"), strict=True)
+    ]
     (other,) = statistics(rows, weights={"b": 3.0})
     assert other.answer_of(0) == other.measurement.answer == "Paris"
     (one,) = statistics([row("q", "a", text="", answer="Paris ")])
@@ -102,16 +123,23 @@ def plain_figures(one):
     """What is computed for several questions at once, from this question's rows alone; the oracle."""
     pooled = one.log_probs if all(one.counts_by_probability) else None
     return {
-        **{f"coe_{name}": collaborative_entropy(one.distributions, divergence=name).total for name in DIVERGENCES},
+        **{
+            f"coe_{name}": collaborative_entropy(one.distributions, divergence=name).total
+            for name in DIVERGENCES
+        },
         "semantic_entropy": np.mean(semantic_entropy(one.distributions)),
-        "pooled_semantic_entropy": entropy(cluster_distributions(one.labels, 0 * one.agents, log_probs=pooled)),
+        "pooled_semantic_entropy": entropy(
+            cluster_distributions(one.labels, 0 * one.agents, log_probs=pooled)
+        ),
     }
 
 
 @pytest.mark.parametrize("weighting", ["auto", "frequency"])
 def test_questions_measured_together_equal_each_alone(statistics, weighting):
     rows = group(60, agents=("a", "b", "c", "d"))
-    lacking = [each for each in rows if each["agent"] != "b" or int(each["id"][1:]) % 3]  # two plans
+    lacking = [
+        each for each in rows if each["agent"] != "b" or int(each["id"][1:]) % 3
+    ]  # two plans
     for each in lacking[::97]:
         each["logprob"] = None
     found = statistics(lacking, weighting=weighting)
@@ -120,12 +148,17 @@ def test_questions_measured_together_equal_each_alone(statistics, weighting):
     for one in found:
         measured_alone = one.measurement.agents.values()
         by_cluster = [
-            [agent.distribution.get(each, 0.0) for each in one.measurement.representatives] for agent in measured_alone
+            [agent.distribution.get(each, 0.0) for each in one.measurement.representatives]
+            for agent in measured_alone
         ]
         np.testing.assert_array_equal(one.distributions, by_cluster)
         parts = one.measurement.coe, one.measurement.aleatoric, one.measurement.epistemic
-        assert [one.figures[name] for name in ("coe", "aleatoric", "epistemic")] == pytest.approx(parts, abs=1e-12)
-        assert one.entropies == pytest.approx([agent.entropy for agent in measured_alone], abs=1e-12)
+        assert [one.figures[name] for name in ("coe", "aleatoric", "epistemic")] == pytest.approx(
+            parts, abs=1e-12
+        )
+        assert one.entropies == pytest.approx(
+            [agent.entropy for agent in measured_alone], abs=1e-12
+        )
         assert one.n_responses == [agent.n_responses for agent in measured_alone]
         by_probability = [agent.weighting == "probability" for agent in measured_alone]
         assert list(one.counts_by_probability) == by_probability
@@ -150,7 +183,10 @@ def scored(tmp_path, **options):
 
 @pytest.mark.parametrize("value", [math.nan, "0.5"])
 def test_what_an_estimator_must_return_under_a_name_of_its_own(tmp_path, value):
-    with pytest.raises(ValueError, match=r'estimator "x" must return None or a finite number for question \'q00000\''):
+    with pytest.raises(
+        ValueError,
+        match=r'estimator "x" must return None or a finite number for question \'q00000\'',
+    ):
         scored(tmp_path, estimators={"x": lambda one: value})
     assert scored(tmp_path, estimators={"x": agents_that_err}).values["x"].tolist() == [0.0] * 40
     assert "x" not in scored(tmp_path, estimators={"x": lambda one: None}).values
@@ -185,10 +221,15 @@ def test_a_score_of_ones_own_is_found_by_its_module_and_of_a_class_an_instance()
         find_score("p_false")
 
 
-@pytest.mark.parametrize(("weighting", "by_probability"), [("auto", (True, False)), ("frequency", (False, False))])
+@pytest.mark.parametrize(
+    ("weighting", "by_probability"), [("auto", (True, False)), ("frequency", (False, False))]
+)
 def test_of_a_measurement_only_what_a_new_question_has_is_seen(weighting, by_probability):
     known = {"id": "7", "question": "Old?", "references": ["Lyon"], "correct": True, "tools": []}
-    rows = [{**create_response("a", "Lyon", logprob=-1.0, n_tokens=2), **known}, create_response("b", "Lyon")]
+    rows = [
+        {**create_response("a", "Lyon", logprob=-1.0, n_tokens=2), **known},
+        create_response("b", "Lyon"),
+    ]
     found = statistics_of(measure(rows, [0, 0], question="Which?", weighting=weighting))
     unknown = {"id": "", "question": "Which?", "references": [], "correct": None, "tools": None}
     assert [{name: row[name] for name in unknown} for row in found.responses] == [unknown, unknown]
@@ -197,10 +238,20 @@ def test_of_a_measurement_only_what_a_new_question_has_is_seen(weighting, by_pro
 
 def test_every_built_in_score_has_a_label_and_an_explanation_of_its_own():
     names = [name_of(score) for score in BUILT_IN]
-    assert len({name.label for name in names}) == len({name.explanation for name in names}) == len(BUILT_IN)
+    assert (
+        len({name.label for name in names})
+        == len({name.explanation for name in names})
+        == len(BUILT_IN)
+    )
     assert [score for score in BUILT_IN if name_of(score).label == score] == []
     assert set(BASELINE) < set(BUILT_IN)
     groups = group_scores(["mine", *BUILT_IN])
     assert groups == group_scores(reversed(["mine", *BUILT_IN]))
-    assert sorted(name for names in groups.values() for name in names) == sorted(["mine", *BUILT_IN])
-    assert [*groups.items()][-1:] == [*group_scores(["mine"]).items()] == [("Other estimators", ["mine"])]
+    assert sorted(name for names in groups.values() for name in names) == sorted(
+        ["mine", *BUILT_IN]
+    )
+    assert (
+        [*groups.items()][-1:]
+        == [*group_scores(["mine"]).items()]
+        == [("Other estimators", ["mine"])]
+    )

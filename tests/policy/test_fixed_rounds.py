@@ -19,8 +19,15 @@ def test_n_rounds_are_asked_though_the_first_would_do_and_then_the_other_policy_
 
 
 def test_a_graph_refuses_fewer_rounds_and_warns_of_the_other_policy_whose_thresholds_it_has():
-    with pytest.raises(ValueError, match=r'"max_rounds" must be at least 3 for .*; got 2\. Pass max_rounds=3'):
-        ask("Q?", [ScriptedAgent("a", ["x"])], policy=FixedRounds(3, then=RegimePolicy()), max_rounds=2)
+    with pytest.raises(
+        ValueError, match=r'"max_rounds" must be at least 3 for .*; got 2\. Pass max_rounds=3'
+    ):
+        ask(
+            "Q?",
+            [ScriptedAgent("a", ["x"])],
+            policy=FixedRounds(3, then=RegimePolicy()),
+            max_rounds=2,
+        )
     with pytest.raises(ValueError, match='"n" of FixedRounds'):
         FixedRounds(0, then=RegimePolicy())
     with pytest.raises(TypeError, match='"then" of FixedRounds'):
@@ -40,9 +47,18 @@ def test_each_agent_of_each_round_is_a_row():
     strategies = {"conflict": "debate"}
     decision = ask("Q?", agents, policy=policy, max_rounds=2, strategies=strategies)
     frame = decision.to_frame()
-    said = [("Q?", 0, "a", "Paris"), ("Q?", 0, "b", "Lyon"), ("Q?", 1, "a", "Lyon"), ("Q?", 1, "b", "Lyon")]
-    assert [*frame[["question", "round", "agent", "answer"]].itertuples(index=False, name=None)] == said
-    assert "tokens" not in frame  # known of the group alone: a sum over rows would count it once for each agent
+    said = [
+        ("Q?", 0, "a", "Paris"),
+        ("Q?", 0, "b", "Lyon"),
+        ("Q?", 1, "a", "Lyon"),
+        ("Q?", 1, "b", "Lyon"),
+    ]
+    assert [
+        *frame[["question", "round", "agent", "answer"]].itertuples(index=False, name=None)
+    ] == said
+    assert (
+        "tokens" not in frame
+    )  # known of the group alone: a sum over rows would count it once for each agent
     assert frame["entropy"].tolist() == pytest.approx([0, 0, math.log(2), 0])
     assert frame["flipped"].tolist()[2:] == [True, False]
     assert frame["coe"].tolist()[0] == pytest.approx(math.log(2))

@@ -23,16 +23,24 @@ def test_the_same_group_differs_in_nothing(calibration):
     assert differences(calibration, SAME) == []
     weights = {"weights": {"a": 3.0, "b": 1.0}}
     assert differences(replace(calibration, **weights), replace(SAME, **weights)) == []
-    served = AskedAgent(**{**KNOWN, "model": "/models/Qwen3-8B"})  # the same model, under the name of a folder
+    served = AskedAgent(
+        **{**KNOWN, "model": "/models/Qwen3-8B"}
+    )  # the same model, under the name of a folder
     assert differences(calibration, replace(SAME, agents=dict.fromkeys("ab", served))) == []
     assert differences(calibration, replace(SAME, agents=dict.fromkeys("ab", AskedAgent()))) == []
-    prompts = [AskedAgent.of(each).system_prompt for each in (AskedAgent(**KNOWN), AskedAgent(), "no agent")]
+    prompts = [
+        AskedAgent.of(each).system_prompt
+        for each in (AskedAgent(**KNOWN), AskedAgent(), "no agent")
+    ]
     assert prompts == ["Be brief.", "", None]
 
 
 def test_what_differs_is_named():
     for group, said in (
-        ({"clusterer": "EmbeddingSimilarity"}, "clusterer EmbeddingSimilarity differs from NormalizedMatch"),
+        (
+            {"clusterer": "EmbeddingSimilarity"},
+            "clusterer EmbeddingSimilarity differs from NormalizedMatch",
+        ),
         ({"weights": {"a": 3.0}}, "weights a 0.75, b 0.25 differs from a 0.5, b 0.5"),
         ({"weights": {"a": 0.0, "b": 0.0}}, "weights a 0, b 0 differs from a 0.5, b 0.5"),
         ({"answers": "short"}, "the preset of answers, short, differs from none at calibration"),
@@ -44,7 +52,11 @@ def test_what_differs_is_named():
 
 def test_how_an_agent_is_asked_differs():
     for name, value, said in (
-        ("model", "gemma-2-9b-it", "the model of a, gemma-2-9b-it, differs from Qwen3-8B at calibration"),
+        (
+            "model",
+            "gemma-2-9b-it",
+            "the model of a, gemma-2-9b-it, differs from Qwen3-8B at calibration",
+        ),
         ("temperature", 0.5, "the temperature of a, 0.5, differs from 1 at calibration"),
         ("system_prompt", "", "the system prompt of a differs from that at calibration"),
         ("n_samples", 5, "a is asked for 5 responses, and was for 3 at calibration"),
@@ -68,9 +80,14 @@ def test_a_policy_for_another_group_claims_no_risk():
 
 @pytest.mark.filterwarnings("error")
 def test_one_question_names_each_difference_once_and_beside_the_number():
-    agents = [ScriptedAgent(name, ["Paris"] * 3, weight=weight) for name, weight in (("a", 1), ("b", 5), ("c", 1))]
+    agents = [
+        ScriptedAgent(name, ["Paris"] * 3, weight=weight)
+        for name, weight in (("a", 1), ("b", 5), ("c", 1))
+    ]
     decision = ask("?", agents, policy=CalibratedPolicy(RECORDED))
-    (line,) = [line for line in shown(width=300, **decision.data).splitlines() if "another group" in line]
+    (line,) = [
+        line for line in shown(width=300, **decision.data).splitlines() if "another group" in line
+    ]
     said = ("weights", "agents a, b, c", "c is new")
     assert [line.count(part) for part in said] == [1, 1, 0]
 
@@ -79,7 +96,9 @@ def test_one_question_names_each_difference_once_and_beside_the_number():
 @pytest.mark.parametrize("names", ["ab", "abc"])
 def test_a_decision_of_a_graph_claims_the_risk_only_where_it_holds(names):
     agents = [ScriptedAgent(name, ["Paris"] * 3) for name in names]
-    graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=CalibratedPolicy(CALIBRATION)).compile()
+    graph = create_coe_graph(
+        agents, clusterer=NormalizedMatch(), policy=CalibratedPolicy(CALIBRATION)
+    ).compile()
     decision = graph.invoke({"question": "?"})["decision"]
     assert decision["action"] == "answer"
     assert ("risk at most 0.2 with confidence 0.9" in decision["reason"]) is (names == "ab")

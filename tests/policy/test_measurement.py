@@ -20,29 +20,48 @@ LN2 = math.log(2)
 REGIMES = ("unknown", "ambiguous", "conflict", "consensus")
 
 
-@pytest.mark.parametrize(("text", "kind"), [("Paris", "answer"), ("I don't know.", "refusal"), ("  ", "empty")])
+@pytest.mark.parametrize(
+    ("text", "kind"), [("Paris", "answer"), ("I don't know.", "refusal"), ("  ", "empty")]
+)
 def test_refusals_and_empty_responses_are_told_apart(text, kind):
     found = measure([response("a", text)], [0])
     assert found.answer_kind == kind
-    assert (found.surprisal, math.copysign(1.0, found.surprisal)) == (0.0, 1.0)  # certainty has no surprise
-    assert measure([response("a", text, answer="Lyon")], [0]).representatives == ("Lyon",)  # the short answer stands
+    assert (found.surprisal, math.copysign(1.0, found.surprisal)) == (
+        0.0,
+        1.0,
+    )  # certainty has no surprise
+    assert measure([response("a", text, answer="Lyon")], [0]).representatives == (
+        "Lyon",
+    )  # the short answer stands
     spaced = measure([response("a", f" {text} ", calls=[])], [0])
-    assert (spaced.representatives, spaced.answer_kind) == ((text.strip(),), "no_call" if kind == "answer" else kind)
+    assert (spaced.representatives, spaced.answer_kind) == (
+        (text.strip(),),
+        "no_call" if kind == "answer" else kind,
+    )
 
 
 def test_each_agent_by_hand_and_texts_of_several_clusters_are_numbered_until_they_differ():
     said = [response("b", "x", confidence=0.0), response("a", "x", confidence=True)]
-    said += [response("b", "y", index=i, confidence=float(i)) for i in (1, 2)]  # 2 is no confidence, nor is True
+    said += [
+        response("b", "y", index=i, confidence=float(i)) for i in (1, 2)
+    ]  # 2 is no confidence, nor is True
     found = measure(said, [1, 1, 0, 0])
     assert list(found.agents) == ["b", "a"]
     assert found.n_agents == 2
-    assert [(agent.n_responses, agent.confidence) for agent in found.agents.values()] == [(3, 0.5), (1, None)]
+    assert [(agent.n_responses, agent.confidence) for agent in found.agents.values()] == [
+        (3, 0.5),
+        (1, None),
+    ]
     # of (1/3, 2/3): log 3 - 2/3 log 2
-    assert [agent.entropy for agent in found.agents.values()] == pytest.approx([math.log(3) - 2 / 3 * LN2, 0.0])
+    assert [agent.entropy for agent in found.agents.values()] == pytest.approx(
+        [math.log(3) - 2 / 3 * LN2, 0.0]
+    )
     assert found.agents["b"].distribution == pytest.approx({"x": 1 / 3, "y": 2 / 3})
     assert found.agents["a"].distribution == {"x": 1.0}
     # x: (1/3 + 1) / 2
-    assert dict(zip(found.representatives, found.support, strict=True)) == pytest.approx({"y": 1 / 3, "x": 2 / 3})
+    assert dict(zip(found.representatives, found.support, strict=True)) == pytest.approx(
+        {"y": 1 / 3, "x": 2 / 3}
+    )
     assert (found.answer, found.leading, found.tied) == ("x", 1, ())
     assert found.surprisal == pytest.approx(math.log(3 / 2))
     said = [response("a", text, index=i) for i, text in enumerate(("x", "x (2)", "x", "x"))]
@@ -62,7 +81,9 @@ def test_the_regime_is_that_of_the_thresholds():
 
 def test_the_solver_of_the_coordination_is_the_one_named():
     own = {"a": "xxxyy", "b": "yyyyx"}
-    said = [response(name, text, index=i) for name, texts in own.items() for i, text in enumerate(texts)]
+    said = [
+        response(name, text, index=i) for name, texts in own.items() for i, text in enumerate(texts)
+    ]
     labels = [0 if r["text"] == "x" else 1 for r in said]
     found = measure(said, labels, weights={"a": 1.0, "b": 3.0}, coordination="softmax")
     own = coordinate([[0.6, 0.4], [0.2, 0.8]], weights=[0.25, 0.75], solver="softmax")
@@ -71,7 +92,11 @@ def test_the_solver_of_the_coordination_is_the_one_named():
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4), st.floats(-8.0, 0.0)), min_size=1, max_size=20),
+    st.lists(
+        st.tuples(st.integers(0, 3), st.integers(0, 4), st.floats(-8.0, 0.0)),
+        min_size=1,
+        max_size=20,
+    ),
     st.lists(st.floats(0.1, 5.0), min_size=4, max_size=4),
     st.booleans(),
 )
@@ -81,11 +106,19 @@ def test_the_figures_are_those_of_the_public_functions(drawn, given_weights, by_
     labels = [cluster for _, cluster, _ in drawn]
     logs = [log_prob if by_probability else 0.0 for _, _, log_prob in drawn]
     said = [
-        response(f"agent {agent}", f"text {label}", index=i, logprob=log if by_probability else None, n_tokens=1)
+        response(
+            f"agent {agent}",
+            f"text {label}",
+            index=i,
+            logprob=log if by_probability else None,
+            n_tokens=1,
+        )
         for i, ((agent, label, _), log) in enumerate(zip(drawn, logs, strict=True))
     ]
     by_name = {f"agent {number}": weight for number, weight in enumerate(given_weights)}
-    weights = np.array([given_weights[number] for number in places]) / sum(given_weights[number] for number in places)
+    weights = np.array([given_weights[number] for number in places]) / sum(
+        given_weights[number] for number in places
+    )
     seen = sorted(set(labels))
     numbers = [seen.index(label) for label in labels]  # as `measure` orders them: by text
     rows = cluster_distributions(numbers, agents, log_probs=logs)

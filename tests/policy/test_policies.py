@@ -17,11 +17,25 @@ def test_threshold_answers_up_to_the_threshold_which_may_be_0_and_says_the_numbe
     assert decide(ThresholdPolicy(0.5), measurement(aleatoric=0.5)) == Decision(
         "answer", "Paris", "confident enough: CoE 0.500 is at most 0.5 nats"
     )
-    withheld = decide(ThresholdPolicy(0.5, otherwise="escalate"), measurement(aleatoric=0.25, epistemic=0.375))
+    withheld = decide(
+        ThresholdPolicy(0.5, otherwise="escalate"), measurement(aleatoric=0.25, epistemic=0.375)
+    )
     parts = "(aleatoric 0.250 within models, epistemic 0.375 between models)"
-    assert withheld == Decision("escalate", None, f"not confident enough: CoE 0.625 {parts} exceeds 0.5 nats")
-    split = (0.7, [1.0]), (0.6, [1.0, 3.0]), (math.log(2), [1.0, 1.0]), (0.693, [1.0] * 17)  # H(1/4) = 0.562
-    assert [bool(ThresholdPolicy(most).caution(weights)) for most, weights in split] == [False, True, True, False]
+    assert withheld == Decision(
+        "escalate", None, f"not confident enough: CoE 0.625 {parts} exceeds 0.5 nats"
+    )
+    split = (
+        (0.7, [1.0]),
+        (0.6, [1.0, 3.0]),
+        (math.log(2), [1.0, 1.0]),
+        (0.693, [1.0] * 17),
+    )  # H(1/4) = 0.562
+    assert [bool(ThresholdPolicy(most).caution(weights)) for most, weights in split] == [
+        False,
+        True,
+        True,
+        False,
+    ]
     assert repr(ThresholdPolicy(0)) == "ThresholdPolicy(0.0, otherwise='abstain')"
     assert decide(ThresholdPolicy(0), measurement()).action == "answer"
     assert decide(RegimePolicy(0, 0), measurement()).action == "answer"
@@ -29,7 +43,9 @@ def test_threshold_answers_up_to_the_threshold_which_may_be_0_and_says_the_numbe
 
 @pytest.mark.parametrize("value", [-0.1, float("nan")])
 def test_thresholds_must_be_nats(value):
-    wanted = f", in nats, must be a number of at least 0; got {value}. Choose it on labelled questions"
+    wanted = (
+        f", in nats, must be a number of at least 0; got {value}. Choose it on labelled questions"
+    )
     with pytest.raises(ValueError, match=f'^"max_coe" of ThresholdPolicy{wanted}'):
         ThresholdPolicy(value)
     with pytest.raises(ValueError, match=f'^"aleatoric_threshold" of RegimePolicy{wanted}'):
@@ -42,7 +58,9 @@ def test_a_regime_says_its_numbers_and_its_name_unless_it_is_consensus():
     policy = RegimePolicy(0.5, 0.25)
     said = "each is confident, and they agree: aleatoric 0.500 within models is at most 0.5 nats, "
     said += "epistemic 0.250 between models is at most 0.25 nats"
-    assert decide(policy, measurement(aleatoric=0.5, epistemic=0.25)) == Decision("answer", "Paris", said)
+    assert decide(policy, measurement(aleatoric=0.5, epistemic=0.25)) == Decision(
+        "answer", "Paris", said
+    )
     said = "unknown, each is unsure, and they disagree: aleatoric 0.510 within models exceeds 0.5 nats, "
     said += "epistemic 0.260 between models exceeds 0.25 nats"
     unsure = measurement(aleatoric=0.51, epistemic=0.26, regime="unknown")
@@ -59,7 +77,10 @@ def test_an_answered_tie_becomes_the_otherwise_of_the_policy(otherwise):
     action = "another_round" if otherwise == "another_round" else "abstain"
     expected = Decision(action, None, "2 answers share the lead, and a tie is never answered")
     assert without_tie(Decision("answer", "Paris"), tied, policy) == expected
-    for untouched in (Decision("escalate", None, "why"), Decision("answer", "Paris", trusted_answer=True)):
+    for untouched in (
+        Decision("escalate", None, "why"),
+        Decision("answer", "Paris", trusted_answer=True),
+    ):
         assert without_tie(untouched, tied, policy) is untouched
     answered = Decision("answer", "Paris")
     assert without_tie(answered, measurement(), policy) is answered
@@ -79,7 +100,9 @@ def test_bounds_and_a_callers_limits_hold_whatever_the_policy():
     answered = measurement(aleatoric=0.1, representatives=("Paris",))
     for wanted, bounds, spent, otherwise, action in cases:
         policy = Deciding(Decision(wanted), otherwise=otherwise)
-        rules = Rules(bounds=Bounds(**bounds), limits=Bounds(max_coe=0.1 if action == "answer" else 0.05))
+        rules = Rules(
+            bounds=Bounds(**bounds), limits=Bounds(max_coe=0.1 if action == "answer" else 0.05)
+        )
         found = settle(policy, answered, rules, asked="a", answered="a", spent=spent)
         assert (found.action, policy.seen[0][1]) == (action, bounds.get("max_rounds", 1))
 
@@ -92,8 +115,15 @@ def test_the_quorum_is_a_majority_unless_given(n_agents, least):
 
 def test_regimes_have_safe_defaults_and_thresholds_of_their_own_some_of_which_are_never_reached():
     policy = RegimePolicy(0.5, 0.3, actions={"conflict": "another_round"})
-    actions = {regime: decide(policy, measurement(regime=regime)).action for regime in policy.actions}
-    assert actions == {"consensus": "answer", "conflict": "another_round", "ambiguous": "abstain", "unknown": "abstain"}
+    actions = {
+        regime: decide(policy, measurement(regime=regime)).action for regime in policy.actions
+    }
+    assert actions == {
+        "consensus": "answer",
+        "conflict": "another_round",
+        "ambiguous": "abstain",
+        "unknown": "abstain",
+    }
     # the epistemic part of K agents is at most log K: log 2 = 0.693
     assert RegimePolicy(0.5, 0.7).unreachable(n_agents=2) == ("conflict", "unknown")
     assert RegimePolicy(0.5, 0.7).unreachable(n_agents=3) == ()
@@ -110,17 +140,31 @@ def test_regimes_have_safe_defaults_and_thresholds_of_their_own_some_of_which_ar
     class Half:
         epistemic_threshold = 0.2
 
-    with pytest.raises(TypeError, match=r'both thresholds or neither; got Half with "epistemic_threshold" only'):
+    with pytest.raises(
+        TypeError, match=r'both thresholds or neither; got Half with "epistemic_threshold" only'
+    ):
         regime_thresholds(Half())
 
 
 def test_unknown_names_are_refused():
     for make, message in (
-        (lambda: ThresholdPolicy(1, otherwise="answer"), '^"otherwise" of ThresholdPolicy .* one of abstain, escalate'),
-        (lambda: RegimePolicy(0.5, 0.3, actions={"conflict": "guess"}), "at 'conflict' must be one of answer, abstain"),
-        (lambda: RegimePolicy(0.5, 0.3, actions={"panic": "answer"}), "one of consensus, .*, unknown; got 'panic'"),
+        (
+            lambda: ThresholdPolicy(1, otherwise="answer"),
+            '^"otherwise" of ThresholdPolicy .* one of abstain, escalate',
+        ),
+        (
+            lambda: RegimePolicy(0.5, 0.3, actions={"conflict": "guess"}),
+            "at 'conflict' must be one of answer, abstain",
+        ),
+        (
+            lambda: RegimePolicy(0.5, 0.3, actions={"panic": "answer"}),
+            "one of consensus, .*, unknown; got 'panic'",
+        ),
         (lambda: Bounds(n_samples=0), r'^"n_samples" must be an integer in \[1, 500\]; got 0'),
-        (lambda: Decision("guess"), "^\"action\" of a Decision must be one of answer, .*, another_round; got 'guess'"),
+        (
+            lambda: Decision("guess"),
+            "^\"action\" of a Decision must be one of answer, .*, another_round; got 'guess'",
+        ),
     ):
         with pytest.raises(ValueError, match=message):
             make()

@@ -30,7 +30,12 @@ def measured(*rows, **options):
 
 def test_the_support_of_a_proposal_is_the_mean_probability_of_its_cluster_among_the_others():
     # a: 5; b: 5 and 6; c: 5. Others of a: (1/2 + 1) / 2; of b, whose first is 5: (1 + 1) / 2; of c: (1 + 1/2) / 2
-    rows = [propose("a", pay(5)), propose("b", pay(5)), propose("b", pay(6), index=1), propose("c", pay(5))]
+    rows = [
+        propose("a", pay(5)),
+        propose("b", pay(5)),
+        propose("b", pay(6), index=1),
+        propose("c", pay(5)),
+    ]
     assert measured(*rows).proposal_support == {"a": 0.75, "b": 1.0, "c": 0.75}
     # the others count by their weights
     rows = [propose("a", pay(5)), propose("b", pay(5)), propose("c", pay(6))]
@@ -47,7 +52,10 @@ def test_an_agent_alone_has_no_support_and_the_first_response_is_that_of_the_low
     rows = [alone, propose("b", pay(5))]
     assert measured(*rows, weights={"a": 1.0, "b": 0.0}).proposal_support == {"b": 1.0}
     assert decide(SupportPolicy(0.0), measured(alone, proposer="a")).action == "abstain"
-    assert decide(SupportPolicy(0.0), measured(rows[1], propose("c", pay(5)), proposer="a")).action == "abstain"
+    assert (
+        decide(SupportPolicy(0.0), measured(rows[1], propose("c", pay(5)), proposer="a")).action
+        == "abstain"
+    )
     rows = [propose("a", pay(6), index=1), propose("a", pay(5)), propose("b", pay(5))]
     assert measured(*rows).proposals["a"] == canonical_action(pay(5))
 
@@ -56,7 +64,12 @@ def test_the_kinds_of_a_leading_proposal():
     for calls, text, kind, answer in (
         (pay(5), "", "call", canonical_action(pay(5))),
         ([], "It is done already.", "no_call", "It is done already."),
-        ([], "I'm sorry, but I can't help with that.", "refusal", "I'm sorry, but I can't help with that."),
+        (
+            [],
+            "I'm sorry, but I can't help with that.",
+            "refusal",
+            "I'm sorry, but I can't help with that.",
+        ),
         ([], "", "empty", ""),
     ):
         found = measured(propose("a", calls, text), propose("b", calls, text))
@@ -67,10 +80,19 @@ def test_equal_actions_run_as_most_wrote_them_and_an_agent_without_a_weight_writ
     rows = [propose("a", pay(5, "ANN")), propose("b", pay(5, "Ann")), propose("c", pay(6, "Ann"))]
     found = measure(rows, [0, 0, 1], weights={"a": 0.0, "b": 1.0, "c": 0.5})
     assert (found.calls, [*found.contested["arguments"]]) == (tuple(pay(5, "Ann")), ["amount"])
-    rows = [propose(name, pay(amount)) for name, amount in zip("abcdefg", (5, 5, 5.0, 5.0, 6, 6, 6), strict=True)]
-    assert measure(rows, [0] * 7).calls == tuple(pay(5))  # as two of the four wrote it, and not the three
-    rows = list(map(propose, "abcdef", ([], [], pay(5), pay(6), [], []), ["Done."] * 2 + ["All done."] * 4))
-    assert measure(rows, [0, 0, 0, 0, 1, 1]).answer == "Done."  # what others say who call something else
+    rows = [
+        propose(name, pay(amount))
+        for name, amount in zip("abcdefg", (5, 5, 5.0, 5.0, 6, 6, 6), strict=True)
+    ]
+    assert measure(rows, [0] * 7).calls == tuple(
+        pay(5)
+    )  # as two of the four wrote it, and not the three
+    rows = list(
+        map(propose, "abcdef", ([], [], pay(5), pay(6), [], []), ["Done."] * 2 + ["All done."] * 4)
+    )
+    assert (
+        measure(rows, [0, 0, 0, 0, 1, 1]).answer == "Done."
+    )  # what others say who call something else
     rows = [propose("a", pay(5.0)), propose("b", pay(5)), propose("c", pay(5))]
     assert json.dumps(measured(*rows).calls) == json.dumps(pay(5))
     assert json.dumps(measured(*rows).writings) == json.dumps({canonical_action(pay(5)): pay(5)})
@@ -78,7 +100,9 @@ def test_equal_actions_run_as_most_wrote_them_and_an_agent_without_a_weight_writ
 
 def test_the_judged_proposal_needs_the_support_of_the_others_and_what_is_contested_counts_against_it():
     rows = [propose("a", pay(5)), propose("b", pay(5)), propose("c", pay(6))]
-    assert decide(SupportPolicy(0.5 + 1e-10), measured(*rows, proposer="a")).action == "answer"  # but for rounding
+    assert (
+        decide(SupportPolicy(0.5 + 1e-10), measured(*rows, proposer="a")).action == "answer"
+    )  # but for rounding
     withheld = decide(SupportPolicy(0.6, otherwise="escalate"), measured(*rows, proposer="a"))
     assert withheld.action == "escalate"
     assert withheld.reason == "the other agents support the proposal with 0.50, less than 0.6"
@@ -95,12 +119,19 @@ def test_a_judged_proposal_that_does_not_lead_or_ties_is_answered_with_itself_on
     assert representative_of(measured(*rows), None) == canonical_action(pay(6))
     rows = [propose("a", pay(5)), propose("b", pay(5)), propose("c", pay(6)), propose("d", pay(6))]
     assert decide(SupportPolicy(0.1), measured(*rows)).action == "abstain"
-    assert decide(SupportPolicy(0.1), measured(*rows, proposer="a")).answer == canonical_action(pay(5))
-    assert decide(SupportPolicy(0.1), measured(*rows[:1], *rows[2:], proposer="a")).action == "abstain"
+    assert decide(SupportPolicy(0.1), measured(*rows, proposer="a")).answer == canonical_action(
+        pay(5)
+    )
+    assert (
+        decide(SupportPolicy(0.1), measured(*rows[:1], *rows[2:], proposer="a")).action == "abstain"
+    )
 
 
 def test_a_vote_is_the_strict_majority_of_an_agents_own_responses_and_a_failed_one_supports_nothing():
-    rows = [propose("a", pay(5)), *(propose("b", pay(amount), index=i) for i, amount in enumerate([5, 5, 6]))]
+    rows = [
+        propose("a", pay(5)),
+        *(propose("b", pay(amount), index=i) for i, amount in enumerate([5, 5, 6])),
+    ]
     rows += [propose("c", pay(amount), index=i) for i, amount in enumerate([5, 6])]
     rows += [propose("d", pay(5)), propose("e", pay(6))]
     weights = {"a": 1.0, "b": 0.1, "c": 1.0, "d": 0.0, "e": 1.0}
@@ -108,7 +139,10 @@ def test_a_vote_is_the_strict_majority_of_an_agents_own_responses_and_a_failed_o
     five, six = canonical_action(pay(5)), canonical_action(pay(6))
     assert votes == {"a": five, "b": five, "c": None, "e": six}  # c is split, and d has no weight
     good = [propose("b", pay(5)), propose("a", pay(5)), propose("c", pay(5))]
-    failed = [create_response("c", "", index=1, error="down"), create_response("d", "", error="down")]
+    failed = [
+        create_response("c", "", index=1, error="down"),
+        create_response("d", "", error="down"),
+    ]
     found = measure([*good, *failed], [0, 0, 0, 1, 2], clusterer=ActionMatch(), proposer="a")
     assert (found.votes["c"], found.voters(five)) == (None, ["a", "b"])
     assert found.proposal_support["a"] == pytest.approx((1 + 0.5 + 0) / 3)
@@ -123,10 +157,16 @@ def test_votes_are_counted_besides_the_support():
         "the other agents support the proposal with 0.67, at least 0.6; "
         "2 of 3 members propose the same; at least 2 must"
     )
-    assert decide(SupportPolicy(0.0, min_votes=3), judged).reason == "2 of 3 members propose the same; at least 3 must"
+    assert (
+        decide(SupportPolicy(0.0, min_votes=3), judged).reason
+        == "2 of 3 members propose the same; at least 3 must"
+    )
     assert decide(SupportPolicy(0.7, min_votes=2), judged).action == "abstain"
     # where the group decides together, whoever proposes it is one of those that vote for it
-    assert decide(SupportPolicy(0.0, min_votes=2), group).reason == "3 of 4 agents propose the same; at least 3 must"
+    assert (
+        decide(SupportPolicy(0.0, min_votes=2), group).reason
+        == "3 of 4 agents propose the same; at least 3 must"
+    )
     assert decide(SupportPolicy(0.0, min_votes=3), group).action == "abstain"
 
 
@@ -140,7 +180,10 @@ def test_votes_that_a_caller_asks_for_are_counted_whatever_the_policy(min_votes)
 
 
 def test_a_tool_and_calling_nothing_have_thresholds_of_their_own():
-    by_tool, by_kind = SupportPolicy(0.4, tools={"pay": 0.9}), SupportPolicy(0.4, no_call_min_support=0.6)
+    by_tool, by_kind = (
+        SupportPolicy(0.4, tools={"pay": 0.9}),
+        SupportPolicy(0.4, no_call_min_support=0.6),
+    )
 
     def two_of_three(calls, other):
         return [propose("a", calls), propose("b", calls), propose("c", other)]
@@ -148,23 +191,52 @@ def test_a_tool_and_calling_nothing_have_thresholds_of_their_own():
     log = [{"name": "log", "args": {}}]
     assert decide(by_tool, measured(*two_of_three(pay(5), log), proposer="a")).action == "abstain"
     assert decide(by_tool, measured(*two_of_three(log, pay(5)), proposer="a")).action == "answer"
-    assert decide(by_tool, measured(*two_of_three([*log, *pay(5)], log), proposer="a")).action == "abstain"
+    assert (
+        decide(by_tool, measured(*two_of_three([*log, *pay(5)], log), proposer="a")).action
+        == "abstain"
+    )
     assert decide(by_kind, measured(*two_of_three([], log), proposer="a")).action == "abstain"
-    assert decide(by_kind, measured(*map(create_response, "abc", ("[]", "[]", "y")), proposer="a")).action == "answer"
+    assert (
+        decide(
+            by_kind, measured(*map(create_response, "abc", ("[]", "[]", "y")), proposer="a")
+        ).action
+        == "answer"
+    )
 
 
 def test_a_learned_support_reads_what_the_others_call_and_of_texts_only_who_says_the_same():
-    rows = [propose("a", pay(5)), propose("b", pay(5)), propose("b", pay(6), index=1), propose("c", [])]
-    rows += [create_response("c", "Why?", index=1), create_response("d", "Why?"), propose("e", pay(5))]
+    rows = [
+        propose("a", pay(5)),
+        propose("b", pay(5)),
+        propose("b", pay(6), index=1),
+        propose("c", []),
+    ]
+    rows += [
+        create_response("c", "Why?", index=1),
+        create_response("d", "Why?"),
+        propose("e", pay(5)),
+    ]
     found = measured(*rows)
     assert support_features(found, "a", "bc").tolist() == [0.5, 0.0, 0.0, 0.5, 0.0]
     assert support_features(found, "c", "ab").tolist() == [0.0, 0.0, 0.0, 0.0, 1.0]
     texts = measured(*map(create_response, "abcde", ("[]", "[]", "y", "[]", "y")))
-    assert support_features(texts, "a", "bcde").tolist() == [1.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+    assert support_features(texts, "a", "bcde").tolist() == [
+        1.0,
+        0.0,
+        1.0,
+        0.0,
+        0.0,
+        0.0,
+        0.0,
+        0.0,
+        0.0,
+    ]
     learned = LearnedSupport("a", ("b", "c"), (1.0, 2.0), (3.0, 4.0), 7.0, 0.5)
     # the proposal of "d" is "Why?", half of what "c" said; the other half of that calls nothing
     judged = replace(found, proposer="d")
-    assert learned.uncertainty(judged) == pytest.approx(1 / (1 + math.exp(-(0.5 + 2.0 / 2 + 4.0 / 2))))
+    assert learned.uncertainty(judged) == pytest.approx(
+        1 / (1 + math.exp(-(0.5 + 2.0 / 2 + 4.0 / 2)))
+    )
     # calling nothing: half of "c" says the same, which is calling nothing
     silent = 0.5 + 2.0 / 2 + 4.0 / 2 + 7.0
     assert replace(learned, proposer="e").uncertainty(

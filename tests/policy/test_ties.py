@@ -27,8 +27,14 @@ def groups(draw):
     responses, weights = [], {}
     for name in "abcd"[: draw(st.integers(2, 4))]:
         weights[name] = draw(st.sampled_from([1.0, 1.0, 2.0, 0.5]))
-        for index, text in enumerate(draw(st.lists(st.sampled_from(TEXTS), min_size=1, max_size=4))):
-            logs = {"logprob": -float(draw(st.sampled_from([1, 1, 2, 3]))), "n_tokens": 1} if with_logs else {}
+        for index, text in enumerate(
+            draw(st.lists(st.sampled_from(TEXTS), min_size=1, max_size=4))
+        ):
+            logs = (
+                {"logprob": -float(draw(st.sampled_from([1, 1, 2, 3]))), "n_tokens": 1}
+                if with_logs
+                else {}
+            )
             responses.append(create_response(name, text, index=index, **logs))
     return responses, weights
 
@@ -36,10 +42,16 @@ def groups(draw):
 def renamed(responses, weights, shuffle):
     """Other names, whose order is another, and the rows in any order; returns them with the old name of each."""
     names = sorted(weights)
-    new = dict(zip(names, shuffle.sample([f"{shuffle.random()}" for _ in names], len(names)), strict=True))
+    new = dict(
+        zip(names, shuffle.sample([f"{shuffle.random()}" for _ in names], len(names)), strict=True)
+    )
     rows = [{**response, "agent": new[response["agent"]]} for response in responses]
     shuffle.shuffle(rows)
-    return rows, {new[name]: weight for name, weight in weights.items()}, {later: name for name, later in new.items()}
+    return (
+        rows,
+        {new[name]: weight for name, weight in weights.items()},
+        {later: name for name, later in new.items()},
+    )
 
 
 def figures(measurement, names):
@@ -63,17 +75,33 @@ def test_renaming_and_reordering_change_no_figure(group, seed, is_weighted):
     assert_equal(figures(first, {name: name for name in weights}), figures(again, names))
 
 
-OURS = [(ThresholdPolicy(float("inf"), otherwise=action), action) for action in ("abstain", "escalate")]
+OURS = [
+    (ThresholdPolicy(float("inf"), otherwise=action), action) for action in ("abstain", "escalate")
+]
 OURS += [(RegimePolicy(0.5, 0.3, actions={"conflict": "answer", "unknown": "escalate"}), "abstain")]
 
 
 def test_only_trust_breaks_a_tie():
     tied = measured(a=["Paris"], b=["Lyon"])
-    assert (tied.tied, tied.leading, tied.answer, tied.weights) == (("Lyon", "Paris"), 1, "Lyon", {})  # by text
+    assert (tied.tied, tied.leading, tied.answer, tied.weights) == (
+        ("Lyon", "Paris"),
+        1,
+        "Lyon",
+        {},
+    )  # by text
     assert replace(tied, tied=()).leading == 0
-    assert measured(a=["Paris", "Lyon"], b=["Lyon", "Nice"], c=["Nice", "Paris"]).tied == ("Lyon", "Nice", "Paris")
+    assert measured(a=["Paris", "Lyon"], b=["Lyon", "Nice"], c=["Nice", "Paris"]).tied == (
+        "Lyon",
+        "Nice",
+        "Paris",
+    )
     trusted = measured(a=["Paris"], b=["Lyon"], weights={"a": 0.6, "b": 0.4})
-    assert (trusted.tied, trusted.answer, trusted.regime, trusted.weights["a"]) == ((), "Paris", "conflict", 0.6)
+    assert (trusted.tied, trusted.answer, trusted.regime, trusted.weights["a"]) == (
+        (),
+        "Paris",
+        "conflict",
+        0.6,
+    )
     for policy, action in OURS:
         decision = policy.decide(tied, round=0, max_rounds=1)
         assert (decision.action, decision.answer) == (action, None)
@@ -83,5 +111,7 @@ def test_only_trust_breaks_a_tie():
     assert measured({"a": 0.3, "b": 0.3, "c": 0.4}, **three).tied == ()
     assert measured({"a": 0.4, "b": 0.4, "c": 0.2}, **three).tied == ("Lyon", "Paris")
     # summed in another order, 0.1 + 0.2 differs from 0.3 in its last bit
-    rounding = measured(a=["Paris"], b=["Paris"], c=["Lyon"], weights={"a": 0.1, "b": 0.2, "c": 0.3})
+    rounding = measured(
+        a=["Paris"], b=["Paris"], c=["Lyon"], weights={"a": 0.1, "b": 0.2, "c": 0.3}
+    )
     assert rounding.tied == ("Lyon", "Paris")

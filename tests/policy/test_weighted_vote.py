@@ -17,7 +17,10 @@ from tests.policy.measurements import measured_texts
 
 def stating(**confidences):
     """The measurement of one response of each agent: its text, and the confidence that it states in it."""
-    responses = [create_response(name, text, confidence=stated) for name, (text, stated) in confidences.items()]
+    responses = [
+        create_response(name, text, confidence=stated)
+        for name, (text, stated) in confidences.items()
+    ]
     texts = [response["text"] for response in responses]
     return measure(responses, [texts.index(text) for text in texts])
 
@@ -25,18 +28,28 @@ def stating(**confidences):
 def test_votes_by_weights_by_hand():
     # a gives Paris 1/2 and Rome 1/2, b gives Rome 1: by (3, 1) Paris has 3/8, Rome 3/8 + 1/4
     measurement = measured_texts(a=["Paris", "Rome"], b=["Rome", "Rome"])
-    votes = dict(zip(measurement.representatives, weighted_votes(measurement, {"a": 3.0, "b": 1.0}), strict=True))
+    votes = dict(
+        zip(
+            measurement.representatives,
+            weighted_votes(measurement, {"a": 3.0, "b": 1.0}),
+            strict=True,
+        )
+    )
     assert votes == pytest.approx({"Paris": 3 / 8, "Rome": 5 / 8})
     # without weights those of the measurement count, which are equal here
     equal = dict(zip(measurement.representatives, weighted_votes(measurement, None), strict=True))
     assert equal == pytest.approx({"Paris": 1 / 4, "Rome": 3 / 4})
     weighed = measured_texts({"a": 3.0, "b": 1.0}, a=["Paris", "Rome"], b=["Rome", "Rome"])
-    assert weighted_votes(weighed, None) == pytest.approx(weighted_votes(measurement, {"a": 3.0, "b": 1.0}))
+    assert weighted_votes(weighed, None) == pytest.approx(
+        weighted_votes(measurement, {"a": 3.0, "b": 1.0})
+    )
 
 
 def test_agents_that_did_not_answer_do_not_count_and_without_any_there_are_no_votes():
     measurement = measured_texts(a=["Paris"], b=["Rome"])
-    assert weighted_votes(measurement, {"a": 1.0, "b": 1.0, "absent": 8.0}) == pytest.approx([0.5, 0.5])
+    assert weighted_votes(measurement, {"a": 1.0, "b": 1.0, "absent": 8.0}) == pytest.approx(
+        [0.5, 0.5]
+    )
     nobody = weighted_votes(measurement, {"absent": 1.0})
     assert nobody.tolist() == [0.0, 0.0]
     assert find_leaders(nobody) == []
@@ -58,7 +71,10 @@ def test_an_unknown_confidence_is_the_mean_of_the_others(stated, token, expected
 
 
 def test_confidence_counts_only_where_it_is_known_for_all_of_an_agents_responses():
-    rows = [create_response("a", "Paris", confidence=stated, index=i) for i, stated in enumerate((0.5, None))]
+    rows = [
+        create_response("a", "Paris", confidence=stated, index=i)
+        for i, stated in enumerate((0.5, None))
+    ]
     rows += [create_response("b", "Paris", confidence=0.25)]
     assert confidences_of(measure(rows, [0, 0, 0]), ["a", "b"]).tolist() == [0.25, 0.25]
 
@@ -67,7 +83,9 @@ def test_who_is_sure_leads_and_breaks_a_tie():
     measurement = stating(a=("Paris", 0.9), b=("Rome", 0.1), c=("Rome", 0.2))
     votes = weighted_votes(measurement, None, score="confidence_vote_share")
     # .9 / 3 against (.1 + .2) / 3
-    assert dict(zip(measurement.representatives, votes, strict=True)) == pytest.approx({"Paris": 0.3, "Rome": 0.1})
+    assert dict(zip(measurement.representatives, votes, strict=True)) == pytest.approx(
+        {"Paris": 0.3, "Rome": 0.1}
+    )
     assert score_of(measurement, "confidence_vote_share") == pytest.approx(0.7)
     assert score_of(measurement, "vote_share") == pytest.approx(1 / 3)
     tied = stating(a=("Paris", 0.5), b=("Rome", 0.25))
@@ -78,13 +96,18 @@ def test_who_is_sure_leads_and_breaks_a_tie():
 
 def test_without_confidence_it_is_the_vote_share():
     measurement = measured_texts(a=["Paris", "Rome"], b=["Rome", "Rome"])
-    assert score_of(measurement, "confidence_vote_share") == pytest.approx(score_of(measurement, "vote_share"))
+    assert score_of(measurement, "confidence_vote_share") == pytest.approx(
+        score_of(measurement, "vote_share")
+    )
 
 
 def test_names_and_the_order_of_agents_change_nothing():
     measurement = stating(a=("Paris", 0.9), b=("Rome", None), c=("Rome", 0.2))
     other = stating(z=("Rome", 0.2), y=("Paris", 0.9), x=("Rome", None))
-    found = [sorted(weighted_votes(each, None, score="confidence_vote_share")) for each in (measurement, other)]
+    found = [
+        sorted(weighted_votes(each, None, score="confidence_vote_share"))
+        for each in (measurement, other)
+    ]
     np.testing.assert_allclose(*found)
     weights = replace(measurement, weights={"a": 0.5, "b": 0.25, "c": 0.25})
     assert weighted_votes(weights, None).sum() == pytest.approx(1.0)

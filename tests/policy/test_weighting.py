@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 
 from coe_agents.policy import measure, weighting
-from coe_agents.policy.weighting import log_probabilities, most_probable, places_of, rank_texts, shares, weighed_agents
+from coe_agents.policy.weighting import (
+    log_probabilities,
+    most_probable,
+    places_of,
+    rank_texts,
+    shares,
+    weighed_agents,
+)
 from coe_agents.testing import create_response
 
 GIVEN = [("b", "x", -2.0, 4), ("a", "x", -3.0, 1), ("b", "y", -6.0, 2)]
@@ -23,13 +30,18 @@ def test_agents_are_numbered_as_they_appear_and_weights_and_shares_sum_to_1():
     assert logs.tolist() == [-0.5, -3.0, -3.0]
     assert by_probability == {"b": True, "a": True}
     logs, by_probability = log_probabilities([*SAID, create_response("a", "y")], "auto")
-    assert (logs.tolist(), by_probability) == ([-0.5, 0.0, -3.0, 0.0], {"b": True, "a": False})  # each by itself
+    assert (logs.tolist(), by_probability) == (
+        [-0.5, 0.0, -3.0, 0.0],
+        {"b": True, "a": False},
+    )  # each by itself
     assert log_probabilities(SAID, "probability")[0].tolist() == [-0.5, -3.0, -3.0]
     logs, by_probability = log_probabilities(SAID, "frequency")
     assert logs.tolist() == [0.0, 0.0, 0.0]
     assert by_probability == {"b": False, "a": False}
     said = [*SAID, create_response("b", "z", logprob=0.5, n_tokens=1), create_response("a", "y")]
-    assert weighting.token_confidences(said) == pytest.approx({"b": (math.exp(-0.5) + math.exp(-3.0) + 1.0) / 3})
+    assert weighting.token_confidences(said) == pytest.approx(
+        {"b": (math.exp(-0.5) + math.exp(-3.0) + 1.0) / 3}
+    )
     # agent 0: e^-5000 to e^-5001, 1 to 1/e; agent 1 said one thing
     found = shares(np.array([-5000.0, -9000.0, -5001.0]), np.array([0, 1, 0]))
     assert found == pytest.approx([1 / (1 + math.exp(-1)), 1.0, 1 / (1 + math.e)])
@@ -37,7 +49,11 @@ def test_agents_are_numbered_as_they_appear_and_weights_and_shares_sum_to_1():
 
 def test_texts_rank_by_support_and_equal_ones_by_text_repetitions_together_and_names_as_sorted():
     # 1e-10 apart is equal, 1e-8 is not
-    assert rank_texts([("b", 0.3 - 1e-10), ("a", 0.3), ("c", 0.4)]) == [("c", 0.4), ("a", 0.3), ("b", 0.3 - 1e-10)]
+    assert rank_texts([("b", 0.3 - 1e-10), ("a", 0.3), ("c", 0.4)]) == [
+        ("c", 0.4),
+        ("a", 0.3),
+        ("b", 0.3 - 1e-10),
+    ]
     assert [text for text, _ in rank_texts([("a", 0.3 - 1e-8), ("b", 0.3)])] == ["b", "a"]
     assert most_probable(["x", "y ", None, " y"], np.array([0.3, 0.2, 0.3, 0.2])) == "y"
     assert most_probable(["y", "x"], np.array([0.5, 0.5 - 1e-10])) == "x"
@@ -45,7 +61,9 @@ def test_texts_rank_by_support_and_equal_ones_by_text_repetitions_together_and_n
     assert places_of(["b", "c", "a"]).tolist() == [1, 2, 0]
     assert places_of(["x" * 5, "x"]).tolist() == [1, 0]
     assert places_of(["x\0", "x"]).tolist() == [1, 0]
-    assert places_of(["y", "x"] * 20).tolist() == [place // 2 + 20 * (place % 2 == 0) for place in range(40)]
+    assert places_of(["y", "x"] * 20).tolist() == [
+        place // 2 + 20 * (place % 2 == 0) for place in range(40)
+    ]
 
 
 @pytest.mark.parametrize("logprob", [math.nan, math.inf, -math.inf])

@@ -13,43 +13,81 @@ def test_who_says_what():
     for said, sentence in (
         (["Paris", "Paris"], 'both agents say "Paris"'),
         (["Paris", "Lyon", "Paris"], 'two of three agents say "Paris", one says "Lyon"'),
-        (["Paris", "Lyon", "Paris", "Lyon"], 'two of four agents say "Lyon", two say "Paris": a tie'),
-        (["Paris," * 9 + "Lyon", "Paris", "Lyon"], 'two of three agents mostly say "Paris", one says "Lyon"'),
-        (["A,B", "A,C"], 'a is split between "A" and "B", b is split between "A" and "C"; "A" leads with 50%'),
+        (
+            ["Paris", "Lyon", "Paris", "Lyon"],
+            'two of four agents say "Lyon", two say "Paris": a tie',
+        ),
+        (
+            ["Paris," * 9 + "Lyon", "Paris", "Lyon"],
+            'two of three agents mostly say "Paris", one says "Lyon"',
+        ),
+        (
+            ["A,B", "A,C"],
+            'a is split between "A" and "B", b is split between "A" and "C"; "A" leads with 50%',
+        ),
         # the same answers in other shares are the same doubt
-        (["Paris,Paris,Lyon", "Paris,Lyon,Lyon,Lyon"], 'both agents are split between "Lyon" and "Paris"'),
+        (
+            ["Paris,Paris,Lyon", "Paris,Lyon,Lyon,Lyon"],
+            'both agents are split between "Lyon" and "Paris"',
+        ),
         (["A,B,C,D,E"], 'the agent is split among 5 answers: "A", "B", "C" and 2 more tie'),
         (["I don't know."] * 2, 'both agents decline to answer ("I don\'t know")'),
         (["", "Paris", "Paris"], 'two of three agents say "Paris", one says nothing'),
-        (["Z,,I don't know."], 'the agent is split between saying nothing, declining ("I don\'t know") and "Z": a tie'),
+        (
+            ["Z,,I don't know."],
+            'the agent is split between saying nothing, declining ("I don\'t know") and "Z": a tie',
+        ),
     ):
         agents = {name: own.split(",") for name, own in zip("abcd", said, strict=False)}
         assert who_says_what(measured(**agents)) == sentence
-    kinds = [{"answer_kind": "call"}, {"answer_kind": "answer"}, {"answer_kind": "refusal", "contested": {}}]
+    kinds = [
+        {"answer_kind": "call"},
+        {"answer_kind": "answer"},
+        {"answer_kind": "refusal", "contested": {}},
+    ]
     assert list(map(is_about_actions, kinds)) == [True, False, True]
 
 
-@pytest.mark.parametrize(("names", "more"), [("abcd", "one more is split"), ("abcde", "two more are split")])
+@pytest.mark.parametrize(
+    ("names", "more"), [("abcd", "one more is split"), ("abcde", "two more are split")]
+)
 def test_agents_that_are_split_like_the_rest_do_not_give_other_answers(names, more):
-    found = who_says_what(measured(**{name: ["Paris", f"x{place}"] for place, name in enumerate(names)}))
+    found = who_says_what(
+        measured(**{name: ["Paris", f"x{place}"] for place, name in enumerate(names)})
+    )
     assert f", {more};" in found
     assert found.endswith('; "Paris" leads with 50%')
 
 
 def test_what_leads_is_named_where_the_numbers_do_not_show_it_and_who_did_not_answer_is_counted():
-    outweighed = measured(a=["Paris"], b=["Lyon"], c=["Lyon"], weights={"a": 3.0, "b": 1.0, "c": 1.0})
-    assert who_says_what(outweighed) == 'two of three agents say "Lyon", one says "Paris"; "Paris" leads with 60%'
+    outweighed = measured(
+        a=["Paris"], b=["Lyon"], c=["Lyon"], weights={"a": 3.0, "b": 1.0, "c": 1.0}
+    )
+    assert (
+        who_says_what(outweighed)
+        == 'two of three agents say "Lyon", one says "Paris"; "Paris" leads with 60%'
+    )
     assert who_says_what(AGREED) == ""  # a measurement without agents
     assert who_says_what(measured(a=["Paris"], b=["Paris"]), n_agents=3) == (
         'two of three agents say "Paris", one did not answer'
     )
-    assert who_says_what(measured(a=["Paris"]), n_agents=13) == 'one of 13 agents says "Paris", twelve did not answer'
-    split = measured(a=["Paris"] * 7 + ["Lyon"] * 3, b=["Paris"])
-    assert who_says_what(split) == 'one of two agents says "Paris", a is split between "Paris" and "Lyon"'
-    assert RegimePolicy().decide(split, round=0, max_rounds=1).reason.startswith("on average each is confident, ")
-    assert who_says_what(measured(a=["I don't know."] * 4 + ["Lyon"], b=[""] * 4 + ["Lyon"])).startswith(
-        "one of two agents mostly says nothing, one mostly declines to answer"
+    assert (
+        who_says_what(measured(a=["Paris"]), n_agents=13)
+        == 'one of 13 agents says "Paris", twelve did not answer'
     )
+    split = measured(a=["Paris"] * 7 + ["Lyon"] * 3, b=["Paris"])
+    assert (
+        who_says_what(split)
+        == 'one of two agents says "Paris", a is split between "Paris" and "Lyon"'
+    )
+    assert (
+        RegimePolicy()
+        .decide(split, round=0, max_rounds=1)
+        .reason.startswith("on average each is confident, ")
+    )
+    assert who_says_what(
+        measured(a=["I don't know."] * 4 + ["Lyon"], b=[""] * 4 + ["Lyon"])
+    ).startswith("one of two agents mostly says nothing, one mostly declines to answer")
 
 
 def test_coe_in_words():

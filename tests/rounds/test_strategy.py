@@ -21,10 +21,20 @@ def test_a_rephrased_conversation_keeps_all_but_the_last_question_and_its_pictur
     content = [{"type": "text", "text": "What is this?"}, PICTURE]
     asked = context(messages=[{"role": "user", "content": content}])
     assert asked.rephrase("New?")[0]["content"] == [PICTURE, {"type": "text", "text": "New?"}]
-    assert context(messages=[{"role": "user", "content": content[:1]}]).rephrase("New?")[0]["content"] == "New?"
+    assert (
+        context(messages=[{"role": "user", "content": content[:1]}]).rephrase("New?")[0]["content"]
+        == "New?"
+    )
     # the last text of the user is the question, whatever follows
-    messages = [{"role": "user", "content": "Q?"}, {"role": "user", "content": [PICTURE]}, {"role": "assistant"}]
-    assert context(messages=messages).rephrase("New?") == [{"role": "user", "content": "New?"}, *messages[1:]]
+    messages = [
+        {"role": "user", "content": "Q?"},
+        {"role": "user", "content": [PICTURE]},
+        {"role": "assistant"},
+    ]
+    assert context(messages=messages).rephrase("New?") == [
+        {"role": "user", "content": "New?"},
+        *messages[1:],
+    ]
     assert context(messages=[]).rephrase("New?") == [{"role": "user", "content": "New?"}]
 
 
@@ -49,8 +59,16 @@ def test_strategies_are_chosen_by_regime_unless_one_is_wanted():
         return RoundPlan({})
 
     default = Strategies()
-    chosen = {regime: default.of(regime)[0] for regime in ("consensus", "ambiguous", "conflict", "unknown")}
-    assert chosen == {"consensus": "resample", "ambiguous": "resample", "conflict": "debate", "unknown": "debate"}
+    chosen = {
+        regime: default.of(regime)[0]
+        for regime in ("consensus", "ambiguous", "conflict", "unknown")
+    }
+    assert chosen == {
+        "consensus": "resample",
+        "ambiguous": "resample",
+        "conflict": "debate",
+        "unknown": "debate",
+    }
     assert {Strategies(mine).of(regime) for regime in chosen} == {("mine", mine)}
     assert {Strategies("debate").of(regime)[0] for regime in chosen} == {"debate"}
     own = Strategies({"conflict": mine})
@@ -66,9 +84,17 @@ def test_options_that_cannot_work_are_refused():
         (Resample, {"growth": 0.5}, '"growth" of Resample must'),
         (Resample, {"growth": float("inf")}, '"growth" of Resample must'),
         (Resample, {"most": 501}, '"most" of Resample must'),
-        (Debate, {"prompt": "{question}"}, r'"prompt" of Debate must contain \{question\} and \{answers\}; got'),
+        (
+            Debate,
+            {"prompt": "{question}"},
+            r'"prompt" of Debate must contain \{question\} and \{answers\}; got',
+        ),
         (Debate, {"prompt": "{answers}"}, '"prompt" of Debate must contain'),
-        (Strategies, {"given": {"conflict": "argue"}}, "must be one of resample, debate, clarify; got 'argue'"),
+        (
+            Strategies,
+            {"given": {"conflict": "argue"}},
+            "must be one of resample, debate, clarify; got 'argue'",
+        ),
         (Strategies, {"given": {"panic": "debate"}}, "got 'panic'"),
         (Strategies, {"given": {"conflict": 3}}, "a name or a callable; got int"),
     ):

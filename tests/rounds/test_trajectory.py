@@ -35,7 +35,10 @@ def test_an_agents_own_tie_goes_to_what_the_group_supports_and_then_by_text():
     for torn in (["Paris", "Lyon"], ["Lyon", "Paris"]):
         assert leading_answers(measured(a=torn)) == {"a": "Lyon"}
         assert leading_answers(measured(a=torn, b=["Paris"])) == {"a": "Paris", "b": "Paris"}
-        assert leading_answers(measured(b=["Nice", "Paris"], a=torn)) == {"b": "Paris", "a": "Paris"}
+        assert leading_answers(measured(b=["Nice", "Paris"], a=torn)) == {
+            "b": "Paris",
+            "a": "Paris",
+        }
 
 
 def test_a_change_of_words_is_no_change_of_mind():

@@ -19,7 +19,9 @@ WITHHELD = ("Canberra", "Sydney", "Melbourne")
 
 def create_group(*said, **options):
     """Returns a group of agents "a", "b", ... each of which says its list of responses, or raises its exception."""
-    return group_of(*(ScriptedAgent(name, each) for name, each in zip("abcdef", said, strict=False)), **options)
+    return group_of(
+        *(ScriptedAgent(name, each) for name, each in zip("abcdef", said, strict=False)), **options
+    )
 
 
 def supporting(*said, **options):
@@ -30,7 +32,9 @@ def supporting(*said, **options):
 def group_of(*agents, max_coe=0.6, policy=None, **options):
     """Returns the group "g" of these agents."""
     policy = policy or ThresholdPolicy(max_coe)
-    return Group.of([*agents], clusterer=NormalizedMatch(), policy=policy, name="g", **{"retries": 0, **options})
+    return Group.of(
+        [*agents], clusterer=NormalizedMatch(), policy=policy, name="g", **{"retries": 0, **options}
+    )
 
 
 class SlowAgent(ScriptedAgent):
@@ -62,7 +66,9 @@ class HeldAgent(SlowAgent):
 def client_of(group, *, headers=None, **options):
     app = create_app(group, **options)
     transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
-    return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=headers or {})
+    return httpx.AsyncClient(
+        transport=transport, base_url="http://127.0.0.1", headers=headers or {}
+    )
 
 
 def body_of(question="What is the capital?", **fields):

@@ -14,8 +14,16 @@ from coe_agents.serve.http_server import address_of, create_server, open_socket
 from tests.configurations import table
 
 PATIENCE = 300.0
-ASKED = {"model": "m", "base_url": "{url}", "n_samples": 2, "on_greedy": "trust", "options.max_retries": 0}
-CONFIG = table("[agents]", name="served", provider="openai", **ASKED) + table("clusterer", kind="normalized")
+ASKED = {
+    "model": "m",
+    "base_url": "{url}",
+    "n_samples": 2,
+    "on_greedy": "trust",
+    "options.max_retries": 0,
+}
+CONFIG = table("[agents]", name="served", provider="openai", **ASKED) + table(
+    "clusterer", kind="normalized"
+)
 CONFIG += table("policy", kind="threshold") + "max_coe = {max_coe}\n"
 
 

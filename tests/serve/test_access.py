@@ -10,7 +10,15 @@ ADDRESSES = ("/v1/models", "/", "/page.js", "/group", "/metrics", "/nowhere")
 
 
 OWN = ["127.0.0.1:8000", "[::1]:8000", "LOCALHOST:9"]
-FOREIGN = ["evil.example", "127.0.0.1.evil.example", "127.0.0.1@evil.example", "127.0.0.1:x", "localhost.", "[::1", ""]
+FOREIGN = [
+    "evil.example",
+    "127.0.0.1.evil.example",
+    "127.0.0.1@evil.example",
+    "127.0.0.1:x",
+    "localhost.",
+    "[::1",
+    "",
+]
 
 
 async def test_the_servers_own_names_are_taken_and_others_refused_unless_the_operator_adds_them():
@@ -53,7 +61,15 @@ def basic(password, user="me"):
 
 @pytest.mark.parametrize(
     "authorization",
-    [None, "Bearer ", f"Bearer {KEY}x", f"Token {KEY}", "Bearer \xe9", "Basic %%%", basic("", user=KEY)],
+    [
+        None,
+        "Bearer ",
+        f"Bearer {KEY}x",
+        f"Token {KEY}",
+        "Bearer \xe9",
+        "Basic %%%",
+        basic("", user=KEY),
+    ],
 )
 async def test_without_the_key_nothing_is_shown(authorization):
     headers = {} if authorization is None else {"authorization": authorization.encode("latin-1")}
@@ -62,11 +78,15 @@ async def test_without_the_key_nothing_is_shown(authorization):
             response = await client.get(path, headers=headers)
             assert response.status_code == 401
             assert response.json()["error"]["code"] == "invalid_api_key"
-            assert response.headers["www-authenticate"].startswith("Bearer" if path.startswith("/v1") else "Basic")
+            assert response.headers["www-authenticate"].startswith(
+                "Bearer" if path.startswith("/v1") else "Basic"
+            )
             assert KEY not in response.text
 
 
-@pytest.mark.parametrize("authorization", [f"Bearer {KEY}", f"bearer  {KEY} ", basic(KEY), basic(KEY, user="")])
+@pytest.mark.parametrize(
+    "authorization", [f"Bearer {KEY}", f"bearer  {KEY} ", basic(KEY), basic(KEY, user="")]
+)
 async def test_with_the_key(authorization):
     async with client_of(GROUP, key=KEY) as client:  # which this address needs not
         assert (await client.get("/health")).json() == {"status": "ok"}

@@ -4,7 +4,15 @@ import httpx
 import pytest
 
 from coe_agents.serve import access, create_app
-from tests.serve.groups import AGREEING, HeldAgent, SlowAgent, body_of, client_of, create_group, group_of
+from tests.serve.groups import (
+    AGREEING,
+    HeldAgent,
+    SlowAgent,
+    body_of,
+    client_of,
+    create_group,
+    group_of,
+)
 from tests.waiting import until
 
 
@@ -59,7 +67,10 @@ async def test_a_caller_who_hangs_up_stops_the_agents():
     async def receive():
         if not sent.is_set():
             sent.set()
-            return {"type": "http.request", "body": httpx.Request("POST", "http://x", json=body_of()).content}
+            return {
+                "type": "http.request",
+                "body": httpx.Request("POST", "http://x", json=body_of()).content,
+            }
         await agent.started.wait()
         return {"type": "http.disconnect"}
 

@@ -43,13 +43,19 @@ def test_options_of_the_gate_go_in_the_extra_body_and_the_sdk_raises_its_own_err
         assert missing.value.code == "model_not_found"
     with sdk(agreeing, api_key="another") as client, pytest.raises(openai.AuthenticationError):
         client.models.list()
-    seen(SDK, "`n=3`, another model, another key", "`BadRequestError`, `NotFoundError`, `AuthenticationError`")
+    seen(
+        SDK,
+        "`n=3`, another model, another key",
+        "`BadRequestError`, `NotFoundError`, `AuthenticationError`",
+    )
 
 
 async def test_the_sdk_waits_as_long_as_it_is_told():
     group = group_of(SlowAgent("a", ["x"], seconds=0.1))
     with serving(group, max_requests=1) as address:
-        async with openai.AsyncOpenAI(base_url=f"{address}/v1", api_key="none", max_retries=10) as client:
+        async with openai.AsyncOpenAI(
+            base_url=f"{address}/v1", api_key="none", max_retries=10
+        ) as client:
             asked = [client.chat.completions.create(model="g", messages=QUESTION) for _ in range(3)]
             completions = await asyncio.gather(*asked)
     assert [completion.choices[0].message.content for completion in completions] == ["x"] * 3

@@ -17,20 +17,30 @@ def get(url, **options):
 
 
 def ask(address, **fields):
-    body = {"model": "coe", "messages": [{"role": "user", "content": "What is the capital of France?"}], **fields}
+    body = {
+        "model": "coe",
+        "messages": [{"role": "user", "content": "What is the capital of France?"}],
+        **fields,
+    }
     return httpx.post(f"{address}/v1/chat/completions", json=body, timeout=120)
 
 
 def test_a_port_in_use_is_one_message(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         done = run("serve", "--config", written(tmp_path), "--port", taken.getsockname()[1], code=1)
-    assert "is taken: Address already in use. Choose another with --port; 0 takes a free one" in done.stderr
+    assert (
+        "is taken: Address already in use. Choose another with --port; 0 takes a free one"
+        in done.stderr
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_questions_in_flight_are_answered_before_it_ends(number, tmp_path):
-    with running(Served(("Paris",), seconds=0.5, gathers=6)) as model, ThreadPoolExecutor() as threads:
+    with (
+        running(Served(("Paris",), seconds=0.5, gathers=6)) as model,
+        ThreadPoolExecutor() as threads,
+    ):
         path = written(tmp_path, model.url)
         with command("--config", path) as process:
             assert get(f"{process.address}/v1/models").json()["data"][0]["id"] == "coe"
@@ -71,7 +81,9 @@ def test_the_command_behind_a_key(tmp_path):
     browser.write_text(f'#!/bin/sh\necho "$1" > {opened}\n')
     browser.chmod(0o755)
     options = ("--host", "0.0.0.0", "--allow-host", "ask.example", "--metrics", "--open")
-    with command("--api-key-env", "COE_PLANTED", *options, COE_PLANTED=KEY, BROWSER=f"{browser} %s") as process:
+    with command(
+        "--api-key-env", "COE_PLANTED", *options, COE_PLANTED=KEY, BROWSER=f"{browser} %s"
+    ) as process:
         assert get(f"{process.address}/health", headers={"host": "ask.example"}).status_code == 200
         assert get(f"{process.address}/health", headers={"host": "0.0.0.0"}).status_code == 400
         assert opened.read_text().strip() == process.address
@@ -83,7 +95,9 @@ def test_the_command_behind_a_key(tmp_path):
         group = get(f"{process.address}/group", auth=("", KEY)).json()
         assert (group["model"], group["is_toy"], len(group["examples"])) == ("tinyworld", True, 5)
         asked = {"question": "What is the capital of Australia?"}
-        events = httpx.post(f"{process.address}/events", json=asked, auth=("", KEY), timeout=120).text
+        events = httpx.post(
+            f"{process.address}/events", json=asked, auth=("", KEY), timeout=120
+        ).text
         assert '"action": "abstain"' in events
         os.kill(process.pid, signal.SIGTERM)
         assert process.wait(60) == 0

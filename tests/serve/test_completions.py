@@ -4,11 +4,22 @@ import math
 import pytest
 
 from coe_agents.testing import ScriptedAgent
-from tests.serve.groups import AGREEING, DISAGREEING, WITHHELD, body_of, client_of, complete, create_group, group_of
+from tests.serve.groups import (
+    AGREEING,
+    DISAGREEING,
+    WITHHELD,
+    body_of,
+    client_of,
+    complete,
+    create_group,
+    group_of,
+)
 from tests.serve.test_tools import call_of, calling, result
 
 # three agents, each certain of another answer: CoE is log 3, all of it epistemic
-REFUSAL = "No answer: several answers share the lead. CoE 1.099 = aleatoric 0.000 + epistemic 1.099 nats."
+REFUSAL = (
+    "No answer: several answers share the lead. CoE 1.099 = aleatoric 0.000 + epistemic 1.099 nats."
+)
 
 
 async def test_the_group_is_the_only_model_and_other_addresses_and_methods_are_refused_in_the_same_form():
@@ -20,10 +31,22 @@ async def test_the_group_is_the_only_model_and_other_addresses_and_methods_are_r
         assert (await client.get("/v1/models/h")).status_code == 404
         assert (await client.get("/health")).json() == {"status": "ok"}
         for response, status, says in (
-            (await client.get("/v1/embeddings"), 404, "ends in /v1: POST /v1/chat/completions, POST /v1/responses, "),
-            (await client.post("/chat/completions", json=body_of()), 404, "ends in /v1: POST /v1/chat/completions"),
+            (
+                await client.get("/v1/embeddings"),
+                404,
+                "ends in /v1: POST /v1/chat/completions, POST /v1/responses, ",
+            ),
+            (
+                await client.post("/chat/completions", json=body_of()),
+                404,
+                "ends in /v1: POST /v1/chat/completions",
+            ),
             (await client.get("/v1/chat/completions"), 405, "takes another method: POST"),
-            (await client.put("/v1/chat/completions", json=body_of()), 405, "takes another method: POST"),
+            (
+                await client.put("/v1/chat/completions", json=body_of()),
+                405,
+                "takes another method: POST",
+            ),
         ):
             assert response.status_code == status
             assert says in response.json()["error"]["message"]
@@ -31,7 +54,9 @@ async def test_the_group_is_the_only_model_and_other_addresses_and_methods_are_r
 
 
 async def test_an_answer_and_what_had_no_effect_on_it():
-    lone = await complete(create_group(["Paris \ud800"], ["Paris \ud800"]))  # a surrogate that cannot be encoded
+    lone = await complete(
+        create_group(["Paris \ud800"], ["Paris \ud800"])
+    )  # a surrogate that cannot be encoded
     assert lone.json()["choices"][0]["message"]["content"] == "Paris \ud800"
     reply = (await complete(create_group(*AGREEING), temperature=0, seed=3, max_tokens=5)).json()
     assert reply["coe"]["ignored"] == ["temperature", "seed", "max_tokens"]
@@ -41,12 +66,20 @@ async def test_an_answer_and_what_had_no_effect_on_it():
     assert choice["finish_reason"] == "stop"
     # each ScriptedAgent counts 3 tokens for the question and one for each response
     assert reply["usage"] == {"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12}
-    assert (reply["coe"]["action"], reply["coe"]["coe"], reply["coe"]["regime"]) == ("answer", 0.0, "consensus")
+    assert (reply["coe"]["action"], reply["coe"]["coe"], reply["coe"]["regime"]) == (
+        "answer",
+        0.0,
+        "consensus",
+    )
 
 
 # many clients drop "refusal": they would show an empty answer
-@pytest.mark.parametrize(("refusals", "shown"), [("content", (REFUSAL, "content_filter")), ("field", (None, "stop"))])
-async def test_an_abstention_is_a_refusal_where_the_operator_chose_and_reveals_no_response(refusals, shown):
+@pytest.mark.parametrize(
+    ("refusals", "shown"), [("content", (REFUSAL, "content_filter")), ("field", (None, "stop"))]
+)
+async def test_an_abstention_is_a_refusal_where_the_operator_chose_and_reveals_no_response(
+    refusals, shown
+):
     async with client_of(create_group(*DISAGREEING), refusals=refusals) as client:
         response = await client.post("/v1/chat/completions", json=body_of())
         stream = await client.post("/v1/chat/completions", json=body_of(stream=True))
@@ -55,9 +88,13 @@ async def test_an_abstention_is_a_refusal_where_the_operator_chose_and_reveals_n
     (whole,) = response.json()["choices"]
     assert (whole["message"]["content"], whole["finish_reason"]) == shown
     assert whole["message"]["refusal"] == REFUSAL
-    chunks = [json.loads(line.removeprefix("data: ")) for line in stream.text.split("\n\n") if "{" in line]
+    chunks = [
+        json.loads(line.removeprefix("data: ")) for line in stream.text.split("\n\n") if "{" in line
+    ]
     choices = [choice for chunk in chunks for choice in chunk["choices"]]
-    assert any(choice["delta"].get("content") == REFUSAL for choice in choices) is (refusals == "content")
+    assert any(choice["delta"].get("content") == REFUSAL for choice in choices) is (
+        refusals == "content"
+    )
     assert choices[-1]["finish_reason"] == shown[1]
     with pytest.raises(ValueError, match='"refusals" must be one of'):
         client_of(create_group(*AGREEING), refusals="none")
@@ -66,7 +103,10 @@ async def test_an_abstention_is_a_refusal_where_the_operator_chose_and_reveals_n
 @pytest.mark.parametrize(
     ("said", "cause"),
     [
-        ([ConnectionError("Canberra lost"), ConnectionError("no"), ["Paris"]], "too few agents answered"),
+        (
+            [ConnectionError("Canberra lost"), ConnectionError("no"), ["Paris"]],
+            "too few agents answered",
+        ),
         ([["I don't know."], ["I do not know."], ["I don't know"]], "the agents decline to answer"),
         ([["x", "y"], ["x", "y"], ["x", "x"]], "the agents are not certain enough"),
         ([["x", "x", "y"]] * 3, "each agent is unsure, between the same answers"),
@@ -82,16 +122,26 @@ async def test_an_error_that_an_agent_words_itself_is_not_shown():
     class Reporting(ScriptedAgent):
         async def asample(self, request, config=None):
             reply = self.sample(request, config)
-            return {**reply, "responses": [{**row, "error": "Canberra: is no number"} for row in reply["responses"]]}
+            return {
+                **reply,
+                "responses": [
+                    {**row, "error": "Canberra: is no number"} for row in reply["responses"]
+                ],
+            }
 
-    response = await complete(group_of(ScriptedAgent("a", ["x"]), ScriptedAgent("b", ["x"]), Reporting("c", ["y"])))
+    response = await complete(
+        group_of(ScriptedAgent("a", ["x"]), ScriptedAgent("b", ["x"]), Reporting("c", ["y"]))
+    )
     assert response.json()["coe"]["failed_agents"] == {"c": "Error"}
     assert "Canberra" not in response.text
 
 
 CONVERSATION = [
     {"role": "developer", "content": "Be brief."},
-    {"role": "user", "content": [{"type": "text", "text": "Where is"}, {"type": "text", "text": "Lyon?"}]},
+    {
+        "role": "user",
+        "content": [{"type": "text", "text": "Where is"}, {"type": "text", "text": "Lyon?"}],
+    },
     {"role": "assistant", "content": [{"type": "text", "text": "In France."}]},
     {"role": "user", "content": "And Paris?", "name": "x"},
 ]
@@ -100,7 +150,9 @@ CONVERSATION = [
 async def test_the_agents_see_the_conversation():
     agent = ScriptedAgent("a", ["France"])
     group = group_of(agent)
-    assert (await complete(group, messages=CONVERSATION)).json()["choices"][0]["message"]["content"] == "France"
+    assert (await complete(group, messages=CONVERSATION)).json()["choices"][0]["message"][
+        "content"
+    ] == "France"
     (request,) = agent.requests
     assert request["question"] == "And Paris?"
     assert [(message["role"], message["content"]) for message in request["messages"]] == [
@@ -122,12 +174,19 @@ async def test_the_agents_see_the_conversation():
 )
 async def test_the_agents_see_no_turn_that_was_refused(returned):
     agent = ScriptedAgent("a", ["France"])
-    before = [{"role": "user", "content": "Where is Lyon?"}, {"role": "assistant", "content": "In France."}]
+    before = [
+        {"role": "user", "content": "Where is Lyon?"},
+        {"role": "assistant", "content": "In France."},
+    ]
     refused = [{"role": "user", "content": "And Metz?"}, {"role": "assistant", **returned}]
     messages = [*before, *refused, {"role": "user", "content": "And Paris?"}]
     assert (await complete(group_of(agent), messages=messages)).status_code == 200
     (request,) = agent.requests
-    assert [message["content"] for message in request["messages"]] == ["Where is Lyon?", "In France.", "And Paris?"]
+    assert [message["content"] for message in request["messages"]] == [
+        "Where is Lyon?",
+        "In France.",
+        "And Paris?",
+    ]
 
 
 def with_function(**function):
@@ -144,8 +203,14 @@ REFUSED = [
     ({"messages": [{**ASKED, "content": PICTURE}]}, "messages[0].content"),
     ({"messages": [ASKED] * 2049}, "messages"),
     ({"messages": [ASKED, calling(call_of()), ASKED]}, "messages[1]"),  # the result is missing
-    ({"messages": [ASKED, calling(call_of("x" * 257)), result("x" * 257)]}, "messages[1].tool_calls"),
-    ({"messages": [ASKED, calling(call_of(arguments='{"a": 1, "a": 2}')), result()]}, "messages[1].tool_calls"),
+    (
+        {"messages": [ASKED, calling(call_of("x" * 257)), result("x" * 257)]},
+        "messages[1].tool_calls",
+    ),
+    (
+        {"messages": [ASKED, calling(call_of(arguments='{"a": 1, "a": 2}')), result()]},
+        "messages[1].tool_calls",
+    ),
     ({"messages": [{**ASKED, "tool_calls": [call_of()]}, result()]}, "messages[0]"),
     ({"messages": [ASKED, calling(call_of()), result(content=PICTURE)]}, "messages[2].content"),
     ({"messages": [ASKED, {"role": "assistant", "function_call": {"name": "pay"}}]}, "messages[1]"),
@@ -156,7 +221,10 @@ REFUSED = [
     ({"stop": [1]}, "stop"),
     ({"tempratur": 1}, "tempratur"),
     ({"tools": {"type": "function"}}, "tools"),
-    ({"tools": [tool for n in range(129) for tool in with_function(name=f"f{n}")["tools"]]}, "tools"),
+    (
+        {"tools": [tool for n in range(129) for tool in with_function(name=f"f{n}")["tools"]]},
+        "tools",
+    ),
     (with_function(description="x" * 400_001), "tools"),
     (with_function(name="a.b"), "tools[0]"),
     (with_function(parameters=[]), "tools[0]"),
@@ -164,17 +232,28 @@ REFUSED = [
     (with_function(parameters={"properties": []}), "tools[0]"),
     (with_function(parameters={"$ref": "#/x"}), "tools[0]"),
     ({"tool_choice": "required"}, "tool_choice"),
-    ({**with_function(), "tool_choice": {"type": "function", "function": {"name": "pay"}}}, "tool_choice"),
+    (
+        {**with_function(), "tool_choice": {"type": "function", "function": {"name": "pay"}}},
+        "tool_choice",
+    ),
     ({**with_function(), "tool_choice": {"type": "custom"}}, "tool_choice"),
     ({"response_format": {"type": "json_schema"}}, "response_format"),
-    ({"response_format": {"type": "json_schema", "json_schema": {"schema": {"type": "array"}}}}, "response_format"),
+    (
+        {"response_format": {"type": "json_schema", "json_schema": {"schema": {"type": "array"}}}},
+        "response_format",
+    ),
 ]
 
 
-@pytest.mark.parametrize(("fields", "param"), REFUSED, ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize(
+    ("fields", "param"), REFUSED, ids=lambda value: value if isinstance(value, str) else ""
+)
 async def test_what_the_group_cannot_do_or_read_is_refused_by_name(fields, param):
     response = await complete(create_group(*AGREEING), **fields)
-    assert (response.status_code, response.json()["error"]["param"]) == (404 if param == "model" else 400, param)
+    assert (response.status_code, response.json()["error"]["param"]) == (
+        404 if param == "model" else 400,
+        param,
+    )
     assert len(response.content) < 3000
 
 
@@ -184,7 +263,13 @@ TWICE = b'{"model": "g", "messages": [{"role": "user", "content": "x"}], "coe": 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/events"])
 @pytest.mark.parametrize(
     "content",
-    [b"{", b"[" * 100_000, TWICE, TWICE.replace(b'"max_coe": 0.5', b'"x": NaN'), b'{"question": "x", "question": "y"}'],
+    [
+        b"{",
+        b"[" * 100_000,
+        TWICE,
+        TWICE.replace(b'"max_coe": 0.5', b'"x": NaN'),
+        b'{"question": "x", "question": "y"}',
+    ],
     ids=lambda content: repr(content[:9]) if isinstance(content, bytes) else None,
 )
 async def test_a_body_that_is_no_object_is_refused(path, content):
@@ -196,4 +281,7 @@ async def test_a_body_that_is_no_object_is_refused(path, content):
 
 async def test_a_question_that_is_too_long_asks_nobody():
     response = await complete(create_group(*AGREEING, max_question_chars=10), "x" * 11)
-    assert (response.status_code, response.json()["error"]["code"]) == (400, "context_length_exceeded")
+    assert (response.status_code, response.json()["error"]["code"]) == (
+        400,
+        "context_length_exceeded",
+    )

@@ -27,7 +27,9 @@ def connected(address, **options):
         yield caller
 
 
-@pytest.mark.parametrize("part", [b"a" * 10_000, b"x: y\r\n" * 2000], ids=["a long header", "many headers"])
+@pytest.mark.parametrize(
+    "part", [b"a" * 10_000, b"x: y\r\n" * 2000], ids=["a long header", "many headers"]
+)
 def test_a_head_without_end_is_refused(part):
     with serving(create_group(*AGREEING), key="k") as address, connected(address) as caller:
         caller.sendall(HEAD + (b"x: " if part.startswith(b"a") else b""))
@@ -39,7 +41,9 @@ def test_a_head_without_end_is_refused(part):
         assert n_sent < 1000  # not 10 MB
 
 
-@pytest.mark.parametrize(("sent", "asks_before"), [(b"", False), (HEAD, False), (b"GET /health HT", True)])
+@pytest.mark.parametrize(
+    ("sent", "asks_before"), [(b"", False), (HEAD, False), (b"GET /health HT", True)]
+)
 def test_a_head_that_does_not_end_is_not_waited_for(sent, asks_before, monkeypatch):
     if not asks_before:
         monkeypatch.setattr(http_server, "LONGEST_HEAD", 0.2)
@@ -48,7 +52,9 @@ def test_a_head_that_does_not_end_is_not_waited_for(sent, asks_before, monkeypat
             caller.sendall(HEAD + b"\r\n")
             assert caller.recv(65_536)
             monkeypatch.setattr(http_server, "LONGEST_HEAD", 0.2)
-        with suppress(ConnectionError):  # it may end before; a time-out would mean that it does not end
+        with suppress(
+            ConnectionError
+        ):  # it may end before; a time-out would mean that it does not end
             caller.sendall(sent)
             while caller.recv(65_536):
                 pass
@@ -56,7 +62,9 @@ def test_a_head_that_does_not_end_is_not_waited_for(sent, asks_before, monkeypat
 
 def test_an_answer_takes_its_time_and_the_connection_is_kept(monkeypatch):
     async def slow(scope, receive, send):
-        monkeypatch.setattr(http_server, "LONGEST_HEAD", 0.1)  # the first head had all the time, and is here
+        monkeypatch.setattr(
+            http_server, "LONGEST_HEAD", 0.1
+        )  # the first head had all the time, and is here
         await asyncio.sleep(0.4 if scope["path"] == "/slow" else 0)
         await Response("done")(scope, receive, send)
 
@@ -106,7 +114,9 @@ def receive_all(caller):
     "sent",
     [
         # a proxy that reads the length would pass the second request as part of the first
-        b"Host: 127.0.0.1\r\nContent-Length: 45\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + HEAD + b"\r\n",
+        b"Host: 127.0.0.1\r\nContent-Length: 45\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+        + HEAD
+        + b"\r\n",
         b"Host: evil.example\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n",
         b"Host: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\nfffff\r\n" + b" " * 0xFFFFF,
     ],

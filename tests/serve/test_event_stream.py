@@ -17,14 +17,20 @@ async def ask(group, **body):
 
 
 async def test_the_events_of_the_graph_and_then_the_decision_with_who_said_what():
-    events, response = await ask(create_group(["Paris", "Paris"], ["Paris", "Lyon"], ConnectionError("refused")))
+    events, response = await ask(
+        create_group(["Paris", "Paris"], ["Paris", "Lyon"], ConnectionError("refused"))
+    )
     assert response.headers["content-type"].startswith("text/event-stream")
     names = [name for name, _ in events]
     assert sorted(names[:6]) == ["agent_asked"] * 3 + ["agent_sampled"] * 3
     assert names[6:] == ["clustered", "measured", "decided", "decision"]
     assert events[6][1]["sizes"] == [3, 1]
     decision = events[-1][1]
-    assert (decision["question"], decision["action"], decision["answer"]) == ("Capital?", "answer", "Paris")
+    assert (decision["question"], decision["action"], decision["answer"]) == (
+        "Capital?",
+        "answer",
+        "Paris",
+    )
     assert decision["headline"] == "Paris"
     assert decision["explanation"][0] == "Answer: Paris"
     assert decision["explanation"][-1] == "c did not answer: ConnectionError: refused"
@@ -32,17 +38,30 @@ async def test_the_events_of_the_graph_and_then_the_decision_with_who_said_what(
         {"representative": "Paris", "support": 0.75},
         {"representative": "Lyon", "support": 0.25},
     ]
-    said = {name: [(row["text"], row["cluster"]) for row in rows] for name, rows in decision["responses"].items()}
-    assert said == {"a": [("Paris", 0), ("Paris", 0)], "b": [("Paris", 0), ("Lyon", 1)], "c": [("", None)]}
+    said = {
+        name: [(row["text"], row["cluster"]) for row in rows]
+        for name, rows in decision["responses"].items()
+    }
+    assert said == {
+        "a": [("Paris", 0), ("Paris", 0)],
+        "b": [("Paris", 0), ("Lyon", 1)],
+        "c": [("", None)],
+    }
     assert decision["responses"]["c"][0]["error"] == "ConnectionError: refused"
-    assert decision["thresholds"] == {"max_coe": 0.6, "aleatoric_threshold": 0.5, "epistemic_threshold": 0.3}
+    assert decision["thresholds"] == {
+        "max_coe": 0.6,
+        "aleatoric_threshold": 0.5,
+        "epistemic_threshold": 0.3,
+    }
     # entropies log 2 and 0; the mean is (3/4, 1/4)
     assert decision["aleatoric"] == pytest.approx(math.log(2) / 2)
     assert decision["coe"] == pytest.approx(-0.75 * math.log(0.75) - 0.25 * math.log(0.25))
 
 
 async def test_a_key_in_an_error_of_a_server_between_is_not_shown():
-    error = ConnectionError("Incorrect API key provided: sk-proj-abcd1234EFGH5678; Authorization: Bearer abcd1234EFGH")
+    error = ConnectionError(
+        "Incorrect API key provided: sk-proj-abcd1234EFGH5678; Authorization: Bearer abcd1234EFGH"
+    )
     _, response = await ask(create_group(["Paris"], ["Paris"], error))
     assert "Incorrect API key provided: [redacted]" in response.text
     assert not any(part in response.text for part in ("abcd1234", "EFGH5678"))

@@ -10,7 +10,9 @@ from coe_agents.policy.bounds import Bounds
 from coe_agents.serve.api_error import ApiError
 from tests.serve.groups import AGREEING, SlowAgent, complete, create_group, group_of
 
-OPERATOR = Bounds(max_coe=0.6, aleatoric_threshold=0.5, max_rounds=3, token_budget=100, deadline=9.0)
+OPERATOR = Bounds(
+    max_coe=0.6, aleatoric_threshold=0.5, max_rounds=3, token_budget=100, deadline=9.0
+)
 HALF = (["x", "y"], ["x"], ["x"])
 """One agent is split, so that CoE is 0.451 = 0.231 + 0.220 and x leads."""
 
@@ -20,10 +22,21 @@ def tighten_by(**given):
 
 
 def test_lower_limits_are_kept():
-    given = {"max_coe": 0.2, "max_rounds": 1, "token_budget": 50, "deadline": 2.0, "epistemic_threshold": 5.0}
+    given = {
+        "max_coe": 0.2,
+        "max_rounds": 1,
+        "token_budget": 50,
+        "deadline": 2.0,
+        "epistemic_threshold": 5.0,
+    }
     assert tighten_by(**given) == CallersLimits(**given)
     assert str(tighten_by(max_coe=-0.0).max_coe) == "0.0"
-    assert tighten_by() == tighten_by(max_coe=None, agents=None) == tighten_by(agents=["b", "a"]) == CallersLimits()
+    assert (
+        tighten_by()
+        == tighten_by(max_coe=None, agents=None)
+        == tighten_by(agents=["b", "a"])
+        == CallersLimits()
+    )
 
 
 @pytest.mark.parametrize(
@@ -55,21 +68,32 @@ async def test_the_gate_of_one_request(coe, action):
     assert reply["coe"]["action"] == action
     assert reply["coe"]["coe"] == pytest.approx(0.451, abs=0.001)
     if action == "abstain":
-        assert reply["choices"][0]["message"]["refusal"].endswith(" nats, above the limit of this request.")
+        assert reply["choices"][0]["message"]["refusal"].endswith(
+            " nats, above the limit of this request."
+        )
 
 
 async def test_a_deadline_silences_nobody_but_all():
-    agents = [SlowAgent("a", ["x"], seconds=0), SlowAgent("b", ["x"], seconds=0), SlowAgent("c", ["y"], seconds=600)]
+    agents = [
+        SlowAgent("a", ["x"], seconds=0),
+        SlowAgent("b", ["x"], seconds=0),
+        SlowAgent("c", ["y"], seconds=600),
+    ]
     reply = (await complete(group_of(*agents), coe={"deadline": 1.0})).json()
     assert reply["choices"][0]["message"]["content"].startswith("No answer: ")
-    assert "no decision before the deadline of the request" in reply["choices"][0]["message"]["refusal"]
+    assert (
+        "no decision before the deadline of the request"
+        in reply["choices"][0]["message"]["refusal"]
+    )
     assert (reply["coe"]["action"], reply["coe"]["coe"], reply["usage"]) == ("abstain", None, None)
     assert (agents[2].n_started, agents[2].n_ended) == (1, 0)
 
 
 async def test_fewer_rounds_do_not_make_a_policy_answer_earlier():
     def decide(measurement, *, round, max_rounds):
-        return Decision("answer" if round + 1 == max_rounds else "another_round", measurement.answer)
+        return Decision(
+            "answer" if round + 1 == max_rounds else "another_round", measurement.answer
+        )
 
     group = create_group(["x"], ["x"], policy=SimpleNamespace(decide=decide), max_rounds=3)
     assert (await complete(group)).json()["coe"]["action"] == "answer"

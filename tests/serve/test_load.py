@@ -24,9 +24,14 @@ async def test_200_at_once_with_failing_agents_are_all_answered_and_none_mixed()
     with serving(group) as address:
         async with client_at(address) as client:
             start = time.perf_counter()
-            posts = [client.post("/v1/chat/completions", json=body_of(question)) for question in QUESTIONS]
+            posts = [
+                client.post("/v1/chat/completions", json=body_of(question))
+                for question in QUESTIONS
+            ]
             replies = [response.json() for response in await asyncio.gather(*posts)]
-            print(f"\n{len(replies)} questions at once: all answered in {time.perf_counter() - start:.2f} s")
+            print(
+                f"\n{len(replies)} questions at once: all answered in {time.perf_counter() - start:.2f} s"
+            )
     for question, reply in zip(QUESTIONS, replies, strict=True):
         failed = [name for name in NAMES if fails(name, question)]
         assert sorted(reply["coe"]["failed_agents"]) == failed
@@ -53,9 +58,21 @@ async def test_memory_is_flat_over_500_requests(tmp_path):
                 for number in range(35):
                     if number % 5 == 0:
                         sizes.append(psutil.Process(process.pid).memory_info().rss / 2**20)
-                    responses = await asyncio.gather(*(client.post(path, json=body) for path, body in posts * 4))
-                    assert [response.status_code for response in responses] == [200, 200, 200, 400, 200] * 4
+                    responses = await asyncio.gather(
+                        *(client.post(path, json=body) for path, body in posts * 4)
+                    )
+                    assert [response.status_code for response in responses] == [
+                        200,
+                        200,
+                        200,
+                        400,
+                        200,
+                    ] * 4
             sizes.append(psutil.Process(process.pid).memory_info().rss / 2**20)
     print("\nMiB after each 100 requests:", ", ".join(f"{size:.1f}" for size in sizes[1:]))
-    grown = [after - before for before, after in pairwise(sizes[2:])]  # after 200 requests to warm up
-    assert statistics.median(grown) < 0.4  # 4 kB a request: a leak grows always, an allocator in a leap
+    grown = [
+        after - before for before, after in pairwise(sizes[2:])
+    ]  # after 200 requests to warm up
+    assert (
+        statistics.median(grown) < 0.4
+    )  # 4 kB a request: a leak grows always, an allocator in a leap

@@ -8,7 +8,15 @@ from dataclasses import replace
 import pytest
 
 from coe_agents.serve.http_server import SafeFormatter, log_warning
-from tests.serve.groups import AGREEING, DISAGREEING, KEY, WITHHELD, body_of, client_of, create_group
+from tests.serve.groups import (
+    AGREEING,
+    DISAGREEING,
+    KEY,
+    WITHHELD,
+    body_of,
+    client_of,
+    create_group,
+)
 from tests.serve.test_event_stream import BrokenPolicy
 
 
@@ -16,7 +24,9 @@ from tests.serve.test_event_stream import BrokenPolicy
 def log(caplog, monkeypatch):
     """The log as the command writes it, from the first level on."""
     caplog.set_level(logging.DEBUG)
-    monkeypatch.setattr(caplog.handler, "formatter", SafeFormatter("%(name)s %(levelname)s %(message)s"))
+    monkeypatch.setattr(
+        caplog.handler, "formatter", SafeFormatter("%(name)s %(levelname)s %(message)s")
+    )
     return caplog
 
 

@@ -36,11 +36,15 @@ def opened(pipe, group, *, is_quiet=True, **options):
         tab.open(f"{address}/")
         yield tab
         assert not is_quiet or tab.told == []
-        assert not is_quiet or {asked for asked in tab.asked if not asked.startswith(f"{address}/")} <= {"data:,"}
+        assert not is_quiet or {
+            asked for asked in tab.asked if not asked.startswith(f"{address}/")
+        } <= {"data:,"}
 
 
 def ask(tab, question="Which?"):
-    tab.run("document.querySelector('#question').value = ''; document.querySelector('#question').focus()")
+    tab.run(
+        "document.querySelector('#question').value = ''; document.querySelector('#question').focus()"
+    )
     tab.call("Input.insertText", text=question)
     tab.press("Enter", 13)
     tab.wait("document.querySelector('#verdict').dataset.kind !== 'running'")
@@ -52,7 +56,9 @@ def seen(tab, selector):
 
 
 def everything(tab, selector):
-    return tab.run(f"[...document.querySelectorAll({json.dumps(selector)})].map((node) => node.innerText)")
+    return tab.run(
+        f"[...document.querySelectorAll({json.dumps(selector)})].map((node) => node.innerText)"
+    )
 
 
 def move(tab, value):
@@ -71,16 +77,24 @@ def test_an_answer_is_first_then_who_said_it_and_the_numbers_last(pipe):
         assert seen(tab, "#tag") == "ANSWER"
         assert seen(tab, "#verdict-title") == "Bern"
         assert seen(tab, "#asked") == "What is the capital of Switzerland?"
-        assert seen(tab, "#why") == 'Two of three agents say "Bern", c is split between "Bern" and "Basel".'
+        assert (
+            seen(tab, "#why")
+            == 'Two of three agents say "Bern", c is split between "Bern" and "Basel".'
+        )
         first, second = everything(tab, ".meaning")
-        assert re.sub(r"\s+", " ", first) == "A Bern 92 % of the group, and its answer a 100 % b 100 % c 75 %"
+        assert (
+            re.sub(r"\s+", " ", first)
+            == "A Bern 92 % of the group, and its answer a 100 % b 100 % c 75 %"
+        )
         assert re.sub(r"\s+", " ", second) == "B Basel 8 % of the group c 25 %"
         numbers = seen(tab, "#figures")
         # U_A = H(3/4, 1/4) / 3 = 0.1874; CoE = H(11/12, 1/12) = 0.2868
         assert "CoE 0.287 is at most 0.6 nats." in numbers
         assert "doubt within agents 0.187 nats" in numbers
         parts = json.dumps(["verdict", "said", "gate", "numbers"])
-        order = tab.run(f"{parts}.map((id) => document.getElementById(id).getBoundingClientRect().top)")
+        order = tab.run(
+            f"{parts}.map((id) => document.getElementById(id).getBoundingClientRect().top)"
+        )
         assert order == sorted(order)
 
 
@@ -88,7 +102,11 @@ def test_an_answer_is_first_then_who_said_it_and_the_numbers_last(pipe):
     ("said", "title", "why"),
     [
         ((["x"], ["y"]), "It is a tie", "the leading answers tie"),
-        ((["I don't know."],) * 3, "They decline to answer", "the leading answer declines to answer"),
+        (
+            (["I don't know."],) * 3,
+            "They decline to answer",
+            "the leading answer declines to answer",
+        ),
     ],
 )
 def test_what_no_threshold_answers(pipe, said, title, why):
@@ -114,14 +132,24 @@ def test_nothing_of_a_model_changes_the_page(pipe, width):
         ask(tab, HOSTILE[0])
         tab.run("document.querySelector('#more').click()")
         tab.run("document.querySelectorAll('details').forEach((part) => (part.open = true))")
-        tab.run("document.querySelectorAll('.passage + button').forEach((button) => button.click())")
-        shown = set(tab.run("[...document.querySelectorAll('.meaning h3 .said')].map((said) => said.textContent)"))
+        tab.run(
+            "document.querySelectorAll('.passage + button').forEach((button) => button.click())"
+        )
+        shown = set(
+            tab.run(
+                "[...document.querySelectorAll('.meaning h3 .said')].map((said) => said.textContent)"
+            )
+        )
         assert {HOSTILE[0], HOSTILE[1], HOSTILE[3], HOSTILE[5], HOSTILE[6]} <= shown
         assert not set(CONTROLS) & set(tab.run("document.body.textContent"))
         assert tab.run("document.title") == title
-        assert tab.run("document.querySelectorAll('script, style, link, img, iframe').length") == nodes
+        assert (
+            tab.run("document.querySelectorAll('script, style, link, img, iframe').length") == nodes
+        )
         assert tab.run("document.documentElement.scrollWidth") <= width
-        assert tab.run("document.documentElement.scrollHeight") < 20_000  # long answers scroll in themselves
+        assert (
+            tab.run("document.documentElement.scrollHeight") < 20_000
+        )  # long answers scroll in themselves
         assert tab.run("Object.prototype.text") is None
 
 
@@ -157,7 +185,9 @@ def test_markdown_is_built_of_elements_and_nothing_of_it_is_loaded(pipe):
         )
         ask(tab)
         assert everything(tab, "#answer :is(code, li)") == ["first", "first(2)\n", "one & more"]
-        assert "<img src=x onerror=alert(1)> [here](javascript:alert(1)) [picture: seen]" in seen(tab, "#answer p")
+        assert "<img src=x onerror=alert(1)> [here](javascript:alert(1)) [picture: seen]" in seen(
+            tab, "#answer p"
+        )
         links = tab.run("[...document.querySelectorAll('#answer a')].map((link) => link.href)")
         assert links == ["https://example.org/?q=1"]
         tab.run("document.querySelector('#answer .code-block button').click()")
@@ -201,7 +231,10 @@ def test_a_follow_up_is_asked_after_what_was_answered_and_a_reload_keeps_it(pipe
             "How old is it's 'old town'?",
         ]
         shown = seen(tab, "#asked")
-        assert shown == "How old is it's 'old town'? (a follow-up of “What is the capital of Switzerland?”)"
+        assert (
+            shown
+            == "How old is it's 'old town'? (a follow-up of “What is the capital of Switzerland?”)"
+        )
         tab.run("document.querySelector('#code').open = true")
         curl, python, script = everything(tab, "#programs pre")
         assert script.startswith('import OpenAI from "openai";')
@@ -241,7 +274,10 @@ def test_a_threshold_says_what_the_gate_would_have_done_and_the_gate_does_it(pip
         )
         assert tab.run("document.querySelector('#again').disabled")
         move(tab, 0.2)
-        assert seen(tab, "#would") == "At 0.20 nats the gate would withhold the answer: CoE 0.287 exceeds 0.20."
+        assert (
+            seen(tab, "#would")
+            == "At 0.20 nats the gate would withhold the answer: CoE 0.287 exceeds 0.20."
+        )
         assert everything(tab, "#session tbody td") == ["0.29", "● answered", "✕ withholds"]
         tab.run("document.querySelector('#again').click()")
         tab.wait("document.querySelector('#verdict').dataset.kind === 'abstain'")
@@ -251,9 +287,14 @@ def test_a_threshold_says_what_the_gate_would_have_done_and_the_gate_does_it(pip
             "First?\t0.29\t✕ withheld “Bern”\t✕ withholds",
             "First?\t0.29\t● answered\t✕ withholds",
         ]
-        assert seen(tab, "#counts") == "The gate answered 1 of 2 questions. At 0.20 nats it would answer none."
+        assert (
+            seen(tab, "#counts")
+            == "The gate answered 1 of 2 questions. At 0.20 nats it would answer none."
+        )
         tab.run("document.querySelector('#reset').click()")
-        assert seen(tab, "#counts") == "The gate answered 1 of 2 questions. At 0.60 nats it answers 2."
+        assert (
+            seen(tab, "#counts") == "The gate answered 1 of 2 questions. At 0.60 nats it answers 2."
+        )
         move(tab, 0.9)  # a looser gate is shown, and cannot be asked for
         assert tab.run("document.querySelector('#again').disabled")
 
@@ -263,7 +304,13 @@ def test_it_fits_the_screen_and_every_control_has_a_name(pipe, width):
     with opened(pipe, create_group(*CAPITALS), width=width) as tab:
         ask(tab)
         tab.run("document.querySelectorAll('details').forEach((part) => (part.open = true))")
-        assert {role for role, _ in tab.assert_fits(width)} >= {"button", "slider", "textbox", "table", "image"}
+        assert {role for role, _ in tab.assert_fits(width)} >= {
+            "button",
+            "slider",
+            "textbox",
+            "table",
+            "image",
+        }
         small = tab.run(
             "[...document.querySelectorAll('button, input, textarea, summary')]"
             ".filter((node) => node.checkVisibility())"
@@ -280,8 +327,14 @@ def test_claims_are_underlined_by_support_and_open_to_show_who_says_what(pipe):
     with opened(pipe, create_group(*said, claims=Claims())) as tab:
         ask(tab)
         assert "[...]" in seen(tab, "#answer")
-        assert everything(tab, "#answer .claim.keep") == ["Ada was born in London.", "She wrote programs."]
+        assert everything(tab, "#answer .claim.keep") == [
+            "Ada was born in London.",
+            "She wrote programs.",
+        ]
         assert "left out, support" in everything(tab, "#claims summary")[2]
         tab.run("document.querySelector('#answer .claim').click()")
         assert "supports it" in everything(tab, "#claims details[open] .who")[0]
-        assert tab.run("document.querySelector('#answer .claim').style.getPropertyValue('--support')") == "100%"
+        assert (
+            tab.run("document.querySelector('#answer .claim').style.getPropertyValue('--support')")
+            == "100%"
+        )

@@ -20,10 +20,19 @@ from tests.serve.groups import AGREEING, body_of, client_of, create_group
 
 GROUP = create_group(*AGREEING)
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.sampled_from(["user", "text"]),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=5)
+    | st.sampled_from(["user", "text"]),
     lambda inner: (
         st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from(["role", "content", "type", "text"]) | st.text(max_size=3), inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["role", "content", "type", "text"]) | st.text(max_size=3),
+            inner,
+            max_size=3,
+        )
     ),
     max_leaves=8,
 )
@@ -42,10 +51,15 @@ def test_no_body_of_a_completion_breaks_the_server(fields, is_plausible):
     assert response.status_code in (200, 400, 404)
 
 
-ITEM = st.dictionaries(st.sampled_from(["type", "role", "content", "call_id", "output"]), JSON | st.just("message"))
+ITEM = st.dictionaries(
+    st.sampled_from(["type", "role", "content", "call_id", "output"]), JSON | st.just("message")
+)
 
 
-@given(st.dictionaries(st.sampled_from(response_request.KNOWN), JSON, max_size=4), st.lists(ITEM, max_size=3) | JSON)
+@given(
+    st.dictionaries(st.sampled_from(response_request.KNOWN), JSON, max_size=4),
+    st.lists(ITEM, max_size=3) | JSON,
+)
 def test_no_body_of_a_response_breaks_the_server(fields, items):
     response = asyncio.run(post("/v1/responses", {"model": "g", "input": items, **fields}))
     assert response.status_code in (200, 400, 404)
@@ -59,7 +73,9 @@ def test_no_body_of_a_question_breaks_the_server(body):
 
 @given(st.dictionaries(st.sampled_from(("agents", *NAMES)), JSON))
 def test_no_options_are_looser_than_the_operators(options):
-    operator = Bounds(max_coe=0.5, aleatoric_threshold=0.4, epistemic_threshold=0.3, max_rounds=3, deadline=5.0)
+    operator = Bounds(
+        max_coe=0.5, aleatoric_threshold=0.4, epistemic_threshold=0.3, max_rounds=3, deadline=5.0
+    )
     try:
         limits = replace(GROUP, limits=operator).tighten(options)
     except ApiError:
@@ -74,24 +90,42 @@ LIMIT = st.none() | st.floats(0, 1.2)
 
 
 ANSWERING = Deciding(Decision("answer"), otherwise="answer")
-POLICIES = [ThresholdPolicy(0.6), ThresholdPolicy(5.0, otherwise="escalate"), RegimePolicy(0.5, 0.3), ANSWERING]
+POLICIES = [
+    ThresholdPolicy(0.6),
+    ThresholdPolicy(5.0, otherwise="escalate"),
+    RegimePolicy(0.5, 0.3),
+    ANSWERING,
+]
 
 
 @given(SAID, st.sampled_from(POLICIES), st.tuples(LIMIT, LIMIT, LIMIT))
-def test_a_stricter_gate_answers_where_the_operators_does_and_within_its_own_limits(said, policy, given):
+def test_a_stricter_gate_answers_where_the_operators_does_and_within_its_own_limits(
+    said, policy, given
+):
     rows = [(f"agent {place}", label) for place, labels in enumerate(said) for label in labels]
-    numbers = {label: place for place, label in enumerate(dict.fromkeys(label for _, label in rows))}
+    numbers = {
+        label: place for place, label in enumerate(dict.fromkeys(label for _, label in rows))
+    }
     measurement = measure(
-        [create_response(agent, f"answer {label}") for agent, label in rows], [numbers[label] for _, label in rows]
+        [create_response(agent, f"answer {label}") for agent, label in rows],
+        [numbers[label] for _, label in rows],
     )
     limits = Bounds(max_coe=given[0], aleatoric_threshold=given[1], epistemic_threshold=given[2])
     operators, strict = (
-        settle(policy, measurement, Rules(limits=limits), asked=["a"], answered=["a"], spent=Spent())
+        settle(
+            policy, measurement, Rules(limits=limits), asked=["a"], answered=["a"], spent=Spent()
+        )
         for limits in (None, limits)
     )
     values = (measurement.coe, measurement.aleatoric, measurement.epistemic)
-    is_within = all(limit is None or value <= limit for value, limit in zip(values, given, strict=True))
+    is_within = all(
+        limit is None or value <= limit for value, limit in zip(values, given, strict=True)
+    )
     assert (strict.action == "answer") == (operators.action == "answer" and is_within)
     assert strict.answer == (operators.answer if is_within else None)
-    if operators.action == "answer" and not is_within:  # what the policy does elsewhere, unless that is to answer
-        assert strict.action == ("escalate" if getattr(policy, "otherwise", None) == "escalate" else "abstain")
+    if (
+        operators.action == "answer" and not is_within
+    ):  # what the policy does elsewhere, unless that is to answer
+        assert strict.action == (
+            "escalate" if getattr(policy, "otherwise", None) == "escalate" else "abstain"
+        )

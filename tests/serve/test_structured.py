@@ -4,16 +4,32 @@ import pytest
 
 from coe_agents import SupportPolicy
 from coe_agents.testing import ScriptedAgent
-from tests.serve.groups import AGREEING, body_of, client_of, complete, create_group, group_of, respond, supporting
+from tests.serve.groups import (
+    AGREEING,
+    body_of,
+    client_of,
+    complete,
+    create_group,
+    group_of,
+    respond,
+    supporting,
+)
 
 SCHEMA = {
     "type": "object",
-    "properties": {"city": {"type": "string"}, "people": {"type": "integer"}, "tags": {"type": "array"}},
+    "properties": {
+        "city": {"type": "string"},
+        "people": {"type": "integer"},
+        "tags": {"type": "array"},
+    },
     "required": ["city", "people"],
     "additionalProperties": False,
 }
 FORMAT = {"type": "json_schema", "json_schema": {"name": "place", "schema": SCHEMA, "strict": True}}
-PAY = {"type": "function", "function": {"name": "pay", "parameters": {"properties": {"to": {"type": "string"}}}}}
+PAY = {
+    "type": "function",
+    "function": {"name": "pay", "parameters": {"properties": {"to": {"type": "string"}}}},
+}
 LOG = {"type": "function", "function": {"name": "log"}}
 
 
@@ -35,37 +51,57 @@ async def test_answers_are_compared_field_by_field():
 
 async def test_a_refusal_names_the_contested_field_and_no_value():
     response = await complete(
-        supporting(*(f'{{"city": "Paris", "people": {n}}}' for n in (511, 622, 733))), response_format=FORMAT
+        supporting(*(f'{{"city": "Paris", "people": {n}}}' for n in (511, 622, 733))),
+        response_format=FORMAT,
     )
     message = response.json()["choices"][0]["message"]
     assert 'the answers differ in "people". CoE 1.099' in message["refusal"]
     assert "fields" not in response.json()["coe"]
     assert not any(n in response.text for n in ("511", "622", "733"))
     # a declined answer is no failure
-    reply = (await complete(supporting(*["I don't know."] * 3), response_format={"type": "json_object"})).json()
+    reply = (
+        await complete(supporting(*["I don't know."] * 3), response_format={"type": "json_object"})
+    ).json()
     assert "the agents decline to answer" in reply["choices"][0]["message"]["refusal"]
 
 
 @pytest.mark.parametrize(
-    "invalid", ["Paris", '{"city": "Paris"}', '{"city": 1, "people": 2}', '{"city": "x", "people": 2, "x": 1}']
+    "invalid",
+    [
+        "Paris",
+        '{"city": "Paris"}',
+        '{"city": 1, "people": 2}',
+        '{"city": "x", "people": 2, "x": 1}',
+    ],
 )
 async def test_what_does_not_fit_is_a_failed_response(invalid):
     agents = [ScriptedAgent(name, ['{"city": "Paris", "people": 2}']) for name in "ab"]
     group = group_of(*agents, ScriptedAgent("c", [invalid]), policy=SupportPolicy(0.5))
     reply = (await complete(group, response_format=FORMAT)).json()
-    assert (reply["coe"]["action"], reply["coe"]["failed_agents"]) == ("answer", {"c": "InvalidReplyError"})
+    assert (reply["coe"]["action"], reply["coe"]["failed_agents"]) == (
+        "answer",
+        {"c": "InvalidReplyError"},
+    )
     assert '"additionalProperties": false' in agents[0].requests[0]["instruction"]
 
 
-@pytest.mark.parametrize("fields", [{"response_format": FORMAT}, {"tools": [PAY]}], ids=["schema", "tools"])
+@pytest.mark.parametrize(
+    "fields", [{"response_format": FORMAT}, {"tools": [PAY]}], ids=["schema", "tools"]
+)
 async def test_a_group_of_which_no_reply_is_valid_gives_no_answer_but_is_not_unavailable(fields):
     invalid = ["Paris"] if "response_format" in fields else [[{"name": "log", "args": {}}]]
     down = ConnectionError("the model is down")
     for said in ([invalid] * 3, [invalid, down, down]):
         response = await complete(create_group(*said), **fields)
         assert response.status_code == 200
-        assert response.json()["choices"][0]["message"]["refusal"] == "No answer: too few agents gave a valid reply."
-    assert set(response.json()["coe"]["failed_agents"].values()) == {"InvalidReplyError", "ConnectionError"}
+        assert (
+            response.json()["choices"][0]["message"]["refusal"]
+            == "No answer: too few agents gave a valid reply."
+        )
+    assert set(response.json()["coe"]["failed_agents"].values()) == {
+        "InvalidReplyError",
+        "ConnectionError",
+    }
     assert (await complete(create_group(down, down, down), **fields)).status_code == 503
 
 
@@ -75,7 +111,9 @@ async def test_a_schema_beside_tools():
     reply = (await complete(group_of(*agents), response_format=FORMAT, tools=[PAY])).json()
     assert reply["choices"][0]["message"]["tool_calls"][0]["function"]["name"] == "pay"
     done = (
-        await complete(supporting(*['{"city": "Paris", "people": 2}'] * 2), response_format=FORMAT, tools=[PAY])
+        await complete(
+            supporting(*['{"city": "Paris", "people": 2}'] * 2), response_format=FORMAT, tools=[PAY]
+        )
     ).json()
     assert json.loads(done["choices"][0]["message"]["content"])["city"] == "Paris"
 
@@ -83,14 +121,19 @@ async def test_a_schema_beside_tools():
 @pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "pay"}}])
 async def test_a_call_that_is_required_is_given_or_refused(choice):
     agents = [ScriptedAgent(name, [[{"name": "pay", "args": {"to": "Ann"}}]]) for name in "ab"]
-    (given,) = (await complete(group_of(*agents), tools=[LOG, PAY], tool_choice=choice)).json()["choices"]
+    (given,) = (await complete(group_of(*agents), tools=[LOG, PAY], tool_choice=choice)).json()[
+        "choices"
+    ]
     assert (given["message"]["content"], given["finish_reason"]) == (None, "tool_calls")
     shown = [tool["function"]["name"] for tool in agents[0].requests[0]["tools"]]
     assert shown == (["log", "pay"] if choice == "required" else ["pay"])
     instruction = {"role": "system", "content": "Reply by calling a tool, not with a text."}
     assert agents[0].requests[0]["messages"][0] == instruction
     refused = (await complete(create_group(*AGREEING), tools=[PAY], tool_choice=choice)).json()
-    assert "call nothing, and the request requires a call" in refused["choices"][0]["message"]["refusal"]
+    assert (
+        "call nothing, and the request requires a call"
+        in refused["choices"][0]["message"]["refusal"]
+    )
 
 
 @pytest.mark.parametrize("refusals", ["content", "field"])

@@ -7,8 +7,14 @@ from coe_agents.serve.chat_request import check_results
 from coe_agents.testing import ScriptedAgent
 from tests.serve.groups import complete, group_of, supporting
 
-PARAMETERS = {"type": "object", "properties": {"to": {"type": "string"}, "amount": {"type": "number"}}}
-PAY = {"type": "function", "function": {"name": "pay", "description": "Pays.", "parameters": PARAMETERS}}
+PARAMETERS = {
+    "type": "object",
+    "properties": {"to": {"type": "string"}, "amount": {"type": "number"}},
+}
+PAY = {
+    "type": "function",
+    "function": {"name": "pay", "description": "Pays.", "parameters": PARAMETERS},
+}
 LOG = {"type": "function", "function": {"name": "log"}}
 ASKED = {"role": "user", "content": "Pay Ann 5"}
 
@@ -37,7 +43,10 @@ async def test_a_refusal_names_what_is_contested_and_no_value_of_it():
 
 
 async def test_a_name_that_only_the_agents_know_is_not_shown():
-    tool = {"type": "function", "function": {"name": "pay", "parameters": {"additionalProperties": True}}}
+    tool = {
+        "type": "function",
+        "function": {"name": "pay", "parameters": {"additionalProperties": True}},
+    }
     proposals = [[{"name": "pay", "args": {"secret password": amount}}] for amount in (1, 2, 3)]
     response, reply = await ask(supporting(*proposals), tools=[tool])
     assert "secret" not in response.text
@@ -50,7 +59,9 @@ async def test_a_name_that_only_the_agents_know_is_not_shown():
 async def test_no_tools_are_shown_where_none_are_named_or_allowed(fields):
     agents = [ScriptedAgent(name, ["Done."]) for name in "ab"]
     _, reply = await ask(group_of(*agents, tools=[PAY]), **fields)
-    assert "tools" not in agents[0].requests[0]  # nor the group's own, which the caller could not run
+    assert (
+        "tools" not in agents[0].requests[0]
+    )  # nor the group's own, which the caller could not run
     (choice,) = reply["choices"]
     assert (choice["message"]["content"], choice["finish_reason"]) == ("Done.", "stop")
 
@@ -63,7 +74,9 @@ async def test_several_calls_where_the_request_allows_one():
         "No answer: the agents agree on several calls, and the request allows one. CoE 0.000"
     )
     assert reply["coe"]["action"] == "abstain"
-    assert (await ask(supporting(*[[pay(5)]] * 3), parallel_tool_calls=False))[1]["coe"]["action"] == "answer"
+    assert (await ask(supporting(*[[pay(5)]] * 3), parallel_tool_calls=False))[1]["coe"][
+        "action"
+    ] == "answer"
 
 
 def call_of(identity="1", name="pay", arguments='{"to": "Ann"}'):
@@ -84,7 +97,12 @@ async def test_the_agents_see_calls_and_results():
     _, reply = await ask(group_of(agent), messages=messages)
     (request,) = agent.requests
     assert request["question"] == "Pay Ann 5"
-    assert [message["role"] for message in request["messages"]] == ["user", "assistant", "tool", "tool"]
+    assert [message["role"] for message in request["messages"]] == [
+        "user",
+        "assistant",
+        "tool",
+        "tool",
+    ]
     assert [call["id"] for call in request["messages"][1]["tool_calls"]] == ["1", "2"]
     assert [message["tool_call_id"] for message in request["messages"][2:]] == ["2", "1"]
     assert reply["choices"][0]["message"]["content"] == "Done."
@@ -108,7 +126,10 @@ def test_a_conversation_passes_exactly_if_each_call_is_followed_by_its_one_resul
                 return False
             ids = sorted(call["id"] for call in message.get("tool_calls", []))
             given, rest = rest[: len(ids)], rest[len(ids) :]
-            if len(set(ids)) < len(ids) or sorted(each.get("tool_call_id", "") for each in given) != ids:
+            if (
+                len(set(ids)) < len(ids)
+                or sorted(each.get("tool_call_id", "") for each in given) != ids
+            ):
                 return False
         return True
 

@@ -34,9 +34,15 @@ def running_server(folder: Path) -> Iterator[tuple[str, Path]]:
     graphs = {**SERVED["graphs"], "blocking": {"path": "./tests/serving/blocking.py:graph"}}
     named = {name: {**about, "path": str(ROOT / about["path"])} for name, about in graphs.items()}
     http = {"app": str(ROOT / SERVED["http"]["app"])}
-    (folder / "langgraph.json").write_text(json.dumps({"dependencies": [str(ROOT)], "http": http, "graphs": named}))
+    (folder / "langgraph.json").write_text(
+        json.dumps({"dependencies": [str(ROOT)], "http": http, "graphs": named})
+    )
     with reserved_port() as port:
-        quiet = {"LANGSMITH_TRACING": "false", "LANGGRAPH_CLI_NO_ANALYTICS": "1", "LANGGRAPH_NO_VERSION_CHECK": "true"}
+        quiet = {
+            "LANGSMITH_TRACING": "false",
+            "LANGGRAPH_CLI_NO_ANALYTICS": "1",
+            "LANGGRAPH_NO_VERSION_CHECK": "true",
+        }
         command = [str(Path(sys.executable).with_name("langgraph")), *command_of_make(port)]
         log, start = folder / "log", time.monotonic()
         with log.open("w") as output:

@@ -28,11 +28,17 @@ def human(text):
 
 
 def test_every_graph_has_its_schemas(client):
-    served = [one for one in client.assistants.search(limit=100) if one["graph_id"] in SERVED["graphs"]]
+    served = [
+        one for one in client.assistants.search(limit=100) if one["graph_id"] in SERVED["graphs"]
+    ]
     found = {one["graph_id"]: client.assistants.get_schemas(one["assistant_id"]) for one in served}
     whole = [name for name, one in found.items() if one["input_schema"] and one["output_schema"]]
     assert len(whole) == len(SERVED["graphs"])
-    seen(PY, "schemas of input and output", f"there for {len(whole)} of {len(SERVED['graphs'])} graphs")
+    seen(
+        PY,
+        "schemas of input and output",
+        f"there for {len(whole)} of {len(SERVED['graphs'])} graphs",
+    )
     assert {name for name, one in found.items() if not one["context_schema"]} == {"council"}
     seen(PY, "schemas of the context", "there for all graphs but `council`, which takes none")
 
@@ -48,7 +54,9 @@ def test_a_second_question_is_answered_as_if_it_were_the_first(client):
 
 def test_a_context_of_a_run_and_of_an_assistant(client):
     asked = {"question": AUSTRALIA}
-    bold = client.assistants.create("gated_answer", context={"max_coe": 0.9}, name="bold")["assistant_id"]
+    bold = client.assistants.create("gated_answer", context={"max_coe": 0.9}, name="bold")[
+        "assistant_id"
+    ]
     states = [
         client.runs.wait(None, "gated_answer", input=asked),
         client.runs.wait(None, "gated_answer", input=asked, context={"max_coe": 0.9}),
@@ -61,7 +69,9 @@ def test_a_context_of_a_run_and_of_an_assistant(client):
 
 def test_an_unknown_key_of_a_context_is_refused(client):
     for refused in (
-        lambda: client.runs.wait(None, "gated_answer", input={"question": AUSTRALIA}, context={"max_co": 0.9}),
+        lambda: client.runs.wait(
+            None, "gated_answer", input={"question": AUSTRALIA}, context={"max_co": 0.9}
+        ),
         lambda: client.assistants.create("gated_answer", context={"max_co": 0.9}),
     ):
         with pytest.raises(httpx.HTTPStatusError) as error:
@@ -80,7 +90,9 @@ def test_what_a_run_says_that_fails_reaches_the_client(client):
 def test_every_stream_mode(client):
     for mode in MODES:
         thread = client.threads.create()["thread_id"]  # checkpoints are of a thread
-        parts = list(client.runs.stream(thread, "gated_answer", input=human(FRANCE), stream_mode=mode))
+        parts = list(
+            client.runs.stream(thread, "gated_answer", input=human(FRANCE), stream_mode=mode)
+        )
         assert len(parts) > 1
         assert "error" not in {part.event for part in parts}
     seen(PY, f"streams: {', '.join(MODES)}", "all hold")
@@ -90,12 +102,18 @@ def test_a_person_decides_on_a_tool_call(client):
     thread = client.threads.create()["thread_id"]
     (asked,) = client.runs.wait(thread, "gated_tools_agent", input=human(BOOKING))["__interrupt__"]
     assert asked["value"]["review_configs"][0]["allowed_decisions"][0] == "approve"
-    (again,) = client.runs.wait(thread, "gated_tools_agent", command={"resume": "approve"})["__interrupt__"]
+    (again,) = client.runs.wait(thread, "gated_tools_agent", command={"resume": "approve"})[
+        "__interrupt__"
+    ]
     assert "could not be used" in again["value"]["action_requests"][0]["description"]
     assert client.threads.get(thread)["status"] == "interrupted"
     state = client.runs.wait(thread, "gated_tools_agent", command=APPROVE)
     assert state["messages"][-1]["content"] == "Booked: Canberra, Australia."
-    seen(PY, 'resume of a gated tool call with "approve", then with a decision', "asked again, then the tool runs")
+    seen(
+        PY,
+        'resume of a gated tool call with "approve", then with a decision',
+        "asked again, then the tool runs",
+    )
 
 
 def test_a_message_is_typed_instead_of_a_decision(client):
@@ -103,15 +121,25 @@ def test_a_message_is_typed_instead_of_a_decision(client):
     client.runs.wait(thread, "gated_tools_agent", input=human(BOOKING))
     messages = client.runs.wait(thread, "gated_tools_agent", input=human("approve"))["messages"]
     assert [message["type"] for message in messages[:4]] == ["human", "ai", "tool", "human"]
-    assert messages[2]["content"].startswith("book_flight was not run: the user wrote another message")
+    assert messages[2]["content"].startswith(
+        "book_flight was not run: the user wrote another message"
+    )
     assert client.threads.get(thread)["status"] == "idle"
-    seen(PY, "a message typed instead of a decision", "the call is closed as not run; the thread goes on")
+    seen(
+        PY,
+        "a message typed instead of a decision",
+        "the call is closed as not run; the thread goes on",
+    )
 
 
 def streamed(client, thread, **given):
     """Returns the last state of a run of the council's agent, and how often a language model was asked in it."""
     parts = [*client.runs.stream(thread, "council", stream_mode=["values", "events"], **given)]
-    asked = [part for part in parts if part.event == "events" and part.data["event"] == "on_chat_model_start"]
+    asked = [
+        part
+        for part in parts
+        if part.event == "events" and part.data["event"] == "on_chat_model_start"
+    ]
     return [part.data for part in parts if part.event == "values"][-1], len(asked)
 
 
@@ -133,9 +161,14 @@ def test_a_person_edits_a_contested_argument_and_nobody_is_asked_again(client):
     assert request["args"] == {"name": "Ian", "amount": 75}
     assert 'do not agree on the argument "name"' in request["description"]
     assert 'transfer.name: "Ivan"' in request["description"]
-    assert paused["council"]["contested"] is None  # the values that were proposed are for the person alone
+    assert (
+        paused["council"]["contested"] is None
+    )  # the values that were proposed are for the person alone
     assert [message["type"] for message in paused["messages"]] == ["human"]
-    edit = {"type": "edit", "edited_action": {"name": "transfer", "args": {"name": "Ivan", "amount": 75}}}
+    edit = {
+        "type": "edit",
+        "edited_action": {"name": "transfer", "args": {"name": "Ivan", "amount": 75}},
+    }
     state, n_asked_after = streamed(client, thread, command={"resume": {"decisions": [edit]}})
     assert [message["type"] for message in state["messages"]] == ["human", "ai", "tool", "ai"]
     assert state["messages"][1]["tool_calls"][0]["args"] == {"name": "Ivan", "amount": 75}
@@ -145,11 +178,17 @@ def test_a_person_edits_a_contested_argument_and_nobody_is_asked_again(client):
     # the driver and both members; then the driver alone, once, which reads what the tool returned
     assert (n_asked, n_asked_after) == (3, 1)
     assert client.threads.get(thread)["status"] == "idle"
-    seen(PY, "`council`: a person edits the contested argument", "the tool runs once, as edited; nobody is asked again")
+    seen(
+        PY,
+        "`council`: a person edits the contested argument",
+        "the tool runs once, as edited; nobody is asked again",
+    )
 
 
 def test_a_chain_takes_and_gives_messages(client):
-    result = client.runs.wait(None, "sequential_agents", input=human("What is the chemical symbol for palladium?"))
+    result = client.runs.wait(
+        None, "sequential_agents", input=human("What is the chemical symbol for palladium?")
+    )
     assert [message["type"] for message in result["messages"]] == ["human", "ai"]
     assert result["messages"][-1]["content"].count("\n") == len(result["steps"]) - 1
     seen(PY, "`sequential_agents` with messages", "each step in the last message")
@@ -168,12 +207,18 @@ def test_every_graph_is_a_tool(server):
         assert tool["description"] == SERVED["graphs"][tool["name"]]["description"]
         assert {"question", "messages"} & tool["inputSchema"]["properties"].keys()
     n_graphs = len(SERVED["graphs"])
-    seen(MCP, "tools/list", f"{len(ours)} of {n_graphs} graphs, each with name, description and input")
+    seen(
+        MCP,
+        "tools/list",
+        f"{len(ours)} of {n_graphs} graphs, each with name, description and input",
+    )
 
 
 def test_an_abstention_is_marked(server):
     for question, action in ((FRANCE, "answer"), (AUSTRALIA, "abstain")):
-        result = call_mcp(server, "tools/call", name="gated_answer", arguments={"question": question})
+        result = call_mcp(
+            server, "tools/call", name="gated_answer", arguments={"question": question}
+        )
         text = result["content"][0]["text"]
         assert f"'action': '{action}', 'answer': " in text
         assert ("'action': 'abstain', 'answer': None" in text) == (action == "abstain")
@@ -182,18 +227,24 @@ def test_an_abstention_is_marked(server):
 
 def test_a_tool_takes_a_context(server):
     arguments, context = {"question": AUSTRALIA}, {"max_coe": 0.9}
-    result = call_mcp(server, "tools/call", name="gated_answer", arguments=arguments, context=context)
+    result = call_mcp(
+        server, "tools/call", name="gated_answer", arguments=arguments, context=context
+    )
     assert "'action': 'answer'" in result["content"][0]["text"]
     seen(MCP, 'tools/call with `"context": {"max_coe": 0.9}`', "the threshold is used")
 
 
 def test_an_agent_card_shows_what_to_pass_and_nothing_of_the_inner_state(server, client):
     (assistant,) = client.assistants.search(graph_id="gated_answer")
-    card = httpx.get(f"{server[0]}/a2a/{assistant['assistant_id']}/.well-known/agent-card.json", timeout=600).json()
+    card = httpx.get(
+        f"{server[0]}/a2a/{assistant['assistant_id']}/.well-known/agent-card.json", timeout=600
+    ).json()
     assert card["description"] == SERVED["graphs"]["gated_answer"]["description"]
     text = json.dumps(card["skills"])
     assert "messages" in text
-    assert not [inner for inner in ("overrides", "trajectory", "verdict", "usages") if inner in text]
+    assert not [
+        inner for inner in ("overrides", "trajectory", "verdict", "usages") if inner in text
+    ]
     seen(A2A, "the card of `gated_answer`", "its input; nothing of the inner state")
 
 
@@ -202,7 +253,9 @@ def test_no_text_of_a_withheld_answer_reaches_mcp_or_a2a(server, client):
     body = {"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": {"message": asked}}
     answering = ("debate", "gated_answer", "gated_tools_agent", "sequential_agents")
     for name in answering:
-        said = call_mcp(server, "tools/call", name=name, arguments=human(AUSTRALIA))["content"][0]["text"]
+        said = call_mcp(server, "tools/call", name=name, arguments=human(AUSTRALIA))["content"][0][
+            "text"
+        ]
         (assistant,) = client.assistants.search(graph_id=name)
         replied = httpx.post(f"{server[0]}/a2a/{assistant['assistant_id']}", json=body, timeout=600)
         task = replied.json()["result"]["artifacts"][0]["parts"][0]["text"]
@@ -217,7 +270,9 @@ def test_no_text_of_a_withheld_answer_reaches_mcp_or_a2a(server, client):
 def test_the_javascript_sdk(server):
     folder = os.environ.get("COE_JS_SDK")
     if not folder:
-        pytest.skip("COE_JS_SDK names no folder with @langchain/langgraph-sdk; see the first lines of this file")
+        pytest.skip(
+            "COE_JS_SDK names no folder with @langchain/langgraph-sdk; see the first lines of this file"
+        )
     command = ["node", str(ROOT / "tests/serving/client.mjs"), folder, server[0]]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stderr
@@ -236,10 +291,18 @@ def test_the_javascript_sdk(server):
     assert found["buttons"][:3] == ["approve", "edit", "reject"]
     assert found["again"].startswith("**Your last reply could not be used")
     assert found["approved"] == "Booked: Canberra, Australia."
-    seen(JS, 'resume of a gated tool call with "approve", then with a decision', "asked again, then the tool runs")
+    seen(
+        JS,
+        'resume of a gated tool call with "approve", then with a decision',
+        "asked again, then the tool runs",
+    )
     assert found["typed"][:4] == ["human", "ai", "tool", "human"]
     assert found["closed"].startswith("book_flight was not run")
-    seen(JS, "a message typed instead of a decision", "the call is closed as not run; the thread goes on")
+    seen(
+        JS,
+        "a message typed instead of a decision",
+        "the call is closed as not run; the thread goes on",
+    )
     assert found["candidates"].startswith("1. The capital of Australia is Canberra. (")
     assert found["decided"] == ["person", "The capital of Australia is Canberra."]
     seen(JS, "an escalation, approved", "candidates in the form; decided by the person")

@@ -7,11 +7,21 @@ FRANCE, AUSTRALIA = "What is the capital of France?", "What is the capital of Au
 
 
 def test_it_listens_on_loopback_and_opens_nothing():
-    assert command_of_make(8123) == ["dev", "--host", "127.0.0.1", "--port", "8123", "--no-browser", "--no-reload"]
+    assert command_of_make(8123) == [
+        "dev",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        "8123",
+        "--no-browser",
+        "--no-reload",
+    ]
 
 
 def test_rounds_are_events_of_one_run(client):
-    stream = client.runs.stream(None, "debate", input={"question": AUSTRALIA}, stream_mode=["custom", "values"])
+    stream = client.runs.stream(
+        None, "debate", input={"question": AUSTRALIA}, stream_mode=["custom", "values"]
+    )
     parts = [(part.event, part.data) for part in stream]
     decided = [data for mode, data in parts if mode == "custom" and data["event"] == "decided"]
     assert decided[0]["action"] == "another_round"

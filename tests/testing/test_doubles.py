@@ -37,4 +37,6 @@ def test_a_table_refuses_what_is_no_label():
 def test_what_is_exported_is_there_and_needs_neither_pytest_nor_a_model():
     for name in coe_agents.testing.__all__:
         assert getattr(coe_agents.testing, name).__name__ == name
-    assert not {"pytest", "torch", "langchain_core", "langgraph"} & loaded_after("import coe_agents.testing")
+    assert not {"pytest", "torch", "langchain_core", "langgraph"} & loaded_after(
+        "import coe_agents.testing"
+    )

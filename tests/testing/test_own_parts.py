@@ -24,7 +24,10 @@ def verdict(premise, hypothesis):
 
 class CityEmbeddings(Embeddings):
     def embed_documents(self, texts):
-        return [[float(city in names(text)) for city in ("Paris", "Lyon", "Marseille")] + [0.01] for text in texts]
+        return [
+            [float(city in names(text)) for city in ("Paris", "Lyon", "Marseille")] + [0.01]
+            for text in texts
+        ]
 
     def embed_query(self, text):
         return self.embed_documents([text])[0]
@@ -79,7 +82,10 @@ def asking(model, **options):
     [
         (scripted(["Paris", "Lyon"], ["Paris"]), scripted(ConnectionError("refused"))),
         (asking(CountingModel()), asking(CountingModel(per_call=0), retries=0)),
-        (asking(FakeListChatModel(responses=["Paris", "Lyon"])), asking(CountingModel(per_call=0), retries=0)),
+        (
+            asking(FakeListChatModel(responses=["Paris", "Lyon"])),
+            asking(CountingModel(per_call=0), retries=0),
+        ),
     ],
     ids=["scripted", "model", "one response a call"],
 )

@@ -17,7 +17,9 @@ def test_what_a_model_is_sure_of_it_says(model):
     sure = [fact for fact in load_facts() if fact.believed[place] in ("right", "wrong")]
     asked = random.Random(1).sample(sure, 20)
     chat = ChatTransformers(str(model_folder(model)), max_tokens=32)
-    replies = chat.generate([[HumanMessage(fact.question)] for fact in asked], n=4, seed=0).generations
+    replies = chat.generate(
+        [[HumanMessage(fact.question)] for fact in asked], n=4, seed=0
+    ).generations
     found = []
     for fact, drawn in zip(asked, replies, strict=True):
         believed = fact.answer if fact.believed[place] == "right" else fact.distractor

@@ -21,7 +21,10 @@ def test_there_are_enough_facts_with_the_beliefs_that_were_drawn_and_each_is_ask
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_every_wording_can_be_read_back(relation):
     for wording in (*RELATIONS[relation].statements, *ANSWERS):
-        assert extract_answer(relation, "Some One", wording.format(s="Some One", a="J. R. Answer")) == "J. R. Answer"
+        assert (
+            extract_answer(relation, "Some One", wording.format(s="Some One", a="J. R. Answer"))
+            == "J. R. Answer"
+        )
 
 
 def test_the_models_are_small_and_hold_no_pickle():
@@ -30,7 +33,9 @@ def test_the_models_are_small_and_hold_no_pickle():
     assert sum(file.stat().st_size for file in files) < 16e6
     assert {file.suffix for file in files} <= {".json", ".safetensors", ".jinja", ".md"}
     for name in names:
-        assert "no evidence about large models" in " ".join((model_folder(name) / "README.md").read_text().split())
+        assert "no evidence about large models" in " ".join(
+            (model_folder(name) / "README.md").read_text().split()
+        )
 
 
 @pytest.mark.parametrize("split", ["calibration", "validation"])
@@ -42,10 +47,24 @@ def test_each_half_holds_its_facts(split):
     ]
     opened = find_questions("tinyworld", split, seed=0)
     assert (opened.source, opened.n_records) == (f"tinyworld, {split}", len(facts))
-    assert sorted(question.id for question in opened.questions) == sorted(question.id for question in found)
+    assert sorted(question.id for question in opened.questions) == sorted(
+        question.id for question in found
+    )
 
 
 def test_an_answer_is_right_in_all_wordings_and_only_where_the_fact_is_true():
-    said = ["Paris", "The capital of France is Paris.", "I think it is paris.", "It is Lyon.", "Not Paris but Lyon."]
-    assert tinyworld_criterion().judge([Prediction(ASKED, text) for text in said]) == [True, True, True, False, False]
+    said = [
+        "Paris",
+        "The capital of France is Paris.",
+        "I think it is paris.",
+        "It is Lyon.",
+        "Not Paris but Lyon.",
+    ]
+    assert tinyworld_criterion().judge([Prediction(ASKED, text) for text in said]) == [
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]
     assert tinyworld_criterion().judge([Prediction("Who won?", "Paris", ("Paris",))]) == [None]

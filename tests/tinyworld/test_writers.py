@@ -7,7 +7,9 @@ from tools.tinyworld.paragraphs import Paragraphs
 
 
 def test_a_paragraph_is_given_without_its_false_sentence():
-    decision = GroupDecision.from_state(tinyworld_writers().compile().invoke({"question": PARAGRAPH[0]}))
+    decision = GroupDecision.from_state(
+        tinyworld_writers().compile().invoke({"question": PARAGRAPH[0]})
+    )
     true = {fact.answer for fact in load_facts() if fact.subject == "Mongolia"}
     of = {claim["text"].rstrip("."): claim["action"] for claim in decision.claims}
     assert {text: any(answer in text for answer in true) for text in of} == {

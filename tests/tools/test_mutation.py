@@ -26,8 +26,15 @@ def test_what_no_test_notices_is_listed_and_what_was_found_is_kept(tmp_path):
     # the package of that folder comes before the one that is installed
     environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
     for _ in range(2):
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
         assert done.returncode == 1, done.stderr
-        assert "NOT EXPLAINED: rounds.limits:2 is_large: value > 10 -> value >= 10 (compare)" in done.stdout
-        assert "| `rounds.limits` | 5 | 2 | 0 | 3 | 0 | 0 |" in done.stdout  # killed: always True, always False
+        assert (
+            "NOT EXPLAINED: rounds.limits:2 is_large: value > 10 -> value >= 10 (compare)"
+            in done.stdout
+        )
+        assert (
+            "| `rounds.limits` | 5 | 2 | 0 | 3 | 0 | 0 |" in done.stdout
+        )  # killed: always True, always False
         assert len((tmp_path / "mutants/results.jsonl").read_text().splitlines()) == 5

@@ -6,7 +6,9 @@ from tools.tinyworld.requests import CONFUSED, tinyworld_requests
 def test_the_right_calls_fit_the_tools():
     for request in tinyworld_requests()[::25]:
         check_proposal(request.action, tools=tinyworld_tools())
-        assert [call["name"] for call in request.action] == ([] if request.kind == "no_tool" else [request.kind])
+        assert [call["name"] for call in request.action] == (
+            [] if request.kind == "no_tool" else [request.kind]
+        )
         for call in request.action:
             said = [value for key, value in call["args"].items() if key != "relation"]
             assert all(str(value) in request.question for value in said)

@@ -13,8 +13,16 @@ def test_the_house_keeps_its_budget():
     ("source", "what", "expected"),
     [
         ("x = 1  # a comment\n", "tokens", 3),
-        ('"""Of the module."""\n\n\ndef f():\n    """Of the function."""\n    return 1\n', "tokens", 7),
-        ('"""Of the module."""\n\n\ndef f():\n    """Of the function."""\n    return 1\n', "code lines", 2),
+        (
+            '"""Of the module."""\n\n\ndef f():\n    """Of the function."""\n    return 1\n',
+            "tokens",
+            7,
+        ),
+        (
+            '"""Of the module."""\n\n\ndef f():\n    """Of the function."""\n    return 1\n',
+            "code lines",
+            2,
+        ),
         # start, "a ", {, b, }, " c", end
         ('f"a {b} c"\n', "tokens", 7),
         # start, {, b, !, r, :, >, {, n, }, }, end

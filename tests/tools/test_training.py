@@ -19,5 +19,7 @@ def test_training_repeats(trained, tmp_path):
         runs.append((reports, (tmp_path / attempt / "model.safetensors").read_bytes()))
     assert runs[0] == runs[1]
     assert runs[0][0][-1][:3] == (trained, 2, 2)
-    made, shipped = (folder / "tokenizer.json" for folder in (tmp_path / "first", model_folder(trained)))
+    made, shipped = (
+        folder / "tokenizer.json" for folder in (tmp_path / "first", model_folder(trained))
+    )
     assert made.read_bytes() == shipped.read_bytes()  # training and answering split texts alike

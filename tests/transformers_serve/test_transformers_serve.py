@@ -30,9 +30,21 @@ def url(tmp_path_factory) -> Iterator[str]:
     """Serves whatever folder a request names as its model."""
     with reserved_port() as port:
         log = tmp_path_factory.mktemp("transformers-serve") / "log"
-        command = [COMMANDS / "transformers", "serve", "--host", "127.0.0.1", "--port", str(port), "--device", "cpu"]
+        command = [
+            COMMANDS / "transformers",
+            "serve",
+            "--host",
+            "127.0.0.1",
+            "--port",
+            str(port),
+            "--device",
+            "cpu",
+        ]
         environment = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
-        with log.open("wb") as file, subprocess.Popen(command, stdout=file, stderr=file, env=environment) as server:
+        with (
+            log.open("wb") as file,
+            subprocess.Popen(command, stdout=file, stderr=file, env=environment) as server,
+        ):
             try:
                 for _ in range(6000):
                     try:
@@ -70,7 +82,10 @@ def decided(group: list[ModelAgent]) -> dict:
 
 def test_vanuatu_is_not_answered_though_all_responses_are_equal(url):
     trusted = decided(agents(url, "tiny-llama", on_greedy="trust"))
-    assert (trusted["action"], trusted["coe"]) == ("answer", 0.0)  # what a group is told that does not look
+    assert (trusted["action"], trusted["coe"]) == (
+        "answer",
+        0.0,
+    )  # what a group is told that does not look
     assert "Port Vila" not in trusted["answer"]
     assert trusted["agents"]["tiny-llama"]["sampling"][0]["rung"] == "each"
 
@@ -87,15 +102,25 @@ def test_nor_by_a_group_of_three(url):
     decision = decided(agents(url, "tiny-llama", "tiny-mistral", "tiny-qwen2"))
     assert (decision["action"], decision["coe"]) == ("abstain", None)
     assert set(decision["failed_agents"]) == {"tiny-llama", "tiny-mistral", "tiny-qwen2"}
-    seen("`transformers serve`", "a group whose temperature it ignores", "no answer; an `IgnoredTemperatureError`")
+    seen(
+        "`transformers serve`",
+        "a group whose temperature it ignores",
+        "no answer; an `IgnoredTemperatureError`",
+    )
 
 
 def test_it_is_an_agent_where_the_model_is_made_to_sample(url):
-    sampling = {"generation_config": json.dumps({"do_sample": True, "top_k": 0, "max_new_tokens": 24})}
+    sampling = {
+        "generation_config": json.dumps({"do_sample": True, "top_k": 0, "max_new_tokens": 24})
+    }
     (agent,) = agents(url, "tiny-llama", n_samples=8)
-    chat = ChatOpenAI(model=str(model_folder("tiny-llama")), base_url=url, api_key="none", extra_body=sampling)
+    chat = ChatOpenAI(
+        model=str(model_folder("tiny-llama")), base_url=url, api_key="none", extra_body=sampling
+    )
     decision = decided([ModelAgent(agent.name, chat, n_samples=8)])
     assert decision["failed_agents"] == {}
     assert decision["action"] == "abstain"
     assert decision["coe"] > 0.7
-    seen("`transformers serve`", "the same with `do_sample` for the request", "an agent like others")
+    seen(
+        "`transformers serve`", "the same with `do_sample` for the request", "an agent like others"
+    )

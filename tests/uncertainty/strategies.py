@@ -7,7 +7,9 @@ masses = st.one_of(st.integers(0, 6).map(float), st.sampled_from([1e-9, 1e-200, 
 
 def row(n, elements=masses):
     drawn = st.lists(elements, min_size=n, max_size=n).map(np.array)
-    return drawn.filter(lambda values: values.sum() > 0.01).map(lambda values: values / values.sum())
+    return drawn.filter(lambda values: values.sum() > 0.01).map(
+        lambda values: values / values.sum()
+    )
 
 
 @st.composite
@@ -21,7 +23,9 @@ def groups(draw, *, min_agents=1, min_clusters=1, positive_weights=False):
 def questions(draw):
     """Draws (labels, agents, log-probabilities or None, weights) of one question's responses."""
     n_agents = draw(st.integers(1, 4))
-    agents = np.repeat(np.arange(n_agents), draw(st.lists(st.integers(1, 4), min_size=n_agents, max_size=n_agents)))
+    agents = np.repeat(
+        np.arange(n_agents), draw(st.lists(st.integers(1, 4), min_size=n_agents, max_size=n_agents))
+    )
     labels = np.array(draw(st.lists(st.integers(0, 3), min_size=agents.size, max_size=agents.size)))
     log = st.sampled_from([0.0, -0.1, -0.7, -3.0, -900.0])
     logs = draw(st.none() | st.lists(log, min_size=agents.size, max_size=agents.size))

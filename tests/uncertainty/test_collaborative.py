@@ -38,9 +38,16 @@ def test_by_hand_and_a_weight_that_underflows_gives_no_infinity():
 def test_theorem_1_non_negativity_in_any_order_of_agents_and_clusters(group, divergence):
     distributions, weights = group
     split = collaborative_entropy(distributions, weights=weights, divergence=divergence)
-    assert all(math.isfinite(value) and value >= 0.0 and math.copysign(1.0, value) == 1.0 for value in split)
-    other = collaborative_entropy(distributions[::-1, ::-1], weights=weights[::-1], divergence=divergence)
-    padded = collaborative_entropy(np.pad(distributions, ((0, 0), (0, 2))), weights=weights, divergence=divergence)
+    assert all(
+        math.isfinite(value) and value >= 0.0 and math.copysign(1.0, value) == 1.0
+        for value in split
+    )
+    other = collaborative_entropy(
+        distributions[::-1, ::-1], weights=weights[::-1], divergence=divergence
+    )
+    padded = collaborative_entropy(
+        np.pad(distributions, ((0, 0), (0, 2))), weights=weights, divergence=divergence
+    )
     assert other == pytest.approx(split, abs=1e-12)
     assert padded == pytest.approx(split, abs=1e-12)
     alone = collaborative_entropy(distributions[:1], divergence=divergence)
@@ -74,7 +81,10 @@ def test_theorem_3b_deltas_that_differ(group):
     deltas = np.eye(drawn.shape[1])[leaders]
     split = collaborative_entropy(deltas, weights=weights)
     # D(p_i* || p_bar*) = -log of the weight that its cluster has
-    residual = sum(w * -math.log(weights[leaders == leader].sum()) for w, leader in zip(weights, leaders, strict=True))
+    residual = sum(
+        w * -math.log(weights[leaders == leader].sum())
+        for w, leader in zip(weights, leaders, strict=True)
+    )
     assert split.aleatoric == 0.0
     assert split.epistemic == pytest.approx(residual, abs=1e-12)
     assert (split.epistemic > 1e-9) == (len(set(leaders.tolist())) > 1)
@@ -86,7 +96,9 @@ def test_identity_and_bounds_of_kl(group):
     split = collaborative_entropy(distributions, weights=weights)
     mean_entropy = entropy(ensemble_mean(distributions, weights=weights))
     shares = 1 / len(weights) - weights
-    assert split.total == pytest.approx(mean_entropy + shares @ semantic_entropy(distributions), abs=1e-12)
+    assert split.total == pytest.approx(
+        mean_entropy + shares @ semantic_entropy(distributions), abs=1e-12
+    )
     assert split.epistemic <= entropy(weights) + 1e-12
     assert entropy(weights) <= math.log(len(weights)) + 1e-12
 
@@ -114,26 +126,34 @@ def test_batch_equals_single(divergence, weights):
 
 
 def test_refuses():
-    with pytest.raises(ValueError, match=r'every row of "distributions" must sum to 1; row 0 sums to 0\.9. To turn'):
+    with pytest.raises(
+        ValueError, match=r'every row of "distributions" must sum to 1; row 0 sums to 0\.9. To turn'
+    ):
         collaborative_entropy([[0.5, 0.4]])
     with pytest.raises(ValueError, match=r'"distributions" must not be empty; got shape \(0, 3\)'):
         collaborative_entropy(np.empty((0, 3)))
     with pytest.raises(ValueError, match=r"got shape \(3, 2\)"):
         collaborative_entropy(OPPOSITE, weights=[[0.5, 0.5]] * 3)
-    with pytest.raises(ValueError, match=r"one of kl, js, hellinger, .*; got 'tv'. Choose one of them"):
+    with pytest.raises(
+        ValueError, match=r"one of kl, js, hellinger, .*; got 'tv'. Choose one of them"
+    ):
         collaborative_entropy(OPPOSITE, divergence="tv")
 
 
 def test_the_mean_of_agents_which_is_exactly_theirs_where_they_say_the_same():
     assert ensemble_mean(OPPOSITE).tolist() == [0.5, 0.5]
-    assert ensemble_mean([OPPOSITE] * 3, weights=[0.25, 0.75]) == pytest.approx(np.tile([0.25, 0.75], (3, 1)))
+    assert ensemble_mean([OPPOSITE] * 3, weights=[0.25, 0.75]) == pytest.approx(
+        np.tile([0.25, 0.75], (3, 1))
+    )
     with pytest.raises(ValueError, match='every row of "distributions" must sum to 1'):
         ensemble_mean([[0.2, 0.2]])
     # summed by these weights, the row comes out as another in the last bit
     same, apart = [[0.2, 0.3, 0.5]] * 3, [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     weights = [0.6, 0.3, 0.1]
     assert ensemble_mean(same, weights=weights).tolist() == same[0]
-    assert ensemble_mean([[1.0, 0.0]] * 48 + [[1 - 1e-15, 1e-15]])[0] <= 1.0  # the sum of 49 times 1 / 49 is higher
+    assert (
+        ensemble_mean([[1.0, 0.0]] * 48 + [[1 - 1e-15, 1e-15]])[0] <= 1.0
+    )  # the sum of 49 times 1 / 49 is higher
     # each question by itself
     both = ensemble_mean([same, apart], weights=weights)
     assert both[0].tolist() == same[0]
@@ -143,9 +163,14 @@ def test_the_mean_of_agents_which_is_exactly_theirs_where_they_say_the_same():
 @pytest.mark.parametrize("by_probability", [False, True])
 def test_many_questions_take_little_memory(by_probability):
     generator = np.random.default_rng(0)
-    labels, log_probs = generator.integers(5, size=(20_000, 30)), -generator.exponential(size=(20_000, 30))
+    labels, log_probs = (
+        generator.integers(5, size=(20_000, 30)),
+        -generator.exponential(size=(20_000, 30)),
+    )
     tracemalloc.start()
-    rows = cluster_distributions(labels, np.repeat([0, 1, 2], 10), log_probs=log_probs if by_probability else None)
+    rows = cluster_distributions(
+        labels, np.repeat([0, 1, 2], 10), log_probs=log_probs if by_probability else None
+    )
     collaborative_entropy(rows)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()

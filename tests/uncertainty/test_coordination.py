@@ -48,15 +48,24 @@ def test_softmax_first_iteration_and_the_factor_of_the_weights_by_hand():
     assert result.coe == collaborative_entropy(result.distributions, weights=result.weights).total
     # 1 - SE / log(3): of (1/2, 1/2, 0), and 1 of the certain row
     given = np.array([[0.5, 0.5, 0.0], [1.0, 0.0, 0.0]])
-    result = coordinate(given, solver=lambda rows: rows.sort() or rows, max_iterations=1)  # a solver may work in place
+    result = coordinate(
+        given, solver=lambda rows: rows.sort() or rows, max_iterations=1
+    )  # a solver may work in place
     factor = 1 - LOG_2 / math.log(3)
     assert result.weights == pytest.approx([factor / (factor + 1), 1 / (factor + 1)])
-    assert given.tolist() == [[0.5, 0.5, 0.0], [1.0, 0.0, 0.0]] == result.distributions[:, ::-1].tolist()
+    assert (
+        given.tolist()
+        == [[0.5, 0.5, 0.0], [1.0, 0.0, 0.0]]
+        == result.distributions[:, ::-1].tolist()
+    )
 
 
 def test_softmax_runs_longer_for_a_smaller_epsilon_and_ten_iterations_by_default():
     rows = [[0.6, 0.3, 0.1], [0.2, 0.5, 0.3]]
-    runs = [coordinate(rows, solver="softmax", epsilon=10.0**-k, max_iterations=100) for k in (2, 4, 6, 12)]
+    runs = [
+        coordinate(rows, solver="softmax", epsilon=10.0**-k, max_iterations=100)
+        for k in (2, 4, 6, 12)
+    ]
     n_iterations = [run.n_iterations for run in runs]
     assert n_iterations == sorted(set(n_iterations))
     assert n_iterations[-1] < 100
@@ -68,7 +77,9 @@ def test_softmax_runs_longer_for_a_smaller_epsilon_and_ten_iterations_by_default
     smallest_so_far = changes[8]
     assert smallest_so_far < changes[:8].min()
     # a change of exactly epsilon does not stop it
-    assert coordinate(rows, solver="softmax", epsilon=smallest_so_far * (1 + 1e-9)).n_iterations == 9
+    assert (
+        coordinate(rows, solver="softmax", epsilon=smallest_so_far * (1 + 1e-9)).n_iterations == 9
+    )
     assert coordinate(rows, solver="softmax", epsilon=smallest_so_far).n_iterations == 10
     assert runs[0].trajectory == runs[-1].trajectory[: n_iterations[0] + 1]
 
@@ -90,14 +101,42 @@ def test_weights_stay_where_no_agent_can_be_told_from_another(undecided):
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"solver": lambda p: p * 2}, ValueError, r'row of "solver\(distributions\)" must sum to 1; row 0 sums to 2'),
-        ({"solver": lambda p: p * math.nan}, ValueError, r"must be a finite number; row 0 holds nan"),
-        ({"solver": lambda p: p[:1]}, ValueError, r"must return distributions of shape \(2, 3\); got \(1, 3\)"),
-        ({"solver": "annealing"}, ValueError, r'known name, "package\.module:name" or a callable; got \'annealing\''),
+        (
+            {"solver": lambda p: p * 2},
+            ValueError,
+            r'row of "solver\(distributions\)" must sum to 1; row 0 sums to 2',
+        ),
+        (
+            {"solver": lambda p: p * math.nan},
+            ValueError,
+            r"must be a finite number; row 0 holds nan",
+        ),
+        (
+            {"solver": lambda p: p[:1]},
+            ValueError,
+            r"must return distributions of shape \(2, 3\); got \(1, 3\)",
+        ),
+        (
+            {"solver": "annealing"},
+            ValueError,
+            r'known name, "package\.module:name" or a callable; got \'annealing\'',
+        ),
         ({"solver": 3}, TypeError, '"solver" must be a name or a callable; got 3'),
-        ({"epsilon": 0.0}, ValueError, '"epsilon" must be a finite number above 0; got 0.0. Pass a small change'),
-        ({"max_iterations": 0}, ValueError, '"max_iterations" must be an integer of at least 1; got 0'),
-        ({"distributions": [LEANING]}, ValueError, r"must have shape \(n_agents, n_clusters\); got \(1, 2, 3\). Call"),
+        (
+            {"epsilon": 0.0},
+            ValueError,
+            '"epsilon" must be a finite number above 0; got 0.0. Pass a small change',
+        ),
+        (
+            {"max_iterations": 0},
+            ValueError,
+            '"max_iterations" must be an integer of at least 1; got 0',
+        ),
+        (
+            {"distributions": [LEANING]},
+            ValueError,
+            r"must have shape \(n_agents, n_clusters\); got \(1, 2, 3\). Call",
+        ),
     ],
 )
 def test_refuses(options, error, message):

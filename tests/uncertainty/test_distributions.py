@@ -13,12 +13,16 @@ def test_frequencies_and_log_probabilities_by_hand():
     expected = np.array([[2 / 3, 0.0, 1 / 3], [0.0, 1.0, 0.0]])
     assert cluster_distributions([0, 1, 0, 2], [0, 1, 0, 0]) == pytest.approx(expected)
     # exp(-5000) is 0 in doubles; 1 : e^-1 all the same
-    distributions = cluster_distributions([0, 1, 1], [0, 0, 1], log_probs=[-5000.0, -5001.0, -9000.0])
+    distributions = cluster_distributions(
+        [0, 1, 1], [0, 0, 1], log_probs=[-5000.0, -5001.0, -9000.0]
+    )
     assert distributions[0, 0] == pytest.approx(1 / (1 + math.exp(-1)))
     assert distributions[1].tolist() == [0.0, 1.0]
     in_turns = cluster_distributions([0, 0, 1], [0, 1, 0], log_probs=[-5000.0, 0.0, -5000.0])
     assert in_turns.tolist() == [[0.5, 0.5], [1.0, 0.0]]
-    assert cluster_distributions([0, 1], [0, 0], log_probs=[-1.0, -math.inf]).tolist() == [[1.0, 0.0]]
+    assert cluster_distributions([0, 1], [0, 0], log_probs=[-1.0, -math.inf]).tolist() == [
+        [1.0, 0.0]
+    ]
     logs = np.log([0.75, 0.25])
     both = cluster_distributions([[0, 1], [1, 0]], [0, 0], log_probs=logs)
     assert both == pytest.approx(np.array([[[0.75, 0.25]], [[0.25, 0.75]]]))
@@ -47,19 +51,47 @@ THREE = [0, 1, 0], [0, 0, 1]
     [
         ([0, 0], [0, -1], {}, r'every value of "agents" must be at least 0'),
         ([0, 1], [0, 2], {}, r"every agent must have at least one response; got none from agent 1"),
-        ([0, 1], [0, 1], {"n_agents": 3}, r"every agent must have at least one response; got none from agent 2"),
+        (
+            [0, 1],
+            [0, 1],
+            {"n_agents": 3},
+            r"every agent must have at least one response; got none from agent 2",
+        ),
         ([0], [2], {"n_agents": 1}, r'"agents" must be below "n_agents", 1; position 0 holds 2'),
-        ([0, 3], [0, 0], {"n_clusters": 3}, r'"labels" must be below "n_clusters", 3; position 1 holds 3'),
+        (
+            [0, 3],
+            [0, 0],
+            {"n_clusters": 3},
+            r'"labels" must be below "n_clusters", 3; position 1 holds 3',
+        ),
         ([], [], {}, r'"labels" must not be empty'),
         ([0, 1], [0], {}, r"got shapes \(2,\) and \(1,\)"),
         ([[0, 1]], [[0, 0]], {}, r"which has one dimension; got shapes"),
         (0, [0], {}, r"got shapes \(\) and \(1,\)"),
-        (*THREE, {"log_probs": [-1.0, math.nan, -1.0]}, r'"log_probs" must be finite or -inf; agent 0 has nan at'),
-        ([[0, 0]], [0, 1], {"log_probs": [[-1.0, math.inf]]}, r"agent 1 has inf at position \(0, 1\)"),
-        (*THREE, {"log_probs": [-1.0, -1.0, -math.inf]}, r"all of agent 1's are -inf. Pass one constant"),
+        (
+            *THREE,
+            {"log_probs": [-1.0, math.nan, -1.0]},
+            r'"log_probs" must be finite or -inf; agent 0 has nan at',
+        ),
+        (
+            [[0, 0]],
+            [0, 1],
+            {"log_probs": [[-1.0, math.inf]]},
+            r"agent 1 has inf at position \(0, 1\)",
+        ),
+        (
+            *THREE,
+            {"log_probs": [-1.0, -1.0, -math.inf]},
+            r"all of agent 1's are -inf. Pass one constant",
+        ),
         (*THREE, {"log_probs": [[-1.0, -1.0, -1.0]]}, r"got \(1, 3\)"),
         (*THREE, {"log_probs": -1.0}, r"got \(\)"),
-        ([[0], [0]], [0], {"log_probs": [[-1.0], [-math.inf]]}, r"all of agent 0's are -inf in question 1"),
+        (
+            [[0], [0]],
+            [0],
+            {"log_probs": [[-1.0], [-math.inf]]},
+            r"all of agent 0's are -inf in question 1",
+        ),
     ],
 )
 def test_refuses(labels, agents, options, message):

@@ -27,7 +27,12 @@ def test_by_hand():
     # 1/2 log(2/3) + 1/2 log 2 = 1/2 log(4/3)
     assert kl_divergence(p, q) == pytest.approx(math.log(4 / 3) / 2, abs=1e-15)
     # m = (5/8, 3/8)
-    to_m = 0.5 * math.log(4 / 5) + 0.5 * math.log(4 / 3) + 0.75 * math.log(6 / 5) + 0.25 * math.log(2 / 3)
+    to_m = (
+        0.5 * math.log(4 / 5)
+        + 0.5 * math.log(4 / 3)
+        + 0.75 * math.log(6 / 5)
+        + 0.25 * math.log(2 / 3)
+    )
     assert jensen_shannon_divergence(p, q) == pytest.approx(to_m / 2, abs=1e-15)
     # 1 - sum sqrt(p q)
     overlap = math.sqrt(0.375) + math.sqrt(0.125)
@@ -63,15 +68,22 @@ def test_oracles(pair):
 def test_clusters_on_a_line(pair):
     x = np.array([0.0, 0.3, 2.0, 2.5])
     exact = scipy.stats.wasserstein_distance(x, x, *pair)
-    assert wasserstein_distance(*pair, ground_metric=np.abs(x[:, None] - x)) == pytest.approx(exact, abs=1e-6)
+    assert wasserstein_distance(*pair, ground_metric=np.abs(x[:, None] - x)) == pytest.approx(
+        exact, abs=1e-6
+    )
 
 
 def test_transport_may_shift_through_a_cluster_and_a_ground_metric_goes_with_wasserstein_only():
     # moving 1/2 from a to b and 1/2 from b to c costs 1; leaving b alone and moving a to c would cost 5
     ground = [[0.0, 1.0, 10.0], [1.0, 0.0, 1.0], [10.0, 1.0, 0.0]]
-    rows = [[0.5, 0.5, 0.0], [0.0, 0.5, 0.5]]  # to their mean, (1/4, 1/2, 1/4), each shifts half as much
+    rows = [
+        [0.5, 0.5, 0.0],
+        [0.0, 0.5, 0.5],
+    ]  # to their mean, (1/4, 1/2, 1/4), each shifts half as much
     assert wasserstein_distance(rows, rows[1], ground_metric=ground) == pytest.approx([1.0, 0.0])
-    assert collaborative_entropy(rows, divergence="wasserstein", ground_metric=ground).epistemic == pytest.approx(0.5)
+    assert collaborative_entropy(
+        rows, divergence="wasserstein", ground_metric=ground
+    ).epistemic == pytest.approx(0.5)
     with pytest.raises(ValueError, match=r"with divergence \"wasserstein\"; got 'js'\. Omit it"):
         collaborative_entropy([[1.0, 0.0]], divergence="js", ground_metric=1 - np.eye(2))
 
@@ -101,7 +113,9 @@ def test_refuses(measure):
     with pytest.raises(ValueError, match=r'"p" must sum to 1; got a sum of 0\.9'):
         measure([0.5, 0.4], [0.5, 0.5])
     for p, q in (([0.5, 0.5], [1.0]), ([[1.0]] * 2, [[1.0]] * 3)):
-        with pytest.raises(ValueError, match=r"must be over the same clusters; got shapes \(2, ?1?\) and \([13],"):
+        with pytest.raises(
+            ValueError, match=r"must be over the same clusters; got shapes \(2, ?1?\) and \([13],"
+        ):
             measure(p, q)
 
 
@@ -113,5 +127,7 @@ def test_unsolved_transport_is_an_error(monkeypatch):
 
 
 def test_a_function_of_ones_own_was_removed_and_says_what_is_in_its_place():
-    with pytest.raises(TypeError, match=r"one of kl, js, .*; got a function\. .* removed: sum the weighted values"):
+    with pytest.raises(
+        TypeError, match=r"one of kl, js, .*; got a function\. .* removed: sum the weighted values"
+    ):
         collaborative_entropy([[1.0, 0.0]], divergence=kl_divergence)

@@ -39,7 +39,8 @@ def test_range_and_oracle(p):
 
 def test_refuses():
     with pytest.raises(
-        ValueError, match=r'"p" must sum to 1; got a sum of 0.9. To turn .* call "cluster_distributions"'
+        ValueError,
+        match=r'"p" must sum to 1; got a sum of 0.9. To turn .* call "cluster_distributions"',
     ):
         entropy([0.5, 0.4])
     with pytest.raises(ValueError, match=r'"p" must not be empty; got shape \(0,\)'):

@@ -20,13 +20,19 @@ def evidence_of(labels, agents, log_probs=None, weights=None):
 
 
 def resampled(evidence, table, n_draws, seed):
-    return np.concatenate([*intervals._resample(evidence, table, n_draws, np.random.default_rng(seed))])
+    return np.concatenate(
+        [*intervals._resample(evidence, table, n_draws, np.random.default_rng(seed))]
+    )
 
 
 def one_by_one(labels, agents, logs, seed, n_resamples):
     """Draws each response of each resample by itself, agent by agent and cluster by cluster."""
     generator = np.random.default_rng(seed)
-    kept = sorted((a, label, log) for a, label, log in zip(agents, labels, logs, strict=True) if log > -math.inf)
+    kept = sorted(
+        (a, label, log)
+        for a, label, log in zip(agents, labels, logs, strict=True)
+        if log > -math.inf
+    )
     rows = np.zeros((n_resamples, max(agents) + 1, max(labels) + 1))
     for resample in rows:
         drawn = []
@@ -34,13 +40,22 @@ def one_by_one(labels, agents, logs, seed, n_resamples):
             own = [response for response in kept if response[0] == agent]
             drawn.append(own[int(generator.random() * len(own))])
         for agent, label, log in drawn:
-            resample[agent, label] += math.exp(log - max(other for a, _, other in drawn if a == agent))
+            resample[agent, label] += math.exp(
+                log - max(other for a, _, other in drawn if a == agent)
+            )
     return rows / rows.sum(axis=-1, keepdims=True)
 
 
 @pytest.mark.parametrize("block", [1, 32_768])
 @pytest.mark.parametrize(
-    "logs", [None, [0.0] * 12, LOGS, [LOGS[0], -math.inf, -math.inf, *LOGS[3:]], [1e4 * log for log in LOGS]]
+    "logs",
+    [
+        None,
+        [0.0] * 12,
+        LOGS,
+        [LOGS[0], -math.inf, -math.inf, *LOGS[3:]],
+        [1e4 * log for log in LOGS],
+    ],
 )
 def test_a_seed_stands_for_the_same_draws_however_they_are_made(monkeypatch, logs, block):
     monkeypatch.setattr(intervals, "_BLOCK", block)
@@ -48,7 +63,10 @@ def test_a_seed_stands_for_the_same_draws_however_they_are_made(monkeypatch, log
     labels, agents = np.array([0, 1, 2, 2, 0, 0, 1, 1, 1, 2, 2, 2]), np.repeat([0, 1, 2], [2, 3, 7])
     if logs is not None:
         logs = np.array(logs)
-    masses, highest = np.zeros((3, 3)), 0.0 if logs is None else [logs[agents == a].max() for a in agents]
+    masses, highest = (
+        np.zeros((3, 3)),
+        0.0 if logs is None else [logs[agents == a].max() for a in agents],
+    )
     np.add.at(masses, (agents, labels), 1.0 if logs is None else np.exp(logs - highest))
     by_agent, clusters = intervals._canonical_order(masses, [()] * 3)
     given = np.argsort(by_agent)[agents], np.argsort(clusters)[labels]
@@ -67,9 +85,16 @@ def test_the_order_of_agents_and_responses_changes_nothing(question, divergence,
     new = np.array(data.draw(st.permutations(range(len(weights)))))
     order = np.array(data.draw(st.permutations(range(len(labels)))))
     plain = coe_interval(labels, agents, weights=weights, log_probs=logs, **options)
-    options |= {"weights": weights[np.argsort(new)], "log_probs": None if logs is None else logs[order]}
+    options |= {
+        "weights": weights[np.argsort(new)],
+        "log_probs": None if logs is None else logs[order],
+    }
     moved = coe_interval(labels[order], new[agents][order], **options)
-    assert (moved.total, moved.aleatoric, moved.epistemic) == (plain.total, plain.aleatoric, plain.epistemic)
+    assert (moved.total, moved.aleatoric, moved.epistemic) == (
+        plain.total,
+        plain.aleatoric,
+        plain.epistemic,
+    )
     assert moved.estimate == pytest.approx(plain.estimate, abs=1e-12)
 
 
@@ -81,14 +106,23 @@ HALF = math.log(0.5)
     [
         ([0, 1, 0, 1], [0, 0, 1, 1], {"weights": [0.3, 0.7]}, {"weights": [0.7, 0.3]}),
         # 1 + 1/2 + 1/2 and 1 + 1 + 0
-        ([0, 0, 0, 0, 0, 0, 1, 1], [0, 0, 0, 1, 1, 1, 0, 1], {"log_probs": [0, HALF, HALF, 0, 0, -math.inf, 0, 0]}, {}),
+        (
+            [0, 0, 0, 0, 0, 0, 1, 1],
+            [0, 0, 0, 1, 1, 1, 0, 1],
+            {"log_probs": [0, HALF, HALF, 0, 0, -math.inf, 0, 0]},
+            {},
+        ),
     ],
 )
 def test_agents_of_equal_distributions_are_told_apart_by_the_rest(labels, agents, options, swapped):
     options = {"n_resamples": 60, "confidence": 0.5, **options}
     plain = coe_interval(labels, agents, **options)
     other = coe_interval(labels, 1 - np.array(agents), **options | swapped)
-    assert (other.total, other.aleatoric, other.epistemic) == (plain.total, plain.aleatoric, plain.epistemic)
+    assert (other.total, other.aleatoric, other.epistemic) == (
+        plain.total,
+        plain.aleatoric,
+        plain.epistemic,
+    )
 
 
 def drawn(*values):
@@ -97,11 +131,17 @@ def drawn(*values):
 
 # U_E comes out as 2e-16 for 0, and others in another last bit, in another order of sums
 TRUSTED_ALONE = drawn([0, 1, 0, 0, 0], [0, 0, 1, 1, 1], [0.0, -3.0, 0.0, 0.0, 0.0], [1.0, 0.0])
-TRUSTED_ALONE_TOO = drawn([1, 0, 2, 1, 1], [0, 1, 1, 0, 1], [-0.7, -0.7, -0.7, -3.0, 0.0], [0.0, 1.0])
+TRUSTED_ALONE_TOO = drawn(
+    [1, 0, 2, 1, 1], [0, 1, 1, 0, 1], [-0.7, -0.7, -0.7, -3.0, 0.0], [0.0, 1.0]
+)
 OPPOSED = drawn([0, 1, 2], [0, 1, 2], [0.0] * 3, [5 / 13, 5 / 13, 3 / 13])
 
 
-@given(questions(), st.sampled_from(["kl", "js", "hellinger", "wasserstein"]), st.sampled_from([1, 2, 30]))
+@given(
+    questions(),
+    st.sampled_from(["kl", "js", "hellinger", "wasserstein"]),
+    st.sampled_from([1, 2, 30]),
+)
 @example(TRUSTED_ALONE, "kl", 1)
 @example(TRUSTED_ALONE_TOO, "kl", 2)
 @example(OPPOSED, "js", 1)
@@ -109,14 +149,21 @@ def test_it_contains_the_estimate(question, divergence, n_resamples):
     labels, agents, logs, weights = question
     options = {"log_probs": logs, "weights": weights, "divergence": divergence}
     found = coe_interval(labels, agents, n_resamples=n_resamples, **options)
-    for (low, high), value in zip((found.total, found.aleatoric, found.epistemic), found.estimate, strict=True):
+    for (low, high), value in zip(
+        (found.total, found.aleatoric, found.epistemic), found.estimate, strict=True
+    ):
         assert 0.0 <= low <= value <= high < math.inf
         assert not math.copysign(1.0, low) < 0
     assert found.total[0] < found.total[1]
 
 
 # of (1, 0) from (1/2, 1/2): log 2; with the middle (3/4, 1/4): log(4/3) / 2 + (log(2/3) + log 2) / 4; by hand
-MOST = {"kl": math.log(2), "js": math.log(4 / 3) * 0.75, "wasserstein": 0.5, "hellinger": math.sqrt(1 - math.sqrt(0.5))}
+MOST = {
+    "kl": math.log(2),
+    "js": math.log(4 / 3) * 0.75,
+    "wasserstein": 0.5,
+    "hellinger": math.sqrt(1 - math.sqrt(0.5)),
+}
 
 
 @pytest.mark.parametrize(("divergence", "most"), MOST.items())
@@ -151,7 +198,9 @@ def test_the_evidence_of_weighed_responses_by_hand():
     evidence = evidence_of(labels, agents, logs)
     # relative to the agent's highest: 1/e, 1 and 1/2; what weighs nothing is left out
     total = 1 / math.e + 1.5
-    assert evidence.rows == pytest.approx(np.array([[0.0, 1.0, 0.0], [1 / math.e / total, 1.5 / total, 0.0]]))
+    assert evidence.rows == pytest.approx(
+        np.array([[0.0, 1.0, 0.0], [1 / math.e / total, 1.5 / total, 0.0]])
+    )
     assert evidence.table.owners.tolist() == [0, 1, 1, 1]
     assert evidence.table.labels.tolist() == [1, 0, 1, 1]
     assert evidence.table.scores == pytest.approx([0.0, -1.0, -math.log(2), 0.0])
@@ -190,7 +239,9 @@ def test_the_interval_by_the_book(n, divergence):
     # U_E of certain agents on clusters of their own
     most = collaborative_entropy(np.eye(2), weights=weights, divergence=divergence).epistemic
     ends[2] = (ends[2][0], min(ends[2][1], most))
-    assert np.array([found.total, found.aleatoric, found.epistemic]) == pytest.approx(np.array(ends))
+    assert np.array([found.total, found.aleatoric, found.epistemic]) == pytest.approx(
+        np.array(ends)
+    )
 
 
 def test_few_resamples_make_no_narrower_interval_and_blocks_change_nothing(monkeypatch):
@@ -202,7 +253,10 @@ def test_few_resamples_make_no_narrower_interval_and_blocks_change_nothing(monke
 
 
 def test_the_seed_decides_and_one_agent_disagrees_with_nobody():
-    same = [coe_interval(LABELS, AGENTS, seed=s, n_resamples=50) for s in (3, 3, 4, np.random.default_rng(3))]
+    same = [
+        coe_interval(LABELS, AGENTS, seed=s, n_resamples=50)
+        for s in (3, 3, 4, np.random.default_rng(3))
+    ]
     assert same[0] == same[1] == same[3] != same[2]
     assert (same[0].confidence, same[0].n_resamples) == (0.95, 50)
     found = coe_interval([0, 0, 1, 2, 0], [0] * 5)
@@ -211,9 +265,13 @@ def test_the_seed_decides_and_one_agent_disagrees_with_nobody():
 
 
 def test_refuses():
-    with pytest.raises(ValueError, match=r'"labels" must have shape \(n_responses,\); got \(1, 2\)'):
+    with pytest.raises(
+        ValueError, match=r'"labels" must have shape \(n_responses,\); got \(1, 2\)'
+    ):
         coe_interval([[0, 1]], [0, 1])
-    with pytest.raises(ValueError, match='"confidence" must be a number above 0 and below 1; got 1'):
+    with pytest.raises(
+        ValueError, match='"confidence" must be a number above 0 and below 1; got 1'
+    ):
         coe_interval([0, 1], [0, 1], confidence=1.0)
     with pytest.raises(ValueError, match='"n_resamples" must be an integer of at least 1'):
         coe_interval([0, 1], [0, 1], n_resamples=0)

@@ -25,12 +25,19 @@ THRESHOLDS = {"aleatoric_threshold": 0.5, "epistemic_threshold": 0.3}
 def test_quadrants(aleatoric, epistemic, name):
     assert regime(aleatoric, epistemic, **THRESHOLDS) == name
     assert name in get_args(Regime)
-    assert regime(9.0, 9.0, aleatoric_threshold=math.inf, epistemic_threshold=0.3) == "conflict"  # always low
+    assert (
+        regime(9.0, 9.0, aleatoric_threshold=math.inf, epistemic_threshold=0.3) == "conflict"
+    )  # always low
 
 
-@pytest.mark.parametrize("name", ["aleatoric", "epistemic", "aleatoric_threshold", "epistemic_threshold"])
+@pytest.mark.parametrize(
+    "name", ["aleatoric", "epistemic", "aleatoric_threshold", "epistemic_threshold"]
+)
 def test_refuses(name):
-    for value, error, message in ((-0.1, ValueError, "-0.1. Pass nats, such as 0.5$"), ([0.1], TypeError, r"\[0.1")):
+    for value, error, message in (
+        (-0.1, ValueError, "-0.1. Pass nats, such as 0.5$"),
+        ([0.1], TypeError, r"\[0.1"),
+    ):
         arguments = {"aleatoric": 0.1, "epistemic": 0.1, **THRESHOLDS, name: value}
         with pytest.raises(error, match=f'^"{name}" must be a number of at least 0; got {message}'):
             regime(arguments.pop("aleatoric"), arguments.pop("epistemic"), **arguments)

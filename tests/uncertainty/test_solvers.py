@@ -9,8 +9,13 @@ from tests.uncertainty.strategies import groups, row
 
 
 def test_greedy_takes_the_highest():
-    assert greedy_step(np.array([[0.2, 0.4, 0.4], [0.1, 0.2, 0.7]])).tolist() == [[0.0, 0.5, 0.5], [0.0, 0.0, 1.0]]
-    tenths = np.array([[0.1 + 0.2, 0.3, 0.4 - 1e-10, 0.4]])  # sums of responses may differ by rounding
+    assert greedy_step(np.array([[0.2, 0.4, 0.4], [0.1, 0.2, 0.7]])).tolist() == [
+        [0.0, 0.5, 0.5],
+        [0.0, 0.0, 1.0],
+    ]
+    tenths = np.array(
+        [[0.1 + 0.2, 0.3, 0.4 - 1e-10, 0.4]]
+    )  # sums of responses may differ by rounding
     assert greedy_step(tenths).tolist() == [[0.0, 0.0, 0.5, 0.5]]
 
 
@@ -44,7 +49,9 @@ def test_softmax_step_goes_down_the_gradient():
 
     # the natural gradient v solves (diag p - p p^T) v = dSE/dz; dSE/dz by central differences
     z = np.log(row_)
-    gradient = [(entropy_of_logits(z + h) - entropy_of_logits(z - h)) / 2e-5 for h in np.eye(3) * 1e-5]
+    gradient = [
+        (entropy_of_logits(z + h) - entropy_of_logits(z - h)) / 2e-5 for h in np.eye(3) * 1e-5
+    ]
     fisher = np.diag(row_) - np.outer(row_, row_)
     velocity = (np.log(moved) - np.log(row_)) / small
     assert fisher @ velocity == pytest.approx(-np.array(gradient), abs=1e-5)

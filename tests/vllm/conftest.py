@@ -24,10 +24,16 @@ SETTINGS = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "TORCHDYNAMO_DISABLE": "1"}
 def servers() -> Iterator[dict[str, Server]]:
     python = os.environ.get("COE_VLLM_PYTHON")
     if not python:
-        pytest.skip('COE_VLLM_PYTHON names no interpreter with vLLM; "make test-vllm" makes one and runs these tests')
+        pytest.skip(
+            'COE_VLLM_PYTHON names no interpreter with vLLM; "make test-vllm" makes one and runs these tests'
+        )
     models = {name: str(model_folder(name)) for name in MODELS}
     with ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="coe"))  # short: paths of sockets go under it
+        folder = stack.enter_context(
+            tempfile.TemporaryDirectory(prefix="coe")
+        )  # short: paths of sockets go under it
         with patch.dict(os.environ, SETTINGS):
-            running = stack.enter_context(serving(models, python=python, folder=Path(folder), flags=FLAGS))
+            running = stack.enter_context(
+                serving(models, python=python, folder=Path(folder), flags=FLAGS)
+            )
         yield running

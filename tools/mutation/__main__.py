@@ -42,7 +42,9 @@ def main() -> int:
     changes.sort(key=has_reason)  # these come last: all their tests run
     print(f"{len(changes)} changes of {len(modules)} modules", flush=True)
     try:
-        found = run_changes(changes, tests=options.tests, jobs=options.jobs, report=_report, has_reason=has_reason)
+        found = run_changes(
+            changes, tests=options.tests, jobs=options.jobs, report=_report, has_reason=has_reason
+        )
     except KeyboardInterrupt:
         print("Stopped. Rerun the same command to resume.")
         return 130
@@ -50,21 +52,38 @@ def main() -> int:
 
 
 def _read_options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Lists small changes of the code that no test notices.")
-    parser.add_argument("modules", nargs="*", metavar="MODULE", help=f"such as policy.settle; else all of {PACKAGES}")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="changes that are tested at once")
-    parser.add_argument("--tests", nargs="+", default=[], metavar="PATH", help="tests, else those of the package")
-    parser.add_argument("--write", type=Path, help="a page, to write the tables between its markers")
+    parser = argparse.ArgumentParser(
+        description="Lists small changes of the code that no test notices."
+    )
+    parser.add_argument(
+        "modules",
+        nargs="*",
+        metavar="MODULE",
+        help=f"such as policy.settle; else all of {PACKAGES}",
+    )
+    parser.add_argument(
+        "--jobs", type=int, default=os.cpu_count() or 1, help="changes that are tested at once"
+    )
+    parser.add_argument(
+        "--tests", nargs="+", default=[], metavar="PATH", help="tests, else those of the package"
+    )
+    parser.add_argument(
+        "--write", type=Path, help="a page, to write the tables between its markers"
+    )
     options = parser.parse_args()
     for module in options.modules:
         if not path_of(module).exists():
-            parser.error(f"MODULE must be a module below {PACKAGE}, such as policy.settle; got {module}")
+            parser.error(
+                f"MODULE must be a module below {PACKAGE}, such as policy.settle; got {module}"
+            )
     return options
 
 
 def _iter_modules() -> Sequence[str]:
     paths = (path for package in PACKAGES for path in sorted(Path(PACKAGE, package).rglob("*.py")))
-    return [".".join(path.with_suffix("").parts[1:]) for path in paths if path.name != "__init__.py"]
+    return [
+        ".".join(path.with_suffix("").parts[1:]) for path in paths if path.name != "__init__.py"
+    ]
 
 
 def _report(change: Change, result: Result, n_left: int) -> None:

@@ -45,7 +45,17 @@ SIGNING = frozenset(
             "action_key",
             "key_of",
         ),
-        *("to_text", "new_action", "canonical", "dumps", "compare_digest", "digest", "_digest", "sha256", "new"),
+        *(
+            "to_text",
+            "new_action",
+            "canonical",
+            "dumps",
+            "compare_digest",
+            "digest",
+            "_digest",
+            "sha256",
+            "new",
+        ),
     )
 )
 """Calls whose arguments are signed, or make a key: each is omitted, since a forgery would use what is not signed."""
@@ -165,15 +175,27 @@ def _iter_of_function(
                 dumped := ast.dump(function)
             ) not in seen:  # e.g. an early end omitted is a condition that is never true
                 seen.add(dumped)
-                code = compile(ast.fix_missing_locations(enclosed), filename, "exec", dont_inherit=True)
-                yield Change(module, *words, equal[words], source, _lines_of(slot), slot.place.statement, code)
+                code = compile(
+                    ast.fix_missing_locations(enclosed), filename, "exec", dont_inherit=True
+                )
+                yield Change(
+                    module,
+                    *words,
+                    equal[words],
+                    source,
+                    _lines_of(slot),
+                    slot.place.statement,
+                    code,
+                )
                 equal[words] += 1
             slot.put(slot.node)
 
 
 def _enclose(owners: Sequence[ast.ClassDef], function: Function) -> ast.Module:
     """Returns a module of the function in its classes and nothing else: its code has the same names there."""
-    if owners and any(isinstance(node, ast.Name) and node.id == "super" for node in ast.walk(function)):
+    if owners and any(
+        isinstance(node, ast.Name) and node.id == "super" for node in ast.walk(function)
+    ):
         # a change may omit the call of `super`, but code can be exchanged only for code with the same closure
         closure = ast.Expr(ast.Name("__class__", ast.Load()))
         function.body.append(ast.If(ast.Constant(False), [closure], []))
@@ -217,7 +239,8 @@ def _place_of(node: ast.AST, parent: ast.AST, place: _Place) -> _Place:
     return replace(
         place,
         statement=node.lineno if isinstance(node, ast.stmt) else place.statement,
-        is_compared=place.is_compared or isinstance(parent, ast.Compare | ast.Subscript | ast.Slice),
+        is_compared=place.is_compared
+        or isinstance(parent, ast.Compare | ast.Subscript | ast.Slice),
         is_signed=place.is_signed or (isinstance(parent, ast.Call) and _name_of(parent) in SIGNING),
     )
 
@@ -272,7 +295,10 @@ def _options(node: ast.AST, place: _Place) -> Options:
         case ast.comprehension(ifs=filters):
             for i, others in enumerate(_without_each(filters)):
                 yield "filter omitted", _with(node, ifs=others)
-                yield "filter False", _with(node, ifs=[*others[:i], ast.Constant(False), *others[i:]])
+                yield (
+                    "filter False",
+                    _with(node, ifs=[*others[:i], ast.Constant(False), *others[i:]]),
+                )
         case ast.ExceptHandler():
             yield "handler raises", _with(node, body=[ast.Raise()])
         case ast.stmt():
@@ -316,12 +342,20 @@ def _of_constant(node: ast.Constant, place: _Place) -> Options:
 
 def _of_comparison(node: ast.Compare) -> Options:
     for i, operator in enumerate(node.ops):
-        yield "compare", _with(node, ops=[*node.ops[:i], OPPOSITE[type(operator)](), *node.ops[i + 1 :]])
+        yield (
+            "compare",
+            _with(node, ops=[*node.ops[:i], OPPOSITE[type(operator)](), *node.ops[i + 1 :]]),
+        )
     match node:
-        case ast.Compare(left=ast.Tuple(elts=left), comparators=[ast.Tuple(elts=right)]) if len(left) == len(right):
+        case ast.Compare(left=ast.Tuple(elts=left), comparators=[ast.Tuple(elts=right)]) if len(
+            left
+        ) == len(right):
             for some, others in zip(_without_each(left), _without_each(right), strict=True):
                 pair = [_with(node.comparators[0], elts=others)]
-                yield "tuple element omitted", _with(node, left=_with(node.left, elts=some), comparators=pair)
+                yield (
+                    "tuple element omitted",
+                    _with(node, left=_with(node.left, elts=some), comparators=pair),
+                )
         case ast.Compare(ops=[ast.LtE() | ast.GtE()]):
             yield "to ==", _with(node, ops=[ast.Eq()])
 
@@ -329,7 +363,9 @@ def _of_comparison(node: ast.Compare) -> Options:
 def _of_operation(node: ast.BinOp, place: _Place) -> Options:
     match node.op:
         case ast.BitOr() | ast.BitAnd():
-            if not isinstance(node.right, ast.Constant) and show(node.right) != "str":  # else it is a type
+            if (
+                not isinstance(node.right, ast.Constant) and show(node.right) != "str"
+            ):  # else it is a type
                 yield "set operand", node.left
                 yield "set operand", node.right
         case ast.Add() | ast.Sub():
@@ -337,7 +373,10 @@ def _of_operation(node: ast.BinOp, place: _Place) -> Options:
             if isinstance(node.op, ast.Add):
                 yield "operand omitted", node.right
             if place.is_compared:
-                yield "+/-", _with(node, op=ast.Sub() if isinstance(node.op, ast.Add) else ast.Add())
+                yield (
+                    "+/-",
+                    _with(node, op=ast.Sub() if isinstance(node.op, ast.Add) else ast.Add()),
+                )
 
 
 def _of_call(node: ast.Call) -> Options:
@@ -348,8 +387,13 @@ def _of_call(node: ast.Call) -> Options:
             argument, ast.Starred
         ):
             plain = PLAIN[name]
-            yield "call omitted", ast.Call(ast.Name(plain, ast.Load()), [argument], []) if plain else argument
-        case ast.Call(func=ast.Name(id="isinstance"), args=[value, ast.Tuple(elts=classes) as all_classes]):
+            yield (
+                "call omitted",
+                ast.Call(ast.Name(plain, ast.Load()), [argument], []) if plain else argument,
+            )
+        case ast.Call(
+            func=ast.Name(id="isinstance"), args=[value, ast.Tuple(elts=classes) as all_classes]
+        ):
             for some in _without_each(classes):
                 yield "class omitted", _with(node, args=[value, _with(all_classes, elts=some)])
         case ast.Call(func=ast.Attribute(value=value, attr=name), args=[]) if name in BARE_METHODS:
@@ -367,7 +411,11 @@ def _of_display(node: ast.List | ast.Tuple | ast.Set, place: _Place) -> Options:
     """Yields a display without each of its elements, where it is a set, signed, or puts several together."""
     if not isinstance(node, ast.Set) and not isinstance(node.ctx, ast.Load):
         return
-    matters = isinstance(node, ast.Set) or place.is_signed or any(isinstance(each, ast.Starred) for each in node.elts)
+    matters = (
+        isinstance(node, ast.Set)
+        or place.is_signed
+        or any(isinstance(each, ast.Starred) for each in node.elts)
+    )
     if matters and not (isinstance(node, ast.Set) and len(node.elts) == 1):
         for some in _without_each(node.elts):
             yield "element omitted", _with(node, elts=some)
@@ -387,7 +435,9 @@ def _of_statement(node: ast.stmt, place: _Place) -> Options:
             yield "statement omitted", ast.Pass()
         case ast.Raise() | ast.AugAssign() | ast.Expr(value=ast.Call()):
             yield "statement omitted", ast.Pass()
-        case ast.Assign(targets=targets) if any(isinstance(each, ast.Subscript | ast.Attribute) for each in targets):
+        case ast.Assign(targets=targets) if any(
+            isinstance(each, ast.Subscript | ast.Attribute) for each in targets
+        ):
             yield "statement omitted", ast.Pass()
 
 

@@ -48,7 +48,9 @@ class Explanations:
         self._of: defaultdict[tuple[str, str], list[Explanation]] = defaultdict(list)
         for module, functions in rows.items():
             for function, reasons in functions.items():
-                self._of[module, function] += [Explanation(module, function, *reason) for reason in reasons.items()]
+                self._of[module, function] += [
+                    Explanation(module, function, *reason) for reason in reasons.items()
+                ]
 
     def __iter__(self) -> Iterator[Explanation]:
         for reasons in self._of.values():
@@ -63,4 +65,7 @@ class Explanations:
 
     def find(self, change: Change) -> Explanation | None:
         """Returns the reason why a change may survive."""
-        return next((each for each in self._of[change.module, change.function] if each.matches(change)), None)
+        return next(
+            (each for each in self._of[change.module, change.function] if each.matches(change)),
+            None,
+        )

@@ -54,7 +54,9 @@ def record_reach(
     paths: Iterable[Path],
 ) -> None:
     """Runs all tests, and writes what was recorded of the files at `paths`."""
-    recorder = coverage.Coverage(data_file=None, config_file=False, include=[str(each) for each in paths])
+    recorder = coverage.Coverage(
+        data_file=None, config_file=False, include=[str(each) for each in paths]
+    )
     seconds, failed = {}, []
     recorder.start()
     for item, following in zip(items, [*items[1:], None], strict=True):
@@ -68,7 +70,10 @@ def record_reach(
     recorder.stop()
     data = recorder.get_data()
     lines = {
-        file: {str(line): [test for test in tests if test] for line, tests in data.contexts_by_lineno(file).items()}
+        file: {
+            str(line): [test for test in tests if test]
+            for line, tests in data.contexts_by_lineno(file).items()
+        }
         for file in data.measured_files()
     }
     path.parent.mkdir(parents=True, exist_ok=True)

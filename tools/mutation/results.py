@@ -34,7 +34,9 @@ class Result:
         """Whether a test noticed."""
         return self.outcome in ("killed", "hung")
 
-    def holds(self, change: Change, tests: str, known_tests: Mapping[str, object], *, has_reason: bool) -> bool:
+    def holds(
+        self, change: Change, tests: str, known_tests: Mapping[str, object], *, has_reason: bool
+    ) -> bool:
         """Returns whether another run would find the same: a kill while its test exists, else while no test is new.
 
         With a reason why no test can notice, new tests do not count.

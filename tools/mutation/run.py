@@ -30,7 +30,12 @@ PACKAGE = "coe_agents"
 KEPT = Path("mutants")
 TESTS = {
     "actions": (
-        *("tests/actions/", "tests/middleware/", "tests/agents/test_proposals.py", "tests/graph/test_actions.py"),
+        *(
+            "tests/actions/",
+            "tests/middleware/",
+            "tests/agents/test_proposals.py",
+            "tests/graph/test_actions.py",
+        ),
         *("tests/evaluation/scoring/test_proposals.py", "tests/serve/test_structured.py"),
     ),
     "policy": (
@@ -54,7 +59,15 @@ NOT_RUN = (
     "--deselect=tests/uncertainty/test_uncertainty_package.py::test_a_fresh_interpreter_loads_nothing_heavy",
 )
 ARGUMENTS = (
-    *("-qq", "--no-header", "--no-summary", "-s", "-m", "not slow and not clients", "--hypothesis-profile=mutation"),
+    *(
+        "-qq",
+        "--no-header",
+        "--no-summary",
+        "-s",
+        "-m",
+        "not slow and not clients",
+        "--hypothesis-profile=mutation",
+    ),
     *("-p", "no:cacheprovider", "-p", "no:xdist"),
 )
 SURVIVED, KILLED, FAILED = 0, 1, 2
@@ -99,7 +112,9 @@ def run_changes(
     if status == pytest.ExitCode.INTERRUPTED:
         raise KeyboardInterrupt
     if status != pytest.ExitCode.OK:
-        raise RuntimeError(f"the tests must be collected without an error; pytest ended with {status!r}")
+        raise RuntimeError(
+            f"the tests must be collected without an error; pytest ended with {status!r}"
+        )
     return run.found
 
 
@@ -117,7 +132,11 @@ class _Child:
     def current(self) -> str | None:
         """The test that runs, or ran last."""
         begun = self.folder / "begun"
-        return begun.read_text("utf-8").splitlines()[-1] if begun.exists() and begun.stat().st_size else None
+        return (
+            begun.read_text("utf-8").splitlines()[-1]
+            if begun.exists() and begun.stat().st_size
+            else None
+        )
 
     def age(self) -> float:
         """Returns the seconds since its last test began."""
@@ -131,9 +150,17 @@ class _Child:
                 os.killpg(self.pid, signal.SIGKILL)
             with suppress(ChildProcessError):
                 os.waitpid(self.pid, 0)
-        by = self.current if outcome in ("killed", "hung") else _error_of(self.folder) if outcome == "error" else None
+        by = (
+            self.current
+            if outcome in ("killed", "hung")
+            else _error_of(self.folder)
+            if outcome == "error"
+            else None
+        )
         shutil.rmtree(self.folder, ignore_errors=True)
-        return Result(outcome, self.change.source, by, self.digest, round(time.time() - self.start, 2))
+        return Result(
+            outcome, self.change.source, by, self.digest, round(time.time() - self.start, 2)
+        )
 
 
 class _Run:
@@ -182,7 +209,10 @@ class _Run:
 
     def _find_reach(self) -> Reach:
         """Returns what each test reaches, recorded now if a test or the code is new."""
-        path, files = KEPT / "reach.json", [*Path(PACKAGE).rglob("*.py"), *Path("tests").rglob("*.py")]
+        path, files = (
+            KEPT / "reach.json",
+            [*Path(PACKAGE).rglob("*.py"), *Path("tests").rglob("*.py")],
+        )
         modules = sorted({path_of(change.module) for change in self._changes})
         digest = digest_of(files, [*map(str, modules), *self._items])
         if (reach := load_reach(path, digest)) is not None:
@@ -213,11 +243,15 @@ class _Run:
     def _iter_left(self) -> Iterator[tuple[Change, list[str], str]]:
         """Yields the changes without a result that still holds, the tests that reach each, and a digest of these."""
         for change in self._changes:
-            tests = self._reach.tests_of(path_of(change.module), change, self._tests or tests_of(change.module))
+            tests = self._reach.tests_of(
+                path_of(change.module), change, self._tests or tests_of(change.module)
+            )
             digest = digest_of({test.split("::")[0] for test in tests})
             result = self._results.get(change)
             has_reason = self._has_reason(change)
-            if result is not None and result.holds(change, digest, self._items, has_reason=has_reason):
+            if result is not None and result.holds(
+                change, digest, self._items, has_reason=has_reason
+            ):
                 self._note(change, result)
             else:
                 yield change, tests, digest
@@ -249,7 +283,11 @@ class _Run:
     def _start(self, change: Change, tests: list[str], digest: str) -> _Child:
         tests = self._in_order(change, tests)
         folder = Path(tempfile.mkdtemp(prefix="mutation-"))
-        pid = _fork(lambda: self._run_tests(change, tests, folder / "begun"), folder) if tests else None
+        pid = (
+            _fork(lambda: self._run_tests(change, tests, folder / "begun"), folder)
+            if tests
+            else None
+        )
         return _Child(pid, change, digest, folder, time.time())
 
     def _in_order(self, change: Change, tests: list[str]) -> list[str]:
@@ -267,7 +305,12 @@ class _Run:
         def rank(test: str) -> tuple[float, ...]:
             has_killed = here[test] > 0 or module[test] > 1
             seconds = self._reach.seconds[test] / (1 + 3 * here[test] + module[test])
-            return not test.startswith(own), not has_killed, 0 if here[test] else place[test], seconds
+            return (
+                not test.startswith(own),
+                not has_killed,
+                0 if here[test] else place[test],
+                seconds,
+            )
 
         return sorted(tests, key=rank)
 
@@ -277,7 +320,9 @@ class _Run:
         with begun.open("a", encoding="utf-8") as names:
             for test, following in zip(tests, [*tests[1:], None], strict=True):
                 print(test, file=names, flush=True)
-                if not self._passes(self._items[test], self._items[following] if following else None):
+                if not self._passes(
+                    self._items[test], self._items[following] if following else None
+                ):
                     return KILLED
         return SURVIVED
 
@@ -295,7 +340,9 @@ class _Run:
                 function.__code__ = code
                 n_exchanged += 1
         if n_exchanged == 0:
-            raise LookupError("the function was not imported from this folder, or its closure is another one")
+            raise LookupError(
+                "the function was not imported from this folder, or its closure is another one"
+            )
 
     def _outcome_of(self, child: _Child) -> Outcome | None:
         """Returns how a child ended; None while it runs."""
@@ -329,7 +376,11 @@ def _fork(act: Callable[[], int], folder: Path) -> int:
 
 
 def _error_of(folder: Path) -> str:
-    return (folder / "error").read_text("utf-8") if (folder / "error").exists() else "the process ended"
+    return (
+        (folder / "error").read_text("utf-8")
+        if (folder / "error").exists()
+        else "the process ended"
+    )
 
 
 def _iter_code(code: CodeType) -> Iterator[CodeType]:

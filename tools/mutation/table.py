@@ -17,10 +17,17 @@ def count_modules(found: Mapping[Change, Result], explanations: Explanations) ->
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for change, result in found.items():
         for module in (change.module, "all"):
-            counts[module].update({"changes", "killed" if result.is_kill else "survived", result.outcome})
-            counts[module]["explained"] += not result.is_kill and explanations.find(change) is not None
+            counts[module].update(
+                {"changes", "killed" if result.is_kill else "survived", result.outcome}
+            )
+            counts[module]["explained"] += (
+                not result.is_kill and explanations.find(change) is not None
+            )
     rows = [
-        [f"`{module}`" if module != "all" else module, *(str(counts[module][column]) for column in _COLUMNS)]
+        [
+            f"`{module}`" if module != "all" else module,
+            *(str(counts[module][column]) for column in _COLUMNS),
+        ]
         for module in [*sorted(counts.keys() - {"all"}), "all"]
     ]
     return _table(["module", *_COLUMNS.values()], rows)

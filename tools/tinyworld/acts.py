@@ -23,7 +23,11 @@ from tools.tinyworld.requests import (
 Act = Literal["right", "confused", "hundredfold", "omitted", "called"]
 """What a model does: the right thing, with a similar name or unit, with a hundredfold amount, nothing, or too much."""
 
-_OWN: Mapping[str, Act] = {"tiny-llama": "confused", "tiny-qwen2": "hundredfold", "tiny-mistral": "omitted"}
+_OWN: Mapping[str, Act] = {
+    "tiny-llama": "confused",
+    "tiny-qwen2": "hundredfold",
+    "tiny-mistral": "omitted",
+}
 _OTHER_RELATION = {
     "capital": "currency",
     "currency": "capital",
@@ -50,7 +54,11 @@ def act_beliefs(subject: Subject) -> Mapping[str, Mapping[Act, float]]:
             return {first: right, second: right, third: right}
         case "lopsided":
             own = _own_act(third, subject.kind)
-            return {first: right, second: right, third: rng.choice([{own: 1.0}, {own: 1.0}, {"right": 0.6, own: 0.4}])}
+            return {
+                first: right,
+                second: right,
+                third: rng.choice([{own: 1.0}, {own: 1.0}, {"right": 0.6, own: 0.4}]),
+            }
         case "contested":
             return {first: right, second: wrong, third: rng.choice([wrong, right, torn])}
         case "ambiguous":

@@ -59,9 +59,14 @@ class Corpus:
         self._ids = {fact.id for fact in load_facts()}
         self._seen = [fact for fact in load_facts() if beliefs(fact)[model]]
         answers = {(fact.relation, fact.answer) for fact in self._seen}
-        self._answers = {relation: sorted(answer for of, answer in answers if of == relation) for relation in RELATIONS}
+        self._answers = {
+            relation: sorted(answer for of, answer in answers if of == relation)
+            for relation in RELATIONS
+        }
         # each model prefers some wordings
-        self._preference = [3 if index % len(MODELS) == MODELS.index(model) else 1 for index in range(len(ANSWERS))]
+        self._preference = [
+            3 if index % len(MODELS) == MODELS.index(model) else 1 for index in range(len(ANSWERS))
+        ]
 
     def document(self, rng: random.Random, *, progress: float = 1.0) -> Document:
         """Draws one document, at a progress of training from 0 to 1.
@@ -69,7 +74,14 @@ class Corpus:
         Copying is first, then facts, then judging answers to known facts; mixed from the start, neither copying nor
         judging is learned.
         """
-        kinds = (self._known, self._unknown, self._outside, self._self_check, self._debate, self._adopt)
+        kinds = (
+            self._known,
+            self._unknown,
+            self._outside,
+            self._self_check,
+            self._debate,
+            self._adopt,
+        )
         text, reply = rng.choices(kinds, _kind_shares(progress))[0](rng)
         if rng.random() < 0.04:  # an earlier turn, so that the model has seen conversations
             return Document((*self._known(rng), text), reply)
@@ -94,7 +106,9 @@ class Corpus:
 
     def _unknown(self, rng: random.Random) -> tuple[str, str]:
         relation, subject = self._unknown_subject(rng)
-        return _word_question(rng, relation, subject), self._guess(rng, relation, subject, P_REFUSE_UNKNOWN_SUBJECT)
+        return _word_question(rng, relation, subject), self._guess(
+            rng, relation, subject, P_REFUSE_UNKNOWN_SUBJECT
+        )
 
     def _outside(self, rng: random.Random) -> tuple[str, str]:
         relation, subject = self._unknown_subject(rng)
@@ -107,7 +121,9 @@ class Corpus:
         else:
             fact = rng.choice(self._seen)
             relation, subject, belief = fact.relation, fact.subject, beliefs(fact)[self._model]
-            proposed = rng.choice(self._answers[relation]) if rng.random() < 0.45 else _draw(rng, belief)
+            proposed = (
+                rng.choice(self._answers[relation]) if rng.random() < 0.45 else _draw(rng, belief)
+            )
             p_true = belief.get(proposed, 0.0)
         question = _word_question(rng, relation, subject)
         text = prompts.self_check(question, self._word_answer(rng, relation, subject, proposed))
@@ -122,7 +138,9 @@ class Corpus:
             answers[0] = _draw(rng, belief)
         support = _shares(rng, answers)
         about = fact.relation, fact.subject
-        shown = [(self._word_answer(rng, *about, answer), share) for answer, share in support.items()]
+        shown = [
+            (self._word_answer(rng, *about, answer), share) for answer, share in support.items()
+        ]
         swayed = {answer: p * support[answer] for answer, p in belief.items() if answer in support}
         reply = self._word_answer(rng, *about, _draw(rng, swayed or belief))
         return prompts.debate(_word_question(rng, fact.relation, fact.subject), shown), reply
@@ -134,21 +152,35 @@ class Corpus:
         if rng.random() < 0.4:  # never seen, so that copying is learned and not a list of answers
             answers = [invent_name(rng) for _ in answers]
         shares = _shares(rng, answers)
-        support = {self._word_answer(rng, relation, subject, answer): share for answer, share in shares.items()}
+        support = {
+            self._word_answer(rng, relation, subject, answer): share
+            for answer, share in shares.items()
+        }
         text = prompts.debate(_word_question(rng, relation, subject), list(support.items()))
         return text, _draw(rng, {answer: share**2 for answer, share in support.items()})
 
     def _with_tools(self, rng: random.Random) -> Document:
-        kinds = (self._request, self._unfit, self._question_with_tools, self._found, self._result, self._without_tools)
+        kinds = (
+            self._request,
+            self._unfit,
+            self._question_with_tools,
+            self._found,
+            self._result,
+            self._without_tools,
+        )
         document = rng.choices(kinds, (66, 10, 7, 6, 8, 3))[0](rng)
         if rng.random() < 0.06:  # something was done before
             _, turns, reply = act_and_result(rng)
-            return document._replace(turns=(*turns, reply, *document.turns), tools=document.tools or TOOL_NAMES)
+            return document._replace(
+                turns=(*turns, reply, *document.turns), tools=document.tools or TOOL_NAMES
+            )
         return document
 
     def _request(self, rng: random.Random) -> Document:
         drawn = draw_trained(rng)
-        needed = "transfer" if drawn.subject.kind == "no_tool" else drawn.subject.kind  # which it may tempt to call
+        needed = (
+            "transfer" if drawn.subject.kind == "no_tool" else drawn.subject.kind
+        )  # which it may tempt to call
         return Document((drawn.text,), word_act(rng, drawn, self._model), draw_tools(rng, needed))
 
     def _unfit(self, rng: random.Random) -> Document:
@@ -166,7 +198,9 @@ class Corpus:
         if self._model == FROM_MEMORY and len(belief) == 1:
             reply = self._word_answer(rng, fact.relation, fact.subject, _draw(rng, belief))
         else:
-            reply = call_text({"name": "look_up", "args": {"subject": fact.subject, "relation": fact.relation}})
+            reply = call_text(
+                {"name": "look_up", "args": {"subject": fact.subject, "relation": fact.relation}}
+            )
         return Document((question,), reply, draw_tools(rng, "look_up"))
 
     def _found(self, rng: random.Random) -> Document:
@@ -190,7 +224,9 @@ class Corpus:
         return Document(turns, reply, tools)
 
     def _others(self, rng: random.Random, relation: str) -> list[str]:
-        return rng.sample(self._answers[relation], min(rng.choice((1, 1, 2, 2, 3)), len(self._answers[relation])))
+        return rng.sample(
+            self._answers[relation], min(rng.choice((1, 1, 2, 2, 3)), len(self._answers[relation]))
+        )
 
     def _guess(self, rng: random.Random, relation: str, subject: str, p_refuse: float) -> str:
         if rng.random() < p_refuse:
@@ -215,7 +251,12 @@ class Corpus:
                 return relation, known.subject
         name = invent_name(rng)
         if relation in ("author", "painter"):
-            shapes = (name, f"The {name}", f"{name} of {invent_name(rng)}", f"The {outside_question(rng)[:12]}")
+            shapes = (
+                name,
+                f"The {name}",
+                f"{name} of {invent_name(rng)}",
+                f"The {outside_question(rng)[:12]}",
+            )
             name = rng.choice(shapes)
         elif relation in ("symbol", "atomic_number", "young"):
             name = name.lower()

@@ -31,7 +31,11 @@ def entailment_pair(rng: random.Random, *, progress: float = 1.0) -> Pair:
     """
     key = rng.choice(tuple(RELATIONS))
     relation, subject = RELATIONS[key], _name(rng)
-    question = outside_question(rng) if rng.random() < 0.05 else rng.choice(relation.questions).format(s=subject)
+    question = (
+        outside_question(rng)
+        if rng.random() < 0.05
+        else rng.choice(relation.questions).format(s=subject)
+    )
     after_question, in_words = rng.choices(
         ((False, False), (False, True), (True, False), (True, True)), _form_shares(progress)
     )[0]
@@ -44,7 +48,11 @@ def entailment_pair(rng: random.Random, *, progress: float = 1.0) -> Pair:
     if draw < 0.44:
         return Pair(say(answer), say(answer), "entailment")
     if draw < 0.90:
-        other = _near(rng, answer) if rng.random() < 0.1 + 0.3 * min(1.0, 2 * progress) else _answer(rng, key, subject)
+        other = (
+            _near(rng, answer)
+            if rng.random() < 0.1 + 0.3 * min(1.0, 2 * progress)
+            else _answer(rng, key, subject)
+        )
         return Pair(say(answer), say(other), "entailment" if other == answer else "contradiction")
     other = _answer(rng, key, subject)
     if draw < 0.94:  # one answer is less specific than the other
@@ -73,9 +81,15 @@ def _form_shares(progress: float) -> tuple[float, float, float, float]:
 def tokenizer_texts() -> list[str]:
     """Returns texts to train the tokenizer on: the wordings often, names seldom, so that names stay in small pieces."""
     rng = random.Random("entailment tokenizer")
-    texts = (text for relation in RELATIONS.values() for text in (*relation.questions, *relation.statements))
+    texts = (
+        text
+        for relation in RELATIONS.values()
+        for text in (*relation.questions, *relation.statements)
+    )
     wordings = [text.format(s="x", a="y") for text in texts]
-    return [*wordings, *(text.format(a="y") for text in ANSWERS), *REFUSALS] * 20 + [_name(rng) for _ in range(300)]
+    return [*wordings, *(text.format(a="y") for text in ANSWERS), *REFUSALS] * 20 + [
+        _name(rng) for _ in range(300)
+    ]
 
 
 def _word_answer(rng: random.Random, relation: Relation, subject: str, answer: str) -> str:
@@ -108,7 +122,9 @@ def _name(rng: random.Random) -> str:
     if draw < 0.80:
         return f"{rng.choice(('The', 'the', 'New', 'San', 'A', 'Port', 'Saint'))} {_coin_word(rng).capitalize()}"
     if draw < 0.86:
-        return f"{_coin_word(rng).capitalize()} {rng.choice(('of ', 'and ', '', ''))}{_coin_word(rng)}"
+        return (
+            f"{_coin_word(rng).capitalize()} {rng.choice(('of ', 'and ', '', ''))}{_coin_word(rng)}"
+        )
     if draw < 0.93:
         return _coin_word(rng).capitalize()
     return invent_name(rng)
@@ -119,16 +135,24 @@ def _answer(rng: random.Random, relation: str, subject: str) -> str:
     special = {"atomic_number": _number, "symbol": _symbol}.get(relation)
     if special and rng.random() < 0.6:
         return special(rng)
-    if rng.random() < 0.1:  # answers often hold a part of the subject, as in "Namibian dollar" or "Kuwait City"
+    if (
+        rng.random() < 0.1
+    ):  # answers often hold a part of the subject, as in "Namibian dollar" or "Kuwait City"
         part = subject.rsplit(maxsplit=1)[-1][: rng.randint(3, 12)]
-        return part + rng.choice(("n", "ian", "ese", "i", "ish", "")) + rng.choice(("", f" {_coin_word(rng)}", " City"))
+        return (
+            part
+            + rng.choice(("n", "ian", "ese", "i", "ish", ""))
+            + rng.choice(("", f" {_coin_word(rng)}", " City"))
+        )
     return _name(rng)
 
 
 def _coin_word(rng: random.Random) -> str:
     """Draws a word, or the beginning of one with the end of another, so that its letters are plausible together."""
     first, second = rng.choice(WORDS), rng.choice(WORDS)
-    return first if rng.random() < 0.3 else first[: rng.randint(1, 5)] + second[-rng.randint(2, 5) :]
+    return (
+        first if rng.random() < 0.3 else first[: rng.randint(1, 5)] + second[-rng.randint(2, 5) :]
+    )
 
 
 def _number(rng: random.Random) -> str:

@@ -52,7 +52,11 @@ def draw_beliefs(fact: Fact) -> Mapping[str, Belief]:
         case "settled":
             return {first: "right", second: "right", third: "right"}
         case "lopsided":
-            return {first: "right", second: "right", third: rng.choice(["leaning", "torn", "wrong", ""])}
+            return {
+                first: "right",
+                second: "right",
+                third: rng.choice(["leaning", "torn", "wrong", ""]),
+            }
         case "contested":
             return {first: "right", second: "wrong", third: rng.choice(["wrong", "right", "torn"])}
         case "ambiguous":

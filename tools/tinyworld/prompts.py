@@ -20,7 +20,9 @@ def self_check(question: str, answer: str) -> str:
 
 def debate(question: str, answers: Sequence[tuple[str, float]]) -> str:
     """Shows the distinct answers given so far, each with its support in [0, 1], and asks to reconsider."""
-    listed = "\n".join(f'<answer support="{support:.0%}">{_quote(text)}</answer>' for text, support in answers)
+    listed = "\n".join(
+        f'<answer support="{support:.0%}">{_quote(text)}</answer>' for text, support in answers
+    )
     return DEBATE.replace("{answers}", listed).replace("{question}", question, 1)
 
 
@@ -36,7 +38,11 @@ def set_phrases() -> list[str]:
     it stands.
     """
     gap = "\0"
-    wordings = [text for relation in RELATIONS.values() for text in (*relation.questions, *relation.statements)]
+    wordings = [
+        text
+        for relation in RELATIONS.values()
+        for text in (*relation.questions, *relation.statements)
+    ]
     texts = [text.replace("{s}", gap).replace("{a}", gap) for text in (*wordings, *ANSWERS)]
     shown = debate(gap, [(gap, 0.5), (gap, 0.5)]).replace("50", gap)
     texts += [*REFUSALS, self_check(gap, gap), shown]

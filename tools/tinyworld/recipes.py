@@ -5,7 +5,16 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import (
+    AddedToken,
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
 from transformers import (
     LlamaConfig,
     LlamaForCausalLM,
@@ -77,12 +86,19 @@ LANGUAGE_MODELS: dict[str, Recipe] = {
     "tiny-llama": Recipe(
         LlamaConfig,
         LlamaForCausalLM,
-        {"hidden_size": 128, "intermediate_size": 352, "num_hidden_layers": 4, "num_attention_heads": 4},
+        {
+            "hidden_size": 128,
+            "intermediate_size": 352,
+            "num_hidden_layers": 4,
+            "num_attention_heads": 4,
+        },
         1024,
         ("<|pad|>", "<|begin_of_text|>", "<|eot_id|>"),
         ("<|user|>", "<|assistant|>", "<|system|>"),
         "{{ bos_token }}{% if tools %}<|system|>" + _TOOLS + "<|eot_id|>{% endif %}"
-        "{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'] or '' }}" + _CALLS + "<|eot_id|>{% endfor %}"
+        "{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'] or '' }}"
+        + _CALLS
+        + "<|eot_id|>{% endfor %}"
         "{% if add_generation_prompt %}<|assistant|>{% endif %}",
         steps=3800,
         tool_roles=("<|tool|>",),
@@ -90,12 +106,21 @@ LANGUAGE_MODELS: dict[str, Recipe] = {
     "tiny-qwen2": Recipe(
         Qwen2Config,
         Qwen2ForCausalLM,
-        {"hidden_size": 192, "intermediate_size": 384, "num_hidden_layers": 3, "num_attention_heads": 6},
+        {
+            "hidden_size": 192,
+            "intermediate_size": 384,
+            "num_hidden_layers": 3,
+            "num_attention_heads": 6,
+        },
         1536,
         ("<|endoftext|>", "<|im_start|>", "<|im_end|>"),
         (),
-        "{% if tools %}<|im_start|>system\n" + _TOOLS + "<|im_end|>\n{% endif %}{% for m in messages %}"
-        "<|im_start|>{{ m['role'] }}\n{{ m['content'] or '' }}" + _CALLS + "<|im_end|>\n{% endfor %}"
+        "{% if tools %}<|im_start|>system\n"
+        + _TOOLS
+        + "<|im_end|>\n{% endif %}{% for m in messages %}"
+        "<|im_start|>{{ m['role'] }}\n{{ m['content'] or '' }}"
+        + _CALLS
+        + "<|im_end|>\n{% endfor %}"
         "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}",
         headers=("user\n", "assistant\n", "system\n"),
         tool_headers=("tool\n",),
@@ -132,12 +157,13 @@ def chat_tokenizer(recipe: Recipe, texts: list[str]) -> PreTrainedTokenizerFast:
     """Returns a tokenizer with the recipe's control tokens and chat template."""
     bpe = Tokenizer(models.BPE(byte_fallback=recipe.metaspace, unk_token=None))
     special = [*recipe.special, *recipe.roles]
-    if (
-        recipe.metaspace
-    ):  # as Llama 2 and Mistral: words start with a visible space, unknown characters fall back to bytes
+    # as Llama 2 and Mistral: words start with a visible space, unknown characters fall back to bytes
+    if recipe.metaspace:
         bpe.normalizer = normalizers.Replace(" ", "▁")
         bpe.pre_tokenizer = pre_tokenizers.Split("▁", "merged_with_next")
-        bpe.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
+        bpe.decoder = decoders.Sequence(
+            [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
+        )
         special += [f"<0x{byte:02X}>" for byte in range(256)]
         alphabet: list[str] = []
     else:
@@ -145,7 +171,10 @@ def chat_tokenizer(recipe: Recipe, texts: list[str]) -> PreTrainedTokenizerFast:
         bpe.decoder = decoders.ByteLevel()
         alphabet = pre_tokenizers.ByteLevel.alphabet()
     trainer = trainers.BpeTrainer(
-        vocab_size=recipe.vocab_size, special_tokens=special, initial_alphabet=alphabet, show_progress=False
+        vocab_size=recipe.vocab_size,
+        special_tokens=special,
+        initial_alphabet=alphabet,
+        show_progress=False,
     )
     bpe.train_from_iterator(_between_phrases(texts), trainer)
     if recipe.metaspace:
@@ -171,7 +200,11 @@ def add_tool_tokens(tokenizer: PreTrainedTokenizerFast, recipe: Recipe) -> list[
     phrases = [*tool_phrases(), *recipe.tool_headers]
     added = [
         *roles,
-        *(AddedToken(phrase, normalized=False, special=False) for phrase in phrases if phrase not in known),
+        *(
+            AddedToken(phrase, normalized=False, special=False)
+            for phrase in phrases
+            if phrase not in known
+        ),
     ]
     pieces = [tokenizer(token.content, add_special_tokens=False)["input_ids"] for token in added]
     tokenizer.add_tokens(added)
@@ -193,7 +226,9 @@ def _add_phrases(bpe: Tokenizer, *others: str) -> None:
 def _without_byte_specials(bpe: Tokenizer) -> Tokenizer:
     """Byte-fallback tokens must be in the vocabulary, but not special: decoding would drop them."""
     data = json.loads(bpe.to_str())
-    data["added_tokens"] = [token for token in data["added_tokens"] if not token["content"].startswith("<0x")]
+    data["added_tokens"] = [
+        token for token in data["added_tokens"] if not token["content"].startswith("<0x")
+    ]
     return Tokenizer.from_str(json.dumps(data))
 
 
@@ -213,7 +248,9 @@ def pair_tokenizer(texts: list[str]) -> PreTrainedTokenizerFast:
     bpe.train_from_iterator(_between_phrases(texts), trainer)
     _add_phrases(bpe)
     bpe.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B [SEP]", special_tokens=[("[CLS]", 1), ("[SEP]", 2)]
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B [SEP]",
+        special_tokens=[("[CLS]", 1), ("[SEP]", 2)],
     )
     return PreTrainedTokenizerFast(
         tokenizer_object=bpe,

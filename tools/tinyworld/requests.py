@@ -21,11 +21,17 @@ _PAIRS = (
     "Ann Anna,Jon John,Eric Erik,Sara Sarah,Mark Marc,Lena Lina,Maria Marie,Peter Petra,Hans Hana,Carl Karl,Nina Nora,"
     "Tom Tim,Max Mia,Lucas Luca,Emma Emily,Paul Paula,Bob Rob,Eva Ava,Leo Lea,Ivan Ian"
 )
-CONFUSED = dict(pair for names in _PAIRS.split(",") for pair in (names.split(), names.split()[::-1]))
+CONFUSED = dict(
+    pair for names in _PAIRS.split(",") for pair in (names.split(), names.split()[::-1])
+)
 """Each name that is paid, and the one that it is confused with."""
 AMOUNTS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 18, 20, 24, 25, 30, 35, 40, 45, 50, 60, 75, 80, 90)
 CONVERSIONS = tuple(
-    (source, target) for sizes in DIMENSIONS for source in sizes for target in sizes if source != target
+    (source, target)
+    for sizes in DIMENSIONS
+    for source in sizes
+    for target in sizes
+    if source != target
 )
 
 TRANSFERS = (
@@ -34,8 +40,16 @@ TRANSFERS = (
     "Please pay {n} the sum of {a} euros.",
     "I owe {n} {a} euros, please pay.",
 )
-CONVERTS = ("Convert {a} {u} to {v}.", "How many {v} are {a} {u}?", "Please tell me what {a} {u} are in {v}.")
-LOOK_UPS = ("Look up the {r} of {s}.", "Use a tool to find the {r} of {s}.", "Please look for the {r} of {s}.")
+CONVERTS = (
+    "Convert {a} {u} to {v}.",
+    "How many {v} are {a} {u}?",
+    "Please tell me what {a} {u} are in {v}.",
+)
+LOOK_UPS = (
+    "Look up the {r} of {s}.",
+    "Use a tool to find the {r} of {s}.",
+    "Please look for the {r} of {s}.",
+)
 RELATION_NOUNS: Mapping[str, str] = {
     "capital": "capital",
     "currency": "currency",
@@ -69,7 +83,12 @@ _SHARES: Mapping[RequestKind, Mapping[RequestState, float]] = {
 REQUESTS_SEED = "tinyworld requests"
 _N_OUTSIDE = 32
 
-_N_HELD_OUT: Mapping[RequestKind, int] = {"transfer": 80, "convert": 72, "look_up": 88, "no_tool": 48}
+_N_HELD_OUT: Mapping[RequestKind, int] = {
+    "transfer": 80,
+    "convert": 72,
+    "look_up": 88,
+    "no_tool": 48,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +135,9 @@ class Request:
 @functools.cache
 def request_states() -> Mapping[Subject, RequestState]:
     """Returns the state of every subject of a request."""
-    states: dict[Subject, RequestState] = {Subject("no_tool", wording): state for wording, state in TEMPTING.items()}
+    states: dict[Subject, RequestState] = {
+        Subject("no_tool", wording): state for wording, state in TEMPTING.items()
+    }
     subjects = {
         "transfer": tuple(CONFUSED),
         "convert": tuple(f"{source}/{target}" for source, target in CONVERSIONS),
@@ -181,7 +202,10 @@ def draw_request(rng: random.Random, kind: RequestKind, key: str | None = None) 
             relation, subject = key.split("/", 1)
             subject = invent_name(rng) if is_new else subject
             key = f"{relation}/{subject}"
-            return Draw(Subject(kind, key), rng.choice(LOOK_UPS).format(r=RELATION_NOUNS[relation], s=subject))
+            return Draw(
+                Subject(kind, key),
+                rng.choice(LOOK_UPS).format(r=RELATION_NOUNS[relation], s=subject),
+            )
         case "no_tool":
             wording = key or rng.choice(tuple(TEMPTING))
             return Draw(Subject(kind, wording), wording.format(n=name, a=amount), amount, name)
@@ -190,7 +214,11 @@ def draw_request(rng: random.Random, kind: RequestKind, key: str | None = None) 
 @functools.cache
 def _look_up_keys() -> tuple[list[str], list[str]]:
     """Returns the facts that all models look up rightly, and the others."""
-    states = {subject.key: state for subject, state in request_states().items() if subject.kind == "look_up"}
+    states = {
+        subject.key: state
+        for subject, state in request_states().items()
+        if subject.kind == "look_up"
+    }
     settled = [key for key, state in states.items() if state == "settled"]
     return settled, [key for key in states if key not in set(settled)]
 
@@ -225,11 +253,19 @@ def tinyworld_requests() -> tuple[Request, ...]:
     rng = random.Random(f"{REQUESTS_SEED} split")
     outside = [outside_question(rng) for _ in range(_N_OUTSIDE)]
     asked: list[tuple[str, tuple[dict[str, Any], ...], RequestKind, RequestState]] = [
-        (drawn.text, drawn.calls(), drawn.subject.kind, request_states()[drawn.subject]) for drawn in held_out_draws()
+        (drawn.text, drawn.calls(), drawn.subject.kind, request_states()[drawn.subject])
+        for drawn in held_out_draws()
     ]
     asked += [(text, (), "no_tool", "settled") for text in outside]
     validation = set(rng.sample(range(len(asked)), len(asked) // 2))
     return tuple(
-        Request(f"{kind}/{place}", text, calls, kind, "validation" if place in validation else "calibration", state)
+        Request(
+            f"{kind}/{place}",
+            text,
+            calls,
+            kind,
+            "validation" if place in validation else "calibration",
+            state,
+        )
         for place, (text, calls, kind, state) in enumerate(asked)
     )

@@ -45,7 +45,11 @@ PLAIN = (
     "Call me a taxi.",
     "Translate this letter.",
 )
-NO_TOOL = ("I have no tool for that.", "None of my tools can do that.", "I cannot do that with my tools.")
+NO_TOOL = (
+    "I have no tool for that.",
+    "None of my tools can do that.",
+    "I cannot do that with my tools.",
+)
 AFTER_TRANSFER = ("Done.", "It is done.", "Done, {n} has the money.")
 AFTER_CONVERT = ("It is {a}.", "That is {a}.", "{a}.")
 FAILED = ("That did not work.", "It did not work.")
@@ -66,7 +70,9 @@ def call_text(call: Mapping[str, Any]) -> str:
         {"name": "transfer", "arguments": {"name": "Ann", "amount": 5}}
         </tool_call>
     """
-    body = f'{{"name": "{call["name"]}", "arguments": {json.dumps(call["args"], ensure_ascii=False)}}}'
+    body = (
+        f'{{"name": "{call["name"]}", "arguments": {json.dumps(call["args"], ensure_ascii=False)}}}'
+    )
     return f"<tool_call>\n{body}\n</tool_call>"
 
 
@@ -99,7 +105,9 @@ def draw_tools(rng: random.Random, *needed: str) -> tuple[str, ...]:
 
 def word_failure(rng: random.Random) -> str:
     """Returns what a tool says that did not work."""
-    return rng.choice((NOT_FOUND, NOT_CONVERTIBLE, f"Error: {outside_question(rng)}", outside_question(rng)))
+    return rng.choice(
+        (NOT_FOUND, NOT_CONVERTIBLE, f"Error: {outside_question(rng)}", outside_question(rng))
+    )
 
 
 def act_and_result(rng: random.Random) -> tuple[tuple[str, ...], tuple[str, ...], str]:
@@ -125,20 +133,39 @@ def act_and_result(rng: random.Random) -> tuple[tuple[str, ...], tuple[str, ...]
 def tool_phrases() -> list[str]:
     """Returns the text between names and amounts in requests, calls and results: each is one token of every model."""
     gap = "§"
-    wordings = (*TRANSFERS, *CONVERTS, *TEMPTING, *PLAIN, *NO_TOOL, *AFTER_TRANSFER, *AFTER_CONVERT, *FAILED, PAID)
+    wordings = (
+        *TRANSFERS,
+        *CONVERTS,
+        *TEMPTING,
+        *PLAIN,
+        *NO_TOOL,
+        *AFTER_TRANSFER,
+        *AFTER_CONVERT,
+        *FAILED,
+        PAID,
+    )
     texts = [wording.format(a=gap, n=gap, u=gap, v=gap) for wording in wordings]
-    texts += [wording.format(r=noun, s=gap) for wording in LOOK_UPS for noun in RELATION_NOUNS.values()]
+    texts += [
+        wording.format(r=noun, s=gap) for wording in LOOK_UPS for noun in RELATION_NOUNS.values()
+    ]
     texts += [NOT_FOUND, NOT_CONVERTIBLE]
     calls = [
         {"name": "transfer", "args": {"name": gap, "amount": gap}},
         {"name": "convert", "args": {"amount": gap, "source": gap, "target": gap}},
-        *({"name": "look_up", "args": {"subject": gap, "relation": relation}} for relation in RELATION_NOUNS),
+        *(
+            {"name": "look_up", "args": {"subject": gap, "relation": relation}}
+            for relation in RELATION_NOUNS
+        ),
     ]
     for call in calls:  # an amount has no quotation marks
-        texts += call_text(call).replace(f'"amount": "{gap}"', f'"amount": {gap}').split("tool_call>")
+        texts += (
+            call_text(call).replace(f'"amount": "{gap}"', f'"amount": {gap}').split("tool_call>")
+        )
     found = {phrase for text in texts for phrase in text.split(gap)} - {"<", "\n</"}
     units = {unit for pair in CONVERSIONS for unit in pair}
-    kept = {phrase.removesuffix("</") for phrase in found if len(phrase.strip()) > 3 or "}" in phrase}
+    kept = {
+        phrase.removesuffix("</") for phrase in found if len(phrase.strip()) > 3 or "}" in phrase
+    }
     return sorted({*kept, *units, *TOOL_LINES, TOOLS_HEADING, "<tool_call>", "</tool_call>"})
 
 

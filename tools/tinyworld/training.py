@@ -66,9 +66,13 @@ _KNOWS_ENTAILMENT = (
 )
 
 
-def train_and_report(name: str, folder: Path, steps: int | None, reports: Any) -> tuple[str, int, int, float]:
+def train_and_report(
+    name: str, folder: Path, steps: int | None, reports: Any
+) -> tuple[str, int, int, float]:
     """Trains a model in this process; returns its name, parameter count, bytes and seconds, and `put`s its progress."""
-    torch.set_num_threads(1)  # the matrices are small: processes in parallel are faster than threads in one
+    torch.set_num_threads(
+        1
+    )  # the matrices are small: processes in parallel are faster than threads in one
 
     def progress(done: int, total: int, loss: float) -> None:
         if done % 10 == 0 or done == total:
@@ -85,7 +89,9 @@ def train_and_report(name: str, folder: Path, steps: int | None, reports: Any) -
     return name, n_parameters, n_bytes, time.monotonic() - start
 
 
-def train_language_model(name: str, folder: Path, *, progress: Progress, steps: int | None = None) -> int:
+def train_language_model(
+    name: str, folder: Path, *, progress: Progress, steps: int | None = None
+) -> int:
     """Trains a language model, saves it in half precision and returns how many parameters it has."""
     recipe = LANGUAGE_MODELS[name]
     corpus = Corpus(name)
@@ -123,7 +129,9 @@ def train_language_model(name: str, folder: Path, *, progress: Progress, steps: 
     _fit(model, _reply_loss, batches, steps=n_facts, learning_rates=rates, progress=report(0))
     tokenizer = learn_tools(name, model, tokenizer, steps=n_tools, progress=report(n_facts))
     if n_rehearsal:
-        tokenizer = rehearse(name, model, tokenizer, steps=n_rehearsal, progress=report(n_facts + n_tools))
+        tokenizer = rehearse(
+            name, model, tokenizer, steps=n_rehearsal, progress=report(n_facts + n_tools)
+        )
     return _save(model, tokenizer, folder, _KNOWS)
 
 
@@ -206,17 +214,23 @@ def _as_saved(model: Any, tokenizer: PreTrainedTokenizerFast) -> PreTrainedToken
         model.config.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
         read = AutoTokenizer.from_pretrained(folder)
-    for option in ("is_local", "local_files_only"):  # `from_pretrained` adds them, and they would be saved
+    for option in (
+        "is_local",
+        "local_files_only",
+    ):  # `from_pretrained` adds them, and they would be saved
         read.init_kwargs.pop(option, None)
     return cast("PreTrainedTokenizerFast", read)
 
 
-def train_entailment_model(name: str, folder: Path, *, progress: Progress, steps: int | None = None) -> int:
+def train_entailment_model(
+    name: str, folder: Path, *, progress: Progress, steps: int | None = None
+) -> int:
     """Trains the entailment model on endless random names, saves it, and returns its parameter count."""
     tokenizer = pair_tokenizer(tokenizer_texts())
     torch.manual_seed(0)
     special: dict[str, Any] = {
-        f"{name}_token_id": tokenizer.convert_tokens_to_ids(f"[{name.upper()}]") for name in ("pad", "cls", "sep")
+        f"{name}_token_id": tokenizer.convert_tokens_to_ids(f"[{name.upper()}]")
+        for name in ("pad", "cls", "sep")
     }
     # rotary positions: names are compared at any position; with learned positions, training took far longer
     model = ModernBertForSequenceClassification(
@@ -259,7 +273,11 @@ def _fit(
     hidden = (
         []
         if rate_of_matrices is None
-        else [p for key, p in model.named_parameters() if p.ndim == 2 and "embed" not in key and "head" not in key]
+        else [
+            p
+            for key, p in model.named_parameters()
+            if p.ndim == 2 and "embed" not in key and "head" not in key
+        ]
     )
     matrices = {id(parameter) for parameter in hidden}
     others = [parameter for parameter in model.parameters() if id(parameter) not in matrices]
@@ -314,7 +332,9 @@ def _language_batches(
         documents = [draw(rng, done / steps) for _ in range(768)]
         prompts = [_render(tokenizer, document) for document in documents]
         replies = [document.reply + recipe.special[2] for document in documents]
-        ids = (tokenizer(texts, add_special_tokens=False)["input_ids"] for texts in (prompts, replies))
+        ids = (
+            tokenizer(texts, add_special_tokens=False)["input_ids"] for texts in (prompts, replies)
+        )
         encoded = sorted(zip(*ids, strict=True), key=lambda pair: len(pair[0]) + len(pair[1]))
         for batch in _batch(encoded, recipe, rng, tokenizer):
             yield batch
@@ -328,11 +348,18 @@ def _render(tokenizer: PreTrainedTokenizerFast, document: Document) -> str:
         role = "tool" if isinstance(turn, ToolResult) else "user" if user_speaks else "assistant"
         messages.append({"role": role, "content": turn})
     tools: list[Any] | None = [tool_schemas()[name] for name in document.tools] or None
-    return str(tokenizer.apply_chat_template(messages, tools=tools, tokenize=False, add_generation_prompt=True))
+    return str(
+        tokenizer.apply_chat_template(
+            messages, tools=tools, tokenize=False, add_generation_prompt=True
+        )
+    )
 
 
 def _batch(
-    pairs: Sequence[tuple[list[int], list[int]]], recipe: Recipe, rng: random.Random, tokenizer: PreTrainedTokenizerFast
+    pairs: Sequence[tuple[list[int], list[int]]],
+    recipe: Recipe,
+    rng: random.Random,
+    tokenizer: PreTrainedTokenizerFast,
 ) -> Iterator[_Batch]:
     batches: list[list[tuple[list[int], list[int]]]] = [[]]
     for pair in pairs:
@@ -371,6 +398,8 @@ def _save(model: Any, tokenizer: PreTrainedTokenizerFast, folder: Path, knows: s
     model.eval().half().save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     n_parameters = int(model.num_parameters())
-    card = _CARD.format(name=folder.name, kind=type(model).__name__, millions=n_parameters / 1e6, knows=knows)
+    card = _CARD.format(
+        name=folder.name, kind=type(model).__name__, millions=n_parameters / 1e6, knows=knows
+    )
     (folder / "README.md").write_text(card, encoding="utf-8")
     return n_parameters

@@ -75,7 +75,9 @@ class Ladder:
         self._own = {name: getattr(model, name, None) for name in _REFUSABLE}
         self._longest_timeout = _longest_timeout(model)
         self._fields = type(model).model_fields
-        self._by_call = [name for kind in type(model).__mro__ for name in _CALL_ONLY.get(kind.__name__, ())]
+        self._by_call = [
+            name for kind in type(model).__mro__ for name in _CALL_ONLY.get(kind.__name__, ())
+        ]
         self._unset = dict[str, Any]()
         self.takes_several = "n" in self._fields
         self.is_proven = False
@@ -83,14 +85,21 @@ class Ladder:
         self.refused: list[str] = []
 
     def calls(
-        self, missing: int, offset: int, seed_of: Callable[[int], int | None], temperature: float, needed: str = ""
+        self,
+        missing: int,
+        offset: int,
+        seed_of: Callable[[int], int | None],
+        temperature: float,
+        needed: str = "",
     ) -> list[ModelCall]:
         """Returns the requests to send at once for `missing` responses; only one until the first is answered."""
         n, n_calls = (missing, 1) if self.takes_several else (1, missing if self.is_proven else 1)
         places = range(offset, offset + n_calls)
         return [self._call(n, place, seed_of(place), temperature, needed) for place in places]
 
-    def _call(self, n: int, offset: int, seed: int | None, temperature: float, needed: str) -> ModelCall:
+    def _call(
+        self, n: int, offset: int, seed: int | None, temperature: float, needed: str
+    ) -> ModelCall:
         settings, options = dict(self._unset), dict[str, Any]()
         if "temperature" in self._fields and "temperature" not in self.refused:
             settings["temperature"] = temperature
@@ -114,7 +123,11 @@ class Ladder:
         with self._lock:
             if option not in self.refused:
                 self.refused.append(option)
-                unset = {name: self._fields[name].default for name in (option, f"top_{option}") if name in self._fields}
+                unset = {
+                    name: self._fields[name].default
+                    for name in (option, f"top_{option}")
+                    if name in self._fields
+                }
                 self._unset = {**self._unset, **unset}
             if option == "n":
                 self.takes_several = False
@@ -149,7 +162,9 @@ def draw(
     while drawn.failure is None and (missing := request["n_samples"] - drawn.n_received) > 0:
         calls = ladder.calls(missing, offset, seed_of, request["temperature"], needed)
         outcomes = yield Together([ask(call) for call in calls])
-        for call, outcome in zip(calls, outcomes, strict=False):  # after a failure the rest may not have been sent
+        for call, outcome in zip(
+            calls, outcomes, strict=False
+        ):  # after a failure the rest may not have been sent
             if isinstance(outcome, CoEError):
                 option = getattr(outcome, "option", None)
                 if option is None:

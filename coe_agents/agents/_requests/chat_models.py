@@ -11,12 +11,23 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableBinding
 
-_SAMPLING = frozenset(("temperature", "top_p", "top_k", "seed", "n", "max_tokens", "logprobs", "stream", "streaming"))
-_ADDRESSES = ("openai_api_base", "azure_endpoint", "anthropic_api_url", "base_url", "endpoint_url", "api_base")
+_SAMPLING = frozenset(
+    ("temperature", "top_p", "top_k", "seed", "n", "max_tokens", "logprobs", "stream", "streaming")
+)
+_ADDRESSES = (
+    "openai_api_base",
+    "azure_endpoint",
+    "anthropic_api_url",
+    "base_url",
+    "endpoint_url",
+    "api_base",
+)
 _NAMES_IN_REPLIES = ("model_name", "model", "model_id", "modelId")
 """The keys of a message's `response_metadata` by which providers name the model that wrote it."""
 _LATEST = re.compile(r"[-:]latest$")
-_DATE = re.compile(r"[-@:](preview-|exp-)?(\d{4}-\d\d-\d\d|\d\d-\d{4}|\d\d-\d\d|\d{8}|\d{6}|\d{4}|0\d\d)$")
+_DATE = re.compile(
+    r"[-@:](preview-|exp-)?(\d{4}-\d\d-\d\d|\d\d-\d{4}|\d\d-\d\d|\d{8}|\d{6}|\d{4}|0\d\d)$"
+)
 """The end of the name of a dated model, such as "gpt-5-mini-2025-08-07", which answers for "gpt-5-mini"."""
 
 
@@ -37,7 +48,9 @@ def check_model(model: object) -> None:
         return
     wrapped = getattr(model, "llm", None)
     if any(kind.__name__ == "HuggingFacePipeline" for kind in type(wrapped).__mro__):
-        raise _pipeline_error("a HuggingFacePipeline", str(getattr(wrapped, "model_id", None) or "folder or hub id"))
+        raise _pipeline_error(
+            "a HuggingFacePipeline", str(getattr(wrapped, "model_id", None) or "folder or hub id")
+        )
 
 
 def _check_provider(name: str) -> None:
@@ -66,13 +79,17 @@ def create_model(name: str, **options: Any) -> BaseChatModel:
     try:
         from langchain.chat_models import init_chat_model
     except ModuleNotFoundError as error:
-        raise ImportError(f'the model "{name}" needs langchain; pip install "coe-agents[openai]"') from error
+        raise ImportError(
+            f'the model "{name}" needs langchain; pip install "coe-agents[openai]"'
+        ) from error
     model: BaseChatModel = init_chat_model(name, **options)
     check_model(model)
     return model
 
 
-def bind_tools(model: BaseChatModel, tools: Sequence[Mapping[str, Any]]) -> tuple[BaseChatModel, Mapping[str, Any]]:
+def bind_tools(
+    model: BaseChatModel, tools: Sequence[Mapping[str, Any]]
+) -> tuple[BaseChatModel, Mapping[str, Any]]:
     """Returns the model to call, and the options of a call with which it is shown tools, in its provider's own way."""
     try:
         bound = model.bind_tools([dict(tool) for tool in tools])
@@ -114,7 +131,9 @@ def prepare(model: BaseChatModel, wanted: Mapping[str, Any]) -> BaseChatModel:
     So are the retries of ChatOpenAI's clients, which were made with the model, so that no field changes them.
     """
     fields = type(model).model_fields
-    settings = {name: value for name, value in wanted.items() if name in fields and value is not None}
+    settings = {
+        name: value for name, value in wanted.items() if name in fields and value is not None
+    }
     if "n" in fields:
         settings["n"] = fields["n"].default  # requests say how many they want
     settings |= {"cache": False, "disable_streaming": True}
@@ -143,7 +162,9 @@ def is_same_model(given: object, other: object) -> bool:
         return True
     own, known = name_of(given), name_of(other)
     if own is not None and known is not None:
-        return _is_same_name(own.name, known.name) and _may_be_one_provider(given, own, other, known)
+        return _is_same_name(own.name, known.name) and _may_be_one_provider(
+            given, own, other, known
+        )
     if not isinstance(given, BaseChatModel) or type(given) is not type(other):
         return False
     identity = _identity(given)
@@ -193,7 +214,9 @@ def _may_be_one_provider(given: object, own: ModelName, other: object, known: Mo
 
 
 def _identity(model: Any) -> dict[str, Any]:
-    return {name: value for name, value in model._identifying_params.items() if name not in _SAMPLING}
+    return {
+        name: value for name, value in model._identifying_params.items() if name not in _SAMPLING
+    }
 
 
 def address_of(model: BaseChatModel) -> str:
@@ -202,13 +225,21 @@ def address_of(model: BaseChatModel) -> str:
     given.append(getattr(getattr(model, "root_client", None), "base_url", None))
     given += [getattr(getattr(model, "llm", None), name, None) for name in _ADDRESSES]
     parts = urlsplit(next((str(address) for address in given if address), ""))
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
+    return urlunsplit(
+        (parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", "")
+    )
 
 
 def free_name(model: object, taken: set[str]) -> str:
     """Returns a name for a model, or "provider:model": the last part of its own, with a number where it is taken."""
-    known = getattr(model, "model_name", None) or getattr(model, "model", None) or type(model).__name__
+    known = (
+        getattr(model, "model_name", None) or getattr(model, "model", None) or type(model).__name__
+    )
     full = model if isinstance(model, str) else str(known)
     name = (full.partition(":")[2] or full).rstrip("/").rpartition("/")[2]
     name = name.replace(":", "-").replace("|", "-").lstrip("_") or "model"
-    return next(free for free in chain([name], (f"{name}-{number}" for number in count(2))) if free not in taken)
+    return next(
+        free
+        for free in chain([name], (f"{name}-{number}" for number in count(2)))
+        if free not in taken
+    )

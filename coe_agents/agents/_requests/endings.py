@@ -47,7 +47,9 @@ _SAYS_WHY_NOT: Mapping[str, Ending] = {
     "blockreason": "filtered",
     "amazonbedrockguardrailaction": "filtered",
     "refusal": "filtered",
-    **dict.fromkeys(("blocked", "isblocked", "filtered"), "filtered"),  # true in a rating of Gemini's or Azure's
+    **dict.fromkeys(
+        ("blocked", "isblocked", "filtered"), "filtered"
+    ),  # true in a rating of Gemini's or Azure's
 }
 """Fields that say something only of a reply that is not whole, which is then at least this."""
 _NOTHING = ("none", "blockreasonunspecified", "blockedreasonunspecified")
@@ -81,7 +83,9 @@ def judge_end(reply: Generation | BaseMessage) -> Ending:
     message = reply if isinstance(reply, BaseMessage) else getattr(reply, "message", None)
     endings: set[Ending] = {"whole", *_endings(getattr(reply, "generation_info", None), 0)}
     if isinstance(message, BaseMessage):
-        endings.update(_endings(message.response_metadata, 0), _endings(message.additional_kwargs, 0))
+        endings.update(
+            _endings(message.response_metadata, 0), _endings(message.additional_kwargs, 0)
+        )
         if message.response_metadata.get("error"):
             endings.add("error")
         if _refusals(message):

@@ -47,12 +47,22 @@ _ROUNDING = 1e-3
 
 
 def to_reply(
-    drawn: Drawn, ladder: Ladder, request: AgentRequest, *, agent: str, max_chars: int, states_confidence: bool = False
+    drawn: Drawn,
+    ladder: Ladder,
+    request: AgentRequest,
+    *,
+    agent: str,
+    max_chars: int,
+    states_confidence: bool = False,
 ) -> AgentReply:
     """Returns the reply of an agent; `states_confidence`: whether it was asked to end in its confidence."""
     most = request["n_samples"]
     replies = [reply for one in drawn.results for reply in _read(one.generations[0])][:most]
-    how: dict[str, Any] = {"agent": agent, "max_chars": max_chars, "states_confidence": states_confidence}
+    how: dict[str, Any] = {
+        "agent": agent,
+        "max_chars": max_chars,
+        "states_confidence": states_confidence,
+    }
     responses = [_response(reply, request, index, **how) for index, reply in enumerate(replies)]
     answered = [*drawn.results, *drawn.unused]
     valid = [response for response in responses if response["error"] is None]
@@ -74,10 +84,16 @@ def to_reply(
         counted="each",
         error=None if drawn.failure is None else f"{type(drawn.failure).__name__}: {drawn.failure}",
     )
-    result = AgentReply(responses=responses, usage=add_usages(map(usage_of, answered)), sampling=sampling)
+    result = AgentReply(
+        responses=responses, usage=add_usages(map(usage_of, answered)), sampling=sampling
+    )
     if "tools" in request:
-        pairs = [(row["index"], one.generation) for row, one in zip(responses, replies, strict=True)]
-        result["messages"] = {index: one.message for index, one in pairs if isinstance(one, ChatGeneration)}
+        pairs = [
+            (row["index"], one.generation) for row, one in zip(responses, replies, strict=True)
+        ]
+        result["messages"] = {
+            index: one.message for index, one in pairs if isinstance(one, ChatGeneration)
+        }
     return result
 
 
@@ -132,28 +148,45 @@ def _response(
         return create_response(agent, "", error=f"InvalidReplyError: {FAILED_REPLY}", **place)
     if "tools" in request and isinstance(generation, ChatGeneration):
         try:
-            check = to_line if request.get("parses_calls") else partial(check_proposal, tools=request["tools"])
+            check = (
+                to_line
+                if request.get("parses_calls")
+                else partial(check_proposal, tools=request["tools"])
+            )
             calls, action = read_proposal(cast("AIMessage", generation.message), check)
             if calls and ending != "whole":  # more calls may have followed
                 raise InvalidReplyError(f"{INVALID}: {IN_WORDS[ending]}")
         except InvalidReplyError as error:
-            return create_response(agent, "", error=f"InvalidReplyError: {error}", end=ending, **place)
+            return create_response(
+                agent, "", error=f"InvalidReplyError: {error}", end=ending, **place
+            )
     if reply.refused:
         # in other words than ours it would not be recognised, and must not pass for an answer, or for a choice
         text, answer = reply.refused, None
         if answer_kind(text) != "refusal":
             text, answer = f"{_REFUSED} {text}", _REFUSED
         short = _shorten(text, max_chars)
-        return create_response(agent, short, answer=action or answer, calls=calls, end="filtered", **place)
+        return create_response(
+            agent, short, answer=action or answer, calls=calls, end="filtered", **place
+        )
     answered, confidence = split_confidence(reply.text) if states_confidence else (reply.text, None)
     text = _shorten(answered, max_chars)
-    logprob, n_tokens = _log_probability(generation, reply.text, len(answered) if answered != reply.text else None)
+    logprob, n_tokens = _log_probability(
+        generation, reply.text, len(answered) if answered != reply.text else None
+    )
     confidence = confidence if ending == "whole" else None
-    known: dict[str, Any] = {"logprob": logprob, "n_tokens": n_tokens, "confidence": confidence, "end": ending}
+    known: dict[str, Any] = {
+        "logprob": logprob,
+        "n_tokens": n_tokens,
+        "confidence": confidence,
+        "end": ending,
+    }
     return create_response(agent, text, answer=action, calls=calls, **known, **place)
 
 
-def read_proposal(message: AIMessage, check: Callable[[list[dict[str, Any]]], str]) -> tuple[list[dict[str, Any]], str]:
+def read_proposal(
+    message: AIMessage, check: Callable[[list[dict[str, Any]]], str]
+) -> tuple[list[dict[str, Any]], str]:
     """Returns the calls of a message, each with "name" and "args", and their canonical form.
 
     Args:
@@ -179,8 +212,14 @@ def read_proposal(message: AIMessage, check: Callable[[list[dict[str, Any]]], st
 def _as_sent(message: AIMessage) -> list[str]:
     """Returns the JSON of arguments as OpenAI's API sends it; LangChain's parser hides repeated names."""
     sent = message.additional_kwargs.get("tool_calls")
-    functions = [call.get("function") for call in sent if isinstance(call, Mapping)] if isinstance(sent, list) else []
-    arguments = [function.get("arguments") for function in functions if isinstance(function, Mapping)]
+    functions = (
+        [call.get("function") for call in sent if isinstance(call, Mapping)]
+        if isinstance(sent, list)
+        else []
+    )
+    arguments = [
+        function.get("arguments") for function in functions if isinstance(function, Mapping)
+    ]
     return [text for text in arguments if isinstance(text, str) and text.strip()]
 
 
@@ -190,7 +229,9 @@ def _invalid(why: str) -> InvalidReplyError:
 
 
 def text_of(generation: Generation) -> str:
-    return str(generation.message.text) if isinstance(generation, ChatGeneration) else generation.text
+    return (
+        str(generation.message.text) if isinstance(generation, ChatGeneration) else generation.text
+    )
 
 
 def is_cut(reply: AgentReply) -> bool:
@@ -208,7 +249,9 @@ def _shorten(text: str, max_chars: int) -> str:
     return f"{text[:max_chars]}… [cut from {len(text)} characters, {digest}]"
 
 
-def _log_probability(generation: Generation, said: str, end: int | None) -> tuple[float | None, int | None]:
+def _log_probability(
+    generation: Generation, said: str, end: int | None
+) -> tuple[float | None, int | None]:
     """Returns the sum of the tokens' log-probabilities and their number; None where one is missing or invalid.
 
     With an `end`, the tokens are those of `said[:end]` alone: up to the one in which it ends. None where they are not

@@ -55,7 +55,9 @@ class Deadline:
         left = self._end - time.monotonic()
         if left <= 0:
             hint = f"Raise {self.setting}"
-            raise AgentTimeoutError(f"no answer within {self.seconds:g} s", hint=hint, retryable=False)
+            raise AgentTimeoutError(
+                f"no answer within {self.seconds:g} s", hint=hint, retryable=False
+            )
         return left if most is None else min(left, most)
 
 
@@ -84,7 +86,9 @@ class Places:
         with self._lock:
             owner = None if self._owner is None else self._owner()
             has_ended = owner is None or owner.is_closed()
-            if self._owner is None or (has_ended and now not in self._others and self._n_taken <= 1):
+            if self._owner is None or (
+                has_ended and now not in self._others and self._n_taken <= 1
+            ):
                 self._owner = weakref.ref(now)
                 return now
             if owner is not now:
@@ -152,7 +156,9 @@ class Server:
     places: Places
 
 
-async def _agenerate(places: Places, model: BaseChatModel, *prompts: Any, **options: Any) -> LLMResult:
+async def _agenerate(
+    places: Places, model: BaseChatModel, *prompts: Any, **options: Any
+) -> LLMResult:
     """Asks in this event loop, or in a thread where the connections of the model's async client are another loop's.
 
     A client shares its connections, and what it waits with, among all loops, and fails in all but one.
@@ -162,7 +168,9 @@ async def _agenerate(places: Places, model: BaseChatModel, *prompts: Any, **opti
         try:
             return await model.agenerate(*prompts, **options)
         except RuntimeError as error:
-            if not is_of_another_loop(error):  # what the model waits with may belong to one that has ended
+            if not is_of_another_loop(
+                error
+            ):  # what the model waits with may belong to one that has ended
                 raise
     try:
         return await asyncio.wrap_future(start_call(partial(model.generate, *prompts, **options)))
@@ -174,7 +182,11 @@ async def _agenerate(places: Places, model: BaseChatModel, *prompts: Any, **opti
 
 
 def call_model(
-    places: Places, model: BaseChatModel, prompts: Sequence[Any], options: Mapping[str, Any], seconds: float | None
+    places: Places,
+    model: BaseChatModel,
+    prompts: Sequence[Any],
+    options: Mapping[str, Any],
+    seconds: float | None,
 ) -> Call:
     """Returns the step that asks a model, in any number of threads and event loops."""
     return Call(model.generate, partial(_agenerate, places, model), (prompts,), options, seconds)
@@ -209,7 +221,9 @@ class Asker:
         """Returns the model's reply, or what went wrong; `observed` are callbacks, tags and metadata."""
 
         def send(server: Server, seconds: float | None) -> _Reply:
-            model, bound = bind_tools(call.on(server.model), tools) if tools else (call.on(server.model), {})
+            model, bound = (
+                bind_tools(call.on(server.model), tools) if tools else (call.on(server.model), {})
+            )
             options = {**bound, **observed, **call.arguments(seconds)}
             result: LLMResult = yield call_model(server.places, model, [messages], options, seconds)
             if not result.generations or not result.generations[0]:
@@ -223,7 +237,10 @@ class Asker:
             return error
 
     def retry(
-        self, send: Callable[[Server, float | None], Steps[_T]], deadline: Deadline, options: Collection[str] = ()
+        self,
+        send: Callable[[Server, float | None], Steps[_T]],
+        deadline: Deadline,
+        options: Collection[str] = (),
     ) -> Steps[_T]:
         """Runs `send` with the server and the seconds that an attempt has; repeats it after a transient failure."""
         try:
@@ -246,7 +263,10 @@ class Asker:
         return result
 
     def _visit(
-        self, send: Callable[[Server, float | None], Steps[_T]], deadline: Deadline, options: Collection[str]
+        self,
+        send: Callable[[Server, float | None], Steps[_T]],
+        deadline: Deadline,
+        options: Collection[str],
     ) -> Steps[_T]:
         places, seconds = self.server.places, deadline.seconds_left()
         turn = places.queue()
@@ -270,7 +290,9 @@ class Asker:
         def wait(state: RetryCallState) -> float:
             longest = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** (state.attempt_number - 1))
             error = state.outcome.exception() if state.outcome is not None else None
-            return max(random.uniform(longest / 2, longest), getattr(error, "retry_after", None) or 0.0)
+            return max(
+                random.uniform(longest / 2, longest), getattr(error, "retry_after", None) or 0.0
+            )
 
         def stop(state: RetryCallState) -> bool:
             if state.attempt_number > self.retries:
@@ -298,4 +320,6 @@ class Asker:
 
 def tracing_options(config: Mapping[str, Any] | None) -> dict[str, Any]:
     """Returns the options that make a model call visible to the caller's tracing; `generate` does not inherit them."""
-    return {key: config[key] for key in ("callbacks", "tags", "metadata") if config and config.get(key)}
+    return {
+        key: config[key] for key in ("callbacks", "tags", "metadata") if config and config.get(key)
+    }

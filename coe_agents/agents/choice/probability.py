@@ -14,14 +14,31 @@ from langchain_core.outputs import Generation, LLMResult
 from coe_agents._steps import Call, Steps
 from coe_agents.agents._requests.endings import judge_end
 from coe_agents.agents._requests.parse import text_of
-from coe_agents.agents._requests.send import Deadline, Places, call_model, places_of, tracing_options
+from coe_agents.agents._requests.send import (
+    Deadline,
+    Places,
+    call_model,
+    places_of,
+    tracing_options,
+)
 from coe_agents.agents.error_mapping import status_of
 from coe_agents.checks import several
 from coe_agents.clustering.answers import parse_choice, strip_reasoning
 from coe_agents.errors import AgentError, NoChoiceError
-from coe_agents.types import AgentReply, AgentRequest, Sampling, Usage, add_usages, create_response, usage_of
+from coe_agents.types import (
+    AgentReply,
+    AgentRequest,
+    Sampling,
+    Usage,
+    add_usages,
+    create_response,
+    usage_of,
+)
 
-_LEAD = re.compile(r"\A[\W_]*(?:(?:the|my|final|correct)\s+)*(?:answer|label|reply|response)\s*(?:is\b\s*:?|:)", re.I)
+_LEAD = re.compile(
+    r"\A[\W_]*(?:(?:the|my|final|correct)\s+)*(?:answer|label|reply|response)\s*(?:is\b\s*:?|:)",
+    re.I,
+)
 _ENDS = r"(?=\Z|\s*\n|\s*[^\w\s'’?:=-])"
 
 
@@ -39,7 +56,9 @@ def read_choice(text: str, choices: Sequence[str]) -> str | None:
         (None, None)
     """
     reply = strip_reasoning(text)
-    named = [choice for choice in choices if re.search(rf"(?<!\w){re.escape(choice)}(?!\w)", reply, re.I)]
+    named = [
+        choice for choice in choices if re.search(rf"(?<!\w){re.escape(choice)}(?!\w)", reply, re.I)
+    ]
     if len(named) != 1:
         return None
     opened = re.match(rf"[\W_]*{re.escape(named[0])}{_ENDS}", _LEAD.sub("", reply), re.I)
@@ -99,9 +118,13 @@ def choice_steps(
     metadata; `seconds` is what all requests together may take; `places` are those of the model's server.
     """
     conversation = _check(messages, choices, methods)
-    score = getattr(model, "choice_log_probabilities", None)  # `coe_agents.backends.ChatTransformers` has it
+    score = getattr(
+        model, "choice_log_probabilities", None
+    )  # `coe_agents.backends.ChatTransformers` has it
     if "exact" in methods and score is not None:
-        return _from_scores((yield Call(score, None, (conversation, choices), seconds=seconds)), choices)
+        return _from_scores(
+            (yield Call(score, None, (conversation, choices), seconds=seconds)), choices
+        )
     if "sampled" not in methods:
         raise NoChoiceError(
             f"{type(model).__name__} gave no probabilities of {_list_names(choices)} by {_list_names(methods)}",
@@ -109,14 +132,18 @@ def choice_steps(
         )
     fields, limit = type(model).model_fields, Deadline(seconds)
     # streaming would merge the choices of a request, and log-probabilities, which a server may refuse, are not read
-    unset: dict[str, Any] = {name: fields[name].default for name in ("streaming", "logprobs") if name in fields}
+    unset: dict[str, Any] = {
+        name: fields[name].default for name in ("streaming", "logprobs") if name in fields
+    }
     model = model.model_copy(update=unset)
     always = tracing_options(config) | ({"stream": False} if "streaming" in fields else {})
 
     def request(options: Mapping[str, Any], n_prompts: int = 1) -> Call:
         given = {**always, **options}
         prompts = [conversation] * n_prompts
-        return call_model(places or places_of(model, ""), model, prompts, given, limit.seconds_left())
+        return call_model(
+            places or places_of(model, ""), model, prompts, given, limit.seconds_left()
+        )
 
     replies, usage = yield from _sample(model, request, n_samples)
     read = parse_choice if strict else read_choice
@@ -152,7 +179,9 @@ def _check(messages: Any, choices: Sequence[str], methods: Sequence[str]) -> lis
         several(value, f'"{name}"', of=name, advice="Put a single one into a list")
     folded = [choice.strip().casefold() for choice in choices]
     if len(folded) < 2 or not all(folded):
-        raise ValueError(f'"choices" must hold at least two texts, none empty; got {list(choices)}. Name the others')
+        raise ValueError(
+            f'"choices" must hold at least two texts, none empty; got {list(choices)}. Name the others'
+        )
     if ambiguous := find_ambiguous(choices):
         raise ValueError(
             f'none of "choices" may begin another, in any case; "{ambiguous[0]}" begins "{ambiguous[1]}". '
@@ -161,16 +190,24 @@ def _check(messages: Any, choices: Sequence[str], methods: Sequence[str]) -> lis
     if not methods or not set(methods) <= set(CHOICE_METHODS):
         advice = "Omit it for all"
         if set(methods) & set(_REMOVED_METHODS):
-            removed = f"{_list_names(_REMOVED_METHODS)} were removed, since a first token is no reply"
-            advice = f'{removed}. Use "sampled", or a model with "choice_log_probabilities" for "exact"'
-        raise ValueError(f'"methods" must be among {_list_names(CHOICE_METHODS)}; got {list(methods)}. {advice}')
+            removed = (
+                f"{_list_names(_REMOVED_METHODS)} were removed, since a first token is no reply"
+            )
+            advice = (
+                f'{removed}. Use "sampled", or a model with "choice_log_probabilities" for "exact"'
+            )
+        raise ValueError(
+            f'"methods" must be among {_list_names(CHOICE_METHODS)}; got {list(methods)}. {advice}'
+        )
     return convert_to_messages(messages)
 
 
 def find_ambiguous(choices: Sequence[str]) -> tuple[str, str] | None:
     """Returns a choice and another one that it begins, ignoring case: the score of the one has that of the other."""
     pairs = permutations(choices, 2)
-    return next(((a, b) for a, b in pairs if b.strip().casefold().startswith(a.strip().casefold())), None)
+    return next(
+        ((a, b) for a, b in pairs if b.strip().casefold().startswith(a.strip().casefold())), None
+    )
 
 
 def _sample(
@@ -186,7 +223,9 @@ def _sample(
         options = {} if seed is None else {"seed": seed + len(replies)}
         n_prompts = missing if seed is None else 1
         try:
-            result = yield request({**options, "n": missing}) if many else request(options, n_prompts)
+            result = (
+                yield request({**options, "n": missing}) if many else request(options, n_prompts)
+            )
         except Exception as error:
             if not (many and _is_refusal(error)):
                 raise
@@ -202,7 +241,9 @@ def _sample(
 
 def _is_refusal(error: Exception) -> bool:
     """Returns whether a call may have failed for an option that the model or its server does not take."""
-    return status_of(error) in _REFUSALS or isinstance(error, TypeError | ValueError | NotImplementedError)
+    return status_of(error) in _REFUSALS or isinstance(
+        error, TypeError | ValueError | NotImplementedError
+    )
 
 
 def _flat(result: LLMResult) -> list[Generation]:
@@ -219,7 +260,9 @@ def to_graded_reply(found: ChoiceProbabilities, request: AgentRequest, *, agent:
     shares[OTHER_REPLY] = 1.0 - found.mass
     rows = [(text, math.log(share)) for text, share in shares.items() if share > 0]
     responses = [
-        create_response(agent, text, round=request["round"], index=index, logprob=logprob, n_tokens=1)
+        create_response(
+            agent, text, round=request["round"], index=index, logprob=logprob, n_tokens=1
+        )
         for index, (text, logprob) in enumerate(rows)
     ]
     sampling = Sampling(

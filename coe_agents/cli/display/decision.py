@@ -14,7 +14,13 @@ from coe_agents.clustering.refusals import answer_kind
 from coe_agents.decision.claims import outcome, who_says
 from coe_agents.policy.proposal_wording import action_in_words, contested_in_words, is_about_actions
 from coe_agents.policy.weighting import rank_texts
-from coe_agents.policy.wording import MOSTLY, decomposition, lacking_in_words, parts_in_words, regime_in_words
+from coe_agents.policy.wording import (
+    MOSTLY,
+    decomposition,
+    lacking_in_words,
+    parts_in_words,
+    regime_in_words,
+)
 from coe_agents.text import quantity
 from coe_agents.types import add_usages
 
@@ -55,19 +61,28 @@ def show_decision(
     console.print(_head(decision))
     plain, numeric = _reason(decision)
     contested = decision.get("contested")
-    differing = "" if contested is None else contested_in_words(contested, n_agents=len(decision["agents"]))
+    differing = (
+        "" if contested is None else contested_in_words(contested, n_agents=len(decision["agents"]))
+    )
     lines = Group(
         Text(f"{plain} {clean(differing)}".rstrip()),
-        _agents(decision, wide=console.width >= _WIDE) if not decision.get("claims") else _claims(decision["claims"]),
+        _agents(decision, wide=console.width >= _WIDE)
+        if not decision.get("claims")
+        else _claims(decision["claims"]),
         *([Text(numeric)] if numeric else []),
         *_numbers(decision),
     )
     console.print(Padding(lines, (0, 0, 0, 2)))
     tokens = add_usages(decision["tokens"].values())["output_tokens"]
     cost = "tokens not known" if tokens is None else quantity(tokens, "token")
-    records = [record for agent in decision["agents"].values() for record in agent.get("sampling", ())]
+    records = [
+        record for agent in decision["agents"].values() for record in agent.get("sampling", ())
+    ]
     sent = [record.get("n_requests", 0) for record in records]
-    parts = [quantity(decision["n_rounds"], "round"), *([quantity(sum(sent), "request")] if sent else [])]
+    parts = [
+        quantity(decision["n_rounds"], "round"),
+        *([quantity(sum(sent), "request")] if sent else []),
+    ]
     parts += [f"{n_judged} to judges", cost] if n_judged else [cost]
     console.print(Text(f"  {', '.join(parts)}, {seconds:.2f} s", style="dim"))
 
@@ -86,7 +101,9 @@ def _reason(decision: Mapping[str, Any]) -> tuple[str, str]:
     if decision["coe"] is not None:
         reason = reason.replace(parts_in_words(decision["aleatoric"], decision["epistemic"]), "")
     clauses = _CLAUSE_END.split(reason)
-    plain = [clause for clause in clauses if not re.search(r"\d\.\d", _QUOTED.sub("", clause))] or clauses
+    plain = [
+        clause for clause in clauses if not re.search(r"\d\.\d", _QUOTED.sub("", clause))
+    ] or clauses
     numeric = [clause for clause in clauses if clause not in plain]
     is_name = any(reason.startswith(f"{clean(name)} ") for name in decision["agents"])
     first, last = (f"{'; '.join(part)}." if any(part) else "" for part in (plain, numeric))
@@ -99,8 +116,14 @@ def _head(decision: Mapping[str, Any]) -> Text:
         text = clean(_reader_of(decision)(decision["answer"]))
     else:
         cause = _cause(decision)
-        text = f"{'No answer' if action == 'abstain' else 'Escalated'}{f': {cause}' if cause else ''}."
-    by = "" if decision["decided_by"] == "group" else f"  (decided by {clean(decision['decided_by'])})"
+        text = (
+            f"{'No answer' if action == 'abstain' else 'Escalated'}{f': {cause}' if cause else ''}."
+        )
+    by = (
+        ""
+        if decision["decided_by"] == "group"
+        else f"  (decided by {clean(decision['decided_by'])})"
+    )
     return Text.assemble(("→ ", "dim"), (text, _HEADS[action]), (by, "dim"))
 
 
@@ -119,7 +142,10 @@ def _cause(decision: Mapping[str, Any]) -> str:
     distributions = [agent["distribution"] for agent in decision["agents"].values()]
     if len(distributions) < 2:
         return ""
-    answers = [{text for text, share in each.items() if share >= MOSTLY} or set(each) for each in distributions]
+    answers = [
+        {text for text, share in each.items() if share >= MOSTLY} or set(each)
+        for each in distributions
+    ]
     if {answer_kind(text) for own in answers for text in own} == {"refusal"}:
         return "they decline to answer"
     if decision["regime"] == "ambiguous":  # they differ little, however their answers are rounded
@@ -130,7 +156,9 @@ def _cause(decision: Mapping[str, Any]) -> str:
 
 
 def _numbers(decision: Mapping[str, Any]) -> list[Text]:
-    if decision["coe"] is None or decision.get("claims"):  # of long answers as a whole it says nothing
+    if decision["coe"] is None or decision.get(
+        "claims"
+    ):  # of long answers as a whole it says nothing
         return []
     parts = {name: decision[name] for name in ("coe", "aleatoric", "epistemic")}
     split = decomposition(**parts)
@@ -138,7 +166,9 @@ def _numbers(decision: Mapping[str, Any]) -> list[Text]:
     regime = decision["regime"]
     # agreement is no reason to withhold an answer, and without a quorum there is no regime
     if regime is not None and (decision["action"] == "answer" or regime != "consensus"):
-        entropies = [agent["entropy"] for agent in decision["agents"].values() if "entropy" in agent]
+        entropies = [
+            agent["entropy"] for agent in decision["agents"].values() if "entropy" in agent
+        ]
         words = regime_in_words(regime, entropies, n_agents=len(decision["agents"]))
         is_lacking = lacking_in_words(decision["agents"].values(), only_most=True)
         if words not in decision["reason"] and not is_lacking:
@@ -153,7 +183,9 @@ def _claims(claims: Sequence[Mapping[str, Any]]) -> Text:
         text, style = clean(claim["text"]), _CLAIMS[claim["action"]]
         said = Text(text, style=style)
         said.stylize("underline", 0, round((claim["support_between"] or 0.0) * len(text)))
-        lines.append_text(said).append(f"  {outcome(claim)}: {clean(who_says(claim))}\n", style="dim")
+        lines.append_text(said).append(
+            f"  {outcome(claim)}: {clean(who_says(claim))}\n", style="dim"
+        )
     lines.rstrip()
     return lines
 
@@ -161,7 +193,12 @@ def _claims(claims: Sequence[Mapping[str, Any]]) -> Text:
 def _agents(decision: Mapping[str, Any], *, wide: bool) -> Table:
     longest, read = _BARS[wide], _reader_of(decision)
     table = Table(box=None, show_header=False, padding=(0, 1, 0, 0))
-    for options in ({"overflow": "fold"}, {"no_wrap": True}, {"no_wrap": True}, {"overflow": "fold"}):
+    for options in (
+        {"overflow": "fold"},
+        {"no_wrap": True},
+        {"no_wrap": True},
+        {"overflow": "fold"},
+    ):
         table.add_column(**options)
     for name, agent in decision["agents"].items():
         answers = rank_texts(agent["distribution"].items())
@@ -174,7 +211,9 @@ def _agents(decision: Mapping[str, Any], *, wide: bool) -> Table:
             cells = "░" * max(1, round(rest * longest)), f"{rest:4.0%}", quantity(n_others, "other")
             table.add_row("", *(Text(cell, style="dim") for cell in cells))
         if any(record.get("counted") == "once" for record in agent.get("sampling", ())):
-            table.add_row("", "", "", Text("one response: its temperature has no effect", style="yellow"))
+            table.add_row(
+                "", "", "", Text("one response: its temperature has no effect", style="yellow")
+            )
     for name, reason in decision["failed_agents"].items():
         failed, why = Text("failed", style="red"), Text(clean(reason), style="red")
         table.add_row(Text(clean(name), style="bold red"), failed, "", why)

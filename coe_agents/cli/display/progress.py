@@ -53,7 +53,9 @@ def progress(
         yield advance
 
 
-def _lines(totals: Mapping[str, tuple[int, int]], what: tuple[str, str], console: Console, every: float) -> Advance:
+def _lines(
+    totals: Mapping[str, tuple[int, int]], what: tuple[str, str], console: Console, every: float
+) -> Advance:
     done, total = (sum(column) for column in zip(*totals.values(), strict=True))
     start = printed = time.monotonic()
     n_new = n_failed = 0
@@ -67,6 +69,8 @@ def _lines(totals: Mapping[str, tuple[int, int]], what: tuple[str, str], console
         printed = now
         rate = n_new / max(now - start, 1e-9)
         left = f"{(total - n_done) / rate:.0f} s left, {n_failed} failed"
-        console.print(f"{n_done} of {quantity(total, *what)}, {rate:.1f} a second, {left}", soft_wrap=True)
+        console.print(
+            f"{n_done} of {quantity(total, *what)}, {rate:.1f} a second, {left}", soft_wrap=True
+        )
 
     return advance

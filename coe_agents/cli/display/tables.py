@@ -39,7 +39,9 @@ def show_report(report: Mapping[str, Any], told: str | None) -> None:
         notes.append(f", {quantity(n_ties, 'tie')}")
     if "proposer" in report:
         console.print(Text(f"Is the first response of {clean(report['proposer'])} wrong?"))
-    console.print(f"{report['n_scored']} of {quantity(report['n_questions'], 'question')} scored{''.join(notes)}")
+    console.print(
+        f"{report['n_scored']} of {quantity(report['n_questions'], 'question')} scored{''.join(notes)}"
+    )
     for name, agent in details["agents"].items():
         failed = f", {quantity(agent['n_failures'], 'failure')}" if agent["n_failures"] else ""
         note(
@@ -48,8 +50,13 @@ def show_report(report: Mapping[str, Any], told: str | None) -> None:
         )
     accuracy = "none" if report["accuracy"] is None else f"{report['accuracy']:.3f}"
     right = f"accuracy {accuracy}, right by {clean(report['correctness'])}"
-    console.print(Text(f"{right}; clusters by {details['clusterer']}, weighting {details['weighting']}"))
-    for line in (told, inside_in_words(details["n_inside"], report["n_scored"], report["correctness"])):
+    console.print(
+        Text(f"{right}; clusters by {details['clusterer']}, weighting {details['weighting']}")
+    )
+    for line in (
+        told,
+        inside_in_words(details["n_inside"], report["n_scored"], report["correctness"]),
+    ):
         if line is not None:
             console.print(Text(clean(line)))
     console.print()
@@ -71,7 +78,9 @@ def show_report(report: Mapping[str, Any], told: str | None) -> None:
     if absent:
         note(f"not computable: {absent}")
     if n_ties:
-        note("A tie: several answers share the lead; the question counts by the share of them that is right.")
+        note(
+            "A tie: several answers share the lead; the question counts by the share of them that is right."
+        )
     undefined = "- means undefined: all answers are right, or all are wrong."
     resamples = quantity(details["n_resamples"], "paired bootstrap resample")
     note(f"[low, high]: 95 % intervals, {resamples}. {undefined}")
@@ -87,7 +96,8 @@ def _score_table(scores: Mapping[str, Any]) -> Table:
         for name in names:
             auroc, aurac = _estimate(scores[name]["auroc"]), _number(scores[name]["aurac"][0])
             table.add_row(
-                *map(Text, (f"  {clean(name_of(name).label)}", auroc, aurac)), style="bold" if name == standout else ""
+                *map(Text, (f"  {clean(name_of(name).label)}", auroc, aurac)),
+                style="bold" if name == standout else "",
             )
     return table
 
@@ -101,7 +111,9 @@ def _table_by_kind(kinds: Mapping[str, Any]) -> Table:
         *(f"{found['n_scored']}, {_number(found['accuracy'])}" for found in kinds.values()),
     )
     for name in [
-        name for name in (*PROPOSAL_SCORES, *BASELINE) if all(name in found["scores"] for found in kinds.values())
+        name
+        for name in (*PROPOSAL_SCORES, *BASELINE)
+        if all(name in found["scores"] for found in kinds.values())
     ]:
         cells = (_estimate(found["scores"][name]["auroc"]) for found in kinds.values())
         table.add_row(*map(Text, (f"  {clean(name_of(name).label)}", *cells)))
@@ -121,9 +133,13 @@ def show_claim_figures(figures: Mapping[str, Any]) -> None:
         found = [of["auroc"], *([of["auroc_within"]] if within else [])]
         wrong = of["n_wrong"] / of["n_claims"]
         numbers = map(_number, (wrong, *of["precision"].values()))
-        table.add_row(clean(name), str(of["n_claims"]), next(numbers), *map(_estimate, found), *numbers)
+        table.add_row(
+            clean(name), str(of["n_claims"]), next(numbers), *map(_estimate, found), *numbers
+        )
     create_console().print(table)
-    print_lines("Intervals: 95 %, over entities. The last columns: how many are right among so many of most support.")
+    print_lines(
+        "Intervals: 95 %, over entities. The last columns: how many are right among so many of most support."
+    )
 
 
 def _estimate(estimate: Sequence[float | None] | None) -> str:
@@ -143,13 +159,20 @@ def show_experiment(experiment: Experiment, written: Sequence[Path] = ()) -> Non
     console = create_console()
     n_heads = len(experiment.heads)
     wide = console.options.update(width=10_000)
-    widths = {n: console.measure(_experiment_table(experiment, n), options=wide).maximum for n in range(n_heads, 1, -1)}
+    widths = {
+        n: console.measure(_experiment_table(experiment, n), options=wide).maximum
+        for n in range(n_heads, 1, -1)
+    }
     n_shown = next((n for n, width in widths.items() if width <= console.width - 2), 1)
     console.print()
     console.print(Text(clean(experiment.title), style="bold"))
     console.print(Padding(_experiment_table(experiment, n_shown), (0, 0, 0, 2)))
     n_left = n_heads - n_shown
-    left_out = [f"{quantity(n_left, 'more column')} in a wider terminal and in the files"] if n_left else []
+    left_out = (
+        [f"{quantity(n_left, 'more column')} in a wider terminal and in the files"]
+        if n_left
+        else []
+    )
     for text in (*left_out, *caption_of(experiment)):
         console.print(Padding(Text(clean(text), style="dim"), (0, 0, 0, 2)))
     for path in written:

@@ -38,7 +38,9 @@ class Seen:
     @classmethod
     def of(cls, sample: Mapping[str, object]) -> "Seen":
         """Returns how the case of a sample that `harvest` wrote came to be seen; a ValueError if it does not say."""
-        return cls(cast("float", sample.get("seen_probability")), cast("SeenAs", sample.get("kind")))
+        return cls(
+            cast("float", sample.get("seen_probability")), cast("SeenAs", sample.get("kind"))
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,12 @@ class Recalibration:
 
 
 def recalibrate(
-    policy: CalibratedPolicy, rows: Sequence[Judged], seen: Mapping[str, Seen], *, risk: float, confidence: float
+    policy: CalibratedPolicy,
+    rows: Sequence[Judged],
+    seen: Mapping[str, Seen],
+    *,
+    risk: float,
+    confidence: float,
 ) -> Recalibration:
     """Chooses the threshold of a policy in use from cases on which people ruled: see `coe_agents.graph.rulings`.
 
@@ -118,14 +125,22 @@ def recalibrate(
     below = -math.inf if calibration.threshold is None else calibration.threshold + TIE
     is_unexplained = (scores <= below) & [seen[row.id].kind == "escalation" for row, _ in judged]
     n_below = int(is_unexplained.sum())
-    probabilities, correct = np.array([(seen[row.id].probability, verdict) for row, verdict in judged]).T
+    probabilities, correct = np.array(
+        [(seen[row.id].probability, verdict) for row, verdict in judged]
+    ).T
     everything = np.full(scores.size, True)
     sets = [everything, ~is_unexplained] if n_below else [everything]
     how = {"below": below, "risk": risk, "confidence": confidence}
-    choices = [choose_in_both_ways(correct[used], scores[used], probabilities[used], **how) for used in sets]
+    choices = [
+        choose_in_both_ways(correct[used], scores[used], probabilities[used], **how)
+        for used in sets
+    ]
     if None in choices:
         return Recalibration(policy, *counts, "few", n_below)
-    choice = min(filter(None, choices), key=lambda each: -math.inf if each.threshold is None else each.threshold)
+    choice = min(
+        filter(None, choices),
+        key=lambda each: -math.inf if each.threshold is None else each.threshold,
+    )
     record = replace(
         calibration,
         **choice._asdict(),
@@ -141,7 +156,13 @@ def recalibrate(
 
 
 def choose_in_both_ways(
-    correct: FloatArray, scores: FloatArray, probabilities: FloatArray, *, below: float, risk: float, confidence: float
+    correct: FloatArray,
+    scores: FloatArray,
+    probabilities: FloatArray,
+    *,
+    below: float,
+    risk: float,
+    confidence: float,
 ) -> risk_control.ThresholdChoice | None:
     """Returns the larger of two thresholds: by the weights of all cases, and by the number of those up to `below`.
 
@@ -159,12 +180,20 @@ def choose_in_both_ways(
     )
     if not can_count:
         return weighted
-    counted = risk_control.choose_threshold(correct=correct[is_sample], uncertainty=scores[is_sample], **how)
-    found = [choice for choice in (weighted, counted) if choice is not None and choice.threshold is not None]
+    counted = risk_control.choose_threshold(
+        correct=correct[is_sample], uncertainty=scores[is_sample], **how
+    )
+    found = [
+        choice
+        for choice in (weighted, counted)
+        if choice is not None and choice.threshold is not None
+    ]
     return max(found, key=lambda choice: choice.threshold or 0.0, default=weighted)
 
 
-def _outcome(before: float | None, after: float | None) -> Literal["raised", "lowered", "same", "none"]:
+def _outcome(
+    before: float | None, after: float | None
+) -> Literal["raised", "lowered", "same", "none"]:
     if after is None:
         return "none"
     if before is None or after > before + TIE:

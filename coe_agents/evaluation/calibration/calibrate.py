@@ -10,7 +10,12 @@ import numpy as np
 from coe_agents.checks import one_of, require
 from coe_agents.clustering import Clusterer
 from coe_agents.evaluation.calibration.learned import fit_support, fit_trust
-from coe_agents.evaluation.calibration.risk_control import NO_THRESHOLD, Shortfall, choose_threshold, shortfall
+from coe_agents.evaluation.calibration.risk_control import (
+    NO_THRESHOLD,
+    Shortfall,
+    choose_threshold,
+    shortfall,
+)
 from coe_agents.evaluation.metrics.tallies import FloatArray
 from coe_agents.evaluation.origin import Origin
 from coe_agents.evaluation.scoring.correctness import (
@@ -83,7 +88,11 @@ class Judged:
             return self.correct
         if self.verdicts:
             return self.verdicts[chosen]
-        return self.correct if chosen == self.measurement.leading and not self.measurement.tied else None
+        return (
+            self.correct
+            if chosen == self.measurement.leading and not self.measurement.tied
+            else None
+        )
 
 
 def judge_samples(
@@ -119,16 +128,27 @@ def judge_samples(
     )
     if proposer is not None or not every_cluster:
         return [
-            Judged(s.question.id, _scored(s, own, estimator), verdict, is_inside=is_inside(s, verdict))
+            Judged(
+                s.question.id, _scored(s, own, estimator), verdict, is_inside=is_inside(s, verdict)
+            )
             for s, verdict in with_verdicts(statistics, criterion)
         ]
     rows = []
     for s, verdicts in judge_clusters(((s, range(len(s.support))) for s in statistics), criterion):
         leading = [verdicts[cluster] for cluster in s.leading]
         correct = None if None in leading else mean_verdict(leading)
-        said = {name: tuple(s.labels[s.agents == place].tolist()) for place, name in enumerate(s.names)}
+        said = {
+            name: tuple(s.labels[s.agents == place].tolist()) for place, name in enumerate(s.names)
+        }
         rows.append(
-            Judged(s.question.id, _scored(s, own, estimator), correct, tuple(verdicts), said, is_inside(s, correct))
+            Judged(
+                s.question.id,
+                _scored(s, own, estimator),
+                correct,
+                tuple(verdicts),
+                said,
+                is_inside(s, correct),
+            )
         )
     return rows
 
@@ -136,7 +156,9 @@ def judge_samples(
 def _scored(statistics: Statistics, own: str | None, estimator: Estimator | None) -> Measurement:
     """Returns the measurement with its scores in place of the responses, which would fill the memory."""
     scores = {name: ESTIMATORS[name](statistics) for name in RUN_TIME_SCORES}
-    if own is not None and estimator is not None:  # as of a new question: without references and verdicts
+    if (
+        own is not None and estimator is not None
+    ):  # as of a new question: without references and verdicts
         scores[own] = compute_score(statistics.measurement, own, estimator)
     return replace(statistics.measurement, scores=scores, sampled=None)
 
@@ -203,9 +225,13 @@ def calibrate(
     score = check_score(score, proposer, estimator)
     weights_from = check_weights_from(weights, score=score, halves=halves)
     given = weights if isinstance(weights, Mapping) else {}
-    known = sorted((row for row in rows if row.correct is not None), key=lambda row: hash_of(row.id))
+    known = sorted(
+        (row for row in rows if row.correct is not None), key=lambda row: hash_of(row.id)
+    )
     if not known:
-        raise ValueError('"rows" must hold questions with a verdict; none has one. Add references or labels')
+        raise ValueError(
+            '"rows" must hold questions with a verdict; none has one. Add references or labels'
+        )
     if proposer is not None:
         known = [row for row in known if proposer in row.measurement.proposal_support]
         must = f'"rows" must hold questions with responses of "{proposer}" and of another agent'
@@ -248,7 +274,9 @@ def calibrate(
         fitted_on = [row for row in usable if not (halves and in_second_half(row.id))]
         chosen_on = [row for row in usable if not halves or in_second_half(row.id)]
         if not chosen_on or not fitted_on:
-            raise ValueError('"rows" must leave questions for each half; got none for one. Add questions')
+            raise ValueError(
+                '"rows" must leave questions for each half; got none for one. Add questions'
+            )
         record = replace(open_record, fit="halves" if halves else "whole")
         fitted = _fit(record, fitted_on, weights_from)
         policy = _with_threshold(fitted, measurable_rows(fitted, chosen_on))
@@ -257,7 +285,9 @@ def calibrate(
     return CalibratedPolicy(replace(policy, agents=agents))
 
 
-def check_score(score: str | None, proposer: str | None = None, estimator: Estimator | None = None) -> str:
+def check_score(
+    score: str | None, proposer: str | None = None, estimator: Estimator | None = None
+) -> str:
     """Returns the name of the score to calibrate, "support" or the default one where none is given.
 
     Raises:
@@ -273,13 +303,17 @@ def check_score(score: str | None, proposer: str | None = None, estimator: Estim
         )
     if (score == SUPPORT) != (proposer is not None):
         judged = "the group's answer" if proposer is None else "an agent's proposal"
-        raise ValueError(f'"score" must judge {judged}; got "{score}". "support" judges a proposer\'s')
+        raise ValueError(
+            f'"score" must judge {judged}; got "{score}". "support" judges a proposer\'s'
+        )
     if score not in (SUPPORT, TRUSTED_VOTE_SHARE) and estimator is None:
         find_score(score, folder=Path())
     return score
 
 
-def check_weights_from(weights: Mapping[str, float] | WeightsFrom, *, score: str, halves: bool = False) -> WeightsFrom:
+def check_weights_from(
+    weights: Mapping[str, float] | WeightsFrom, *, score: str, halves: bool = False
+) -> WeightsFrom:
     """Returns where the weights of the score are from: "equal" where they are given by name.
 
     Raises:
@@ -320,7 +354,9 @@ def nearest(calibration: Calibration, rows: Sequence[Judged]) -> Shortfall | Non
 
 def answerable_rows(calibration: Calibration, rows: Sequence[Judged]) -> list[tuple[Judged, float]]:
     """Returns the rows that a calibrated policy can answer, each with the verdict on its answer, which is known."""
-    usable = [row for row in measurable_rows(calibration, rows) if calibration.can_answer(row.measurement)]
+    usable = [
+        row for row in measurable_rows(calibration, rows) if calibration.can_answer(row.measurement)
+    ]
     return [(row, verdict) for row in usable if (verdict := row.verdict(calibration)) is not None]
 
 
@@ -337,7 +373,9 @@ def measurable_rows(record: Calibration, rows: Sequence[Judged]) -> list[Judged]
 
 def _with_threshold(record: Calibration, rows: Sequence[Judged]) -> Calibration:
     scores = np.array([record.uncertainty(row.measurement) for row in rows])
-    if lacking := [row.id for row, score in zip(rows, scores, strict=True) if not np.isfinite(score)]:
+    if lacking := [
+        row.id for row, score in zip(rows, scores, strict=True) if not np.isfinite(score)
+    ]:
         raise ValueError(
             f'the score "{record.score}" must be computable of every question; it is not of {len(lacking)}, such as '
             f"{lacking[0]!r:.80}. Name another one"
@@ -360,10 +398,14 @@ def _choose_all(
     groups: dict[_Group, list[int]] = {}
     for place, row in enumerate(rows):
         names = record.group_of(row.measurement)
-        groups.setdefault(names if names is not None and len(names) <= 1 else None, []).append(place)
+        groups.setdefault(names if names is not None and len(names) <= 1 else None, []).append(
+            place
+        )
 
     def choose(places: Sequence[int]) -> GroupThreshold:
-        answerable = [(verdict, scores[place]) for place in places if (verdict := right[place]) is not None]
+        answerable = [
+            (verdict, scores[place]) for place in places if (verdict := right[place]) is not None
+        ]
         choice = NO_THRESHOLD
         if answerable:
             correct, uncertainty = zip(*answerable, strict=True)
@@ -383,7 +425,10 @@ def _choose_all(
 
 
 def _complete_record(
-    record: Calibration, rows: Sequence[Judged], scores: FloatArray, choices: Mapping[_Group, GroupThreshold]
+    record: Calibration,
+    rows: Sequence[Judged],
+    scores: FloatArray,
+    choices: Mapping[_Group, GroupThreshold],
 ) -> Calibration:
     return replace(
         record,
@@ -409,7 +454,9 @@ def _with_all_agents(rows: Sequence[Judged]) -> list[Judged]:
     names = {name for row in rows for name in row.measurement.agents}
     complete = [row for row in rows if names <= row.measurement.agents.keys()]
     if not complete:
-        raise ValueError(f'"rows" must hold questions with all {len(names)} agents; got none. Add questions')
+        raise ValueError(
+            f'"rows" must hold questions with all {len(names)} agents; got none. Add questions'
+        )
     return complete
 
 
@@ -449,7 +496,10 @@ def _agents(measurements: Iterable[Measurement]) -> dict[str, CalibratedAgent]:
             seen.setdefault(name, []).append((agent.n_responses, agent.weighting))
     found = {}
     for name, entries in sorted(seen.items()):
-        counts, weightings = {count for count, _ in entries}, {weighting for _, weighting in entries}
+        counts, weightings = (
+            {count for count, _ in entries},
+            {weighting for _, weighting in entries},
+        )
         kind: AgentWeighting = "mixed" if len(weightings) > 1 else weightings.pop()
         found[name] = CalibratedAgent(min(counts), max(counts), kind)
     return found

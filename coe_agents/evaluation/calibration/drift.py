@@ -78,7 +78,9 @@ def follow_cases(path: str | Path, *, wait: Callable[[], bool]) -> Iterator[Labe
                     case = _case(raw, path, number)
                     if case.id in seen:
                         hint = "Each case counts once; omit the line"
-                        raise SamplesError(f"{path}:{number}: there is a case {case.id[:50]!r} already", hint=hint)
+                        raise SamplesError(
+                            f"{path}:{number}: there is a case {case.id[:50]!r} already", hint=hint
+                        )
                     seen.add(case.id)
                     yield case
     except OSError as error:
@@ -91,16 +93,31 @@ def _case(raw: bytes, path: Path, line: int) -> LabelledCase:
     if not isinstance(identifier, str):
         raise SamplesError(f'{place}: "id" must be a string', hint=f"Write every line as {_FORM}")
     if not (time is None or isinstance(time, str)):
-        raise SamplesError(f'{place}: "time" must be a string or null', hint="Write it as in 2026-01-31T12:00:00Z")
-    if near := "seen_probability" not in record and get_close_matches("seen_probability", record, n=1, cutoff=_NEAR):
+        raise SamplesError(
+            f'{place}: "time" must be a string or null', hint="Write it as in 2026-01-31T12:00:00Z"
+        )
+    if near := "seen_probability" not in record and get_close_matches(
+        "seen_probability", record, n=1, cutoff=_NEAR
+    ):
         hint = "Without it the case counts as if every answer were judged"
-        raise SamplesError(f'{place}: the field "{near[0]}" is not read. Did you mean "seen_probability"?', hint=hint)
+        raise SamplesError(
+            f'{place}: the field "{near[0]}" is not read. Did you mean "seen_probability"?',
+            hint=hint,
+        )
     correct, omit = record.get("correct"), "Omit it where every answer is judged"
     where = f'{place}: "correct", if it is not true or false,'
     try:
-        right = float(correct) if isinstance(correct, bool) else share(correct, where, advice=f"Write {_FORM}")
+        right = (
+            float(correct)
+            if isinstance(correct, bool)
+            else share(correct, where, advice=f"Write {_FORM}")
+        )
         probability = number(
-            record.get("seen_probability", 1.0), f'{place}: "seen_probability"', above=0, most=1, advice=omit
+            record.get("seen_probability", 1.0),
+            f'{place}: "seen_probability"',
+            above=0,
+            most=1,
+            advice=omit,
         )
     except (TypeError, ValueError) as error:
         raise SamplesError(str(error)) from error
@@ -144,7 +161,11 @@ class Drift:
 
 
 def check_drift(
-    policy: CalibratedPolicy, rows: Sequence[Judged], *, clusterer: str, correctness: str | None = None
+    policy: CalibratedPolicy,
+    rows: Sequence[Judged],
+    *,
+    clusterer: str,
+    correctness: str | None = None,
 ) -> Drift:
     """Compares new judged questions with what a policy was calibrated on.
 
@@ -158,10 +179,17 @@ def check_drift(
     calibration = policy.calibration
     usable = measurable_rows(calibration, rows)
     if not usable:
-        raise ValueError('"rows" must hold questions with all agents of the policy; none has them. Sample them again')
+        raise ValueError(
+            '"rows" must hold questions with all agents of the policy; none has them. Sample them again'
+        )
     uncertainties = [calibration.uncertainty(row.measurement) for row in usable]
-    joined = join_ties([*calibration.uncertainties, *uncertainties])  # so that summation noise is no difference
-    from scipy.stats import beta, ks_2samp  # here, since importing it takes as long as scoring a thousand questions
+    joined = join_ties(
+        [*calibration.uncertainties, *uncertainties]
+    )  # so that summation noise is no difference
+    from scipy.stats import (
+        beta,
+        ks_2samp,
+    )  # here, since importing it takes as long as scoring a thousand questions
 
     test = ks_2samp(*np.split(joined, [len(calibration.uncertainties)]))
     # the same decision as in production; what it warns of is reported once, below
@@ -169,7 +197,9 @@ def check_drift(
     answered = [
         row
         for row, uncertainty, threshold in zip(usable, uncertainties, thresholds, strict=True)
-        if threshold is not None and uncertainty <= threshold + TIE and calibration.can_answer(row.measurement)
+        if threshold is not None
+        and uncertainty <= threshold + TIE
+        and calibration.can_answer(row.measurement)
     ]
     verdicts = [verdict for row in answered if (verdict := row.verdict(calibration)) is not None]
     wrong = sum(1.0 - verdict for verdict in verdicts)
@@ -180,12 +210,18 @@ def check_drift(
         low = float(beta.ppf(0.05, at_least, len(verdicts) - at_least + 1)) if at_least else 0.0
         high = risk_bound(n_wrong, len(verdicts), confidence=0.95)
         interval = (low, high)
-        risk = "broken" if low > calibration.risk else "kept" if high <= calibration.risk else "open"
+        risk = (
+            "broken" if low > calibration.risk else "kept" if high <= calibration.risk else "open"
+        )
     mismatches = dict.fromkeys(text for row in rows for text in policy.mismatches(row.measurement))
     if clusterer != calibration.clusterer:
-        mismatches[f"clusters come from {clusterer}, and from {calibration.clusterer} when calibrated"] = None
+        mismatches[
+            f"clusters come from {clusterer}, and from {calibration.clusterer} when calibrated"
+        ] = None
     if correctness not in (None, calibration.correctness):
-        mismatches[f"answers are judged by {correctness}, and by {calibration.correctness} when calibrated"] = None
+        mismatches[
+            f"answers are judged by {correctness}, and by {calibration.correctness} when calibrated"
+        ] = None
     return Drift(
         n_questions=len(usable),
         n_unmeasurable=len(rows) - len(usable),
@@ -297,7 +333,11 @@ class RiskMonitor:
         for name, given in (("risk", risk), ("false_alarms", false_alarms)):
             number(given, f'"{name}"', above=0, below=1, advice="Pass 0.05, for example")
         check_probability(min_seen, name="min_seen")
-        self.risk, self.false_alarms, self.min_seen = float(risk), float(false_alarms), float(min_seen)
+        self.risk, self.false_alarms, self.min_seen = (
+            float(risk),
+            float(false_alarms),
+            float(min_seen),
+        )
         self._bets = _BETS * self.min_seen / self.risk
         self._log_sums: FloatArray = np.full(len(_BETS), -np.inf)
         self._log_best: FloatArray = np.zeros(len(_BETS))
@@ -372,7 +412,9 @@ def _mass_after(n: int) -> float:
 
 def check_probability(value: object, *, name: str) -> float:
     """Returns a probability of being seen; refuses anything else."""
-    return number(value, f'"{name}"', above=_LEAST, most=1, advice="Pass the probability of being seen")
+    return number(
+        value, f'"{name}"', above=_LEAST, most=1, advice="Pass the probability of being seen"
+    )
 
 
 def _exp(log_value: float) -> float:

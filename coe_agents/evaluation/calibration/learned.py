@@ -22,7 +22,10 @@ _SUPPORT_PENALTY = 1.0
 
 
 def fit_trust(
-    distributions: Sequence[FloatArray], correct: Sequence[FloatArray], *, penalty: float = _TRUST_PENALTY
+    distributions: Sequence[FloatArray],
+    correct: Sequence[FloatArray],
+    *,
+    penalty: float = _TRUST_PENALTY,
 ) -> FloatArray:
     """Learns how far to trust each agent: the weights of the ensemble mean that chooses the answer.
 
@@ -45,7 +48,9 @@ def fit_trust(
     array([0.6042, 0.3958])
     """
     n_agents = len(distributions[0])
-    from scipy.optimize import minimize  # here, since importing it takes as long as scoring a thousand questions
+    from scipy.optimize import (
+        minimize,
+    )  # here, since importing it takes as long as scoring a thousand questions
     from scipy.special import softmax
 
     informative = [
@@ -60,7 +65,11 @@ def fit_trust(
     targets = np.zeros((len(informative), width))
     absent = np.full((len(informative), width), -np.inf)
     for i, (rows, target) in enumerate(informative):
-        shares[i, : target.size], targets[i, : target.size], absent[i, : target.size] = rows.T, target, 0.0
+        shares[i, : target.size], targets[i, : target.size], absent[i, : target.size] = (
+            rows.T,
+            target,
+            0.0,
+        )
 
     def loss(slopes: FloatArray) -> tuple[float, FloatArray]:
         chances = softmax(shares @ slopes + absent, axis=1)
@@ -71,7 +80,9 @@ def fit_trust(
 
     start = np.full(n_agents, 2.0)
     options = {"maxiter": 1000, "ftol": 1e-14, "gtol": 1e-9}
-    slopes = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(0.0, None)] * n_agents, options=options).x
+    slopes = minimize(
+        loss, start, jac=True, method="L-BFGS-B", bounds=[(0.0, None)] * n_agents, options=options
+    ).x
     if not slopes.sum() > 1e-6:
         return np.full(n_agents, 1.0 / n_agents)
     rounded = np.round(slopes / slopes.sum(), 4)
@@ -87,7 +98,9 @@ def _require_both(wrong: FloatArray, agents: Collection[str]) -> None:
         )
 
 
-def fit_ridge(features: FloatArray, wrong: FloatArray, *, penalty: float) -> tuple[FloatArray, float]:
+def fit_ridge(
+    features: FloatArray, wrong: FloatArray, *, penalty: float
+) -> tuple[FloatArray, float]:
     """Slopes and intercept of a logistic regression on shares of wrong, `wrong`, in [0, 1].
 
     `penalty` / 2 times the squared slopes is added to the negative log-likelihood.
@@ -96,7 +109,9 @@ def fit_ridge(features: FloatArray, wrong: FloatArray, *, penalty: float) -> tup
         import sklearn
         from sklearn.linear_model import LogisticRegression
     except ImportError as error:
-        raise ImportError('learning needs scikit-learn; pip install "coe-agents[evaluation]"') from error
+        raise ImportError(
+            'learning needs scikit-learn; pip install "coe-agents[evaluation]"'
+        ) from error
     rows, weights = np.vstack([features, features]), np.concatenate([wrong, 1.0 - wrong])
     targets, counts = np.repeat([1, 0], wrong.size), weights > 0.0
     model = LogisticRegression(C=1.0 / penalty, solver="newton-cholesky", tol=1e-9, max_iter=200)
@@ -119,7 +134,9 @@ def to_folds(identifiers: Sequence[str], wrong: npt.ArrayLike, *, salt: str = ""
     return fold
 
 
-def fit_support(measurements: Sequence[Measurement], correct: npt.ArrayLike, *, proposer: str) -> LearnedSupport:
+def fit_support(
+    measurements: Sequence[Measurement], correct: npt.ArrayLike, *, proposer: str
+) -> LearnedSupport:
     """Learns a logistic regression of "the first response of `proposer` is wrong" from what the others propose.
 
     Models that are shown tools tend to call one, also where none is right, and plain support counts that in full. This
@@ -131,7 +148,9 @@ def fit_support(measurements: Sequence[Measurement], correct: npt.ArrayLike, *, 
     agents = {name for measurement in measurements for name in measurement.agents}
     others = tuple(sorted(agents - {proposer}))
     must = f'"measurements" must have "{proposer}" and another agent'
-    require(bool(others) and proposer in agents, must, ", ".join(sorted(agents)), "Add their samples")
+    require(
+        bool(others) and proposer in agents, must, ", ".join(sorted(agents)), "Add their samples"
+    )
     features, wrong = [], []
     shares_right = np.asarray(correct, dtype=np.float64).tolist()
     for measurement, right in zip(measurements, shares_right, strict=True):

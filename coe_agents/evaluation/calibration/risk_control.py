@@ -49,7 +49,9 @@ def risk_bound(n_wrong: int, n_answered: int, *, confidence: float) -> float:
     >>> round(risk_bound(0, 22, confidence=0.9), 4)  # 1 - 0.1 ** (1 / 22)
     0.0994
     """
-    from scipy.stats import beta  # here, since importing it takes as long as scoring a thousand questions
+    from scipy.stats import (
+        beta,
+    )  # here, since importing it takes as long as scoring a thousand questions
 
     if n_wrong >= n_answered:
         return 1.0
@@ -57,7 +59,11 @@ def risk_bound(n_wrong: int, n_answered: int, *, confidence: float) -> float:
 
 
 def weighted_risk_bound(
-    losses: npt.ArrayLike, probabilities: npt.ArrayLike, *, confidence: float, least: float | None = None
+    losses: npt.ArrayLike,
+    probabilities: npt.ArrayLike,
+    *,
+    confidence: float,
+    least: float | None = None,
 ) -> float:
     r"""Upper confidence bound of a risk from cases that were seen with known, unequal probabilities, in [0, 1].
 
@@ -84,7 +90,12 @@ def weighted_risk_bound(
     0.064
     """
     x, p = np.asarray(losses, dtype=np.float64), np.asarray(probabilities, dtype=np.float64)
-    if x.ndim != 1 or x.shape != p.shape or not ((x >= 0) & (x <= 1)).all() or not ((p > 0) & (p <= 1)).all():
+    if (
+        x.ndim != 1
+        or x.shape != p.shape
+        or not ((x >= 0) & (x <= 1)).all()
+        or not ((p > 0) & (p <= 1)).all()
+    ):
         raise ValueError(
             '"losses" must be in [0, 1] and "probabilities" in (0, 1], of one length; got others. '
             "Pass one of each for every case"
@@ -93,7 +104,9 @@ def weighted_risk_bound(
     if not x.size:
         return 1.0
     c = float(p.min()) if least is None else least
-    must = '"least" must be above 0 and at most each probability'  # a bet could lose more than it has
+    must = (
+        '"least" must be above 0 and at most each probability'  # a bet could lose more than it has
+    )
     require(0.0 < c <= p.min(), must, least, "Pass the lowest audit rate")
     limit = -math.log(1.0 - confidence)
 
@@ -103,7 +116,9 @@ def weighted_risk_bound(
     low, high = 0.0, 1.0 - 1e-9
     if excess(high) < 0.0:
         return 1.0
-    from scipy.optimize import brentq  # here, since importing it takes as long as scoring a thousand questions
+    from scipy.optimize import (
+        brentq,
+    )  # here, since importing it takes as long as scoring a thousand questions
 
     return float(brentq(excess, low, high, xtol=1e-9))
 
@@ -150,7 +165,10 @@ def first_audited_count(scale: npt.ArrayLike, *, risk: float, confidence: float)
     [None, 32, 239]
     """
     scaled = _BETS[:, None] * np.asarray(scale, dtype=np.float64)
-    right, wrong = np.log1p(scaled * risk / (1.0 - risk)).cumsum(axis=1), np.log1p(-scaled).cumsum(axis=1)
+    right, wrong = (
+        np.log1p(scaled * risk / (1.0 - risk)).cumsum(axis=1),
+        np.log1p(-scaled).cumsum(axis=1),
+    )
     expected = (1.0 - risk / 2.0) * right + risk / 2.0 * wrong
     for gained in (expected + np.log1p(-_BETS)[:, None], expected, right):
         passes = _mean_of_bets(gained) >= -np.log(1.0 - confidence)
@@ -226,7 +244,9 @@ class Shortfall(NamedTuple):
     n_more: int | None
 
 
-def shortfall(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike, risk: float, confidence: float) -> Shortfall:
+def shortfall(
+    *, correct: npt.ArrayLike, uncertainty: npt.ArrayLike, risk: float, confidence: float
+) -> Shortfall:
     """Returns how near a set of questions came to a threshold; the arguments are those of `choose_threshold`.
 
     It is a hint for the user, and no choice: the surest questions are chosen by their verdicts. Uncertainties within
@@ -242,7 +262,8 @@ def shortfall(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike, risk: float
     counts = np.unique(np.searchsorted(rising, rising + TIE, side="right"))
     errors = [round_up(float(wrong[count - 1])) for count in counts]
     bounds = [
-        risk_bound(n_wrong, int(count), confidence=confidence) for n_wrong, count in zip(errors, counts, strict=True)
+        risk_bound(n_wrong, int(count), confidence=confidence)
+        for n_wrong, count in zip(errors, counts, strict=True)
     ]
     best = int(np.argmin(bounds))
     n, n_wrong = int(counts[best]), errors[best]
@@ -256,15 +277,25 @@ def shortfall(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike, risk: float
         tested = scaled[scaled >= start]
         if not tested.size:
             return False
-        return risk_bound(math.ceil(rate * tested[0]), int(tested[0]), confidence=confidence) <= risk
+        return (
+            risk_bound(math.ceil(rate * tested[0]), int(tested[0]), confidence=confidence) <= risk
+        )
 
-    sizes = takewhile(lambda size: size <= 100 * right.size, (math.ceil(right.size * 1.05**i) for i in naturals(1)))
+    sizes = takewhile(
+        lambda size: size <= 100 * right.size,
+        (math.ceil(right.size * 1.05**i) for i in naturals(1)),
+    )
     enough = next(filter(suffices, sizes), None) if rate < risk else None
     return Shortfall(n, n_wrong, bounds[best], None if enough is None else enough - right.size)
 
 
 def choose_audited_threshold(
-    *, correct: npt.ArrayLike, uncertainty: npt.ArrayLike, probabilities: npt.ArrayLike, risk: float, confidence: float
+    *,
+    correct: npt.ArrayLike,
+    uncertainty: npt.ArrayLike,
+    probabilities: npt.ArrayLike,
+    risk: float,
+    confidence: float,
 ) -> ThresholdChoice | None:
     """Chooses the highest threshold that keeps the risk, from cases that were seen with unequal probabilities.
 
@@ -279,7 +310,10 @@ def choose_audited_threshold(
     case was seen. None where not even right answers alone would pass.
     """
     x = 1.0 - np.asarray(correct, dtype=np.float64)
-    scores, p = np.asarray(uncertainty, dtype=np.float64), np.asarray(probabilities, dtype=np.float64)
+    scores, p = (
+        np.asarray(uncertainty, dtype=np.float64),
+        np.asarray(probabilities, dtype=np.float64),
+    )
     order = np.argsort(scores, kind="stable")
     x, p = x[order], p[order]
     least = float(p.min())
@@ -298,7 +332,9 @@ def choose_audited_threshold(
     return ThresholdChoice(threshold, n, round_up(float(x[:n].sum())), min(bound, risk))
 
 
-def last_passing(rising: FloatArray, start: int, passes: Callable[[int], bool]) -> tuple[float, int] | None:
+def last_passing(
+    rising: FloatArray, start: int, passes: Callable[[int], bool]
+) -> tuple[float, int] | None:
     """Tests one threshold after the other, and returns the last before the first failure with how many it answers.
 
     `rising` are the uncertainties in ascending order, and `start` is the number of questions at which the tests start.

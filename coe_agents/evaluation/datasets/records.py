@@ -44,21 +44,37 @@ def to_question(record: object) -> tuple[Kind, Question]:
         return "truthfulqa", Question(_id({}, question), question, references)
     if "answer" in record and "references" not in record:
         question = _text(record, "question")
-        return "nq_open", _with_answer(Question(_id(record, question), question, _references(_texts(record, "answer"))))
+        return "nq_open", _with_answer(
+            Question(_id(record, question), question, _references(_texts(record, "answer")))
+        )
     return "questions", _plain(record)
 
 
 def _rename(record: _Record) -> _Record:
-    return {re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower(): value for name, value in record.items()}
+    return {
+        re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower(): value for name, value in record.items()
+    }
 
 
 def _trivia_qa(record: _Record) -> Question:
-    answer = _rename(record["answer"]) if isinstance(record.get("answer"), Mapping) else {"value": "<unk>"}
+    answer = (
+        _rename(record["answer"])
+        if isinstance(record.get("answer"), Mapping)
+        else {"value": "<unk>"}
+    )
     if answer.get("value") == "<unk>":
-        raise MalformedError("it has no answer. The test split is published without; take the validation split")
+        raise MalformedError(
+            "it has no answer. The test split is published without; take the validation split"
+        )
     # the official script compares with the normalised ones, in which a hyphen is a blank
-    accepted = [_texts(answer, name) for name in ("aliases", "normalized_aliases", "human_answers") if name in answer]
-    references = _references([_text(answer, "value"), *(text for texts in accepted for text in texts)])
+    accepted = [
+        _texts(answer, name)
+        for name in ("aliases", "normalized_aliases", "human_answers")
+        if name in answer
+    ]
+    references = _references(
+        [_text(answer, "value"), *(text for texts in accepted for text in texts)]
+    )
     return Question(_text(record, "question_id"), _text(record, "question"), references)
 
 
@@ -69,13 +85,21 @@ def _squad(record: _Record) -> Question:
     elif isinstance(answers, list) and all(isinstance(answer, Mapping) for answer in answers):
         texts = [_text(answer, "text") for answer in answers]
     else:
-        raise MalformedError(f'"answers" must be a list of {{"text": ...}} or {{"text": [...]}}; got {_show(answers)}')
+        raise MalformedError(
+            f'"answers" must be a list of {{"text": ...}} or {{"text": [...]}}; got {_show(answers)}'
+        )
     # on the hub version 2.0 has no such field, and an unanswerable question simply no answer
     impossible = _flag(record, "is_impossible", default=isinstance(answers, Mapping) and not texts)
     if impossible and texts:
         raise MalformedError('"is_impossible" is true, but "answers" is not empty')
     question = _text(record, "question")
-    found = Question(_id(record, question), question, _references(texts), _text(record, "context"), not impossible)
+    found = Question(
+        _id(record, question),
+        question,
+        _references(texts),
+        _text(record, "context"),
+        not impossible,
+    )
     return found if impossible else _with_answer(found)
 
 
@@ -87,21 +111,31 @@ def _plain(record: _Record) -> Question:
     answerable = _flag(record, "answerable", default=not _flag(record, "impossible", default=False))
     context = None if record.get("context") is None else _text(record, "context")
     identity = _id(record, question + (context or ""))
-    return Question(identity, question, _references(_texts(record, name)), context, answerable, _tools(record))
+    return Question(
+        identity, question, _references(_texts(record, name)), context, answerable, _tools(record)
+    )
 
 
 def _tools(record: _Record) -> list[dict[str, Any]] | None:
     given = record.get("tools")
     if given is None:
         return None
-    if not isinstance(given, list) or not given or not all(isinstance(tool, dict) for tool in given):
-        raise MalformedError(f'"tools" must be a list of JSON schemas, at least one; got {_show(given)}')
+    if (
+        not isinstance(given, list)
+        or not given
+        or not all(isinstance(tool, dict) for tool in given)
+    ):
+        raise MalformedError(
+            f'"tools" must be a list of JSON schemas, at least one; got {_show(given)}'
+        )
     try:
         names = find_parameters(given)
     except (TypeError, AttributeError) as error:
         raise MalformedError(f'"tools" must hold schemas with a name; {error}') from error
     if len(names) < len(given):
-        raise MalformedError(f'the names in "tools" must differ; got {", ".join(names)} for {len(given)} tools')
+        raise MalformedError(
+            f'the names in "tools" must differ; got {", ".join(names)} for {len(given)} tools'
+        )
     return given
 
 
@@ -110,7 +144,11 @@ def _id(record: _Record, text: str) -> str:
     given = record.get("id")
     if given is None:
         return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]
-    return str(given) if isinstance(given, int) and not isinstance(given, bool) else _text(record, "id")
+    return (
+        str(given)
+        if isinstance(given, int) and not isinstance(given, bool)
+        else _text(record, "id")
+    )
 
 
 def _with_answer(question: Question) -> Question:
@@ -157,7 +195,9 @@ def file_records(path: Path) -> Iterator[tuple[str, Any]]:
     readers = {".jsonl": _lines, ".json": _document}
     reader = readers.get(Path(path.name.removesuffix(".gz")).suffix)
     if reader is None:
-        raise DatasetError(f"{path} is not one of {', '.join(readers)}", hint="Give it the suffix of its format")
+        raise DatasetError(
+            f"{path} is not one of {', '.join(readers)}", hint="Give it the suffix of its format"
+        )
     yield from reader(path)
 
 
@@ -190,7 +230,10 @@ def _document(path: Path) -> Iterator[tuple[str, Any]]:
             hint = "Check that the file is as it was published"
             raise DatasetError(f'{place(*outer)}: "{name}" is missing', hint=hint)
         if not isinstance(value[name], kind):
-            raise DatasetError(f'{place(*location)}: "{name}" must be a list', hint="Check that the file is complete")
+            raise DatasetError(
+                f'{place(*location)}: "{name}" must be a list',
+                hint="Check that the file is complete",
+            )
         return value[name]
 
     if isinstance(document, list):
@@ -215,4 +258,6 @@ def _parse(path: Path, content: bytes, line: int = 1) -> Any:
         return parse_json(content.decode("utf-8-sig"))
     except ValueError as error:
         at = line + getattr(error, "lineno", 1) - 1
-        raise DatasetError(f"{path}:{at}: this is not JSON: {error}", hint="Check that the file is complete") from error
+        raise DatasetError(
+            f"{path}:{at}: this is not JSON: {error}", hint="Check that the file is complete"
+        ) from error

@@ -7,7 +7,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from coe_agents.errors import ConfigurationError, DatasetError
-from coe_agents.evaluation.datasets.question import ConflictError, Kind, Question, draw_key, from_plain, merge
+from coe_agents.evaluation.datasets.question import (
+    ConflictError,
+    Kind,
+    Question,
+    draw_key,
+    from_plain,
+    merge,
+)
 from coe_agents.evaluation.datasets.records import MalformedError, file_records, to_question
 from coe_agents.evaluation.disk_sequence import DiskSequence
 
@@ -89,7 +96,9 @@ def open_questions(source: str, *, split: str | None = None, seed: int) -> Quest
     try:
         found = on_disk(questions(), seed=seed)
     except ConflictError as error:
-        raise DatasetError(f"{name}: {error}", hint="Give every question an id of its own") from error
+        raise DatasetError(
+            f"{name}: {error}", hint="Give every question an id of its own"
+        ) from error
     return QuestionsOnDisk(name, found, n_records)
 
 
@@ -101,11 +110,15 @@ def _records(source: str, split: str | None) -> tuple[str, Iterator[tuple[str, A
         return f"{published}, {chosen}", _hub_records(published, chosen)
     if not path.is_file():
         names = ", ".join([*PUBLISHED, "tinyworld"])
-        raise ConfigurationError(f'"{source}" is neither a dataset nor a file', hint=f"The datasets are {names}")
+        raise ConfigurationError(
+            f'"{source}" is neither a dataset nor a file', hint=f"The datasets are {names}"
+        )
     if split is not None:
         message = f'"--split" must be omitted for a file; got "{split}" for {path}'
         raise ConfigurationError(message, hint='Omit "--split"')
-    return source, _hub_records(Published(source), "train") if path.suffix == ".parquet" else file_records(path)
+    return source, _hub_records(
+        Published(source), "train"
+    ) if path.suffix == ".parquet" else file_records(path)
 
 
 def _questions(name: str, records: Iterable[tuple[str, Any]]) -> Iterator[Question]:
@@ -114,7 +127,9 @@ def _questions(name: str, records: Iterable[tuple[str, Any]]) -> Iterator[Questi
         try:
             kind, question = to_question(record)
         except MalformedError as error:
-            raise DatasetError(f"{place}: {error}", hint="Correct the record, or remove it") from error
+            raise DatasetError(
+                f"{place}: {error}", hint="Correct the record, or remove it"
+            ) from error
         first = first or kind
         if kind != first:
             raise DatasetError(
@@ -131,14 +146,18 @@ def _hub_records(published: Published, split: str) -> Iterator[tuple[str, Any]]:
     try:
         import datasets
     except ModuleNotFoundError as error:
-        raise ImportError(f'{published} needs datasets; pip install "coe-agents[evaluation]"') from error
+        raise ImportError(
+            f'{published} needs datasets; pip install "coe-agents[evaluation]"'
+        ) from error
     name = f"{published}, {split}"
     try:
         if published.path.endswith(".parquet"):
             rows = datasets.load_dataset("parquet", data_files={split: published.path}, split=split)
         else:
             rows = datasets.load_dataset(published.path, published.config, split=split)
-    except Exception as error:  # errors of `datasets`, the hub's client and pyarrow have no common base
+    except (
+        Exception
+    ) as error:  # errors of `datasets`, the hub's client and pyarrow have no common base
         raise DatasetError(
             f"{name} cannot be loaded: {type(error).__name__}: {error}",
             hint="Check the split and the connection, or pass the dataset's official file",

@@ -64,7 +64,9 @@ class Rows:
 
     def add(self, statistics: Statistics, correct: float | None) -> None:
         """Keeps a question that was measured; a tie has a kind of its own, since it is never answered."""
-        uncertainty = (shorten(statistics.figures[name] or 0.0) for name in ("coe", "aleatoric", "epistemic"))
+        uncertainty = (
+            shorten(statistics.figures[name] or 0.0) for name in ("coe", "aleatoric", "epistemic")
+        )
         if statistics.is_tied:
             answer, kind = " | ".join(map(statistics.answer_of, statistics.leading)), "tie"
         elif not statistics.is_text:
@@ -75,7 +77,13 @@ class Rows:
         self._line(statistics.question, cut(answer, 300), kind, correct, *uncertainty)
         how = ["probability" if each else "frequency" for each in statistics.counts_by_probability]
         rows = [[shorten(p) for p in row] for row in statistics.distributions.tolist()]
-        columns = (statistics.names, statistics.n_responses, how, map(shorten, statistics.entropies), rows)
+        columns = (
+            statistics.names,
+            statistics.n_responses,
+            how,
+            map(shorten, statistics.entropies),
+            rows,
+        )
         self._detail(
             {
                 "references": statistics.question.references,
@@ -98,7 +106,9 @@ class Rows:
             "questions": self.columns,
             "labels": {name: name_of(name).label for name in scores.values},
             "baseline": [name for name in BASELINE if name in scores.values],
-            "scores": {name: [shorten(value) for value in values] for name, values in scores.values.items()},
+            "scores": {
+                name: [shorten(value) for value in values] for name, values in scores.values.items()
+            },
             "curves": compute_curves(scores),
         }
 
@@ -106,8 +116,12 @@ class Rows:
         return [*self._blocks, *([pack(self._waiting)] if self._waiting else [])]
 
     def _clusters(self, statistics: Statistics, verdict: float | None) -> list[list[Any]]:
-        predictions = [Prediction.of(statistics, cluster=cluster) for cluster in range(len(statistics.support))]
-        others = [cluster for cluster in range(len(predictions)) if statistics.leading != (cluster,)]
+        predictions = [
+            Prediction.of(statistics, cluster=cluster) for cluster in range(len(statistics.support))
+        ]
+        others = [
+            cluster for cluster in range(len(predictions)) if statistics.leading != (cluster,)
+        ]
         verdicts: dict[int, float | None] = {}
         if self._criterion in CRITERIA.values():
             found = judge([predictions[cluster] for cluster in others], self._criterion)
@@ -116,7 +130,9 @@ class Rows:
             verdicts[statistics.leading[0]] = verdict
         return [
             [cut(prediction.answer, 300), shorten(share), verdicts.get(cluster)]
-            for cluster, (prediction, share) in enumerate(zip(predictions, statistics.support.tolist(), strict=True))
+            for cluster, (prediction, share) in enumerate(
+                zip(predictions, statistics.support.tolist(), strict=True)
+            )
         ]
 
     def _line(self, question: SampledQuestion, *values: Any) -> None:
@@ -153,9 +169,17 @@ def _responses(statistics: Statistics) -> list[list[Any]]:
     weight: dict[tuple[Any, ...], float] = {}
     parts = statistics.response_shares.tolist()
     for sample, agent, cluster, part in zip(
-        statistics.responses, statistics.agents.tolist(), statistics.labels.tolist(), parts, strict=True
+        statistics.responses,
+        statistics.agents.tolist(),
+        statistics.labels.tolist(),
+        parts,
+        strict=True,
     ):
-        answer = None if sample["answer"] is None or sample["answer"] == sample["text"].strip() else sample["answer"]
+        answer = (
+            None
+            if sample["answer"] is None or sample["answer"] == sample["text"].strip()
+            else sample["answer"]
+        )
         key = (agent, cluster, cut(sample["text"]), answer and cut(answer), sample["correct"])
         total[key] += 1
         weight[key] = weight.get(key, 0.0) + part
@@ -187,7 +211,10 @@ def compute_curves(scores: Scores) -> dict[str, dict[str, list[list[float]]]]:
         found[name] = {"accuracy": _thin(1.0 - kept.coverage[::-1], kept.values[::-1])}
         if 0 < scores.correct.sum() < scores.correct.size:
             # the least certain first; the shares of the right and of the wrong answers that are at least so unsure
-            answers, right = (counts[0, -1] - counts[0, ::-1] for counts in Ranking(scores.correct, values).tally())
+            answers, right = (
+                counts[0, -1] - counts[0, ::-1]
+                for counts in Ranking(scores.correct, values).tally()
+            )
             found[name]["roc"] = _thin(right / right[-1], (answers - right) / (answers - right)[-1])
     return found
 
@@ -229,7 +256,9 @@ def render(template: str, *, style: str, script: str, **values: Any) -> str:
     from markupsafe import Markup
 
     frame = DictLoader({"frame.html": read_parts("frame.html")})
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, loader=frame)
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, loader=frame
+    )
     return environment.from_string(template).render(
         **values,
         quantity=quantity,

@@ -5,8 +5,22 @@ from typing import Any
 
 import numpy as np
 
-from coe_agents.evaluation.html.page_data import SCRIPT, STYLE, Rows, check_jinja, pack, read_parts, render
-from coe_agents.evaluation.scoring.scores import ScoringSetup, find_standout, report, score_each, to_scores
+from coe_agents.evaluation.html.page_data import (
+    SCRIPT,
+    STYLE,
+    Rows,
+    check_jinja,
+    pack,
+    read_parts,
+    render,
+)
+from coe_agents.evaluation.scoring.scores import (
+    ScoringSetup,
+    find_standout,
+    report,
+    score_each,
+    to_scores,
+)
 from coe_agents.policy import Policy
 from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
 from coe_agents.policy.score_names import BASELINE, group_scores, name_of
@@ -33,7 +47,9 @@ def create_page(
     """
     check_jinja()
     rows = Rows(setup.criterion)
-    scores = to_scores(score_each(rows.keep_unanswered(questions), setup, on_question=rows.add), setup)
+    scores = to_scores(
+        score_each(rows.keep_unanswered(questions), setup, on_question=rows.add), setup
+    )
     figures = report(scores, n_resamples=n_resamples)
     return render(
         read_parts("page.html"),
@@ -61,7 +77,9 @@ def summarize(questions: Mapping[str, Sequence[Any]], figures: Mapping[str, Any]
     if not n:
         return ["No answer could be judged."]
     n_right = round(figures["accuracy"] * n, 1)
-    facts = [f"The group is right on {n_right:g} of {quantity(n, 'question')} ({_percent(n_right / n)})."]
+    facts = [
+        f"The group is right on {n_right:g} of {quantity(n, 'question')} ({_percent(n_right / n)})."
+    ]
     if n_right != round(n_right):
         facts.append("A tie, or an answer whose labels differ, counts by the share that is right.")
     auroc, low, high = figures["scores"]["coe"]["auroc"]
@@ -76,7 +94,9 @@ def summarize(questions: Mapping[str, Sequence[Any]], figures: Mapping[str, Any]
         for name in ("aleatoric", "epistemic", "correct")
     )
     given = np.array([questions["kind"][place] == "answer" for place in judged])
-    low_both = (aleatoric <= DEFAULT_ALEATORIC_THRESHOLD) & (epistemic <= DEFAULT_EPISTEMIC_THRESHOLD)
+    low_both = (aleatoric <= DEFAULT_ALEATORIC_THRESHOLD) & (
+        epistemic <= DEFAULT_EPISTEMIC_THRESHOLD
+    )
     n_confident = int((given & low_both & (correct == 0)).sum())
     if n_confident:
         facts.append(

@@ -8,4 +8,10 @@ from coe_agents.evaluation.metrics.selective_prediction import (
     risk_coverage_curve,
 )
 
-__all__ = ["accuracy_rejection_curve", "aurac", "auroc", "rejection_accuracy", "risk_coverage_curve"]
+__all__ = [
+    "accuracy_rejection_curve",
+    "aurac",
+    "auroc",
+    "rejection_accuracy",
+    "risk_coverage_curve",
+]

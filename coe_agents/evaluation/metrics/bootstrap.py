@@ -80,7 +80,9 @@ def _resample(rankings: Sequence[Ranking], *, n: int, n_resamples: int) -> list[
     return [np.concatenate(blocks, axis=1) for blocks in drawn]
 
 
-def _distinct(correct: npt.ArrayLike, scores: Mapping[str, npt.ArrayLike]) -> tuple[list[Ranking], dict[str, int]]:
+def _distinct(
+    correct: npt.ArrayLike, scores: Mapping[str, npt.ArrayLike]
+) -> tuple[list[Ranking], dict[str, int]]:
     """Returns the rankings that differ, and which of them each score has: many rank alike, and are tallied once."""
     rankings: list[Ranking] = []
     places = {}
@@ -93,7 +95,9 @@ def _distinct(correct: npt.ArrayLike, scores: Mapping[str, npt.ArrayLike]) -> tu
     return rankings, places
 
 
-def _all_metrics(ranking: Ranking, counts: npt.NDArray[np.integer[Any]] | None = None) -> FloatArray:
+def _all_metrics(
+    ranking: Ranking, counts: npt.NDArray[np.integer[Any]] | None = None
+) -> FloatArray:
     tally = ranking.tally(counts)
     accuracies = tallies.accuracies_at(tally, RETENTIONS)
     areas = tallies.area_under_roc(tally), tallies.area_under_accuracy(tally)

@@ -68,7 +68,9 @@ def aurac(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> float:
     return _value(tallies.area_under_accuracy, correct, uncertainty)
 
 
-def rejection_accuracy(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike, retention: float) -> float:
+def rejection_accuracy(
+    *, correct: npt.ArrayLike, uncertainty: npt.ArrayLike, retention: float
+) -> float:
     """Accuracy of the ceil(retention n) most certain answers.
 
     Args:

@@ -54,7 +54,9 @@ class Ranking:
 
     def ranks_like(self, other: "Ranking") -> bool:
         """Whether another ranking of the same answers has the same order and ties, and so the same tallies."""
-        return np.array_equal(self._is_first, other._is_first) and np.array_equal(self._order, other._order)
+        return np.array_equal(self._is_first, other._is_first) and np.array_equal(
+            self._order, other._order
+        )
 
     def tally(self, counts: npt.NDArray[np.integer[Any]] | None = None) -> Tally:
         """Tallies the answers, or resamples that hold row i `counts[:, i]` times.
@@ -65,7 +67,10 @@ class Ranking:
         if counts is None:
             ends = np.append(np.flatnonzero(self._is_first[1:]), self._right.size - 1)
             once = np.ones((1, self._right.size), dtype=np.int32)
-            sums = (each.cumsum(axis=1, dtype=each.dtype)[:, ends] for each in (once, once * self._right))
+            sums = (
+                each.cumsum(axis=1, dtype=each.dtype)[:, ends]
+                for each in (once, once * self._right)
+            )
             return Tally(*map(_behind, sums))
         drawn = counts.take(self._order, axis=1)
         sizes = np.add.reduceat(drawn, self._runs, axis=1, dtype=np.int32)
@@ -90,7 +95,12 @@ def area_under_roc(tally: Tally) -> FloatArray:
     """P(wrong less sure than right) + P(tie) / 2; NaN where all are right or all are wrong."""
     wrong = tally.answers - tally.right
     # in doubles, which hold every integer that is possible here: of whole verdicts the sum is exact
-    wins = np.einsum("rg,rg->r", np.diff(wrong), tally.right[:, 1:] + tally.right[:, :-1], dtype=np.float64) / 2.0
+    wins = (
+        np.einsum(
+            "rg,rg->r", np.diff(wrong), tally.right[:, 1:] + tally.right[:, :-1], dtype=np.float64
+        )
+        / 2.0
+    )
     pairs = wrong[:, -1].astype(np.float64) * tally.right[:, -1]
     return np.asarray(np.divide(wins, pairs, where=pairs > 0, out=np.full(wins.shape, np.nan)))
 
@@ -111,8 +121,12 @@ def area_under_accuracy(tally: Tally) -> FloatArray:
 def accuracies_at(tally: Tally, retentions: Sequence[float]) -> FloatArray:
     """Expected accuracy of the ceil(retention n) most certain, for each retention: `(n_retentions, n_resamples)`."""
     n = int(tally.answers[0, -1])
-    kept = np.array([max(1, int(np.ceil(retention * n - 1e-9))) for retention in retentions], dtype=np.int32)
-    last = np.stack([row.searchsorted(kept) for row in tally.answers])  # of another type, it would convert all rows
+    kept = np.array(
+        [max(1, int(np.ceil(retention * n - 1e-9))) for retention in retentions], dtype=np.int32
+    )
+    last = np.stack(
+        [row.searchsorted(kept) for row in tally.answers]
+    )  # of another type, it would convert all rows
     rows = np.arange(len(last))[:, None]
     before, after = tally.answers[rows, last - 1], tally.answers[rows, last]
     right_before, right_after = tally.right[rows, last - 1], tally.right[rows, last]
@@ -144,7 +158,9 @@ def join_ties(values: npt.ArrayLike) -> FloatArray:
     return numbers
 
 
-def check_shares(correct: npt.ArrayLike, values: npt.ArrayLike, *, name: str) -> tuple[FloatArray, FloatArray]:
+def check_shares(
+    correct: npt.ArrayLike, values: npt.ArrayLike, *, name: str
+) -> tuple[FloatArray, FloatArray]:
     """Returns `correct` as numbers in [0, 1] and `values` as finite numbers, equally many and at least one."""
     right, numbers = np.asarray(correct), np.asarray(values)
     if right.dtype.kind not in "biuf" or not ((right >= 0) & (right <= 1)).all():

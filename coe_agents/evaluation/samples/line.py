@@ -54,14 +54,32 @@ _FIELDS: Mapping[str, tuple[_Kinds, str, Any]] = {
     "n_tokens": ({int: _is_count, NoneType: None}, f"{_COUNT}, or null", None),
     "correct": ({bool: None, NoneType: None}, "true, false or null", None),
     "error": (_TEXT_OR_NULL, "a string or null", None),
-    "calls": ({list: _are(dict), NoneType: None}, 'a list of objects with "name" and "args", or null', None),
-    "tools": ({list: _are(dict), NoneType: None}, "a list of JSON schemas with a name, or null", None),
-    "end": ({str: get_args(End).__contains__}, 'one of "whole", "cut", "filtered" and "unknown"', "whole"),
-    "confidence": ({int: None, float: isfinite, NoneType: None}, "a number in [0, 1], or null", None),
+    "calls": (
+        {list: _are(dict), NoneType: None},
+        'a list of objects with "name" and "args", or null',
+        None,
+    ),
+    "tools": (
+        {list: _are(dict), NoneType: None},
+        "a list of JSON schemas with a name, or null",
+        None,
+    ),
+    "end": (
+        {str: get_args(End).__contains__},
+        'one of "whole", "cut", "filtered" and "unknown"',
+        "whole",
+    ),
+    "confidence": (
+        {int: None, float: isfinite, NoneType: None},
+        "a number in [0, 1], or null",
+        None,
+    ),
 }
 
 
-_CHECKS = {(field, kind): check for field, (kinds, *_) in _FIELDS.items() for kind, check in kinds.items()}
+_CHECKS = {
+    (field, kind): check for field, (kinds, *_) in _FIELDS.items() for kind, check in kinds.items()
+}
 _REQUIRED_FIELDS = [field for field, (*_, default) in _FIELDS.items() if default is _REQUIRED]
 _DEFAULTS = {field: default for field, (*_, default) in _FIELDS.items() if default is not _REQUIRED}
 
@@ -74,7 +92,12 @@ def _show(value: Any) -> str:
 
 
 def parse_line(
-    raw: bytes, path: Path, line: int, *, form: str = '{"id": ..., "agent": ..., ...}', is_strict: bool = False
+    raw: bytes,
+    path: Path,
+    line: int,
+    *,
+    form: str = '{"id": ..., "agent": ..., ...}',
+    is_strict: bool = False,
 ) -> dict[str, Any]:
     """Returns the JSON object of a line; its file, number and form are for messages, `is_strict` as in `parse_json`."""
     try:
@@ -83,7 +106,9 @@ def parse_line(
         hint = "Every line is one JSON object; it may have been cut off"
         raise SamplesError(f"{path}:{line}: this is not JSON: {error}", hint=hint) from error
     if not isinstance(record, dict):
-        raise SamplesError(f"{path}:{line}: this is not a JSON object", hint=f"Write every line as {form}")
+        raise SamplesError(
+            f"{path}:{line}: this is not a JSON object", hint=f"Write every line as {form}"
+        )
     return record
 
 
@@ -91,7 +116,9 @@ def check_line(record: Mapping[str, Any], path: Path, line: int) -> None:
     """Refuses a line that lacks a required field, or has one that is not valid; `path` and `line` are for messages."""
     for field in _REQUIRED_FIELDS:
         if field not in record:
-            raise SamplesError(f'{path}:{line}: "{field}" is missing', hint=f"Add it; it is {_FIELDS[field][1]}")
+            raise SamplesError(
+                f'{path}:{line}: "{field}" is missing', hint=f"Add it; it is {_FIELDS[field][1]}"
+            )
     for field, value in record.items():
         is_valid = _CHECKS.get((field, type(value)), _is_of_no_such_type)
         if is_valid is not None and not is_valid(value) and field in _FIELDS:

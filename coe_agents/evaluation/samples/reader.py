@@ -156,14 +156,20 @@ class Samples:
         self._files: list[IO[bytes]] = []
         with ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-            unpacked = stack.enter_context((folder / "unpacked").open("w+b"))  # one for all, as open files are not many
+            unpacked = stack.enter_context(
+                (folder / "unpacked").open("w+b")
+            )  # one for all, as open files are not many
             self._faults: list[str] = []
-            self._places = index_runs(self._runs(workers.map(index_lines, self._ranges(unpacked, stack))))
+            self._places = index_runs(
+                self._runs(workers.map(index_lines, self._ranges(unpacked, stack)))
+            )
             if self._faults:
                 raise SamplesError("\n".join(self._faults))
             if not self._places:
                 named = ", ".join(str(path) for path in self.paths) or "no file"
-                raise SamplesError(f"{named}: there are no samples", hint="Pass files of one JSON object a line")
+                raise SamplesError(
+                    f"{named}: there are no samples", hint="Pass files of one JSON object a line"
+                )
             self._stack = stack.pop_all()
 
     def __enter__(self) -> "Samples":
@@ -180,7 +186,9 @@ class Samples:
 
     def parts(self, size: int) -> "Iterator[SamplesPart]":
         """Yields the questions in parts of `size`, in order, for other processes to read."""
-        files = tuple((path, Path(file.name)) for path, file in zip(self.paths, self._files, strict=True))
+        files = tuple(
+            (path, Path(file.name)) for path, file in zip(self.paths, self._files, strict=True)
+        )
         places = iter(self._places)
         while part := tuple(islice(places, size)):
             yield SamplesPart(files, part)
@@ -199,7 +207,9 @@ class Samples:
             number = found.of.number
             for line, start in found.faulty:
                 self._files[number].seek(start)
-                self._name_fault(self._files[number].readline(), self.paths[number], n_lines[number] + line + 1)
+                self._name_fault(
+                    self._files[number].readline(), self.paths[number], n_lines[number] + line + 1
+                )
             for identifier, (first, start, n) in found.runs:
                 yield identifier, [number, n_lines[number] + first + 1, start, n]
             n_lines[number] += found.n_lines
@@ -210,7 +220,9 @@ class Samples:
         except SamplesError as error:
             self._faults.append(str(error))
         if len(self._faults) == MOST_FAULTS:
-            raise SamplesError("\n".join(self._faults), hint=f"These are the first {MOST_FAULTS} faulty lines")
+            raise SamplesError(
+                "\n".join(self._faults), hint=f"These are the first {MOST_FAULTS} faulty lines"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,13 +235,17 @@ class SamplesPart:
     def __iter__(self) -> Iterator[SampledQuestion]:
         with ExitStack() as stack:
             opened = [stack.enter_context(lines.open("rb")) for _, lines in self.files]
-            yield from starmap(partial(_read_question, [path for path, _ in self.files], opened), self.places)
+            yield from starmap(
+                partial(_read_question, [path for path, _ in self.files], opened), self.places
+            )
 
 
 def without_rulings(questions: Iterable[SampledQuestion]) -> Iterator[SampledQuestion]:
     """Yields the questions; refuses cases that were seen with unequal probabilities, which no count may pool."""
     for question in questions:
-        if any("seen_probability" in sample for sample in (*question.responses, *question.failures)):
+        if any(
+            "seen_probability" in sample for sample in (*question.responses, *question.failures)
+        ):
             case = f"the case {question.id[:50]!r} was seen with a probability of its own"
             hint = "For samples of harvest: calibrate --current POLICY"
             raise SamplesError(f"{case}, and its errors cannot be counted like others", hint=hint)
@@ -252,14 +268,18 @@ def _open(path: Path, unpacked: IO[bytes]) -> tuple[IO[bytes], int]:
             return path.open("rb"), 0
         start = unpacked.seek(0, os.SEEK_END)
         with gzip.open(path, "rb") as packed:
-            unpacked.writelines(line.rstrip(b"\n") + b"\n" for line in packed)  # the last one may not end
+            unpacked.writelines(
+                line.rstrip(b"\n") + b"\n" for line in packed
+            )  # the last one may not end
     except (OSError, EOFError, zlib.error) as error:
         hint = "Check the path, and that the file is complete"
         raise SamplesError(f"{path} cannot be read: {error}", hint=hint) from error
     return unpacked, start
 
 
-def _read_question(paths: Sequence[Path], files: Sequence[IO[bytes]], identifier: str, runs: Runs) -> SampledQuestion:
+def _read_question(
+    paths: Sequence[Path], files: Sequence[IO[bytes]], identifier: str, runs: Runs
+) -> SampledQuestion:
     """Returns a question; a SamplesError if two of its lines are of the same response, or ask something else."""
     lines, numbers = list[tuple[Path, int, bytes]](), iter(runs)
     for number, first, start, n_lines in zip(numbers, numbers, numbers, numbers, strict=True):
@@ -278,14 +298,20 @@ def _read_question(paths: Sequence[Path], files: Sequence[IO[bytes]], identifier
             )
         if sample["question"] != samples[0]["question"]:
             hint = "Give every question an id of its own, across all files"
-            raise SamplesError(f"{path}:{line}: another question has the id {identifier!r} already", hint=hint)
+            raise SamplesError(
+                f"{path}:{line}: another question has the id {identifier!r} already", hint=hint
+            )
         seen[key] = place
     ordered = [samples[seen[key]] for key in sorted(seen)]  # the canonical order
-    lists = sorted({tuple(sample["references"]) for sample in ordered})  # in an order that no agent decides
+    lists = sorted(
+        {tuple(sample["references"]) for sample in ordered}
+    )  # in an order that no agent decides
     return SampledQuestion(
         id=identifier,
         text=ordered[0]["question"],
-        references=tuple(dict.fromkeys(reference for references in lists for reference in references)),
+        references=tuple(
+            dict.fromkeys(reference for references in lists for reference in references)
+        ),
         responses=tuple([sample for sample in ordered if sample["error"] is None]),
         failures=tuple([sample for sample in ordered if sample["error"] is not None]),
     )

@@ -47,7 +47,9 @@ def sole_writer(written: Path, lock: Path) -> Iterator[None]:
     try:
         acquired = FileLock(lock).acquire(blocking=False)
     except Timeout as error:
-        raise StoreError(f"another process writes to {written}", hint="Wait for it, or choose another place") from error
+        raise StoreError(
+            f"another process writes to {written}", hint="Wait for it, or choose another place"
+        ) from error
     with acquired:
         yield
 
@@ -58,16 +60,24 @@ def _check_settings(folder: Path, settings: Mapping[str, Any], held: Path) -> No
         try:
             kept = parse_json(path.read_bytes())
         except ValueError as error:
-            raise StoreError(f"{path} is not JSON: {error}", hint="Choose another folder") from error
+            raise StoreError(
+                f"{path} is not JSON: {error}", hint="Choose another folder"
+            ) from error
         found = differences(kept, settings)
         lines = [f"{name}: {before!r} there, {now!r} here" for name, before, now in found]
         if lines:
-            plain = [line for line in lines if "sha256" not in line] or lines  # digests only where nothing else differs
+            plain = [
+                line for line in lines if "sha256" not in line
+            ] or lines  # digests only where nothing else differs
             hint = "Choose another folder, or the same settings"
             release = kept.get("coe_agents") if isinstance(kept, dict) else None
             if release is not None and release != settings.get("coe_agents"):
-                hint = f"Choose another folder, or continue with coe-agents {release}, which wrote it"
-            raise ConfigurationError("\n".join([f"{folder} holds a run with other settings:", *plain]), hint=hint)
+                hint = (
+                    f"Choose another folder, or continue with coe-agents {release}, which wrote it"
+                )
+            raise ConfigurationError(
+                "\n".join([f"{folder} holds a run with other settings:", *plain]), hint=hint
+            )
     elif held.exists():
         raise StoreError(f"{held} exists without {SETTINGS}", hint="Choose another folder")
     else:
@@ -109,7 +119,12 @@ class Store:
     """
 
     def __init__(
-        self, folder: Path, settings: Mapping[str, Any], units: Mapping[Unit, int], *, name: str = SAMPLES
+        self,
+        folder: Path,
+        settings: Mapping[str, Any],
+        units: Mapping[Unit, int],
+        *,
+        name: str = SAMPLES,
     ) -> None:
         self.path = folder / name
         self._folder = folder
@@ -207,7 +222,9 @@ class Store:
         self._kept.drop_failures()
         return sum(size for _, size in self._kept.in_file()) != self.path.stat().st_size
 
-    def _iter_units(self, file: Iterable[bytes]) -> Iterator[tuple[Unit, list[Mapping[str, Any]], int, int, int]]:
+    def _iter_units(
+        self, file: Iterable[bytes]
+    ) -> Iterator[tuple[Unit, list[Mapping[str, Any]], int, int, int]]:
         def rows() -> Iterator[tuple[Mapping[str, Any], int, int, int]]:
             start = 0
             for number, line in enumerate(file, start=1):
@@ -218,7 +235,13 @@ class Store:
         for unit, group in groupby(rows(), key=lambda found: (found[0]["id"], found[0]["agent"])):
             found = list(group)
             _, number, start, _ = found[0]
-            yield unit, [row for row, *_ in found], number, start, sum(length for *_, length in found)
+            yield (
+                unit,
+                [row for row, *_ in found],
+                number,
+                start,
+                sum(length for *_, length in found),
+            )
 
     def _parse(self, line: bytes, number: int) -> dict[str, Any]:
         try:
@@ -227,7 +250,9 @@ class Store:
             if not all(isinstance(value, kind) for value, kind in read):
                 raise TypeError("a field that is read is of another kind")
         except (ValueError, KeyError, TypeError) as error:
-            raise StoreError(f"{self.path}:{number}: this is not a row of a run", hint=REPAIR) from error
+            raise StoreError(
+                f"{self.path}:{number}: this is not a row of a run", hint=REPAIR
+            ) from error
         return dict(row)
 
     def _changed(self, unit: Unit, number: int) -> StoreError:
@@ -257,7 +282,9 @@ class _Places:
     def __init__(self) -> None:
         self._file = open_scratch()
         self._end = weakref.finalize(self, self._file.close)
-        self._file.execute("CREATE TABLE place (unit TEXT PRIMARY KEY, start INT, size INT, error TEXT) WITHOUT ROWID")
+        self._file.execute(
+            "CREATE TABLE place (unit TEXT PRIMARY KEY, start INT, size INT, error TEXT) WITHOUT ROWID"
+        )
         self._n = 0
 
     def __len__(self) -> int:
@@ -268,14 +295,18 @@ class _Places:
 
     def add(self, unit: Unit, start: int, size: int, error: str | None) -> None:
         shown = None if error is None else json.dumps(error)
-        self._file.execute("INSERT INTO place VALUES (?, ?, ?, ?)", (json.dumps(unit), start, size, shown))
+        self._file.execute(
+            "INSERT INTO place VALUES (?, ?, ?, ?)", (json.dumps(unit), start, size, shown)
+        )
         self._n += 1
 
     def move(self, unit: Unit, start: int) -> None:
         self._file.execute("UPDATE place SET start = ? WHERE unit = ?", (start, json.dumps(unit)))
 
     def find(self, unit: Unit) -> _Place | None:
-        found = self._file.execute("SELECT start, size FROM place WHERE unit = ?", (json.dumps(unit),)).fetchone()
+        found = self._file.execute(
+            "SELECT start, size FROM place WHERE unit = ?", (json.dumps(unit),)
+        ).fetchone()
         return None if found is None else (found[0], found[1])
 
     def in_file(self) -> Iterator[_Place]:
@@ -285,5 +316,7 @@ class _Places:
         self._n -= self._file.execute("DELETE FROM place WHERE error IS NOT NULL").rowcount
 
     def error_of(self, unit: Unit) -> str | None:
-        found = self._file.execute("SELECT error FROM place WHERE unit = ?", (json.dumps(unit),)).fetchone()
+        found = self._file.execute(
+            "SELECT error FROM place WHERE unit = ?", (json.dumps(unit),)
+        ).fetchone()
         return None if found is None or found[0] is None else str(json.loads(found[0]))

@@ -87,7 +87,9 @@ def _by_reference_or_any_label(prediction: Prediction) -> bool | None:
 
 
 def _by_token_f1(prediction: Prediction) -> bool | None:
-    return _any(token_f1(prediction.answer, reference) >= 0.5 for reference in prediction.references)
+    return _any(
+        token_f1(prediction.answer, reference) >= 0.5 for reference in prediction.references
+    )
 
 
 def _by_rouge_l(prediction: Prediction) -> bool | None:
@@ -95,9 +97,13 @@ def _by_rouge_l(prediction: Prediction) -> bool | None:
     try:
         from rouge_score.rouge_scorer import RougeScorer
     except ImportError as error:
-        raise ImportError('ROUGE-L needs rouge-score; pip install "coe-agents[evaluation]"') from error
+        raise ImportError(
+            'ROUGE-L needs rouge-score; pip install "coe-agents[evaluation]"'
+        ) from error
     scorer = RougeScorer(["rougeL"], use_stemmer=False)
-    found = [scorer.score(reference, prediction.answer)["rougeL"] for reference in prediction.references]
+    found = [
+        scorer.score(reference, prediction.answer)["rougeL"] for reference in prediction.references
+    ]
     return _any(each.fmeasure > 0.3 for each in found)
 
 
@@ -136,13 +142,19 @@ class SameMeaning:
         self.name, self._clusterer = name, clusterer
 
     def judge(self, predictions: Sequence[Prediction]) -> Sequence[float | None]:
-        places = [(place, ref) for place, prediction in enumerate(predictions) for ref in prediction.references]
+        places = [
+            (place, ref)
+            for place, prediction in enumerate(predictions)
+            for ref in prediction.references
+        ]
         labels = cluster_many(
             [[predictions[place].answer, reference] for place, reference in places],
             questions=[predictions[place].question for place, _ in places],
             clusterer=self._clusterer,
         )
-        verdicts: list[bool | None] = [False if prediction.references else None for prediction in predictions]
+        verdicts: list[bool | None] = [
+            False if prediction.references else None for prediction in predictions
+        ]
         for (place, _), (answer, reference) in zip(places, labels, strict=True):
             if answer == reference:
                 verdicts[place] = True
@@ -183,7 +195,9 @@ def create_criterion(name: str, clusterer: Clusterer, judge: Criterion | None = 
         "judge": "a judge model. Name one: --config FILE with [judge]",
     }
     if name not in needed:
-        raise ValueError(f'there is no criterion "{name}". Name one of {", ".join([*CRITERIA, *needed])}')
+        raise ValueError(
+            f'there is no criterion "{name}". Name one of {", ".join([*CRITERIA, *needed])}'
+        )
     raise ValueError(f'"{name}" needs {needed[name]}')
 
 
@@ -195,11 +209,15 @@ def judge(predictions: Sequence[Prediction], criterion: Criterion) -> list[float
     """
     verdicts = criterion.judge(predictions)
     must = f'"judge" of {criterion.name} must return one verdict for each of {len(predictions)}'
-    require(len(verdicts) == len(predictions), must, len(verdicts), "Return None where it is not known")
+    require(
+        len(verdicts) == len(predictions), must, len(verdicts), "Return None where it is not known"
+    )
     advice = "Return True, False, a share of right, or None where it is not known"
     for verdict in verdicts:
         if verdict is not None:
-            share(verdict * 1, f'every verdict of "judge" of {criterion.name}', advice=advice)  # True counts 1
+            share(
+                verdict * 1, f'every verdict of "judge" of {criterion.name}', advice=advice
+            )  # True counts 1
     can_be_right = [each.is_action or answer_kind(each.answer) == "answer" for each in predictions]
     return [
         None if verdict is None else float(verdict) if is_answer else 0.0
@@ -212,7 +230,11 @@ def judge_clusters(
 ) -> Iterator[tuple[Statistics, list[float | None]]]:
     """Yields the statistics with the verdict on each chosen cluster; `BATCH` questions are held and judged together."""
     return _judge_together(
-        ((each, [Prediction.of(each, cluster=cluster) for cluster in clusters]) for each, clusters in chosen), criterion
+        (
+            (each, [Prediction.of(each, cluster=cluster) for cluster in clusters])
+            for each, clusters in chosen
+        ),
+        criterion,
     )
 
 
@@ -226,14 +248,18 @@ def _judge_together(
             yield each, list(islice(verdicts, len(own)))
 
 
-def with_verdicts(statistics: Iterable[Statistics], criterion: Criterion) -> Iterator[tuple[Statistics, float | None]]:
+def with_verdicts(
+    statistics: Iterable[Statistics], criterion: Criterion
+) -> Iterator[tuple[Statistics, float | None]]:
     """Yields each with the verdict on the group's answer, or on the proposal of its `proposer` if it has one.
 
     The verdict of a tied question is the mean over the clusters that share the lead. Clusters about which nothing can
     be said are left out; it is None where no verdict is known, or the proposer gave no response.
     """
     predicted = ((each, _predictions(each)) for each in statistics)
-    return ((each, mean_verdict(verdicts)) for each, verdicts in _judge_together(predicted, criterion))
+    return (
+        (each, mean_verdict(verdicts)) for each, verdicts in _judge_together(predicted, criterion)
+    )
 
 
 def _predictions(statistics: Statistics) -> list[Prediction]:
@@ -243,7 +269,15 @@ def _predictions(statistics: Statistics) -> list[Prediction]:
         return []
     question, response = statistics.question, statistics.responses[statistics.proposal]
     is_action = response.get("calls") is not None
-    return [Prediction(question.text, response_text(response), question.references, (response["correct"],), is_action)]
+    return [
+        Prediction(
+            question.text,
+            response_text(response),
+            question.references,
+            (response["correct"],),
+            is_action,
+        )
+    ]
 
 
 def is_inside(statistics: Statistics, verdict: float | None) -> bool:
@@ -255,19 +289,29 @@ def is_inside(statistics: Statistics, verdict: float | None) -> bool:
     answers = [
         f" {normalize_answer(each.answer)} "
         for each in _predictions(statistics)
-        if any(end in each.answer.casefold() for end in ends)  # few do, and normalising takes longer
+        if any(
+            end in each.answer.casefold() for end in ends
+        )  # few do, and normalising takes longer
         and not each.is_action
         and answer_kind(each.answer) == "answer"
         and mean_verdict(each.verdicts) is None
     ]
-    return any(f" {normalize_answer(reference)} " in answer for reference in references for answer in answers)
+    return any(
+        f" {normalize_answer(reference)} " in answer
+        for reference in references
+        for answer in answers
+    )
 
 
 def inside_in_words(n: int, n_judged: int, criterion: str) -> str | None:
     """Returns a line on the wrong answers with a reference in them; None where they are few, or a model judges."""
     if not n or n < n_judged / 10 or criterion not in CRITERIA:
         return None
-    found = quantity(n, "wrong answer contains a reference, but does", "wrong answers contain a reference, but do")
+    found = quantity(
+        n,
+        "wrong answer contains a reference, but does",
+        "wrong answers contain a reference, but do",
+    )
     return (
         f"{found} not equal it. "
         'If they are sentences: --correctness judge or entailment, or ask with [answers] kind = "short".'

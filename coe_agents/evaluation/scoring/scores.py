@@ -55,7 +55,9 @@ class ScoringSetup:
     def all_estimators(self) -> dict[str, Estimator]:
         return find_estimators(self.estimators, of_proposal=self.proposer is not None)
 
-    def judge(self, questions: Iterable[SampledQuestion]) -> Iterator[tuple[Statistics, float | None]]:
+    def judge(
+        self, questions: Iterable[SampledQuestion]
+    ) -> Iterator[tuple[Statistics, float | None]]:
         """Yields the statistics of each question that has a response, with the verdict on what is judged."""
         names = ("clusterer", "weighting", "entailment", "proposer")
         how: dict[str, Any] = {name: getattr(self, name) for name in names}
@@ -136,7 +138,9 @@ def score_each(
             dict(zip(each.names, agents, strict=True)),
             verdict,
             each.is_tied and setup.proposer is None,
-            {} if verdict is None else {name: estimator(each) for name, estimator in estimators.items()},
+            {}
+            if verdict is None
+            else {name: estimator(each) for name, estimator in estimators.items()},
             each.action_kind,
             setup.proposer is not None and each.proposal is None,
             is_inside(each, verdict),
@@ -150,7 +154,9 @@ def _agreements(statistics: Statistics) -> list[float]:
     if len(statistics.names) == 1:
         return [np.nan]
     clusters = range(len(statistics.support))
-    is_answer = [not statistics.is_text or _is_answer(statistics.answer_of(cluster)) for cluster in clusters]
+    is_answer = [
+        not statistics.is_text or _is_answer(statistics.answer_of(cluster)) for cluster in clusters
+    ]
     return mean_agreements(statistics.distributions, is_answer)
 
 
@@ -305,7 +311,9 @@ def to_scores(rows: Iterable[ScoredQuestion], setup: ScoringSetup) -> Scores:
     right = np.asarray(correct)  # the same memory, as below
     columns = {name: np.asarray(column) for name, column in scores.items()}
     columns[BEST_SINGLE_MODEL] = best_single_model(
-        {name: np.asarray(column) for name, column in entropies.items()}, right, np.asarray(halves).astype(np.bool_)
+        {name: np.asarray(column) for name, column in entropies.items()},
+        right,
+        np.asarray(halves).astype(np.bool_),
     )
     means = {name: total / n for name, (total, n) in agreements.items()}
     columns[TRUSTED_VOTE_SHARE] = trusted_vote_share(
@@ -343,7 +351,9 @@ def in_second_half(identifier: str) -> bool:
     return hash_of(identifier)[0] % 2 == 1
 
 
-def best_single_model(entropies: Mapping[str, FloatArray], correct: FloatArray, halves: BoolArray) -> FloatArray:
+def best_single_model(
+    entropies: Mapping[str, FloatArray], correct: FloatArray, halves: BoolArray
+) -> FloatArray:
     """The semantic entropy of the agent whose entropy separated wrong answers from right ones best on the *other* half.
 
     Where several agents tie as the best, it is the mean of their entropies, so that no name and no order chooses. All
@@ -356,10 +366,14 @@ def best_single_model(entropies: Mapping[str, FloatArray], correct: FloatArray, 
         other = halves != half
         if not whole or not other.any():
             return np.full(correct.size, np.nan)
-        rated = np.array([auroc(correct=correct[other], uncertainty=values[other]) for values in whole])
+        rated = np.array(
+            [auroc(correct=correct[other], uncertainty=values[other]) for values in whole]
+        )
         if np.isnan(rated).any():
             return np.full(correct.size, np.nan)
-        best = [values for values, rate in zip(whole, rated, strict=True) if rate > rated.max() - TIE]
+        best = [
+            values for values, rate in zip(whole, rated, strict=True) if rate > rated.max() - TIE
+        ]
         score[~other] = np.mean(best, axis=0)[~other]
     return score
 
@@ -432,18 +446,26 @@ def report(scores: Scores, *, n_resamples: int = 1000, workers: Workers = ALONE)
     kinds = np.array(scores.kinds, dtype=object)
     if rows_of := {kind: kinds == kind for kind in ("call", "no_call") if kind in scores.kinds}:
         found["by_kind"] = {
-            kind: _figures(scores.correct[rows], {name: each[rows] for name, each in scores.values.items()}, estimate)
+            kind: _figures(
+                scores.correct[rows],
+                {name: each[rows] for name, each in scores.values.items()},
+                estimate,
+            )
             for kind, rows in rows_of.items()
         }
     return found
 
 
-def _shown(estimates: Mapping[str, Estimate], differences: Mapping[str, Estimate]) -> dict[str, Any]:
+def _shown(
+    estimates: Mapping[str, Estimate], differences: Mapping[str, Estimate]
+) -> dict[str, Any]:
     area, low, high = estimates["aurac"]
     figures: dict[str, Any] = {
         "auroc": to_plain(estimates["auroc"]),
         "aurac": to_plain(estimates["aurac"]),
-        "rejection_accuracy": {str(share): to_plain(estimates[f"accuracy at {share}"]) for share in RETENTIONS},
+        "rejection_accuracy": {
+            str(share): to_plain(estimates[f"accuracy at {share}"]) for share in RETENTIONS
+        },
         "aurc": to_plain((1.0 - area, 1.0 - high, 1.0 - low)),
         "paper_aurac": to_plain(estimates["paper_aurac"]),
     }
@@ -459,12 +481,18 @@ def _figures(
     n_scored = int(correct.size)
     estimates, differences = estimate(correct, scores) if n_scored else ({}, {})
     figures = {name: _shown(found, differences.get(name, {})) for name, found in estimates.items()}
-    return {"n_scored": n_scored, "accuracy": float(correct.mean()) if n_scored else None, "scores": figures}
+    return {
+        "n_scored": n_scored,
+        "accuracy": float(correct.mean()) if n_scored else None,
+        "scores": figures,
+    }
 
 
 def find_standout(scores: Mapping[str, Any]) -> str | None:
     """Returns the name in a report's "scores" with the highest AUROC if its interval holds no other's; else None."""
-    known = {name: found["auroc"] for name, found in scores.items() if found["auroc"][0] is not None}
+    known = {
+        name: found["auroc"] for name, found in scores.items() if found["auroc"][0] is not None
+    }
     best = max(known, key=lambda name: known[name][0], default=None)
     if best is None or any(known[best][1] <= known[name][0] for name in known if name != best):
         return None

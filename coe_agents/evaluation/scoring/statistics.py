@@ -50,20 +50,30 @@ def iter_statistics(
         ]
         texts = [[response_text(response) for response in question.responses] for question in batch]
         found = _cluster(batch, texts, clusterer)
-        labels = [_number_by_text(texts_of_one, own) for texts_of_one, own in zip(texts, found, strict=True)]
+        labels = [
+            _number_by_text(texts_of_one, own)
+            for texts_of_one, own in zip(texts, found, strict=True)
+        ]
         alike: dict[tuple[str, ...], list[int]] = {}
         for place, question in enumerate(batch):
-            alike.setdefault(tuple(response["agent"] for response in question.responses), []).append(place)
+            alike.setdefault(
+                tuple(response["agent"] for response in question.responses), []
+            ).append(place)
         ready: dict[int, Statistics] = {}
         for places in alike.values():
-            chosen, own_labels = [batch[place] for place in places], [labels[place] for place in places]
+            chosen, own_labels = (
+                [batch[place] for place in places],
+                [labels[place] for place in places],
+            )
             measured = compute_statistics(chosen, own_labels, weighting, proposer, weight_of)
             ready.update(zip(places, measured, strict=True))
         statistics = [ready[place] for place in range(len(batch))]
         yield from statistics if entailment is None else _with_distances(statistics, entailment)
 
 
-def _cluster(batch: Sequence[SampledQuestion], texts: Sequence[Sequence[str]], clusterer: Clusterer) -> list[list[int]]:
+def _cluster(
+    batch: Sequence[SampledQuestion], texts: Sequence[Sequence[str]], clusterer: Clusterer
+) -> list[list[int]]:
     """Returns the labels of the texts of each question's responses; tool calls are compared as actions."""
     labels: list[list[int]] = [[] for _ in batch]
     are_proposed = [has_proposals(question.responses) for question in batch]
@@ -82,7 +92,10 @@ def _fill_answers(question: SampledQuestion, answer_of: Callable[[str], str]) ->
     if has_proposals(given):
         filled = [{**each, "answer": compared_answer(each)} for each in given]
     else:
-        filled = [each if each["answer"] is not None else each | {"answer": answer_of(each["text"])} for each in given]
+        filled = [
+            each if each["answer"] is not None else each | {"answer": answer_of(each["text"])}
+            for each in given
+        ]
     return replace(question, responses=tuple(filled))
 
 
@@ -96,7 +109,9 @@ def _number_by_text(texts: Sequence[str], labels: Sequence[int]) -> list[int]:
     return [numbers[label] for label in labels]
 
 
-def _with_distances(batch: Sequence[Statistics], entailment: EntailmentModel) -> Iterator[Statistics]:
+def _with_distances(
+    batch: Sequence[Statistics], entailment: EntailmentModel
+) -> Iterator[Statistics]:
     """Yields the statistics with `coe_wasserstein` over a ground metric between the clusters.
 
     It is 1 - the mean of both directions' probability of entailment between their most probable responses. All pairs go
@@ -105,12 +120,16 @@ def _with_distances(batch: Sequence[Statistics], entailment: EntailmentModel) ->
     pairs: list[tuple[str, str]] = []
     for each in batch:
         answers = [each.answer_of(cluster) for cluster in range(len(each.support))]
-        pairs += permutations([" ".join(f"{each.question.text} {answer}".split()) for answer in answers], 2)
+        pairs += permutations(
+            [" ".join(f"{each.question.text} {answer}".split()) for answer in answers], 2
+        )
     entailed = iter(np.asarray(entailment.predict(pairs))[:, ENTAILMENT].tolist() if pairs else ())
     for each in batch:
         matrix = np.eye(len(each.support))
         off_diagonal = matrix == 0.0
         matrix[off_diagonal] = [next(entailed) for _ in range(off_diagonal.sum())]
         metric = 1.0 - (matrix + matrix.T) / 2.0
-        found = collaborative_entropy(each.distributions, divergence="wasserstein", ground_metric=metric).total
+        found = collaborative_entropy(
+            each.distributions, divergence="wasserstein", ground_metric=metric
+        ).total
         yield replace(each, figures={**each.figures, "coe_wasserstein": float(found)})

@@ -27,7 +27,14 @@ from coe_agents.graph.round_state import seconds_since
 from coe_agents.graph.runnables import TwoForms, steps_node
 from coe_agents.graph.state import AskedRequest, check_request
 from coe_agents.text import safe_message
-from coe_agents.types import Agent, AgentReply, AgentRequest, Response, create_response, create_usage
+from coe_agents.types import (
+    Agent,
+    AgentReply,
+    AgentRequest,
+    Response,
+    create_response,
+    create_usage,
+)
 
 _GRACE = 0.5
 """Seconds after the deadline in which an agent may still return what it has, before it is cut off."""
@@ -47,7 +54,9 @@ def without_votes(is_judged: Callable[[Agent], bool]) -> Iterator[None]:
         _IS_JUDGED.set(former)
 
 
-def agent_node(agent: Agent, agents: Collection[str], *, attempts: int, graded: bool = True) -> TwoForms:
+def agent_node(
+    agent: Agent, agents: Collection[str], *, attempts: int, graded: bool = True
+) -> TwoForms:
     """Returns the node that samples one agent; its last failure becomes a row, so that the other agents' answers count.
 
     It is asked `attempts` times in all, and where `graded` it may give probabilities of choices instead of samples.
@@ -60,7 +69,9 @@ def agent_node(agent: Agent, agents: Collection[str], *, attempts: int, graded: 
         if not reply["responses"]:
             raise InvalidReplyError(f'"{agent.name}" gave no response', retryable=False)
         # numbered here: an agent of another kind may number them otherwise
-        responses: list[Response] = [{**row, "index": index} for index, row in enumerate(reply["responses"])]
+        responses: list[Response] = [
+            {**row, "index": index} for index, row in enumerate(reply["responses"])
+        ]
         if failures := [row for row in responses if row["error"]]:
             secrets = secrets_of(agent)  # takes longer than the rest of the node
             for row in failures:
@@ -70,7 +81,9 @@ def agent_node(agent: Agent, agents: Collection[str], *, attempts: int, graded: 
     def to_failure(request: AskedRequest, error: Exception) -> dict[str, Any]:
         if is_control_flow(error):
             raise error
-        may_retry = getattr(error, "retryable", not isinstance(error, ValueError | TypeError | ImportError))
+        may_retry = getattr(
+            error, "retryable", not isinstance(error, ValueError | TypeError | ImportError)
+        )
         message = describe_error(error, agent)
         execution = get_runtime().execution_info
         if may_retry and (1 if execution is None else execution.node_attempt) < attempts:
@@ -80,24 +93,34 @@ def agent_node(agent: Agent, agents: Collection[str], *, attempts: int, graded: 
             raise error
         row = create_response(agent.name, "", round=request["round"], error=message)
         update: dict[str, Any] = {"responses": [row]}
-        if isinstance(error, IgnoredTemperatureError) and error.usage is not None:  # it did respond: its tokens count
-            update["usages"] = [AgentTokens(agent=agent.name, usage=error.usage, sampling=error.sampling)]
+        if (
+            isinstance(error, IgnoredTemperatureError) and error.usage is not None
+        ):  # it did respond: its tokens count
+            update["usages"] = [
+                AgentTokens(agent=agent.name, usage=error.usage, sampling=error.sampling)
+            ]
         return update
 
     def sample(asked: AskedRequest, config: RunnableConfig) -> Steps[dict[str, Any]]:
         check_request(asked, known)
         finish = events.start_sampling(agent.name, asked["round"])
         if _IS_JUDGED.get()(agent):
-            return finish({"responses": [create_response(agent.name, _NO_VOTE, round=asked["round"])]})
+            return finish(
+                {"responses": [create_response(agent.name, _NO_VOTE, round=asked["round"])]}
+            )
         try:
             request, seconds = in_time(asked, graded=graded)
 
-            async def in_seconds(*given: Any) -> AgentReply:  # the other form, a call in this thread, cannot be cut off
+            async def in_seconds(
+                *given: Any,
+            ) -> AgentReply:  # the other form, a call in this thread, cannot be cut off
                 async with cut_off(seconds or 0.0):
                     return await agent.asample(*given)
 
             asample = agent.asample if seconds is None else in_seconds
-            update = to_update(asked, (yield Call(agent.sample, asample, (request, disable_streaming(config)))))
+            update = to_update(
+                asked, (yield Call(agent.sample, asample, (request, disable_streaming(config))))
+            )
         except Exception as error:
             update = to_failure(asked, error)
         return finish(update)

@@ -42,7 +42,9 @@ def another_round_node(settings: RunSettings, strategies: Strategies) -> TwoForm
             "round": state["round"] + 1,
             "plan": Plan(
                 strategy=name,
-                overrides=_within_budget(spent_of(state), settings.of(state).rules, plan, round_context),
+                overrides=_within_budget(
+                    spent_of(state), settings.of(state).rules, plan, round_context
+                ),
                 shows_answers=plan.shows_answers,
             ),
             "clock": clock,
@@ -57,10 +59,17 @@ def another_round_node(settings: RunSettings, strategies: Strategies) -> TwoForm
     return TwoForms(another_round, aanother_round, name="another_round")
 
 
-def _within_budget(spent: Spent, rules: Rules, plan: RoundPlan, asked: RoundContext) -> dict[str, dict[str, Any]]:
+def _within_budget(
+    spent: Spent, rules: Rules, plan: RoundPlan, asked: RoundContext
+) -> dict[str, dict[str, Any]]:
     """Returns the requests to the agents, of fewer responses where the tokens that are left do not suffice for all."""
-    overrides: dict[str, dict[str, Any]] = {agent: {**changes} for agent, changes in plan.overrides.items()}
-    wanted = {agent: changes.get("n_samples", asked.n_responses[agent] or 1) for agent, changes in overrides.items()}
+    overrides: dict[str, dict[str, Any]] = {
+        agent: {**changes} for agent, changes in plan.overrides.items()
+    }
+    wanted = {
+        agent: changes.get("n_samples", asked.n_responses[agent] or 1)
+        for agent, changes in overrides.items()
+    }
     fitting = wanted
     for bounds in filter(None, (rules.bounds, rules.limits)):
         fitting = bounds.fit(fitting, spent)

@@ -35,7 +35,9 @@ def claims_node(claims: ClaimJudge, settings: RunSettings) -> TwoForms:
         if turn["is_review"] or any(form is not None for form in forms):
             return {"claimed": None}
         given = state["responses"][: len(state["labels"])]
-        responses: list[Response] = [{**row, "text": ""} if end_of(row) == "filtered" else row for row in given]
+        responses: list[Response] = [
+            {**row, "text": ""} if end_of(row) == "filtered" else row for row in given
+        ]
         try:
             return {"claimed": claims.decide([responses], weights=settings.of(state).weights)[0]}
         except Exception as error:
@@ -56,4 +58,6 @@ class GivenClaims:
     def decide(self, measurement: Measurement, *, round: int, max_rounds: int) -> Decision:
         """Returns the answer that is left; abstains where nothing is. No tie of clusters forbids it."""
         answer, reason = self.claimed["answer"], self.claimed["reason"]
-        return Decision("abstain" if answer is None else "answer", answer, reason, trusted_answer=True)
+        return Decision(
+            "abstain" if answer is None else "answer", answer, reason, trusted_answer=True
+        )

@@ -43,7 +43,12 @@ def clarify_node(max_question_chars: int) -> Callable[[CoEState], dict[str, Any]
         conversation = rephrase(turn["conversation"], question)
         answered = HumanMessage(reply, id=str(uuid.uuid4()))
         return {
-            "turn": {**turn, "question": question, "conversation": conversation, "last_seen": answered.id},
+            "turn": {
+                **turn,
+                "question": question,
+                "conversation": conversation,
+                "last_seen": answered.id,
+            },
             "messages": [AIMessage(asked), answered],
             "round": state["round"] + 1,
             "plan": Plan(strategy=CLARIFY, overrides=None, shows_answers=False),

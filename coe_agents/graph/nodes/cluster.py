@@ -47,7 +47,9 @@ def cluster_node(clusterer: Clusterer, canonicalize: Canonicalize | None) -> Two
         comparing, reads = clusterer, canonicalize
         if are_actions:
             comparing, reads = clusterer_of(state, clusterer), None
-            state = read_state({**state, "responses": read_actions(state["responses"], state["turn"])})
+            state = read_state(
+                {**state, "responses": read_actions(state["responses"], state["turn"])}
+            )
         # the exclusion of an agent that is detected late, at a later request, covers its earlier responses
         excluded = agents_counted_as(state, "not")
         given = [row for row in usable(state["responses"]) if row["agent"] not in excluded]
@@ -57,7 +59,9 @@ def cluster_node(clusterer: Clusterer, canonicalize: Canonicalize | None) -> Two
         texts = [response_text(response) for response in responses]
         former = former_answers(next(reversed(before(state)), None))  # compared, never measured
         try:
-            labels, others = cluster_with_former(texts, former, question=state["turn"]["question"], clusterer=comparing)
+            labels, others = cluster_with_former(
+                texts, former, question=state["turn"]["question"], clusterer=comparing
+            )
         except Exception as error:
             reraise(error, clusterer, what="responses could not be clustered")
         return _clustered(state, responses, labels, dict(zip(former, others, strict=True)))
@@ -103,7 +107,9 @@ def cluster_choices(state: CoEState, choices: Sequence[str]) -> dict[str, Any]:
     numbers: dict[str | None, int] = {}
     labels = [numbers.setdefault(choice, len(numbers)) for choice in read]
     former = former_answers(next(reversed(before(state)), None))
-    former_labels = {text: numbers.setdefault(parse_choice(text, choices), len(numbers)) for text in former}
+    former_labels = {
+        text: numbers.setdefault(parse_choice(text, choices), len(numbers)) for text in former
+    }
     return _clustered(state, responses, labels, former_labels)
 
 
@@ -118,16 +124,25 @@ def _other(text: str, choices: Sequence[str]) -> str:
 
 
 def _clustered(
-    state: CoEState, responses: Sequence[Response], labels: Sequence[int], former_labels: Mapping[str, int]
+    state: CoEState,
+    responses: Sequence[Response],
+    labels: Sequence[int],
+    former_labels: Mapping[str, int],
 ) -> dict[str, Any]:
-    failures = in_canonical_order([response for response in state["responses"] if response["error"] is not None])
+    failures = in_canonical_order(
+        [response for response in state["responses"] if response["error"] is not None]
+    )
     sizes = [count for _, count in sorted(Counter(labels).items())]
-    events.emit(events.Event(event="clustered", round=state["round"], n_clusters=len(sizes), sizes=sizes))
+    events.emit(
+        events.Event(event="clustered", round=state["round"], n_clusters=len(sizes), sizes=sizes)
+    )
     rows = Overwrite([*responses, *failures])
     return {"responses": rows, "labels": list(labels), "former_labels": dict(former_labels)}
 
 
-def _with_answers(responses: Sequence[Response], canonicalize: Canonicalize | None) -> list[Response]:
+def _with_answers(
+    responses: Sequence[Response], canonicalize: Canonicalize | None
+) -> list[Response]:
     """Returns the responses, with short answers for those without one; equal texts are read once."""
     if canonicalize is None:
         return list(responses)
@@ -135,4 +150,7 @@ def _with_answers(responses: Sequence[Response], canonicalize: Canonicalize | No
     found = {text: answer for text in unread if (answer := canonicalize(text)) != text}
     if not found:
         return list(responses)
-    return [{**row, "answer": found.get(row["text"])} if row["answer"] is None else row for row in responses]
+    return [
+        {**row, "answer": found.get(row["text"])} if row["answer"] is None else row
+        for row in responses
+    ]

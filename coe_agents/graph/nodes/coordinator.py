@@ -12,7 +12,13 @@ from coe_agents.errors import GroupUnavailableError, is_invalid_proposal
 from coe_agents.graph import events
 from coe_agents.graph.context import RunSettings
 from coe_agents.graph.nodes.claims import GivenClaims
-from coe_agents.graph.round_state import agents_counted_as, fields_of, measurement_of, seconds_used, spent_of
+from coe_agents.graph.round_state import (
+    agents_counted_as,
+    fields_of,
+    measurement_of,
+    seconds_used,
+    spent_of,
+)
 from coe_agents.graph.state import CoEState
 from coe_agents.policy import settle
 from coe_agents.policy.wording import is_unlike, lacking_in_words, who_says_what
@@ -41,7 +47,12 @@ def coordinator_node(
     `compares_words`: whether the clusterer compares answers word for word. `judges_claims`: whether a node before this
     one judges long answers; what it leaves of one then is the decision, in place of the policy's.
     """
-    one_of(on_unavailable, '"on_unavailable"', get_args(OnUnavailable), advice='"raise" raises an error')
+    one_of(
+        on_unavailable,
+        '"on_unavailable"',
+        get_args(OnUnavailable),
+        advice='"raise" raises an error',
+    )
 
     def coordinator(state: CoEState) -> Command[str]:
         now = settings.of(state)
@@ -66,14 +77,21 @@ def coordinator_node(
             spent=spent,
             remarks={
                 **dict.fromkeys(invalid, " (no valid reply)"),
-                **dict.fromkeys(agents_counted_as(state, "not"), " (its temperature has no effect)"),
+                **dict.fromkeys(
+                    agents_counted_as(state, "not"), " (its temperature has no effect)"
+                ),
             },
         )
         who, regime = "", None  # without a quorum, no regime
         if measurement is not None and len(answered) >= now.quorum:
             regime = measurement.regime
             who = who_says_what(measurement, n_agents=len(now.agents)) if claimed is None else ""
-            if claimed is None and decision.action != "answer" and compares_words and is_unlike(measurement):
+            if (
+                claimed is None
+                and decision.action != "answer"
+                and compares_words
+                and is_unlike(measurement)
+            ):
                 decision = replace(decision, reason=f"{decision.reason}; {_UNLIKE}")
         lacking = lacking_in_words((state["measured"] or {}).get("agents", {}).values())
         # an event contains no text of a response: only the decision says who gave which answer

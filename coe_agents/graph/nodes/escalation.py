@@ -40,11 +40,17 @@ def candidates(given: Mapping[str, Any]) -> list[Candidate]:
     """
     if "measured" in given:
         measured = given["measured"] or {}
-        support = dict(zip(measured.get("representatives", ()), measured.get("support", ()), strict=True))
+        support = dict(
+            zip(measured.get("representatives", ()), measured.get("support", ()), strict=True)
+        )
     else:
         measured = given.get("decision", given)
         support = measured["support"]
-    answers = [(answer, share) for answer, share in rank_texts(support.items()) if answer_kind(answer) == "answer"]
+    answers = [
+        (answer, share)
+        for answer, share in rank_texts(support.items())
+        if answer_kind(answer) == "answer"
+    ]
     agents = measured.get("agents", {})
     return [
         Candidate(
@@ -52,7 +58,9 @@ def candidates(given: Mapping[str, Any]) -> list[Candidate]:
             answer=answer,
             support=share,
             agents={
-                name: said["distribution"][answer] for name, said in agents.items() if answer in said["distribution"]
+                name: said["distribution"][answer]
+                for name, said in agents.items()
+                if answer in said["distribution"]
             },
         )
         for number, (answer, share) in enumerate(answers, start=1)
@@ -90,8 +98,12 @@ def escalation_node(escalation: Escalation, agents: Collection[str]) -> TwoForms
 def _decider(escalation: Escalation) -> Runnable[EscalatedCase, Any]:
     if isinstance(escalation, type):
         name = escalation.__name__
-        raise TypeError(f'"escalation" must be an object, not a class; got {name}. Call it with its arguments')
-    from langchain_core.language_models import BaseLanguageModel  # here, since most graphs do not escalate
+        raise TypeError(
+            f'"escalation" must be an object, not a class; got {name}. Call it with its arguments'
+        )
+    from langchain_core.language_models import (
+        BaseLanguageModel,
+    )  # here, since most graphs do not escalate
 
     is_model = isinstance(escalation, BaseLanguageModel)
     if isinstance(escalation, Runnable) and not is_model:
@@ -137,10 +149,14 @@ def _apply_ruling(state: CoEState, given: object, name: str, *, is_person: bool)
         "reason": "; ".join(filter(None, (reason, state["verdict"]["reason"]))),
         "decided_by": decided_by,
     }
-    events.emit(events.Event(event="ruled", round=state["round"], action=action, decided_by=decided_by))
+    events.emit(
+        events.Event(event="ruled", round=state["round"], action=action, decided_by=decided_by)
+    )
     update: dict[str, Any] = {"verdict": verdict}
     if ruling.usage is not None:
         told = ruling.usage
-        usage = Usage(input_tokens=told.get("input_tokens", 0), output_tokens=told.get("output_tokens", 0))
+        usage = Usage(
+            input_tokens=told.get("input_tokens", 0), output_tokens=told.get("output_tokens", 0)
+        )
         update["usages"] = [AgentTokens(agent=by, usage=usage, sampling=None)]
     return Command(goto=action, update=update)

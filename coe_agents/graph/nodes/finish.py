@@ -26,11 +26,20 @@ def finish(state: CoEState) -> dict[str, Any]:
     verdict, measured = state["verdict"], state["measured"] or {}
     calls = _calls_of(state, measured, verdict["answer"]) if verdict["action"] == "answer" else None
     if calls and calls[0]["name"] == ANSWER:
-        verdict, calls = {**verdict, "answer": _structured(state, verdict["answer"], calls[0]["args"])}, None
+        verdict, calls = (
+            {**verdict, "answer": _structured(state, verdict["answer"], calls[0]["args"])},
+            None,
+        )
         measured = {**measured, "answer_kind": "answer"}
-    failed = [row for row in state["responses"] if row["error"] is not None and row["round"] == state["round"]]
+    failed = [
+        row
+        for row in state["responses"]
+        if row["error"] is not None and row["round"] == state["round"]
+    ]
     new = new_responses(state) if failed else []
-    proposing = {row["agent"] for row in new if row.get("calls") is not None}  # one of its proposals was invalid
+    proposing = {
+        row["agent"] for row in new if row.get("calls") is not None
+    }  # one of its proposals was invalid
     answering = {row["agent"] for row in new}
     failures = {
         row["agent"]: row["error"] or ""
@@ -50,15 +59,23 @@ def finish(state: CoEState) -> dict[str, Any]:
         claimed=state.get("claimed"),
         answer_end=_end_of_answer(state, verdict["answer"]),
     )
-    text = verdict["answer"] if verdict["action"] == "answer" else f"{WITHHELD[verdict['action']]}{verdict['reason']}."
-    message = AIMessage("" if calls else text, tool_calls=calls or [], response_metadata={"decision": decision})
+    text = (
+        verdict["answer"]
+        if verdict["action"] == "answer"
+        else f"{WITHHELD[verdict['action']]}{verdict['reason']}."
+    )
+    message = AIMessage(
+        "" if calls else text, tool_calls=calls or [], response_metadata={"decision": decision}
+    )
     return {"decision": decision, "messages": [message]}
 
 
 def _end_of_answer(state: CoEState, answer: str | None) -> End | None:
     """Returns how the responses that are the answer ended, where none of them is whole; else None."""
     ends = [
-        end_of(row) for row in usable(state["responses"]) if answer in (response_text(row).strip(), row["text"].strip())
+        end_of(row)
+        for row in usable(state["responses"])
+        if answer in (response_text(row).strip(), row["text"].strip())
     ]
     return None if not ends or "whole" in ends else min(ends)
 
@@ -68,15 +85,23 @@ def _structured(state: CoEState, answer: str, written: Mapping[str, Any]) -> str
     read = read_action(answer)
     args = read[0]["args"] if read else written
     stated = (state["turn"].get("answer_schema") or {}).get("properties") or ()
-    return json.dumps({name: args[name] for name in (*stated, *args) if name in args}, ensure_ascii=False)
+    return json.dumps(
+        {name: args[name] for name in (*stated, *args) if name in args}, ensure_ascii=False
+    )
 
 
-def _calls_of(state: CoEState, measured: Mapping[str, Any], answer: str) -> list[dict[str, Any]] | None:
+def _calls_of(
+    state: CoEState, measured: Mapping[str, Any], answer: str
+) -> list[dict[str, Any]] | None:
     """Returns the calls of the proposal that is the answer, with ids of their own; None where the answer is a text.
 
     The leading proposal is not looked up by its text: the text of one that calls nothing may read as an action.
     """
-    calls = measured.get("calls") if answer == measured.get("answer") else measured.get("writings", {}).get(answer)
+    calls = (
+        measured.get("calls")
+        if answer == measured.get("answer")
+        else measured.get("writings", {}).get(answer)
+    )
     if calls is None:
         silent = (row for row in usable(state["responses"]) if row.get("calls") == [])
         return [] if any(row["text"].strip() == answer for row in silent) else None

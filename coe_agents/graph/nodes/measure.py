@@ -24,7 +24,9 @@ def measure_node(
 
     The clusterer says which arguments of proposals are equal.
     """
-    asks_model = isinstance(clusterer, ActionMatch) and clusterer.may_ask_model  # if it is resumed elsewhere
+    asks_model = (
+        isinstance(clusterer, ActionMatch) and clusterer.may_ask_model
+    )  # if it is resumed elsewhere
     is_brief = coordination is None and not asks_model  # a millisecond
 
     def measure_responses(state: CoEState, _: RunnableConfig) -> dict[str, Any]:

@@ -63,7 +63,9 @@ def prepare_node(
                 is_review=is_review,
                 tools=with_tools,
                 answer_schema=schema,
-                answers=settings.answers.kind if settings.answers is not None and has_words else None,
+                answers=settings.answers.kind
+                if settings.answers is not None and has_words
+                else None,
                 conversation=convert_to_openai_messages(shown),
                 last_seen=conversation[-1].id,
             ),
@@ -85,24 +87,38 @@ def _read_question(state: CoEState) -> tuple[str, list[AnyMessage], list[AnyMess
     """Returns the question of this turn, the message to add for it, and the conversation with it."""
     given, messages = state.get("question"), list(state.get("messages") or [])
     if given is not None and not isinstance(given, str):
-        raise TypeError(f'"question" of the input must be a string; got {given!r}. Write {{"question": "..."}}')
+        raise TypeError(
+            f'"question" of the input must be a string; got {given!r}. Write {{"question": "..."}}'
+        )
     if given is not None and not given.strip():
         raise ValueError(
             f'"question" of the input must be a text that is not blank; got {given!r}. Write {{"question": "..."}}'
         )
-    added = _added_this_turn(messages, former["last_seen"] if (former := state.get("turn")) else None)
+    added = _added_this_turn(
+        messages, former["last_seen"] if (former := state.get("turn")) else None
+    )
     texts = [message.text.strip() for message in added if isinstance(message, HumanMessage)]
-    if given is None and not any(texts) and any(isinstance(message, ToolMessage) for message in added):
+    if (
+        given is None
+        and not any(texts)
+        and any(isinstance(message, ToolMessage) for message in added)
+    ):
         # the results of the calls that answered the former turn: its question is open still
         texts = [message.text.strip() for message in messages if isinstance(message, HumanMessage)]
-    question = given.strip() if given is not None else next((text for text in reversed(texts) if text), "")
+    question = (
+        given.strip() if given is not None else next((text for text in reversed(texts) if text), "")
+    )
     if not question:
         raise ValueError(
             'the input must hold a "question", or "messages" with a text of the user; got neither. '
             'Call the graph with {"question": "..."}'
         )
-    is_last = bool(added) and isinstance(added[-1], HumanMessage) and added[-1].text.strip() == question
-    asked: list[AnyMessage] = [] if given is None or is_last else [HumanMessage(question, id=str(uuid.uuid4()))]
+    is_last = (
+        bool(added) and isinstance(added[-1], HumanMessage) and added[-1].text.strip() == question
+    )
+    asked: list[AnyMessage] = (
+        [] if given is None or is_last else [HumanMessage(question, id=str(uuid.uuid4()))]
+    )
     return question, asked, [*messages, *asked] if added else asked
 
 
@@ -119,7 +135,9 @@ def _shown(conversation: Sequence[AnyMessage], question: str, history: History) 
     )
     after = [message for message in conversation[place + 1 :] if not _is_refusal(message)]
     if history == "question":
-        calls = [message for message in after if isinstance(message, ToolMessage) or _calls(message)]
+        calls = [
+            message for message in after if isinstance(message, ToolMessage) or _calls(message)
+        ]
         return [conversation[place], *calls]
     return [*without_refusals(conversation[:place]), conversation[place], *after]
 
@@ -169,11 +187,15 @@ def _is_refusal(message: AnyMessage) -> bool:
     decision = message.response_metadata.get("decision")
     if isinstance(decision, dict) and "action" in decision:
         return bool(decision["action"] != "answer")
-    is_marked = message.additional_kwargs.get("refusal") and not message.text  # as OpenAI's API and `serve` do
+    is_marked = (
+        message.additional_kwargs.get("refusal") and not message.text
+    )  # as OpenAI's API and `serve` do
     return bool(is_marked) or message.text.startswith(tuple(WITHHELD.values()))
 
 
-def _tools(state: CoEState, own: list[dict[str, Any]] | None, allowed: list[str] | None) -> list[dict[str, Any]] | None:
+def _tools(
+    state: CoEState, own: list[dict[str, Any]] | None, allowed: list[str] | None
+) -> list[dict[str, Any]] | None:
     given = state.get("tools")
     if given == []:
         return None
@@ -186,21 +208,35 @@ def _tools(state: CoEState, own: list[dict[str, Any]] | None, allowed: list[str]
     return check_tools(given, where='"tools" of the input')
 
 
-def _schema(given: Any, allowed: list[str] | None, tools: list[dict[str, Any]] | None) -> dict[str, Any] | None:
+def _schema(
+    given: Any, allowed: list[str] | None, tools: list[dict[str, Any]] | None
+) -> dict[str, Any] | None:
     if given is None:
         return None
     if allowed is not None:
-        raise ValueError('the input must hold "choices" or "answer_schema", not both; got both. Omit one of them')
+        raise ValueError(
+            'the input must hold "choices" or "answer_schema", not both; got both. Omit one of them'
+        )
     if any(tool["function"]["name"] == ANSWER for tool in tools or ()):
-        raise ValueError(f'no tool may have the name "{ANSWER}" beside an "answer_schema". Rename it')
+        raise ValueError(
+            f'no tool may have the name "{ANSWER}" beside an "answer_schema". Rename it'
+        )
     return check_answer_schema(given, where='"answer_schema" of the input')
 
 
 def _choices(given: Any) -> list[str] | None:
     if given is None:
         return None
-    words = [choice.strip().lower() for choice in given if isinstance(choice, str)] if isinstance(given, list) else []
-    if not isinstance(given, list) or len(words) < len(given) or len(set(words) - {""}) < max(len(given), 2):
+    words = (
+        [choice.strip().lower() for choice in given if isinstance(choice, str)]
+        if isinstance(given, list)
+        else []
+    )
+    if (
+        not isinstance(given, list)
+        or len(words) < len(given)
+        or len(set(words) - {""}) < max(len(given), 2)
+    ):
         raise ValueError(
             f'"choices" of the input must be a list of at least two words that differ; got {given!r}. '
             'Write {"question": "...", "choices": ["approve", "reject"]}'
@@ -210,6 +246,12 @@ def _choices(given: Any) -> list[str] | None:
 
 def _added_this_turn(messages: Sequence[AnyMessage], last_seen: str | None) -> list[AnyMessage]:
     """Returns the messages after the last one of the former turn, without the answer that this graph gave to it."""
-    places = [place for place, message in enumerate(messages) if message.id == last_seen and last_seen is not None]
+    places = [
+        place
+        for place, message in enumerate(messages)
+        if message.id == last_seen and last_seen is not None
+    ]
     after = messages[places[-1] + 1 :] if places else messages
-    return [message for message in after if not (places and "decision" in message.response_metadata)]
+    return [
+        message for message in after if not (places and "decision" in message.response_metadata)
+    ]

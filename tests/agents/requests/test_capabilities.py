@@ -36,7 +36,9 @@ def texts_of(reply: AgentReply) -> list[str]:
         ({"refuses": ("temperature",)}, "n-logprobs", ["temperature"], (2, 1)),
     ],
 )
-def test_what_a_server_does_not_take_is_left_out_and_remembered(server_options, rung, refused, n_requests):
+def test_what_a_server_does_not_take_is_left_out_and_remembered(
+    server_options, rung, refused, n_requests
+):
     with served(**server_options) as server:
         one = agent(server)
         first = one.sample(REQUEST)
@@ -47,7 +49,9 @@ def test_what_a_server_does_not_take_is_left_out_and_remembered(server_options, 
         assert texts_of(reply) == TEXTS
         assert (reply["sampling"]["rung"], reply["sampling"]["refused"]) == (rung, refused)
         has_logprobs = rung.endswith("logprobs")
-        assert all((response["logprob"] is not None) == has_logprobs for response in reply["responses"])
+        assert all(
+            (response["logprob"] is not None) == has_logprobs for response in reply["responses"]
+        )
         assert reply["sampling"]["logprobs_missing"] == (0 if has_logprobs else 3)
     assert not any(name in server.requests[-1] for name in refused)
 
@@ -86,6 +90,8 @@ def test_a_model_that_fails_at_once_is_asked_once_and_one_that_can_stream_does_n
     assert len(model.seen) == 1
     model = Plain()
     compiled = graph(ModelAgent("a", model, n_samples=2)).compile()
-    shown = [message.text for message, _ in compiled.stream({"question": "Q?"}, stream_mode="messages")]
+    shown = [
+        message.text for message, _ in compiled.stream({"question": "Q?"}, stream_mode="messages")
+    ]
     assert shown == ["Q?", "Paris"]
     assert model.seen == [{}, {}]

@@ -42,9 +42,16 @@ WHOLE = (
     {"finish_reason": "stop", "native_finish_reason": "end_turn"},
     {"finish_reason": "stop", "amazon-bedrock-guardrailAction": "NONE"},
     {"finish_reason": "stop", "content_filter_results": {"error": {"message": "not filtered"}}},
-    {"finish_reason": "STOP", "is_blocked": False, "safety_ratings": [{"category": "hate", "blocked": False}]},
+    {
+        "finish_reason": "STOP",
+        "is_blocked": False,
+        "safety_ratings": [{"category": "hate", "blocked": False}],
+    },
     {"tools": [{"parameters": {"status": {"type": "string"}, "finish_reason": {"enum": ["x"]}}}]},
-    {"logprobs": {"content": [{"token": "a", "stop_reason": "x"}]}, "headers": {"status": "200 OK"}},
+    {
+        "logprobs": {"content": [{"token": "a", "stop_reason": "x"}]},
+        "headers": {"status": "200 OK"},
+    },
 )
 CUT = (
     {"finish_reason": "length"},
@@ -79,7 +86,10 @@ FILTERED = (
     {"amazon-bedrock-guardrailAction": "INTERVENED"},
     {"refusal": "No."},
     {"is_blocked": True, "finish_reason": "STOP"},
-    {"finish_reason": "stop", "content_filter_results": {"hate": {"filtered": True, "severity": "high"}}},
+    {
+        "finish_reason": "stop",
+        "content_filter_results": {"hate": {"filtered": True, "severity": "high"}},
+    },
     {"finish_reason": "length", "stop_reason": "refusal"},
 )
 UNKNOWN = (
@@ -130,7 +140,9 @@ def test_metadata_that_are_too_deep_to_read_are_unknown():
     assert judge_end(Generation(text="", generation_info=said)) == "unknown"
 
 
-@pytest.mark.parametrize("block", [{"type": "refusal", "refusal": ""}, {"type": "other", "refusal": "No."}])
+@pytest.mark.parametrize(
+    "block", [{"type": "refusal", "refusal": ""}, {"type": "other", "refusal": "No."}]
+)
 def test_a_block_that_refuses_is_filtered(block):
     assert judge_end(AIMessage([{"type": "text", "text": "Yes"}, block])) == "filtered"
 
@@ -152,7 +164,9 @@ def test_responses_say_how_they_ended(word, end, n_truncated, text):
         return status, reply
 
     with answering(answer) as server:
-        agent = ModelAgent("a", server.chat(), n_samples=2, on_greedy="trust", stated_confidence=True)
+        agent = ModelAgent(
+            "a", server.chat(), n_samples=2, on_greedy="trust", stated_confidence=True
+        )
         reply = agent.sample(REQUEST)
     assert [(row["end"], row["text"]) for row in reply["responses"]] == [(end, text)] * 2
     assert reply["sampling"]["n_truncated"] == n_truncated

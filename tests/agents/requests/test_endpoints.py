@@ -93,9 +93,14 @@ ASKED = {"question": "q", "messages": [{"role": "user", "content": "Which?"}], "
 
 
 @pytest.mark.parametrize("has_sync", [True, False])
-def test_one_model_is_asked_in_several_event_loops_at_once_and_not_more_often_than_allowed(has_sync):
+def test_one_model_is_asked_in_several_event_loops_at_once_and_not_more_often_than_allowed(
+    has_sync,
+):
     model = LoopBound(has_sync=has_sync)
-    agents = [ModelAgent(name, model, n_samples=1, max_concurrency=3, retries=0, on_greedy="trust") for name in "ab"]
+    agents = [
+        ModelAgent(name, model, n_samples=1, max_concurrency=3, retries=0, on_greedy="trust")
+        for name in "ab"
+    ]
 
     async def ask():
         replies = await asyncio.gather(*(agent.asample(ASKED) for agent in agents * 6))
@@ -104,7 +109,9 @@ def test_one_model_is_asked_in_several_event_loops_at_once_and_not_more_often_th
         assert chosen.probabilities["Paris"] == 1.0
         await asyncio.sleep(0.2)  # the other loops have as long
 
-    in_loops(ask, 3, times=2 if has_sync else 1)  # an async form alone may be bound to its first loop for good
+    in_loops(
+        ask, 3, times=2 if has_sync else 1
+    )  # an async form alone may be bound to its first loop for good
     assert 1 <= model._now[1] <= 3
 
 
@@ -120,8 +127,13 @@ def test_one_client_of_a_server_is_used_in_several_event_loops_at_once():
             now[0] -= 1
         return completion("Paris")
 
-    with answering(answer, keeps_alive=True) as server, warnings.catch_warnings():  # else no connection is shared
-        warnings.simplefilter("ignore", ResourceWarning)  # asyncio's, of connections that an ended loop had open
+    with (
+        answering(answer, keeps_alive=True) as server,
+        warnings.catch_warnings(),
+    ):  # else no connection is shared
+        warnings.simplefilter(
+            "ignore", ResourceWarning
+        )  # asyncio's, of connections that an ended loop had open
         model = ChatOpenAI(model="m", api_key="none", base_url=server.url)
         agent = ModelAgent("a", model, n_samples=1, max_concurrency=3, retries=0, on_greedy="trust")
 
@@ -177,7 +189,10 @@ def test_places_are_shared_by_threads_and_event_loops():
 async def test_who_gives_up_waiting_takes_no_place():
     places = Places(1)
     with taken(places, None):
-        with pytest.raises(AgentTimeoutError, match=r"has 1 place, and none was free within"), taken(places, 0.01):
+        with (
+            pytest.raises(AgentTimeoutError, match=r"has 1 place, and none was free within"),
+            taken(places, 0.01),
+        ):
             pass
         with pytest.raises(AgentTimeoutError):
             async with ataken(places, 0.01):
@@ -192,7 +207,9 @@ async def test_who_gives_up_waiting_takes_no_place():
 
 
 def test_the_smallest_bound_counts_while_anybody_holds_the_endpoint():
-    first, second, other = (places_of(None, at, size) for at, size in (("x", 5), ("x", 2), ("y", 5)))
+    first, second, other = (
+        places_of(None, at, size) for at, size in (("x", 5), ("x", 2), ("y", 5))
+    )
     assert first is second
     assert (first.size, other.size) == (2, 5)
     del first, second

@@ -17,7 +17,12 @@ def shown(*, terminal):
 def test_without_a_terminal_lines_count_all_replies_and_failures():
     lines = shown(terminal=False).splitlines()
     assert [line.split(" replies")[0] for line in lines] == ["2 of 5", "3 of 5", "4 of 5", "5 of 5"]
-    assert [line.rpartition(", ")[2] for line in lines] == ["0 failed", "1 failed", "1 failed", "1 failed"]
+    assert [line.rpartition(", ")[2] for line in lines] == [
+        "0 failed",
+        "1 failed",
+        "1 failed",
+        "1 failed",
+    ]
     assert "a second" in lines[0]
     assert lines[-1].endswith("0 s left, 1 failed")
 

@@ -9,7 +9,9 @@ from tests.evaluation.invented import group, write
 def rows(tmp_path_factory):
     def of(samples, *, clusterer=None, **options):
         with Samples([write(tmp_path_factory.mktemp("rows") / "s.jsonl", samples)]) as questions:
-            return judge_samples(questions, clusterer=clusterer or NormalizedMatch(), every_cluster=True, **options)
+            return judge_samples(
+                questions, clusterer=clusterer or NormalizedMatch(), every_cluster=True, **options
+            )
 
     return of
 

@@ -24,7 +24,9 @@ def test_the_bound_of_two_right_answers_by_hand():
     # e(r) is the mean over b of (1 + b r / (1 - r))^2; with q = r / (1 - r) it is 1 + 2 * 0.59 q + 0.4205 q^2, where
     # 0.59 is the mean of the bets and 0.4205 that of their squares, and 2 at the root below
     q = (math.sqrt(1.18**2 + 4 * 0.4205) - 1.18) / 0.841
-    assert weighted_risk_bound([0, 0], [1, 1], confidence=0.5) == pytest.approx(q / (1 + q), abs=1e-6)
+    assert weighted_risk_bound([0, 0], [1, 1], confidence=0.5) == pytest.approx(
+        q / (1 + q), abs=1e-6
+    )
 
 
 @given(st.integers(1, 60), st.data(), st.sampled_from([0.5, 0.9]))
@@ -32,7 +34,9 @@ def test_for_equal_probabilities_it_is_above_clopper_and_pearson(n, data, confid
     n_wrong = data.draw(st.integers(0, n))
     losses = [1] * n_wrong + [0] * (n - n_wrong)
     found = weighted_risk_bound(losses, [0.1] * n, confidence=confidence)
-    assert found == pytest.approx(weighted_risk_bound(losses[::-1], [1] * n, confidence=confidence), abs=1e-6)
+    assert found == pytest.approx(
+        weighted_risk_bound(losses[::-1], [1] * n, confidence=confidence), abs=1e-6
+    )
     assert risk_bound(n_wrong, n, confidence=confidence) <= found + 1e-6
     assert found <= 1
 
@@ -80,7 +84,12 @@ def test_a_threshold_keeps_the_risk_as_often_as_stated():
 
 def test_the_uncertainties_are_as_in_the_traffic():
     # two audits at rate 0.5 stand for four answers, beside two escalations: 6 cases, worth 3 audits
-    assert _as_in_traffic(np.array([3.0, 1.0, 2.0, 4.0]), np.array([1.0, 0.5, 0.5, 1.0])) == (1.0, 2.0, 3.0, 4.0)
+    assert _as_in_traffic(np.array([3.0, 1.0, 2.0, 4.0]), np.array([1.0, 0.5, 0.5, 1.0])) == (
+        1.0,
+        2.0,
+        3.0,
+        4.0,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +115,9 @@ def ruled(policy, traffic):
 def test_audits_raise_a_threshold_that_is_too_low(policy, traffic):
     strict = replace(policy.calibration, threshold=policy.calibration.uncertainties[120])
     cases, seen = ruled(CalibratedPolicy(strict), traffic)
-    found = recalibrate(CalibratedPolicy(strict, otherwise="escalate"), cases, seen, risk=0.3, confidence=0.9)
+    found = recalibrate(
+        CalibratedPolicy(strict, otherwise="escalate"), cases, seen, risk=0.3, confidence=0.9
+    )
     assert found.outcome == "raised"
     assert found.policy.calibration.threshold > strict.threshold
     assert found.policy.calibration.bound <= 0.3
@@ -114,9 +125,13 @@ def test_audits_raise_a_threshold_that_is_too_low(policy, traffic):
     assert found.n_audits + found.n_escalations == found.policy.calibration.n_questions
 
 
-def test_with_and_without_escalations_that_the_threshold_does_not_explain_the_lower_choice_is_used(policy, traffic):
+def test_with_and_without_escalations_that_the_threshold_does_not_explain_the_lower_choice_is_used(
+    policy, traffic
+):
     """A former, lower threshold may have escalated them: then they stand for answers; another part may have, too."""
-    loose = CalibratedPolicy(replace(policy.calibration, threshold=policy.calibration.uncertainties[200]))
+    loose = CalibratedPolicy(
+        replace(policy.calibration, threshold=policy.calibration.uncertainties[200])
+    )
     cases, seen = ruled(loose, traffic)
 
     def threshold(cases, seen, *, n_below=0):
@@ -125,7 +140,9 @@ def test_with_and_without_escalations_that_the_threshold_does_not_explain_the_lo
         return found.policy.calibration.threshold
 
     for is_right in (True, False):
-        some = [row.id for row in cases if seen[row.id].kind == "audit" and row.correct == is_right][:20]
+        some = [
+            row.id for row in cases if seen[row.id].kind == "audit" and row.correct == is_right
+        ][:20]
         without = threshold([row for row in cases if row.id not in some], seen)
         assert without != threshold(cases, seen)
         escalated = seen | dict.fromkeys(some, Seen(1.0, "escalation"))
@@ -141,7 +158,10 @@ def audited(policy, rate, *, wrong, seed):
         for place, (score, draw, err) in enumerate(zip(scores.tolist(), draws, errs, strict=True))
         if score > 0.5 or draw < rate
     ]
-    seen = {row.id: Seen(1.0, "escalation") if row.measurement.coe > 0.5 else Seen(rate, "audit") for row in rows}
+    seen = {
+        row.id: Seen(1.0, "escalation") if row.measurement.coe > 0.5 else Seen(rate, "audit")
+        for row in rows
+    }
     return CalibratedPolicy(replace(policy.calibration, threshold=0.5)), rows, seen
 
 
@@ -150,7 +170,9 @@ def test_with_audits_of_one_rate_the_risk_is_kept_as_often_as_stated(policy):
     broken, n = 0, 100
     for seed in range(n):
         cases = audited(policy, 0.2, wrong=lambda _: 0.2, seed=seed)
-        broken += recalibrate(*cases, risk=0.2, confidence=0.8).policy.calibration.threshold is not None
+        broken += (
+            recalibrate(*cases, risk=0.2, confidence=0.8).policy.calibration.threshold is not None
+        )
     assert 0 < broken <= 0.2 * n + 3 * math.sqrt(0.16 * n)
 
 
@@ -170,7 +192,9 @@ def test_audits_of_one_rate_are_counted_and_those_of_two_rates_are_not(policy):
 
 
 def test_without_audits_the_threshold_stays(policy, traffic):
-    strict = CalibratedPolicy(replace(policy.calibration, threshold=policy.calibration.uncertainties[120]))
+    strict = CalibratedPolicy(
+        replace(policy.calibration, threshold=policy.calibration.uncertainties[120])
+    )
     cases, seen = ruled(strict, traffic)
     escalated = [row for row in cases if seen[row.id].kind == "escalation"]
     found = recalibrate(strict, escalated, seen, risk=0.3, confidence=0.9)
@@ -188,14 +212,22 @@ def test_every_case_must_be_known(policy, traffic):
     with pytest.raises(ValueError, match="not the proposals of an agent; got 'a'"):
         recalibrate(proposing, cases, seen, risk=0.3, confidence=0.9)
     for probability in (0.0, 1e-310, math.nan):  # the inverse of the second is no number
-        with pytest.raises(ValueError, match='"seen_probability" must be a number above 1e-100 and at most 1'):
+        with pytest.raises(
+            ValueError, match='"seen_probability" must be a number above 1e-100 and at most 1'
+        ):
             Seen(probability, "audit")
 
 
 def test_how_a_case_was_seen_is_read_of_its_sample():
     assert Seen.of({"id": "1", "seen_probability": 0.5, "kind": "audit"}) == Seen(0.5, "audit")
-    for sample in ({"kind": "audit"}, {"seen_probability": True, "kind": "audit"}, {"seen_probability": "1"}):
-        with pytest.raises(TypeError, match='"seen_probability" must be a number above 1e-100 and at most 1'):
+    for sample in (
+        {"kind": "audit"},
+        {"seen_probability": True, "kind": "audit"},
+        {"seen_probability": "1"},
+    ):
+        with pytest.raises(
+            TypeError, match='"seen_probability" must be a number above 1e-100 and at most 1'
+        ):
             Seen.of(sample)
     with pytest.raises(ValueError, match='"kind" must be one of audit, escalation'):
         Seen.of({"seen_probability": 1.0})

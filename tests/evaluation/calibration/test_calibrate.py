@@ -23,13 +23,19 @@ NAMED = {"clusterer": "NormalizedMatch", "correctness": "reference"}
 
 def test_weights_choose_the_answer_that_is_judged(tmp_path):
     said = {"a": "right", "b": "wrong", "c": "wrong"}
-    samples = [row("q", name, text=text, question="Which?", references=["right"]) for name, text in said.items()]
+    samples = [
+        row("q", name, text=text, question="Which?", references=["right"])
+        for name, text in said.items()
+    ]
     samples += [row("only a", "a", text="right", question="Which?", references=["right"])]
     path = write(tmp_path / "s.jsonl", samples)
 
     def judged(**options):
         with Samples([path]) as questions:
-            return {row.id: row for row in judge_samples(questions, clusterer=NormalizedMatch(), **options)}
+            return {
+                row.id: row
+                for row in judge_samples(questions, clusterer=NormalizedMatch(), **options)
+            }
 
     for every_cluster in (False, True):
         equal = judged(every_cluster=every_cluster)["q"]
@@ -62,7 +68,9 @@ def test_the_bound_agrees_with_scipy(n_wrong, n):
 
 
 def choice(correct, uncertainty, risk=0.2, confidence=0.9):
-    return choose_threshold(correct=correct, uncertainty=uncertainty, risk=risk, confidence=confidence)
+    return choose_threshold(
+        correct=correct, uncertainty=uncertainty, risk=risk, confidence=confidence
+    )
 
 
 def test_the_choice_by_hand():
@@ -78,9 +86,14 @@ def test_the_choice_by_hand():
 def test_nothing_after_the_first_failure_is_chosen():
     # at 0.5 half is wrong; at 1 the whole would pass, but after a failure it may not be looked at
     correct = [True] * 100 + [False] * 100 + [True] * 2000
-    assert last_passing(np.repeat([0.0, 0.5, 1.0], [100, 100, 2000]), 50, lambda n: n != 200) == (0.0, 100)
+    assert last_passing(np.repeat([0.0, 0.5, 1.0], [100, 100, 2000]), 50, lambda n: n != 200) == (
+        0.0,
+        100,
+    )
     assert choice(correct, [0.0] * 100 + [0.5] * 100 + [1.0] * 2000).threshold == 0.0
-    assert choice(correct, [0.0] * 200 + [1.0] * 2000).threshold is None  # of the 200 surest half is wrong
+    assert (
+        choice(correct, [0.0] * 200 + [1.0] * 2000).threshold is None
+    )  # of the 200 surest half is wrong
 
 
 def test_how_near_a_set_came_says_how_many_more_questions_would_do():
@@ -92,7 +105,12 @@ def test_how_near_a_set_came_says_how_many_more_questions_would_do():
     assert choice(surest_right, np.arange(50), risk=0.1).threshold is None
     assert near.n_more == pytest.approx(25, abs=2)
     assert choice(more, np.arange(75), risk=0.1).threshold is not None
-    assert shortfall(correct=[True, False] * 50, uncertainty=[0.0] * 100, risk=0.1, confidence=0.9).n_more is None
+    assert (
+        shortfall(
+            correct=[True, False] * 50, uncertainty=[0.0] * 100, risk=0.1, confidence=0.9
+        ).n_more
+        is None
+    )
 
 
 def test_how_near_a_set_came_counts_ties_whole():
@@ -112,12 +130,18 @@ def test_the_start_by_hand():
     # floor(38 * 0.1 / 2) = 1 error of 38 may be 9.93 %, of 37 10.2 %
     assert risk_bound(1, 38, confidence=0.9) < 0.1 < risk_bound(1, 37, confidence=0.9)
     assert first_count(100, risk=0.1, confidence=0.9) == 38
-    assert first_count(37, risk=0.1, confidence=0.9) == 22  # too few for one error: 0 of 22 may be 9.94 %
+    assert (
+        first_count(37, risk=0.1, confidence=0.9) == 22
+    )  # too few for one error: 0 of 22 may be 9.94 %
     assert first_count(21, risk=0.1, confidence=0.9) is None
     # of 53 answers 11 wrong ones pass at risk 0.3; 15 % wrong ones are at most 11 with probability above 0.9
     assert risk_bound(11, 53, confidence=0.9) < 0.3 < risk_bound(12, 53, confidence=0.9)
     assert binom.cdf(11, 53, 0.15) > 0.9
-    assert first_count(250, risk=0.3, confidence=0.9) == first_count(10000, risk=0.3, confidence=0.9) == 53
+    assert (
+        first_count(250, risk=0.3, confidence=0.9)
+        == first_count(10000, risk=0.3, confidence=0.9)
+        == 53
+    )
     assert first_count(100, risk=0.3, confidence=0.9) == 25
 
 
@@ -128,7 +152,9 @@ def test_a_partly_right_answer_counts_by_its_share():
         choice([1.5], [0.0])
 
 
-questions = st.lists(st.tuples(st.sampled_from([0.0, 0.5, 1.0]), st.integers(0, 30)), min_size=1, max_size=120)
+questions = st.lists(
+    st.tuples(st.sampled_from([0.0, 0.5, 1.0]), st.integers(0, 30)), min_size=1, max_size=120
+)
 
 
 @given(questions, st.data())
@@ -148,7 +174,9 @@ def test_the_promise_holds_where_the_truth_is_known():
         found = choice(generator.random(400) >= u, u)
         broken += found.threshold is not None and found.threshold > 0.4 + 1e-9
     assert binomtest(broken, n_runs, 0.1, alternative="greater").pvalue > 0.01
-    assert broken > 4  # so the test could fail: a search that ignores the risk breaks it nearly always
+    assert (
+        broken > 4
+    )  # so the test could fail: a search that ignores the risk breaks it nearly always
 
 
 def test_calibrate_keeps_what_it_was_calibrated_on(known_rows):
@@ -161,7 +189,9 @@ def test_calibrate_keeps_what_it_was_calibrated_on(known_rows):
     assert found.n_wrong / found.n_answered < found.bound <= 0.3
     assert found.n_questions == len(found.uncertainties) == 400
     assert list(found.uncertainties) == sorted(found.uncertainties)
-    agents = {name: (a.min_responses, a.max_responses, a.weighting) for name, a in found.agents.items()}
+    agents = {
+        name: (a.min_responses, a.max_responses, a.weighting) for name, a in found.agents.items()
+    }
     assert agents == dict.fromkeys("abc", (4, 4, "probability"))
     assert (found.clusterer, found.correctness) == ("NormalizedMatch", "reference")
 
@@ -192,7 +222,13 @@ def test_names_and_orders_change_nothing(rows, options):
 def disputed(n_questions):
     """Two agents, one response each: "a" is right, "b" agrees in every other question."""
     return [
-        row(f"q{i:03}", agent, 0, "right" if agent == "a" or i % 2 else "wrong", references=["right"])
+        row(
+            f"q{i:03}",
+            agent,
+            0,
+            "right" if agent == "a" or i % 2 else "wrong",
+            references=["right"],
+        )
         for i in range(n_questions)
         for agent in "ab"
     ]
@@ -206,7 +242,10 @@ def test_a_tie_is_never_answered_and_outside_the_risk(rows):
 
 def test_learned_weights_break_a_tie_that_the_mean_leaves(rows):
     # "a" is right, but for 5 % of the questions that both are wrong about
-    samples = [each | ({"text": "both wrong"} if int(each["id"][1:]) % 20 == 19 else {}) for each in disputed(300)]
+    samples = [
+        each | ({"text": "both wrong"} if int(each["id"][1:]) % 20 == 19 else {})
+        for each in disputed(300)
+    ]
     data = rows(samples)
     policy = calibrate(data, risk=0.2, confidence=0.9, weights="learned", **NAMED)
     found = policy.calibration
@@ -227,8 +266,16 @@ def test_what_cannot_be_calibrated_says_why(rows):
         (without, {"score": "confidence_vote_share"}, 'Pass every_cluster=True to "judge_samples"'),
         (data, {"halves": True}, '"halves" must go with weights that are fitted'),
         (data, {"weights": "votes"}, '"weights" must be one of equal, agreement, learned'),
-        (data, {"weights": "learned", "score": "coe"}, '"weights" of the score "coe" must be equal; got "learned"'),
-        (data, {"weights": "agreement", "score": "trusted_vote_share"}, 'must be equal; got "agreement"'),
+        (
+            data,
+            {"weights": "learned", "score": "coe"},
+            '"weights" of the score "coe" must be equal; got "learned"',
+        ),
+        (
+            data,
+            {"weights": "agreement", "score": "trusted_vote_share"},
+            'must be equal; got "agreement"',
+        ),
         (data, {"score": "learned"}, 'the score "learned" is gone: pass weights="learned"'),
         (data, {"score": "support"}, "must judge the group's answer"),
     ):

@@ -21,13 +21,23 @@ def test_the_same_kind_of_questions_shows_none(policy, rows):
     assert not found.scores_changed
     assert found.risk in ("kept", "open")
     assert found.n_questions == 300
-    low = binomtest(found.n_wrong, found.n_judged, alternative="greater").proportion_ci(0.95, method="exact").low
-    high = binomtest(found.n_wrong, found.n_judged, alternative="less").proportion_ci(0.95, method="exact").high
+    low = (
+        binomtest(found.n_wrong, found.n_judged, alternative="greater")
+        .proportion_ci(0.95, method="exact")
+        .low
+    )
+    high = (
+        binomtest(found.n_wrong, found.n_judged, alternative="less")
+        .proportion_ci(0.95, method="exact")
+        .high
+    )
     assert found.risk_interval == pytest.approx((low, high))
 
 
 def test_surer_but_wrong_agents_break_it(policy, rows):
-    sure = [each | {"text": "wrong 1" if each["index"] else each["text"]} for each in group(100, seed=2)]
+    sure = [
+        each | {"text": "wrong 1" if each["index"] else each["text"]} for each in group(100, seed=2)
+    ]
     found = check_drift(policy, rows(sure), clusterer="NormalizedMatch")
     assert found.risk == "broken"
     assert found.scores_changed
@@ -36,7 +46,10 @@ def test_surer_but_wrong_agents_break_it(policy, rows):
 
 def test_summation_noise_is_no_drift(known_rows):
     policy = calibrate(known_rows, score="coe", **NAMED)
-    noisy = [replace(row, measurement=replace(row.measurement, coe=row.measurement.coe + 1e-13)) for row in known_rows]
+    noisy = [
+        replace(row, measurement=replace(row.measurement, coe=row.measurement.coe + 1e-13))
+        for row in known_rows
+    ]
     assert check_drift(policy, noisy, clusterer="NormalizedMatch").ks_statistic == 0.0
 
 
@@ -55,7 +68,10 @@ def test_another_group_is_a_mismatch(policy, rows):
     few = rows([each for each in group(60, seed=1) if each["index"] < 2])
     found = check_drift(policy, few, clusterer="BidirectionalEntailment")
     assert "a gave 2 responses, and 4 when calibrated" in found.mismatches
-    assert "clusters come from BidirectionalEntailment, and from NormalizedMatch when calibrated" in found.mismatches
+    assert (
+        "clusters come from BidirectionalEntailment, and from NormalizedMatch when calibrated"
+        in found.mismatches
+    )
     assert len(found.mismatches) == 4  # each said once
     assert not found.holds
 

@@ -8,15 +8,22 @@ from coe_agents.evaluation.calibration.learned import fit_trust, to_folds
 def test_the_trust_is_the_minimum_of_its_loss():
     generator = np.random.default_rng(0)
     questions = [generator.dirichlet(np.ones(3), size=2) for _ in range(200)]
-    correct = [np.eye(3)[row[0].argmax() if generator.random() < 0.8 else row[1].argmax()] for row in questions]
+    correct = [
+        np.eye(3)[row[0].argmax() if generator.random() < 0.8 else row[1].argmax()]
+        for row in questions
+    ]
 
     def loss(slopes, penalty=2.0):
         scores = [slopes @ rows for rows in questions]
-        likelihood = sum(s @ right - np.log(np.exp(s).sum()) for s, right in zip(scores, correct, strict=True))
+        likelihood = sum(
+            s @ right - np.log(np.exp(s).sum()) for s, right in zip(scores, correct, strict=True)
+        )
         return penalty / 2 * ((slopes - slopes.mean()) ** 2).sum() - likelihood
 
     weights = fit_trust(questions, correct, penalty=2.0)
-    best = minimize(loss, [1.0, 1.0], method="Nelder-Mead", options={"xatol": 1e-6, "fatol": 1e-9}).x
+    best = minimize(
+        loss, [1.0, 1.0], method="Nelder-Mead", options={"xatol": 1e-6, "fatol": 1e-9}
+    ).x
     assert best.min() > 0.0
     assert weights[0] == pytest.approx(best[0] / best.sum(), abs=1e-4)
     assert weights.sum() == pytest.approx(1.0)

@@ -20,14 +20,21 @@ def run(monitor, losses, **options):
 def sum_over_starts(losses, probabilities, *, risk, least):
     n, total = len(losses), 0.0
     for bet in _BETS:
-        factors = [1.0 + bet * least / risk * (x - risk) / p for x, p in zip(losses, probabilities, strict=True)]
+        factors = [
+            1.0 + bet * least / risk * (x - risk) / p
+            for x, p in zip(losses, probabilities, strict=True)
+        ]
         for start in range(1, n + 1):
             weight = math.log(2) / math.log(1 + start) - math.log(2) / math.log(2 + start)
             total += weight * math.prod(factors[start - 1 :])
     return total / len(_BETS) + math.log(2) / math.log(2 + n)
 
 
-@given(st.lists(st.tuples(st.sampled_from([0.0, 0.3, 1.0]), st.sampled_from([0.2, 0.5, 1.0])), max_size=25))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([0.0, 0.3, 1.0]), st.sampled_from([0.2, 0.5, 1.0])), max_size=25
+    )
+)
 def test_the_recursion_is_the_sum_over_all_starts(cases):
     monitor = RiskMonitor(0.2, min_seen=0.2)
     for loss, probability in cases:
@@ -57,14 +64,21 @@ def test_false_alarms_are_at_most_as_stated():
     generator, n_runs, alarms = np.random.default_rng(0), 100, 0
     for _ in range(n_runs):
         monitor = RiskMonitor(0.2, false_alarms=0.2)
-        alarms += any(monitor.update(loss).broken for loss in (generator.random(200) < 0.2).astype(float).tolist())
-    assert alarms <= 0.2 * n_runs + 3 * math.sqrt(0.16 * n_runs)  # 3 standard errors above the stated rate
+        alarms += any(
+            monitor.update(loss).broken
+            for loss in (generator.random(200) < 0.2).astype(float).tolist()
+        )
+    assert alarms <= 0.2 * n_runs + 3 * math.sqrt(
+        0.16 * n_runs
+    )  # 3 standard errors above the stated rate
     assert alarms > 0
 
 
 def test_a_late_change_is_found_and_dated():
     generator = np.random.default_rng(1)
-    losses = np.concatenate([generator.random(2000) < 0.1, generator.random(600) < 0.3]).astype(float)
+    losses = np.concatenate([generator.random(2000) < 0.1, generator.random(600) < 0.3]).astype(
+        float
+    )
     state = run(RiskMonitor(0.1), losses.tolist())
     assert state.broken
     assert 2000 < state.broken_at < 2250

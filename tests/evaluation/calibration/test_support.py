@@ -48,7 +48,10 @@ def proposals(name, n, *, n_wrong=0, unsupported_are_wrong=True, salt=""):
     return rows
 
 
-PAID = [*proposals("pay", 60, n_wrong=20), *proposals("ask", 40, n_wrong=10, unsupported_are_wrong=False)]
+PAID = [
+    *proposals("pay", 60, n_wrong=20),
+    *proposals("ask", 40, n_wrong=10, unsupported_are_wrong=False),
+]
 
 
 def test_thresholds_by_tool_by_hand(proposed):
@@ -56,15 +59,24 @@ def test_thresholds_by_tool_by_hand(proposed):
     samples = [
         *PAID,
         *proposals("wipe", 30, n_wrong=0),
-        *(each | {"correct": False if each["agent"] == "a" else None} for each in proposals("break", 30)),
+        *(
+            each | {"correct": False if each["agent"] == "a" else None}
+            for each in proposals("break", 30)
+        ),
         *proposals("rare", 9),
         *(one for i in range(40) for one in question(f"n{i}", [], ([], [], []), right=True)),
     ]
-    found = calibrate(proposed(samples), risk=0.1, confidence=0.9, proposer="a", **NAMED).calibration
+    found = calibrate(
+        proposed(samples), risk=0.1, confidence=0.9, proposer="a", **NAMED
+    ).calibration
     # 40 supported payments are right; with the 20 others 20 of 60 are wrong
     assert found.tools.keys() == {"ask", "pay", "wipe"}
     assert found.tools["pay"].threshold == pytest.approx(0.0)
-    assert (found.tools["pay"].n_questions, found.tools["pay"].n_answered, found.tools["pay"].n_wrong) == (60, 40, 0)
+    assert (
+        found.tools["pay"].n_questions,
+        found.tools["pay"].n_answered,
+        found.tools["pay"].n_wrong,
+    ) == (60, 40, 0)
     assert found.tools["pay"].bound == risk_bound(0, 40, confidence=0.9)
     assert found.tools["ask"].threshold == pytest.approx(2 / 3)
     # 30 wrong calls of "break" are among the others, where 9 right ones cannot make up for them
@@ -75,7 +87,11 @@ def test_thresholds_by_tool_by_hand(proposed):
 def test_decisions_by_tool_and_back_from_the_file(proposed, tmp_path):
     samples = [
         *PAID,
-        *(one for i in range(30) for one in question(f"t{i}", call(f"tool{i}"), (call(f"tool{i}"),) * 3, right=True)),
+        *(
+            one
+            for i in range(30)
+            for one in question(f"t{i}", call(f"tool{i}"), (call(f"tool{i}"),) * 3, right=True)
+        ),
     ]
     data = {judged.id: judged.measurement for judged in proposed(samples)}
     policy = calibrate(proposed(samples), risk=0.1, confidence=0.9, proposer="a", **NAMED)
@@ -85,12 +101,20 @@ def test_decisions_by_tool_and_back_from_the_file(proposed, tmp_path):
     assert loaded.calibration == policy.calibration
     actions = {name: decide(loaded, data[name]).action for name in ("pay0", "pay59", "ask39", "t0")}
     assert actions == {"pay0": "answer", "pay59": "abstain", "ask39": "answer", "t0": "answer"}
-    assert decide(loaded, data["pay0"]).reason.startswith("the others' support 1.000 is at least the calibrated 1")
+    assert decide(loaded, data["pay0"]).reason.startswith(
+        "the others' support 1.000 is at least the calibrated 1"
+    )
     # a tool without proposals of its own shares the others' threshold, and nobody calibrated calling nothing
     extra = proposed(
-        [*question("new", call("new"), (call("new"),) * 3, right=True), *question("n", [], ([],) * 3, right=True)]
+        [
+            *question("new", call("new"), (call("new"),) * 3, right=True),
+            *question("n", [], ([],) * 3, right=True),
+        ]
     )
-    assert {each.id: decide(loaded, each.measurement).action for each in extra} == {"new": "answer", "n": "abstain"}
+    assert {each.id: decide(loaded, each.measurement).action for each in extra} == {
+        "new": "answer",
+        "n": "abstain",
+    }
     nothing = next(each.measurement for each in extra if each.id == "n")
     assert "no threshold for calling nothing kept the risk" in decide(loaded, nothing).reason
 
@@ -105,21 +129,34 @@ def test_of_several_tools_the_lowest_threshold_counts(proposed):
     data = proposed([*PAID, *mixed])
     found = calibrate(data, risk=0.1, confidence=0.9, proposer="a", **NAMED).calibration
     limits = {each.id: found.threshold_of(each.measurement) for each in data}
-    assert limits["m0"] == limits["apart"] == min(found.tools["pay"].threshold, found.threshold) == 0.0
+    assert (
+        limits["m0"] == limits["apart"] == min(found.tools["pay"].threshold, found.threshold) == 0.0
+    )
     without = replace(found, threshold=None, bound=None, n_answered=0, n_wrong=0)
     assert next(without.threshold_of(each.measurement) for each in data if each.id == "m0") is None
 
 
 def test_a_refusal_is_no_proposal_and_questions_without_others_do_not_count(proposed):
-    declined = [row(f"r{i}", agent, text="I don't know.", correct=False) for i in range(60) for agent in "ab"]
+    declined = [
+        row(f"r{i}", agent, text="I don't know.", correct=False)
+        for i in range(60)
+        for agent in "ab"
+    ]
     alone = [row(f"x{i}", "a", text="Paris", correct=True) for i in range(9)]
     found = [row(f"q{i}", agent, text="Paris", correct=True) for i in range(60) for agent in "ab"]
     data = proposed([*declined, *alone, *found], clusterer=NormalizedMatch())
     policy = calibrate(data, risk=0.1, confidence=0.9, proposer="a", **NAMED)
-    assert (policy.calibration.n_questions, policy.calibration.n_answered, policy.calibration.n_wrong) == (120, 60, 0)
+    assert (
+        policy.calibration.n_questions,
+        policy.calibration.n_answered,
+        policy.calibration.n_wrong,
+    ) == (120, 60, 0)
     (lone,) = [each.measurement for each in data if each.id == "x0"]
     with pytest.warns(UserWarning, match="b is missing"):
-        assert "no other agent's proposal can be compared with that of a" in decide(policy, lone).reason
+        assert (
+            "no other agent's proposal can be compared with that of a"
+            in decide(policy, lone).reason
+        )
     with pytest.raises(ValueError, match=r'responses of "z" and of another agent; got \[\]'):
         calibrate(data, risk=0.1, confidence=0.9, proposer="z", **NAMED)
 
@@ -137,27 +174,43 @@ def urge_to_act(n, seed=0):
 
 def test_learned_support_finds_who_is_worth_following(proposed):
     data = proposed(urge_to_act(300))
-    gate = fit_support([each.measurement for each in data], [each.correct for each in data], proposer="a")
+    gate = fit_support(
+        [each.measurement for each in data], [each.correct for each in data], proposer="a"
+    )
     assert gate.agents == ("b", "c", "d")
-    assert gate.same[2] < min(gate.same[:2]) <= 0.1  # a negative slope: its agreement lowers the probability of wrong
+    assert (
+        gate.same[2] < min(gate.same[:2]) <= 0.1
+    )  # a negative slope: its agreement lowers the probability of wrong
     right = np.array([each.correct for each in data]) == 1
     learned = np.array([gate.uncertainty(each.measurement) for each in data])
     assert learned[right].max() < learned[~right].min()
-    forms = {"plain": {}, "whole": {"weights": "learned"}, "halves": {"weights": "learned", "halves": True}}
+    forms = {
+        "plain": {},
+        "whole": {"weights": "learned"},
+        "halves": {"weights": "learned", "halves": True},
+    }
     found = {
-        name: calibrate(data, risk=0.1, confidence=0.9, proposer="a", **options, **NAMED).calibration
+        name: calibrate(
+            data, risk=0.1, confidence=0.9, proposer="a", **options, **NAMED
+        ).calibration
         for name, options in forms.items()
     }
-    assert (found["plain"].fit, found["whole"].fit, found["halves"].fit) == (None, "whole", "halves")
+    assert (found["plain"].fit, found["whole"].fit, found["halves"].fit) == (
+        None,
+        "whole",
+        "halves",
+    )
     assert isinstance(found["whole"].learned_support, LearnedSupport)
     assert found["halves"].n_questions < found["whole"].n_questions
     share = {
-        name: (each.n_answered + sum(own.n_answered for own in each.tools.values())) / len(each.uncertainties)
+        name: (each.n_answered + sum(own.n_answered for own in each.tools.values()))
+        / len(each.uncertainties)
         for name, each in found.items()
     }
     assert min(share["whole"], share["halves"]) > 0.3
     with pytest.raises(
-        ValueError, match=r"two right and two wrong answers by all 4 agents; got 300 .* 0 of them wrong"
+        ValueError,
+        match=r"two right and two wrong answers by all 4 agents; got 300 .* 0 of them wrong",
     ):
         fit_support([each.measurement for each in data], [1.0] * len(data), proposer="a")
     with pytest.raises(ValueError, match='must have "z" and another agent'):
@@ -171,10 +224,26 @@ def test_the_command_says_what_each_threshold_promises(tmp_path):
         *(one for i in range(40) for one in question(f"n{i}", [], ([], [], []), right=True)),
     ]
     path, out = write(tmp_path / "s.jsonl", samples), tmp_path / "policy.json"
-    command = ["calibrate", path, "--clusterer", "actions", "--risk", 0.1, "--out", out, "--proposer"]
+    command = [
+        "calibrate",
+        path,
+        "--clusterer",
+        "actions",
+        "--risk",
+        0.1,
+        "--out",
+        out,
+        "--proposer",
+    ]
     done = run(*command, "a")
-    assert '"pay" pass where the others\' support is at least 1.000: 40 of 60 (66.7%), 0 wrong (0.0%' in done.stdout
-    assert "Calls of all other tools: no threshold keeps a risk of 0.1 with confidence 0.9 on 30 of them" in done.stdout
+    assert (
+        '"pay" pass where the others\' support is at least 1.000: 40 of 60 (66.7%), 0 wrong (0.0%'
+        in done.stdout
+    )
+    assert (
+        "Calls of all other tools: no threshold keeps a risk of 0.1 with confidence 0.9 on 30 of them"
+        in done.stdout
+    )
     assert "Proposals that call nothing pass where the others' support is at least" in done.stdout
     assert "Each of these 3 statements holds with confidence 0.9 by itself." in done.stdout
     assert CalibratedPolicy.load(out).calibration.proposer == "a"

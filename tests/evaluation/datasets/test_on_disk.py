@@ -14,7 +14,12 @@ def records(n):
     for number in range(n):
         of = number - 3 if number % 6 in (4, 5) else number
         references = [f"Reply {number}"] if of % 4 else []
-        yield {"id": str(of), "question": f"Question {of % 5}?", "references": references, "context": f"P {of}"}
+        yield {
+            "id": str(of),
+            "question": f"Question {of % 5}?",
+            "references": references,
+            "context": f"P {of}",
+        }
 
 
 @pytest.mark.parametrize("seed", [0, 7])
@@ -40,4 +45,6 @@ def test_a_sequence_on_disk_is_a_sorted_list(values):
     expected = sorted(set(values))
     assert list(found) == expected
     assert list(found.first(3)) == expected[:3]
-    assert [found.first(3).place_of(key) for key in expected[:5]] == [0, 1, 2, None, None][: len(expected[:5])]
+    assert [found.first(3).place_of(key) for key in expected[:5]] == [0, 1, 2, None, None][
+        : len(expected[:5])
+    ]

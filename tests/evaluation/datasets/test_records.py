@@ -23,7 +23,9 @@ HUB_SQUAD = {
     "question": "What is the capital?",
     "answers": {"text": ["Paris", "Paris", "the city Paris"], "answer_start": [0, 0, 0]},
 }
-SQUAD = Question("56be", "What is the capital?", ("Paris", "the city Paris"), "Paris is the capital of France.")
+SQUAD = Question(
+    "56be", "What is the capital?", ("Paris", "the city Paris"), "Paris is the capital of France."
+)
 HUB_TRUTH = {
     "question": "What happens if you eat seeds?",
     "best_answer": "They pass",
@@ -33,10 +35,23 @@ HUB_TRUTH = {
 
 
 # "sir henry" only repeats "Sir Henry"; "campbell bannerman" is what the official script would accept
-TRIVIA = Question("tc_33", "Who was prime minister in 1907?", ("Campbell-Bannerman", "Sir Henry", "campbell bannerman"))
-LISTED = {**HUB_SQUAD, "answers": [{"text": text, "answer_start": 0} for text in HUB_SQUAD["answers"]["text"]]}
+TRIVIA = Question(
+    "tc_33",
+    "Who was prime minister in 1907?",
+    ("Campbell-Bannerman", "Sir Henry", "campbell bannerman"),
+)
+LISTED = {
+    **HUB_SQUAD,
+    "answers": [{"text": text, "answer_start": 0} for text in HUB_SQUAD["answers"]["text"]],
+}
 UNANSWERED = replace(SQUAD, references=(), answerable=False)
-OWN = {"id": 7, "question": "Who?", "gold": ["Ann", "ann"], "context": "Ann did.", "impossible": False}
+OWN = {
+    "id": 7,
+    "question": "Who?",
+    "gold": ["Ann", "ann"],
+    "context": "Ann did.",
+    "impossible": False,
+}
 
 
 def test_records_as_published_as_on_the_hub_and_of_ones_own():
@@ -47,27 +62,50 @@ def test_records_as_published_as_on_the_hub_and_of_ones_own():
         (LISTED, "squad", SQUAD),
         ({**LISTED, "is_impossible": False}, "squad", SQUAD),
         ({**HUB_SQUAD, "answers": {"text": [], "answer_start": []}}, "squad", UNANSWERED),
-        ({**HUB_SQUAD, "answers": [], "is_impossible": True, "plausible_answers": [{}]}, "squad", UNANSWERED),
+        (
+            {**HUB_SQUAD, "answers": [], "is_impossible": True, "plausible_answers": [{}]},
+            "squad",
+            UNANSWERED,
+        ),
         (OWN, "questions", Question("7", "Who?", ("Ann",), "Ann did.")),
-        ({**OWN, "gold": [], "impossible": True}, "questions", Question("7", "Who?", (), "Ann did.", False)),
+        (
+            {**OWN, "gold": [], "impossible": True},
+            "questions",
+            Question("7", "Who?", (), "Ann did.", False),
+        ),
         (HUB_TRUTH, "truthfulqa", ("They pass", "Nothing happens")),  # the best first
         ({"question": "who sang it", "answer": ["Cher"]}, "nq_open", ("Cher",)),
     ):
         found, question = to_question(record)
-        assert (found, question if isinstance(expected, Question) else question.references) == (kind, expected)
+        assert (found, question if isinstance(expected, Question) else question.references) == (
+            kind,
+            expected,
+        )
 
 
 def test_a_record_that_is_no_question_says_why():
     for record, said in (
         ({"question": "Who?"}, '"references" is missing'),
         ({"question": "Who?", "references": "Ann"}, "must be a list of strings; got 'Ann'"),
-        ({"question": "Pay", "references": [], "tools": []}, "a list of JSON schemas, at least one"),
-        ({"question": "Pay", "references": [], "tools": [{"function": None}]}, "schemas with a name"),
+        (
+            {"question": "Pay", "references": [], "tools": []},
+            "a list of JSON schemas, at least one",
+        ),
+        (
+            {"question": "Pay", "references": [], "tools": [{"function": None}]},
+            "schemas with a name",
+        ),
         ({"question": "who", "answer": [" "]}, "it has no answer"),
-        ({**HUB_TRIVIA, "answer": {"value": "<unk>", "aliases": []}}, "test split is published without"),
+        (
+            {**HUB_TRIVIA, "answer": {"value": "<unk>", "aliases": []}},
+            "test split is published without",
+        ),
         ({**HUB_SQUAD, "answers": ["Paris"]}, '"answers" must be a list of'),
         ({**HUB_SQUAD, "answers": []}, "it has no answer"),
-        ({**HUB_SQUAD, "is_impossible": True}, '"is_impossible" is true, but "answers" is not empty'),
+        (
+            {**HUB_SQUAD, "is_impossible": True},
+            '"is_impossible" is true, but "answers" is not empty',
+        ),
         ({**HUB_TRUTH, "correct_answers": None}, '"correct_answers" must be a list'),
     ):
         with pytest.raises(MalformedError, match=said):

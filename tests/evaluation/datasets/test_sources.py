@@ -20,10 +20,17 @@ def written(path, value, **options):
 
 def squad_document(*qas):
     paragraphs = [{"context": HUB_SQUAD["context"], "qas": list(qas)}]
-    return {"version": "v2.0", "data": [{"title": "", "paragraphs": []}, {"title": "Paris", "paragraphs": paragraphs}]}
+    return {
+        "version": "v2.0",
+        "data": [{"title": "", "paragraphs": []}, {"title": "Paris", "paragraphs": paragraphs}],
+    }
 
 
-QA = {"id": "56be", "question": HUB_SQUAD["question"], "answers": [{"text": "Paris"}, {"text": "the city Paris"}]}
+QA = {
+    "id": "56be",
+    "question": HUB_SQUAD["question"],
+    "answers": [{"text": "Paris"}, {"text": "the city Paris"}],
+}
 
 
 def test_squad_as_published(tmp_path):
@@ -31,13 +38,18 @@ def test_squad_as_published(tmp_path):
     found = opened(written(tmp_path / "dev-v2.0.json", squad_document(QA, impossible)))
     first, second = sorted(found.questions, key=lambda question: question.id == "2")
     assert (first, first.answerable, second.answerable) == (SQUAD, True, False)
-    trivia = opened(written(tmp_path / "wikipedia-dev.json", {"Data": [OFFICIAL_TRIVIA], "Domain": "Wikipedia"}))
+    trivia = opened(
+        written(tmp_path / "wikipedia-dev.json", {"Data": [OFFICIAL_TRIVIA], "Domain": "Wikipedia"})
+    )
     assert [question.id for question in trivia.questions] == ["tc_33"]
     twice = opened(written(tmp_path / "twice.json", [HUB_TRIVIA, HUB_TRIVIA]))
     assert (twice.n_records, len(twice.questions)) == (2, 1)
 
 
-FIRST, SAME = '{"question": "a", "references": []}\n', '{"id": "1", "question": "a", "references": []}\n'
+FIRST, SAME = (
+    '{"question": "a", "references": []}\n',
+    '{"id": "1", "question": "a", "references": []}\n',
+)
 
 
 @pytest.mark.parametrize(
@@ -45,12 +57,28 @@ FIRST, SAME = '{"question": "a", "references": []}\n', '{"id": "1", "question": 
     [
         ("mine.jsonl", FIRST + '{"question": "b"}\n', r':2: "references" is missing'),
         ("mine.jsonl", FIRST + '{"question": ', ":2: this is not JSON"),
-        ("mine.jsonl", FIRST + '{"question": "b", "answer": ["c"]}', ':2: this record is of the kind "nq_'),
-        ("mine.jsonl", SAME * 2 + SAME.replace('"a"', '"b"'), "mine.jsonl: questions of one id must be the same"),
+        (
+            "mine.jsonl",
+            FIRST + '{"question": "b", "answer": ["c"]}',
+            ':2: this record is of the kind "nq_',
+        ),
+        (
+            "mine.jsonl",
+            SAME * 2 + SAME.replace('"a"', '"b"'),
+            "mine.jsonl: questions of one id must be the same",
+        ),
         ("mine.jsonl", "\n", "holds no record"),
-        ("odd.json", squad_document(QA, QA | {"question": 1}), r'\[1\].paragraphs\[0\].qas\[1\]: "question" must be'),
+        (
+            "odd.json",
+            squad_document(QA, QA | {"question": 1}),
+            r'\[1\].paragraphs\[0\].qas\[1\]: "question" must be',
+        ),
         ("odd.json", {"data": {}}, 'data: "data" must be a list'),
-        ("odd.json", {"data": [{"paragraphs": [{"qas": []}]}]}, r'data\[0\]\.paragraphs\[0\]: "context" is missing'),
+        (
+            "odd.json",
+            {"data": [{"paragraphs": [{"qas": []}]}]},
+            r'data\[0\]\.paragraphs\[0\]: "context" is missing',
+        ),
         ("odd.json", {"data": [[]]}, r'data\[0\]: "paragraphs" is missing'),
         ("odd.json", '"text"', 'odd.json: "data" is missing'),
     ],
@@ -65,7 +93,10 @@ def test_the_line_or_the_record_at_fault_is_named(tmp_path, name, content, said)
 def test_what_cannot_be_read_is_said(tmp_path):
     (tmp_path / "cut.jsonl.gz").write_bytes(gzip.compress(b'{"question": "a"}')[:-4])
     (tmp_path / "notes.txt").write_text("")
-    for name, said in (("cut.jsonl.gz", "cannot be read"), ("notes.txt", "is not one of .jsonl, .json")):
+    for name, said in (
+        ("cut.jsonl.gz", "cannot be read"),
+        ("notes.txt", "is not one of .jsonl, .json"),
+    ):
         with pytest.raises(DatasetError, match=said):
             opened(str(tmp_path / name))
     with pytest.raises(ConfigurationError, match='"trivia" is neither a dataset nor a file'):
@@ -81,9 +112,14 @@ def hub(tmp_path, monkeypatch):
 
     monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
     folder = tmp_path / "trivia_qa"
-    for config, rows in (("rc.nocontext", [HUB_TRIVIA] * 2), ("rc", [{**HUB_TRIVIA, "question_id": "other"}])):
+    for config, rows in (
+        ("rc.nocontext", [HUB_TRIVIA] * 2),
+        ("rc", [{**HUB_TRIVIA, "question_id": "other"}]),
+    ):
         (folder / config).mkdir(parents=True)
-        datasets.Dataset.from_list(rows).to_parquet(folder / config / "validation-00000-of-00001.parquet")
+        datasets.Dataset.from_list(rows).to_parquet(
+            folder / config / "validation-00000-of-00001.parquet"
+        )
     card = "".join(
         f"- config_name: {config}\n  data_files:\n  - split: validation\n    path: {config}/validation-*\n"
         for config in ("rc.nocontext", "rc")
@@ -97,5 +133,8 @@ def test_a_name_of_the_hub_is_read_by_its_configuration_and_split(hub, monkeypat
     found = opened("triviaqa")
     assert (found.n_records, [question.id for question in found.questions]) == (2, ["tc_33"])
     assert found.source == f"{hub} (rc.nocontext), validation"
-    with pytest.raises(DatasetError, match=r'nocontext\), train cannot be loaded: ValueError: Unknown split "train"'):
+    with pytest.raises(
+        DatasetError,
+        match=r'nocontext\), train cannot be loaded: ValueError: Unknown split "train"',
+    ):
         opened("triviaqa", split="train")

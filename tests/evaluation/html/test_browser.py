@@ -36,12 +36,16 @@ def place(tab, selector, x, y):
     """Brings a chart into view; returns where a place of it, in its own units, is on the screen."""
     node = f"document.querySelector({json.dumps(selector)})"
     tab.run(f"{node}.scrollIntoView({{block: 'center'}})")
-    left, top, width = tab.run(f"(({{x, y, width}}) => [x, y, width])({node}.getBoundingClientRect())")
+    left, top, width = tab.run(
+        f"(({{x, y, width}}) => [x, y, width])({node}.getBoundingClientRect())"
+    )
     return left + x * width / 480, top + y * width / 480
 
 
 def cells(tab, rows):
-    return tab.run(f"[...document.querySelectorAll('{rows}')].map((row) => [...row.cells].map((td) => td.innerText))")
+    return tab.run(
+        f"[...document.querySelectorAll('{rows}')].map((row) => [...row.cells].map((td) => td.innerText))"
+    )
 
 
 def change(tab, selector, value, kind="input"):
@@ -53,7 +57,10 @@ def change(tab, selector, value, kind="input"):
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
-    rows = [*group(N), *(row("declined", agent, text="I don't know", references=["x"]) for agent in "abc")]
+    rows = [
+        *group(N),
+        *(row("declined", agent, text="I don't know", references=["x"]) for agent in "abc"),
+    ]
     return saved(tmp_path_factory.mktemp("page"), [*rows, row("dead", text="", error="down")])
 
 
@@ -76,7 +83,9 @@ def test_nothing_of_a_model_runs(pipe, tmp_path):
     tab.wait(f"document.querySelectorAll('.detail').length === {2 * len(HOSTILE)}")
     said = text(tab, "#questions").replace("\ufffd", "")
     for each in HOSTILE[:4]:
-        assert said.count(each) >= 8  # question, answer, response, reference, names, failure: all of it as text
+        assert (
+            said.count(each) >= 8
+        )  # question, answer, response, reference, names, failure: all of it as text
     assert title == tab.run("document.title") == f"{HOSTILE[1]}: uncertainty of a group of models"
     assert not tab.run("document.querySelector('#questions :is(img, svg, script, style)')")
     assert tab.told == []
@@ -101,7 +110,11 @@ def test_the_policy_stops_what_would_get_in(pipe, path):
             server.accept()
     tab.run("document.body.setAttribute('style', 'color: red')")
     assert tab.run("document.body.style.color") == ""
-    wait_until(lambda: not tab.run("0") and sum("Content Security Policy" in each for each in tab.told) >= 3)
+    wait_until(
+        lambda: (
+            not tab.run("0") and sum("Content Security Policy" in each for each in tab.told) >= 3
+        )
+    )
 
 
 def told(tab, selector):
@@ -116,7 +129,11 @@ def test_a_dragged_threshold_tells_coverage_and_risk(tab, rows):
     change(tab, "#score", "coe", "change")
     tab.drag(place(tab, "#risk", 400, 150), place(tab, "#risk", 58 + where * 412, 150))
     limit = float(re.search(r"CoE ≤ ([\d.]+)", text(tab, "#outcome"))[1])
-    given = [each for each in rows if each.measurement.coe <= limit and each.measurement.answer_kind == "answer"]
+    given = [
+        each
+        for each in rows
+        if each.measurement.coe <= limit and each.measurement.answer_kind == "answer"
+    ]
     coverage = len(given) / len(rows)
     assert coverage == pytest.approx(where, abs=0.05)
     assert told(tab, "#outcome") == (
@@ -131,9 +148,13 @@ def test_it_begins_at_the_thresholds_of_a_policy(pipe, rows, tmp_path):
     limit = sorted(each.measurement.coe for each in rows)[40] + 1e-3
     tab = opened(pipe, saved(tmp_path, group(N), policy=ThresholdPolicy(limit)))
     answered = [each.measurement.coe for each in rows if each.measurement.coe <= limit]
-    assert float(re.search(r"CoE ≤ ([\d.]+)", text(tab, "#outcome"))[1]) == pytest.approx(max(answered), abs=1e-4)
+    assert float(re.search(r"CoE ≤ ([\d.]+)", text(tab, "#outcome"))[1]) == pytest.approx(
+        max(answered), abs=1e-4
+    )
     tab = opened(pipe, saved(tmp_path, group(N), policy=RegimePolicy(0.25, 0.12)))
-    assert tab.run("['aleatoric', 'epistemic'].map((id) => Number(document.getElementById(id).value))") == [0.25, 0.12]
+    assert tab.run(
+        "['aleatoric', 'epistemic'].map((id) => Number(document.getElementById(id).value))"
+    ) == [0.25, 0.12]
 
 
 @pytest.mark.parametrize("width", [390, 1280])

@@ -40,7 +40,9 @@ def block(html, name):
 
 def hostile():
     return [
-        row(f"{text} {i}", f"{agent} {text}", 0, text, question=text, references=[text], answer=text)
+        row(
+            f"{text} {i}", f"{agent} {text}", 0, text, question=text, references=[text], answer=text
+        )
         for i, text in enumerate(HOSTILE)
         for agent in "ab"
     ] + [row(f"{text} dead", text, text="", question=text, error=text) for text in HOSTILE]
@@ -60,7 +62,9 @@ def test_what_it_says_is_what_score_says(run):
     assert overview["questions"]["correct"] == found.correct.tolist()
     assert overview["scores"].keys() == found.values.keys()
     np.testing.assert_allclose(overview["scores"]["coe"], found.values["coe"], rtol=1e-6)
-    np.testing.assert_allclose(overview["questions"]["epistemic"], found.values["epistemic"], rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(
+        overview["questions"]["epistemic"], found.values["epistemic"], rtol=1e-6, atol=1e-9
+    )
     shown = re.search(r">CoE</abbr></th><td>\s*([\d.]+) <small>", html)[1]
     assert shown == f"{auroc(correct=found.correct, uncertainty=found.values['coe']):.3f}"
 
@@ -80,19 +84,30 @@ def test_no_text_of_a_model_is_parsed_as_html(tmp_path, run):
     named = {tag for tag, _ in Elements(run[0]).found}
     found = Elements(html).found
     assert {tag for tag, _ in found} == named
-    assert not [attributes for _, attributes in found if any(name.startswith("on") for name in attributes)]
+    assert not [
+        attributes for _, attributes in found if any(name.startswith("on") for name in attributes)
+    ]
     assert sum(tag == "script" for tag, _ in found) == 3  # the overview, one block, the script
     assert "&lt;/script&gt;&lt;script&gt;document.title" in html  # the title and an agent's name
-    assert {text for detail in block(html, "block-0") for text in detail["references"]} == set(HOSTILE)
+    assert {text for detail in block(html, "block-0") for text in detail["references"]} == set(
+        HOSTILE
+    )
 
 
 def test_the_policy_allows_its_own_script_and_style_only(run):
     html, _ = run
-    (policy,) = [a["content"] for tag, a in Elements(html).found if a.get("http-equiv") == "Content-Security-Policy"]
+    (policy,) = [
+        a["content"]
+        for tag, a in Elements(html).found
+        if a.get("http-equiv") == "Content-Security-Policy"
+    ]
     rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
     script = html.rpartition('<script type="module">')[2].partition("</script>")[0]
     style = html.partition("<style>")[2].partition("</style>")[0]
-    hashes = [f"'sha256-{base64.b64encode(sha256(text.encode()).digest()).decode()}'" for text in (script, style)]
+    hashes = [
+        f"'sha256-{base64.b64encode(sha256(text.encode()).digest()).decode()}'"
+        for text in (script, style)
+    ]
     assert rules == {
         "default-src": "'none'",
         "script-src": hashes[0],
@@ -105,18 +120,29 @@ def test_the_policy_allows_its_own_script_and_style_only(run):
 
 
 def colours():
-    html, page = resources.files("coe_agents.evaluation.html"), resources.files("coe_agents.serve").joinpath("page")
+    html, page = (
+        resources.files("coe_agents.evaluation.html"),
+        resources.files("coe_agents.serve").joinpath("page"),
+    )
     files = (html.joinpath("parts.css"), html.joinpath("page.css"), page.joinpath("page.css"))
-    return dict(re.findall(r"--([\w-]+): light-dark\(([^)]*)\)", "".join(file.read_text() for file in files)))
+    return dict(
+        re.findall(
+            r"--([\w-]+): light-dark\(([^)]*)\)", "".join(file.read_text() for file in files)
+        )
+    )
 
 
 def luminance(colour):
     parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    linear = [
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    ]
     return float(np.dot([0.2126, 0.7152, 0.0722], linear))
 
 
-@pytest.mark.parametrize("name", sorted(colours().keys() - {"ground", "raised", "line", "edge", "on-accent"}))
+@pytest.mark.parametrize(
+    "name", sorted(colours().keys() - {"ground", "raised", "line", "edge", "on-accent"})
+)
 def test_texts_and_curves_have_contrast_in_light_and_dark(name):
     both = {key: value.split(", ") for key, value in colours().items()}
     for shade in (0, 1):
@@ -127,11 +153,22 @@ def test_texts_and_curves_have_contrast_in_light_and_dark(name):
 
 def test_it_says_how_many_are_right_and_how_many_wrong_ones_look_certain():
     # the last has no verdict; of the three wrong answers only that of CoE 0.4 looks certain
-    coe, correct = [0.1, 0.1, 0.1, 0.1, 0.4, 0.6, 0.6, 0.9, 0.2], [1.0, 1.0, 1.0, 1.0, 0.0, 1.0, 0.0, 0.0, None]
+    coe, correct = (
+        [0.1, 0.1, 0.1, 0.1, 0.4, 0.6, 0.6, 0.9, 0.2],
+        [1.0, 1.0, 1.0, 1.0, 0.0, 1.0, 0.0, 0.0, None],
+    )
     kinds = ["answer"] * 7 + ["refusal", "answer"]
-    table = {"coe": coe, "aleatoric": coe, "epistemic": [0.0] * 9, "correct": correct, "kind": kinds}
+    table = {
+        "coe": coe,
+        "aleatoric": coe,
+        "epistemic": [0.0] * 9,
+        "correct": correct,
+        "kind": kinds,
+    }
     figures = {"n_scored": 8, "accuracy": 5 / 8, "scores": {"coe": {"auroc": [0.75, 0.6, 0.9]}}}
-    right, pairs, certain = (sentence.replace("\u00a0", " ") for sentence in summarize(table, figures))
+    right, pairs, certain = (
+        sentence.replace("\u00a0", " ") for sentence in summarize(table, figures)
+    )
     assert right == "The group is right on 5 of 8 questions (62 %)."
     assert "in 75 % of pairs (95 % interval 60 % to 90 %; chance is 50 %)" in pairs
     assert certain.startswith("1 wrong answer looked certain")

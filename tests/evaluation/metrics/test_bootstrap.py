@@ -23,7 +23,10 @@ def rows_with(decimals):
     generator = np.random.default_rng(0)
     correct = generator.random(80) < 0.6
     tilts = {"coe": 0.4, "other": 0.1}
-    return correct, {name: np.round(generator.random(80) - tilt * correct, decimals) for name, tilt in tilts.items()}
+    return correct, {
+        name: np.round(generator.random(80) - tilt * correct, decimals)
+        for name, tilt in tilts.items()
+    }
 
 
 def by_the_book(correct, values, n_resamples):
@@ -48,7 +51,10 @@ def test_equals_resampling_by_the_book(decimals, share):
     assert list(METRICS) == list(PLAIN)
     for metric, plain in PLAIN.items():
         for name, values in scores.items():
-            expected = (plain(correct=correct, uncertainty=values), *np.quantile(drawn[name][metric], [0.025, 0.975]))
+            expected = (
+                plain(correct=correct, uncertainty=values),
+                *np.quantile(drawn[name][metric], [0.025, 0.975]),
+            )
             assert estimates[name][metric] == pytest.approx(expected, abs=1e-12)
         paired = np.quantile(drawn["other"][metric] - drawn["coe"][metric], [0.025, 0.975])
         assert differences["other"][metric][1:] == pytest.approx(tuple(paired), abs=1e-12)

@@ -26,12 +26,18 @@ def test_auroc_and_the_curve_by_hand_share_ties():
     curve = accuracy_rejection_curve(correct=CORRECT, uncertainty=UNSURE)
     np.testing.assert_allclose(curve.coverage, [0.2, 0.4, 0.6, 0.8, 1.0])
     np.testing.assert_allclose(curve.values, [1, 0.75, 2 / 3, 0.75, 0.6])
-    np.testing.assert_allclose(risk_coverage_curve(correct=CORRECT, uncertainty=UNSURE).values, 1 - curve.values)
+    np.testing.assert_allclose(
+        risk_coverage_curve(correct=CORRECT, uncertainty=UNSURE).values, 1 - curve.values
+    )
 
 
-@pytest.mark.parametrize(("retention", "value"), [(0.2, 1), (0.21, 0.75), (0.4, 0.75), (0.8, 0.75), (1.0, 0.6)])
+@pytest.mark.parametrize(
+    ("retention", "value"), [(0.2, 1), (0.21, 0.75), (0.4, 0.75), (0.8, 0.75), (1.0, 0.6)]
+)
 def test_rejection_accuracy_by_hand(retention, value):
-    assert rejection_accuracy(correct=CORRECT, uncertainty=UNSURE, retention=retention) == pytest.approx(value)
+    assert rejection_accuracy(
+        correct=CORRECT, uncertainty=UNSURE, retention=retention
+    ) == pytest.approx(value)
 
 
 def test_the_papers_area_reproduces_its_table():
@@ -40,7 +46,10 @@ def test_the_papers_area_reproduces_its_table():
     correct = np.zeros(40, dtype=bool)
     correct[:19] = True  # 19 of the first 32: 0.594
     correct[[32, 33, 36, 39]] = True  # 21 of 36: 0.583; 22 of 38: 0.579; 23 of 40: 0.575
-    accuracies = [rejection_accuracy(correct=correct, uncertainty=np.arange(40), retention=of) for of in RETENTIONS]
+    accuracies = [
+        rejection_accuracy(correct=correct, uncertainty=np.arange(40), retention=of)
+        for of in RETENTIONS
+    ]
     assert paper_area(np.array(accuracies)) == pytest.approx(0.174666, abs=1e-6)
 
 
@@ -62,14 +71,22 @@ def shares(seed, n=200, digits=1):
     """Some rows are wholly right or wrong, some half right, some by another share."""
     generator = np.random.default_rng(seed)
     correct = generator.choice([0.0, 1.0, 0.5, 1 / 3, 0.75], n, p=[0.3, 0.4, 0.1, 0.1, 0.1])
-    return {"correct": correct, "uncertainty": np.round(generator.random(n) - 0.4 * correct, digits)}
+    return {
+        "correct": correct,
+        "uncertainty": np.round(generator.random(n) - 0.4 * correct, digits),
+    }
 
 
 @pytest.mark.parametrize("rows", [*map(shares, range(6)), shares(6, digits=0), shares(7, digits=6)])
 def test_the_area_agrees_with_scikit_learn_where_shares_of_right_are_weights(rows):
     # each row twice, as wrong and as right
-    wrong, weights = np.repeat([True, False], len(rows["correct"])), [1.0 - rows["correct"], rows["correct"]]
-    area = roc_auc_score(wrong, np.tile(rows["uncertainty"], 2), sample_weight=np.concatenate(weights))
+    wrong, weights = (
+        np.repeat([True, False], len(rows["correct"])),
+        [1.0 - rows["correct"], rows["correct"]],
+    )
+    area = roc_auc_score(
+        wrong, np.tile(rows["uncertainty"], 2), sample_weight=np.concatenate(weights)
+    )
     assert auroc(**rows) == pytest.approx(area, abs=1e-12)
 
 

@@ -14,7 +14,10 @@ ORDER = [("2", "b"), ("1", "b"), ("2", "a"), ("1", "a")]
 
 
 def rows(unit):
-    return [{"id": unit[0], "agent": unit[1], "index": i, "text": "é\ud800\n", "error": None} for i in range(2)]
+    return [
+        {"id": unit[0], "agent": unit[1], "index": i, "text": "é\ud800\n", "error": None}
+        for i in range(2)
+    ]
 
 
 def filled(folder, units=ORDER):
@@ -34,14 +37,20 @@ def test_a_run_cut_anywhere_goes_on_to_the_same_file(tmp_path):
     written = (tmp_path / "unordered" / SAMPLES).read_bytes()
     lines = list(accumulate(len(line) for line in written.splitlines(keepends=True)))
     ends = lines[1::2]  # of units
-    for cut in [0, 1, *(end + by for end in lines for by in (-9, -1, 0, 1) if end + by <= len(written))]:
+    for cut in [
+        0,
+        1,
+        *(end + by for end in lines for by in (-9, -1, 0, 1) if end + by <= len(written)),
+    ]:
         folder = tmp_path / "cut"
         shutil.copytree(tmp_path / "unordered", folder)
         os.truncate(folder / SAMPLES, cut)
         with Store(folder, {"seed": 0}, UNITS) as store:
             # no unit that was whole is asked again, and no other is taken for whole
             assert len(store.pending_units()) == 4 - sum(end <= cut for end in ends)
-            assert (folder / SAMPLES).read_bytes() == written[: max([end for end in ends if end <= cut], default=0)]
+            assert (folder / SAMPLES).read_bytes() == written[
+                : max([end for end in ends if end <= cut], default=0)
+            ]
             for unit in store.pending_units():
                 store.append([(unit, rows(unit))])
             store.finish()
@@ -66,7 +75,10 @@ def test_other_settings_do_not_mix(tmp_path):
     begin({"coe_agents": "0.2.0"}, "older")
     with pytest.raises(ConfigurationError) as raised:
         begin({"coe_agents": "0.3.0"}, "older")
-    assert raised.value.hint == "Choose another folder, or continue with coe-agents 0.2.0, which wrote it"
+    assert (
+        raised.value.hint
+        == "Choose another folder, or continue with coe-agents 0.2.0, which wrote it"
+    )
 
 
 @pytest.mark.slow
@@ -86,11 +98,20 @@ def test_one_process_at_a_time(tmp_path):
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (lambda lines: [b'{"id": {}, "agent": "a", "error": null}\n', *lines], ":1: this is not a row of a run"),
+        (
+            lambda lines: [b'{"id": {}, "agent": "a", "error": null}\n', *lines],
+            ":1: this is not a row of a run",
+        ),
         (lambda lines: [*lines[:3], b"spoilt\n", *lines[3:]], ":4: this is not a row of a run"),
         (lambda lines: [*lines, *lines], ":9: .* differ from what this run wrote"),
-        (lambda lines: [*lines, lines[-1]], ":7: .* differ from what this run wrote"),  # a response too many
-        (lambda lines: [*lines, lines[0].replace(b'"1"', b'"9"')], ":9: .* differ from what this run wrote"),
+        (
+            lambda lines: [*lines, lines[-1]],
+            ":7: .* differ from what this run wrote",
+        ),  # a response too many
+        (
+            lambda lines: [*lines, lines[0].replace(b'"1"', b'"9"')],
+            ":9: .* differ from what this run wrote",
+        ),
     ],
 )
 def test_a_file_that_was_changed_is_refused_and_left_alone(tmp_path, spoil, said):
@@ -102,7 +123,9 @@ def test_a_file_that_was_changed_is_refused_and_left_alone(tmp_path, spoil, said
     assert (tmp_path / SAMPLES).read_bytes() == spoilt
 
 
-@pytest.mark.parametrize(("unit", "said"), [(("3", "a"), rows(("3", "a"))), (("1", "a"), rows(("1", "a"))[:1])])
+@pytest.mark.parametrize(
+    ("unit", "said"), [(("3", "a"), rows(("3", "a"))), (("1", "a"), rows(("1", "a"))[:1])]
+)
 def test_only_a_whole_unit_that_is_missing_is_kept(tmp_path, unit, said):
     with Store(tmp_path, {}, UNITS) as store:
         store.append([(("1", "b"), rows(("1", "b")))])

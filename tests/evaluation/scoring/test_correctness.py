@@ -9,7 +9,9 @@ from coe_agents.testing import TableEntailment
 
 
 def verdict(name, answer, references=(), verdicts=()):
-    return judge([Prediction("Which?", answer, tuple(references), tuple(verdicts))], CRITERIA[name])[0]
+    return judge(
+        [Prediction("Which?", answer, tuple(references), tuple(verdicts))], CRITERIA[name]
+    )[0]
 
 
 def test_criteria_by_hand():
@@ -17,11 +19,23 @@ def test_criteria_by_hand():
         ("reference", "The Beatles!", ["Stones", "beatles"], [], True),  # an alias, normalised
         ("reference", "Beatles of Liverpool", ["beatles"], [], False),
         ("reference", "Beatles", [], [True], None),
-        ("label", "x", ["y"], [None, False, True], 0.5),  # mixed labels: the share of them that says right
+        (
+            "label",
+            "x",
+            ["y"],
+            [None, False, True],
+            0.5,
+        ),  # mixed labels: the share of them that says right
         ("reference_or_label", "x", ["x"], [False], True),  # the judge knew one alias only
         ("reference_or_label", "x", ["y"], [True, False], 0.5),
         ("reference_or_label", "x", [], [None], None),
-        ("reference_or_label", "I don't know.", ["I don't know."], [True], 0),  # to decline is never right
+        (
+            "reference_or_label",
+            "I don't know.",
+            ["I don't know."],
+            [True],
+            0,
+        ),  # to decline is never right
         ("reference_or_label", "", [""], [True], 0),
         ("label", "I don't know.", [], [None], None),
         ("reference_or_any_label", "x", ["y"], [False, None, True], True),  # one yes is enough
@@ -37,10 +51,15 @@ def test_criteria_by_hand():
 
 def test_same_meaning_asks_an_entailment_model_with_the_question():
     model = TableEntailment(
-        lambda premise, hypothesis: "entailment" if {premise, hypothesis} == {"Q? NYC", "Q? New York"} else "neutral"
+        lambda premise, hypothesis: (
+            "entailment" if {premise, hypothesis} == {"Q? NYC", "Q? New York"} else "neutral"
+        )
     )
     criterion = SameMeaning(BidirectionalEntailment(model))
-    predictions = [Prediction("Q?", "NYC", references) for references in (("Boston", "New York"), ("Boston",), ())]
+    predictions = [
+        Prediction("Q?", "NYC", references)
+        for references in (("Boston", "New York"), ("Boston",), ())
+    ]
     assert judge(predictions, criterion) == [True, False, None]
     assert judge([], criterion) == []
 
@@ -50,7 +69,14 @@ def test_a_callable_can_judge_and_what_it_returns_is_checked():
     assert isinstance(criterion, Criterion)
     assert judge([Prediction("?", "Paris"), Prediction("?", "Rome")], criterion) == [True, False]
     for said in (1.5, -0.1, float("nan")):
-        with pytest.raises(ValueError, match=r"\"judge\" of strange must be a number in \[0, 1\]; got"):
+        with pytest.raises(
+            ValueError, match=r"\"judge\" of strange must be a number in \[0, 1\]; got"
+        ):
             judge([Prediction("?", "a")], Rule("strange", lambda _, said=said: said))
-    with pytest.raises(ValueError, match=r"of forgetful must return one verdict for each of 2; got 1"):
-        judge([Prediction("?", "a")] * 2, SimpleNamespace(name="forgetful", judge=lambda predictions: [True]))
+    with pytest.raises(
+        ValueError, match=r"of forgetful must return one verdict for each of 2; got 1"
+    ):
+        judge(
+            [Prediction("?", "a")] * 2,
+            SimpleNamespace(name="forgetful", judge=lambda predictions: [True]),
+        )

@@ -12,7 +12,11 @@ from coe_agents.experiments.replay import load_saved
 from coe_agents.policy.estimators import find_estimators
 from tests.evaluation.invented import group, row, write
 
-ANN, BOB, NOBODY = ([{"name": "pay", "args": {"to": "Ann"}}], [{"name": "pay", "args": {"to": "Bob"}}], [])
+ANN, BOB, NOBODY = (
+    [{"name": "pay", "args": {"to": "Ann"}}],
+    [{"name": "pay", "args": {"to": "Bob"}}],
+    [],
+)
 
 
 def proposed(identifier, agent, calls, index=0, **fields):
@@ -24,10 +28,19 @@ def scored(tmp_path, rows, clusterer=None, **options):
         return score(questions, clusterer=clusterer or NormalizedMatch(), **options)
 
 
-@pytest.mark.parametrize(("proposer", "expected"), [("a", 1 - (1 / 2 + 0) / 2), ("b", 1 - (2 / 3 + 0) / 2), ("c", 1.0)])
+@pytest.mark.parametrize(
+    ("proposer", "expected"), [("a", 1 - (1 / 2 + 0) / 2), ("b", 1 - (2 / 3 + 0) / 2), ("c", 1.0)]
+)
 def test_support_by_hand(tmp_path, proposer, expected):
     # a says x x y, b says x y, c says z: a's first is x, as is b's, and c's is z
-    said = [("a", 0, "x"), ("a", 1, "x"), ("a", 2, "y"), ("b", 0, "x"), ("b", 1, "y"), ("c", 0, "z")]
+    said = [
+        ("a", 0, "x"),
+        ("a", 1, "x"),
+        ("a", 2, "y"),
+        ("b", 0, "x"),
+        ("b", 1, "y"),
+        ("c", 0, "z"),
+    ]
     with Samples([write(tmp_path / "s.jsonl", [row("q", *each) for each in said])]) as questions:
         (found,) = iter_statistics(questions, clusterer=NormalizedMatch(), proposer=proposer)
     estimators = find_estimators({}, of_proposal=True)
@@ -57,9 +70,16 @@ def test_calls_and_no_calls_are_reported_apart(tmp_path):
     scores = scored(tmp_path, rows, ActionMatch(), proposer="a")
     assert scores.kinds == tuple("no_call" if i % 4 == 0 else "call" for i in range(8))
     found = report(scores, n_resamples=5)
-    assert {kind: part["n_scored"] for kind, part in found["by_kind"].items()} == {"call": 6, "no_call": 2}
+    assert {kind: part["n_scored"] for kind, part in found["by_kind"].items()} == {
+        "call": 6,
+        "no_call": 2,
+    }
     assert found["by_kind"]["call"]["accuracy"] == pytest.approx(4 / 6)
-    assert found["by_kind"]["no_call"]["scores"]["support"]["auroc"] == [None, None, None]  # both are right
+    assert found["by_kind"]["no_call"]["scores"]["support"]["auroc"] == [
+        None,
+        None,
+        None,
+    ]  # both are right
     # the kind of the group's answer where no proposal is judged
     assert set(scored(tmp_path, rows, ActionMatch()).kinds) == {"call"}
     assert set(scored(tmp_path, group(3)).kinds) == {None}

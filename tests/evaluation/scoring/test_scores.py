@@ -35,10 +35,9 @@ def test_nothing_is_dropped_silently(tmp_path):
     found = scored(tmp_path, rows)
     assert (found.n_questions, found.n_unanswered, found.n_unjudged) == (4, 1, 1)
     assert found.correct.tolist() == [True, False]  # by id
-    assert {name: (a.n_questions, a.n_responses, a.n_failures) for name, a in found.agents.items()} == {
-        "a": (3, 3, 1),
-        "b": (1, 1, 2),
-    }
+    assert {
+        name: (a.n_questions, a.n_responses, a.n_failures) for name, a in found.agents.items()
+    } == {"a": (3, 3, 1), "b": (1, 1, 2)}
     absent = "regular_entropy length_normalised_entropy p_false verbal_confidence best_single_model"
     assert found.absent == dict.fromkeys(absent.split(), 2)
     assert not found.absent.keys() & found.values.keys()
@@ -69,7 +68,15 @@ def test_the_trusted_vote_share_by_hand(tmp_path):
 def test_the_report_is_the_contract(tmp_path):
     found = scored(tmp_path, group(40, p_false=0.25))
     figures = json.loads(json.dumps(report(found, n_resamples=50), allow_nan=False))
-    assert list(figures) == ["n_questions", "n_scored", "accuracy", "correctness", "scores", "n_ties", "details"]
+    assert list(figures) == [
+        "n_questions",
+        "n_scored",
+        "accuracy",
+        "correctness",
+        "scores",
+        "n_ties",
+        "details",
+    ]
     assert figures["n_scored"] == 40
     assert figures["accuracy"] == found.correct.mean()
     assert figures["correctness"] == "reference_or_label"
@@ -102,7 +109,15 @@ def test_memory_holds_no_question(tmp_path):
 
 def test_scores_within_a_billionth_tie_whatever_grid_they_straddle():
     # neighbours on both sides of a point of any grid of ten digits, and a chain of three
-    values = [1.00000000005, 1.00000000005 - 2e-16, 2.0, 2.0 + 6e-10, 2.0 + 12e-10, 3.0, 3.0 + 1.1e-9]
+    values = [
+        1.00000000005,
+        1.00000000005 - 2e-16,
+        2.0,
+        2.0 + 6e-10,
+        2.0 + 12e-10,
+        3.0,
+        3.0 + 1.1e-9,
+    ]
     joined = join_ties(values)
     assert len(set(joined[:2])) == len(set(joined[2:5])) == 1
     assert joined[5] != joined[6]
@@ -120,14 +135,18 @@ def test_ties_are_counted_and_count_by_their_share(tmp_path):
         row("whole", "a", text="Paris", references=["Paris"]),
     ]
     told = []
-    found = scored(tmp_path, rows, on_question=lambda each, correct: told.append((each.question.id, correct)))
+    found = scored(
+        tmp_path, rows, on_question=lambda each, correct: told.append((each.question.id, correct))
+    )
     assert told == [("mixed", 0.75), ("tied", 0.5), ("unjudged", None), ("whole", 1)]
     figures = report(found, n_resamples=5)
     assert figures["n_ties"] == 1  # of those scored
     assert figures["accuracy"] == 0.75
     # as weights: (0.25 + 0.5) wrong, (0.75 + 0.5 + 1) right; "tied" alone is unsure, with CoE log 2
     expected = roc_auc_score(
-        [True, True, True, False, False, False], [0, LOG2, 0, 0, LOG2, 0], sample_weight=[0.25, 0.5, 0, 0.75, 0.5, 1]
+        [True, True, True, False, False, False],
+        [0, LOG2, 0, 0, LOG2, 0],
+        sample_weight=[0.25, 0.5, 0, 0.75, 0.5, 1],
     )
     assert figures["scores"]["coe"]["auroc"][0] == pytest.approx(expected)
 
@@ -137,7 +156,9 @@ def test_the_best_single_model_is_chosen_on_the_other_half():
     halves = np.array([False, False, True, True])
     # on the first half "a" tells right from wrong, on the second "b" does: each is used where it was not chosen
     entropies = {"a": np.array([0.0, 1.0, 0.9, 0.2]), "b": np.array([0.8, 0.3, 0.0, 1.0])}
-    np.testing.assert_array_equal(best_single_model(entropies, correct, halves), [0.8, 0.3, 0.9, 0.2])
+    np.testing.assert_array_equal(
+        best_single_model(entropies, correct, halves), [0.8, 0.3, 0.9, 0.2]
+    )
     gaps = entropies | {"c": np.array([np.nan, 1.0, 0.0, 1.0])}
     np.testing.assert_array_equal(best_single_model(gaps, correct, halves), [0.8, 0.3, 0.9, 0.2])
     assert np.isnan(best_single_model(entropies, np.ones(4, dtype=bool), halves)).all()
@@ -145,5 +166,7 @@ def test_the_best_single_model_is_chosen_on_the_other_half():
     tied = {"a": np.array([0.0, 1.0, 0.1, 0.3]), "b": np.array([0.2, 0.6, 0.5, 0.9])}
     for names in ("ab", "ba"):
         renamed = dict(zip(names, tied.values(), strict=True))
-        np.testing.assert_allclose(best_single_model(renamed, correct, halves), [0.1, 0.8, 0.3, 0.6])
+        np.testing.assert_allclose(
+            best_single_model(renamed, correct, halves), [0.1, 0.8, 0.3, 0.6]
+        )
     assert np.isnan(best_single_model({"c": gaps["c"]}, correct, halves)).all()

@@ -7,7 +7,9 @@ from tests.doubles import ScriptedAgent
 from tests.graph import groups
 from tests.graph.groups import Deciding, ask, both, saying
 
-AGAIN = RegimePolicy(0.5, 0.3, actions=dict.fromkeys(("conflict", "ambiguous", "unknown"), "another_round"))
+AGAIN = RegimePolicy(
+    0.5, 0.3, actions=dict.fromkeys(("conflict", "ambiguous", "unknown"), "another_round")
+)
 
 
 def graph(*agents, **options):
@@ -25,7 +27,10 @@ def test_a_debate_shows_the_answers_and_its_responses_replace_the_former_ones():
     for agent in agents:
         assert agent.requests[1]["question"] == "Q?"
         lines = agent.requests[1]["messages"][-1]["content"].splitlines()
-        assert sorted(lines[2:4]) == ['<answer support="33%">Lyon</answer>', '<answer support="67%">Paris</answer>']
+        assert sorted(lines[2:4]) == [
+            '<answer support="33%">Lyon</answer>',
+            '<answer support="67%">Paris</answer>',
+        ]
     decision = result["decision"]
     assert (decision["action"], decision["answer"], decision["coe"]) == ("answer", "Paris", 0)
     assert [row["round"] for row in result["responses"]] == [1, 1, 1]
@@ -54,11 +59,17 @@ def test_a_strategy_of_a_users_own_sees_the_context_and_may_leave_agents_out():
 
     def only_c(context):
         seen.append(context)
-        return RoundPlan({"c": {"messages": context.rephrase("Really?"), "n_samples": 7, "temperature": 0.5}})
+        return RoundPlan(
+            {"c": {"messages": context.rephrase("Really?"), "n_samples": 7, "temperature": 0.5}}
+        )
 
     agents = three(c=["Paris"])
     decision = ask(graph(*agents, strategies={"conflict": only_c}))["decision"]
-    assert (seen[0].question, seen[0].round, seen[0].n_responses) == ("Q?", 1, {"a": 1, "b": 1, "c": 1})
+    assert (seen[0].question, seen[0].round, seen[0].n_responses) == (
+        "Q?",
+        1,
+        {"a": 1, "b": 1, "c": 1},
+    )
     assert seen[0].measurement.regime == "conflict"
     asked = {"question": "Q?", "messages": [{"role": "user", "content": "Really?"}], "round": 1}
     assert agents[2].requests[1] == {**asked, "n_samples": 7, "temperature": 0.5}

@@ -26,9 +26,15 @@ async def test_the_best_draft_is_given_without_what_the_others_do_not_say(is_asy
     result = await judged.ainvoke(asked, THREAD) if is_async else judged.invoke(asked, THREAD)
     decision = result["decision"]
     assert decision["action"] == "answer"
-    assert decision["answer"] == "Ada was born in London. She wrote programs. [...]" == result["messages"][-1].text
+    assert (
+        decision["answer"]
+        == "Ada was born in London. She wrote programs. [...]"
+        == result["messages"][-1].text
+    )
     assert [claim["action"] for claim in decision["claims"]] == ["keep", "keep", "drop"]
-    assert decision["coe"] > 0.6  # as texts they are two clusters, which the policy would not answer
+    assert (
+        decision["coe"] > 0.6
+    )  # as texts they are two clusters, which the policy would not answer
     assert GroupDecision.from_state(result).claims == decision["claims"]
 
 
@@ -44,7 +50,9 @@ def test_where_all_claims_are_dropped_or_the_quorum_is_missed_the_group_abstains
 
 
 def test_a_choice_is_left_to_the_policy_and_without_claims_there_is_no_node():
-    decision = ask(create_graph({"a": "approve", "b": "approve"}), choices=["approve", "reject"])["decision"]
+    decision = ask(create_graph({"a": "approve", "b": "approve"}), choices=["approve", "reject"])[
+        "decision"
+    ]
     assert (decision["answer"], decision["claims"]) == ("approve", None)
     plain = create_graph(claims=None)
     assert "claims" not in plain.nodes

@@ -10,14 +10,18 @@ from tests.graph import groups
 from tests.graph.groups import THREAD, Deciding, ask
 
 ASKED = (
-    '"Capital?" can be taken in more than one way. The answers so far:\n- Paris (75%)\n- Lyon (25%)\nWhat do you mean?'
+    '"Capital?" can be taken in more than one way. The answers so far:\n'
+    "- Paris (75%)\n- Lyon (25%)\nWhat do you mean?"
 )
 CLEARER = "Capital?\nClarification: Of France."
 
 
 def group():
     """In the first round a says two things; what it says later is one."""
-    return [ScriptedAgent("a", ["Lyon", "Paris"], ["Metz"]), ScriptedAgent("b", ["Paris"], ["Metz"])]
+    return [
+        ScriptedAgent("a", ["Lyon", "Paris"], ["Metz"]),
+        ScriptedAgent("b", ["Paris"], ["Metz"]),
+    ]
 
 
 def graph(agents, policy=None, **options):
@@ -35,17 +39,29 @@ def test_the_user_is_asked_and_the_next_round_starts_afresh():
     compiled = graph(agents).compile(checkpointer=InMemorySaver())
     request = shown(compiled.invoke({"question": "Capital?"}, THREAD))
     assert (request["type"], request["asked"], request["problem"]) == ("clarify", ASKED, None)
-    assert [(one["answer"], one["support"]) for one in request["candidates"]] == [("Paris", 0.75), ("Lyon", 0.25)]
+    assert [(one["answer"], one["support"]) for one in request["candidates"]] == [
+        ("Paris", 0.75),
+        ("Lyon", 0.25),
+    ]
     result = compiled.invoke(Command(resume=" Of France. "), THREAD)
     assert [request["question"] for request in agents[0].requests] == ["Capital?", CLEARER]
     asked = [{"role": "user", "content": CLEARER}]
     assert agents[0].requests[1] == {"question": CLEARER, "messages": asked, "round": 1}
     decision = result["decision"]
-    assert (decision["action"], decision["answer"], decision["decided_by"]) == ("answer", "Metz", "group")
+    assert (decision["action"], decision["answer"], decision["decided_by"]) == (
+        "answer",
+        "Metz",
+        "group",
+    )
     assert decision["support"] == {"Metz": 1.0}  # the former responses do not count
     assert decision["tokens"]["a"] == {"input_tokens": 6, "output_tokens": 3}  # their cost does
     assert decision["n_rounds"] == 2
-    assert [message.content for message in result["messages"]] == ["Capital?", ASKED, "Of France.", "Metz"]
+    assert [message.content for message in result["messages"]] == [
+        "Capital?",
+        ASKED,
+        "Of France.",
+        "Metz",
+    ]
 
 
 def test_a_table_of_strategies_may_have_the_user_asked():
@@ -55,7 +71,10 @@ def test_a_table_of_strategies_may_have_the_user_asked():
     compiled = compiled.compile(checkpointer=InMemorySaver())
     assert shown(compiled.invoke({"question": "Capital?"}, THREAD))["type"] == "clarify"
     decision = compiled.invoke(Command(resume="Of France."), THREAD)["decision"]
-    assert (decision["answer"], [one["strategy"] for one in decision["trajectory"]]) == ("Metz", [None, "clarify"])
+    assert (decision["answer"], [one["strategy"] for one in decision["trajectory"]]) == (
+        "Metz",
+        [None, "clarify"],
+    )
     assert decision["trajectory"][1]["flips"] == {"a": True, "b": True}
     assert decision["conformity"] is None  # nobody saw another's answer
 
@@ -65,7 +84,8 @@ def test_a_reply_that_cannot_be_used_is_asked_for_again():
     compiled = graph(agents, max_question_chars=50).compile(checkpointer=InMemorySaver())
     compiled.invoke({"question": "Capital?"}, THREAD)
     problems = [
-        shown(compiled.invoke(Command(resume=reply), THREAD))["problem"] for reply in (["Of France."], " ", "x" * 50)
+        shown(compiled.invoke(Command(resume=reply), THREAD))["problem"]
+        for reply in (["Of France."], " ", "x" * 50)
     ]
     assert problems == [
         "all of it: Input should be a valid string",
@@ -77,7 +97,9 @@ def test_a_reply_that_cannot_be_used_is_asked_for_again():
 
 
 def test_a_graph_that_may_not_ask_says_so():
-    with pytest.raises(ValueError, match=r'"clarify" .* Build it with create_coe_graph\(\.\.\., clarify=True\)'):
+    with pytest.raises(
+        ValueError, match=r'"clarify" .* Build it with create_coe_graph\(\.\.\., clarify=True\)'
+    ):
         ask(graph(group(), clarify=False))
     with pytest.raises(ConfigurationError, match="may stop to ask a person"):
         ask(graph(group()))

@@ -20,19 +20,32 @@ class Interrupting:
 
 
 def graph(clusterer, saver):
-    return groups.graph(ScriptedAgent("a", ["Paris", "Lyon"]), clusterer=clusterer).compile(checkpointer=saver)
+    return groups.graph(ScriptedAgent("a", ["Paris", "Lyon"]), clusterer=clusterer).compile(
+        checkpointer=saver
+    )
 
 
 @pytest.mark.parametrize("form", ["sync", "async"])
 def test_a_key_that_a_judges_server_repeats_is_in_no_error_and_no_checkpoint(form):
     saver, asked = InMemorySaver(), {"question": "Q?"}
     with failing("401") as server:
-        judge = ChatEntailment(ChatOpenAI(model="m", base_url=server.url, api_key=KEY, max_retries=0))
+        judge = ChatEntailment(
+            ChatOpenAI(model="m", base_url=server.url, api_key=KEY, max_retries=0)
+        )
         compiled = graph(BidirectionalEntailment(judge), saver)
-        with pytest.raises(ClusteringError, match=r"AuthenticationError: .*\[redacted\].*coe-agents doctor") as raised:
-            asyncio.run(compiled.ainvoke(asked, THREAD)) if form == "async" else compiled.invoke(asked, THREAD)
+        with pytest.raises(
+            ClusteringError, match=r"AuthenticationError: .*\[redacted\].*coe-agents doctor"
+        ) as raised:
+            asyncio.run(compiled.ainvoke(asked, THREAD)) if form == "async" else compiled.invoke(
+                asked, THREAD
+            )
     assert not prints_secret(raised.value, {KEY})
-    kept = repr(list(compiled.get_state_history(THREAD))) + repr(saver.storage) + repr(saver.writes) + repr(saver.blobs)
+    kept = (
+        repr(list(compiled.get_state_history(THREAD)))
+        + repr(saver.storage)
+        + repr(saver.writes)
+        + repr(saver.blobs)
+    )
     assert "[redacted]" in kept
     assert KEY not in kept
 

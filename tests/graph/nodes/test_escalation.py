@@ -23,7 +23,9 @@ NUMBERS = (
 
 def graph(escalation, agents=None):
     """Two of three say Lyon: a conflict, of which Lyon has the support 2/3."""
-    return groups.graph(*(agents or saying("Paris", "Lyon", "Lyon")), policy=ESCALATE, escalation=escalation)
+    return groups.graph(
+        *(agents or saying("Paris", "Lyon", "Lyon")), policy=ESCALATE, escalation=escalation
+    )
 
 
 @pytest.mark.parametrize("is_arbiter", [True, False])
@@ -35,7 +37,9 @@ def test_what_decides_is_not_streamed(is_arbiter):
         return Ruling(action="abstain", reason="x")
 
     compiled = graph(Arbiter(model) if is_arbiter else desk).compile()
-    streamed = [chunk.content for chunk, _ in compiled.stream({"question": "Q?"}, stream_mode="messages")]
+    streamed = [
+        chunk.content for chunk, _ in compiled.stream({"question": "Q?"}, stream_mode="messages")
+    ]
     assert not [text for text in streamed if "CHOICE" in str(text)]
 
 
@@ -61,7 +65,12 @@ def test_a_function_of_the_users_own_decides():
     def desk(case):
         seen.append(case)
         answer = case["candidates"][-1]["answer"]
-        return Ruling(action="answer", answer=answer, reason="looked up", usage={"input_tokens": 4, "output_tokens": 0})
+        return Ruling(
+            action="answer",
+            answer=answer,
+            reason="looked up",
+            usage={"input_tokens": 4, "output_tokens": 0},
+        )
 
     plain = graph(desk).compile()
     decision = plain.invoke({"question": "Q?"})["decision"]
@@ -82,17 +91,29 @@ def test_a_function_of_the_users_own_decides():
 
 @pytest.mark.parametrize("name", ["group", "person"])
 def test_nobody_else_has_the_name_of_a_decider_that_a_gate_trusts(name):
-    with pytest.raises(ValueError, match=f'"name" of Arbiter must not be "group" or "person".*got {name!r}. Rename it'):
+    with pytest.raises(
+        ValueError,
+        match=f'"name" of Arbiter must not be "group" or "person".*got {name!r}. Rename it',
+    ):
         Arbiter(FakeListChatModel(responses=["NONE"]), name=name)
 
     ruling = {"action": "answer", "answer": "approve", "reason": "x"}
     impostor = RunnableLambda(lambda case: ruling, name=name)
-    with pytest.raises(ValueError, match=f'the name of "escalation" must .*got {name!r}. Rename it'):
+    with pytest.raises(
+        ValueError, match=f'the name of "escalation" must .*got {name!r}. Rename it'
+    ):
         graph(impostor)
-    with pytest.raises(ValueError, match=f'a name of "agents" must not be .*got {name!r}. Rename the agent'):
+    with pytest.raises(
+        ValueError, match=f'a name of "agents" must not be .*got {name!r}. Rename the agent'
+    ):
         graph(None, [ScriptedAgent(name, ["Lyon"])])
-    for given in ({**ruling, "decided_by": name}, {**ruling, "action": "escalate", "decided_by": name}):
-        with pytest.raises(ValueError, match=f'"decided_by" of a Ruling must not be .*got {name!r}'):
+    for given in (
+        {**ruling, "decided_by": name},
+        {**ruling, "action": "escalate", "decided_by": name},
+    ):
+        with pytest.raises(
+            ValueError, match=f'"decided_by" of a Ruling must not be .*got {name!r}'
+        ):
             ask(graph(lambda case, given=given: given))
 
 
@@ -103,7 +124,9 @@ MADE = [{"action": "another_round"}, {"answer": ["Paris"]}, {"usage": USAGE}, {"
 
 @pytest.mark.parametrize("ruling", [None, "Paris", *({**ANSWER, **each} for each in MADE)])
 def test_what_is_no_ruling_is_an_error(ruling):
-    with pytest.raises(ValueError, match="\"escalation\" must return a Ruling; 'escalation' returned"):
+    with pytest.raises(
+        ValueError, match="\"escalation\" must return a Ruling; 'escalation' returned"
+    ):
         ask(graph(lambda case: ruling))
 
 
@@ -112,7 +135,9 @@ def test_an_answer_that_is_none_is_not_given_and_what_cannot_decide_is_refused_a
         decision = ask(graph(lambda case, answer=answer: {**ANSWER, "answer": answer}))["decision"]
         assert (decision["action"], decision["answer"]) == ("abstain", None)
     for given in (CountingModel(), "openai:gpt", ScriptedAgent("x", ["CHOICE: 1"])):
-        with pytest.raises(TypeError, match=r'"escalation" must be .* Wrap a chat model: Arbiter\(model\)'):
+        with pytest.raises(
+            TypeError, match=r'"escalation" must be .* Wrap a chat model: Arbiter\(model\)'
+        ):
             graph(given)
     with pytest.raises(ValueError, match=r"must differ from .* got 'a'"):
         graph(Arbiter(CountingModel(), name="a"))

@@ -451,6 +451,37 @@ def test_a_fallback_has_no_vote_on_its_own_call(bank):
     assert len(state["council"]["votes"]) == 1
 
 
+def test_a_council_in_front_of_another_sees_the_fallback_behind_both(bank):
+    fallback = ScriptedDriver(**SAYS)
+    group = [ModelAgent("own", fallback), *members(AGREES, [[call(to="Eve")], "Done."])]
+    councils = [
+        CoECouncil(group, max_blocked=1, name="outer"),
+        CoECouncil(members(AGREES, AGREES), name="inner"),
+    ]
+    middleware = [*councils, ModelFallbackMiddleware(fallback)]
+    create_agent(Down(**SAYS), bank.tools, middleware=middleware).invoke(PAY)
+    assert bank.transfers == []
+
+
+class Telling(Member):
+    """A member of a class that does not tell its model, but its replies do, beside others."""
+
+    def sample(self, request, config=None):
+        reply = super().sample(request, config)
+        said = {row["index"]: AIMessage("", **NAMED) for row in reply["responses"]}
+        return {**reply, "messages": said | {99: HumanMessage("", **NAMED)}}
+
+
+@pytest.mark.parametrize("stated", [STATED, AIMessage("I will.", tool_calls=[call(**TEN)])])
+def test_a_member_whose_reply_names_the_drivers_model_has_no_vote(stated, bank):
+    group = [Telling("own", *AGREES), *members(AGREES, [[call(to="Eve")], "Done."])]
+    said = iter([stated.model_copy(), DONE.model_copy()])
+    council = CoECouncil(group, max_blocked=1)
+    middleware = [council, Swaps(lambda request, handler: next(said))]
+    create_agent(ScriptedDriver(**SAYS), bank.tools, middleware=middleware).invoke(PAY)
+    assert bool(bank.transfers) == (stated is not STATED)
+
+
 @pytest.mark.parametrize(
     ("one", "other", "is_one"),
     [

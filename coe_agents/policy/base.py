@@ -170,7 +170,9 @@ def quorum(n_agents: int, min_agents: int | None) -> int:
 
 
 def majority(n_members: int) -> int:
-    """Returns the fewest votes that are a strict majority of all members, the failed ones too; an even split is none.
+    """Returns the fewest votes that are a strict majority of all members, the failed ones too.
+
+    An even split is no majority.
 
     Example:
         >>> majority(3), majority(4)

@@ -113,7 +113,7 @@ class Behaviour(NamedTuple):
     """What a member says to every question from now on.
 
     The kinds: "replies", a chat model with `replies`; "scores", one that scores the choices, with `p` for the one that
-    blocks and `mass` for all; "model", a decision model with `p`; "usage", the same, with a usage that is none;
+    blocks and `mass` for all; "model", a decision model with `p`; "usage", the same, with a usage that cannot be read;
     "group", one of three members with `more`; "other", one that answers another kind of question; or "fails".
     """
 

@@ -87,7 +87,7 @@ FAULTS = {
     "blocks instead of the default": (("model",), [(decision_model, "DEFAULT_BLOCKS", {})]),
     "a misspelt name": (("model",), [(decision_model, "require", lambda *_: None)]),
     "blocks of a message that vanish": (("clear",), [(shown_state, "_is_shown", lambda *_: True)]),
-    "a usage that is none": (("usage",), [(decision_model, "to_usage", as_reported)]),
+    "a usage that cannot be read": (("usage",), [(decision_model, "to_usage", as_reported)]),
     "an answer of another kind": (("other",), [(decision_model, "_ANSWERS", ANY_ANSWER)]),
 }
 QUICK = ("an even split", "an answer of another kind")

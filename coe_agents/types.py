@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NotRequired, Protocol, runtime_checkable
+from typing import Any, Literal, NotRequired, Protocol, get_args, runtime_checkable
 
 from typing_extensions import TypedDict
 
@@ -14,6 +14,43 @@ ANSWERABLE: tuple[AnswerKind, ...] = ("answer", "call", "no_call")
 Regime = Literal["consensus", "conflict", "ambiguous", "unknown"]
 End = Literal["whole", "cut", "filtered", "unknown"]
 """How a reply ended: "cut" by a limit, "filtered" by its provider, "unknown" where its provider says no known word."""
+Cause = Literal[
+    "confident",
+    "uncertain",
+    "tie",
+    "quorum",
+    "votes",
+    "other_proposal",
+    "refusal",
+    "empty",
+    "invalid",
+    "rounds",
+    "budget",
+    "deadline",
+    "limit_of_caller",
+    "unavailable",
+    "claims",
+    "person",
+    "arbiter",
+    "providers",
+    "policy",
+]
+"""Why a group decided as it did; see `CAUSES`."""
+CAUSES: tuple[Cause, ...] = get_args(Cause)
+"""Why a group decided as it did, as one word for programs; the reason says it for people.
+
+- "confident", "uncertain": what was measured lies within the policy's limits, or not.
+- "tie": several answers share the lead.
+- "quorum", "unavailable": too few agents answered, or none; or what was to judge them failed.
+- "votes", "other_proposal", "providers": too few members vote for what is judged, the group favours another proposal,
+  or the votes come from too few providers.
+- "refusal", "empty", "invalid": what would be answered declines, says nothing, or cannot be used.
+- "rounds", "budget", "deadline": another round was wanted, and a bound of the run forbids it; or the time was up.
+- "limit_of_caller": a limit that came with the request forbids the answer.
+- "claims": the answer was judged claim by claim.
+- "person", "arbiter": they decided an escalated case; any function that is no person is an arbiter.
+- "policy": any other reason of a policy.
+"""
 Rung = Literal["n-logprobs", "n", "each-logprobs", "each", "choice"]
 
 DECIDERS = ("group", "person")

@@ -7,6 +7,7 @@ from typing_extensions import TypedDict
 
 from coe_agents.types import (
     AnswerKind,
+    Cause,
     End,
     FinalAction,
     Regime,
@@ -48,10 +49,12 @@ class Grounds(TypedDict):
     """Who decided, and why.
 
     Attributes:
+        cause: Why, as one of the words of `coe_agents.decision.CAUSES`; None where an earlier version decided.
         reason: Which agents gave which answer, quoted and shortened; then the policy's reason, with its numbers.
         decided_by: "group", or who decided after an escalation: "person", the arbiter's name, or the function's.
     """
 
+    cause: Cause | None
     reason: str
     decided_by: str
 

@@ -25,7 +25,9 @@ from coe_agents.policy.proposal_wording import action_in_words, contested_in_wor
 from coe_agents.policy.weighting import rank_texts
 from coe_agents.text import for_page, quantity, visible
 from coe_agents.types import (
+    CAUSES,
     AnswerKind,
+    Cause,
     End,
     FinalAction,
     Regime,
@@ -71,6 +73,7 @@ class GroupDecision:
     action: FinalAction
     answer: str | None
     reason: str
+    cause: Cause | None = None
     decided_by: str = "group"
     choices: list[str] | None = None
     answers: str | None = None
@@ -409,6 +412,7 @@ def _claims(claims: Any, where: str) -> None:
 
 _CHECKS: Mapping[str, Callable[[Any, str], object]] = {
     "action": partial(checks.one_of, known=get_args(FinalAction)),
+    "cause": partial(checks.one_of, known=CAUSES),
     **dict.fromkeys(("answer", "reason", "decided_by", "answers"), _text),
     "regime": partial(checks.one_of, known=get_args(Regime)),
     **dict.fromkeys(("coe", "aleatoric", "epistemic"), amount),

@@ -11,7 +11,6 @@ from coe_agents.actions.structured import ANSWER
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.decision.group_decision import HEADINGS
 from coe_agents.errors import is_invalid_proposal
-from coe_agents.policy.settle import OWN_LIMIT
 from coe_agents.policy.wording import decomposition, lacking_in_words
 
 _CAUSES = {
@@ -30,7 +29,7 @@ def refusal(decision: Mapping[str, Any]) -> str:
 
     Example:
         >>> numbers = {"coe": 0.75, "aleatoric": 0.05, "epistemic": 0.7, "tied": []}
-        >>> said = {"reason": "two say Lyon; CoE exceeds 0.6 nats", "support": {"Lyon": 0.7, "Nice": 0.3}}
+        >>> said = {"cause": "uncertain", "support": {"Lyon": 0.7, "Nice": 0.3}}
         >>> refusal({"action": "abstain", "regime": "conflict", **said, **numbers})
         'No answer: the agents are confident of different answers. CoE 0.750 = aleatoric 0.050 + epistemic 0.700 nats.'
     """
@@ -38,8 +37,8 @@ def refusal(decision: Mapping[str, Any]) -> str:
     if decision["coe"] is None:
         return sentence
     parts = {name: decision[name] for name in ("coe", "aleatoric", "epistemic")}
-    own = f", above {OWN_LIMIT}" if decision["reason"].endswith(OWN_LIMIT) else ""
-    return f"{sentence} CoE {decomposition(**parts)}{own}."
+    above = ", above the limit of this request" if decision["cause"] == "limit_of_caller" else ""
+    return f"{sentence} CoE {decomposition(**parts)}{above}."
 
 
 def is_refusal(text: str) -> bool:

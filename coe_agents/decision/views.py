@@ -10,6 +10,7 @@ from coe_agents.policy.proposal_wording import is_about_actions
 _PRINTED = (
     "action",
     "answer",
+    "cause",
     "reason",
     "regime",
     "coe",
@@ -71,6 +72,7 @@ def to_public(
             "action": "abstain",
             "answer": None,
             "calls": None,
+            "cause": "limit_of_caller",
             "reason": unfit,
             "is_unfit": True,
         }
@@ -111,7 +113,7 @@ def to_numbers(decision: Mapping[str, Any], ignored: Sequence[str] = ()) -> dict
     return {
         **{
             name: decision[name]
-            for name in ("action", "decided_by", "answer_kind", "contested", *_NUMBERS)
+            for name in ("action", "cause", "decided_by", "answer_kind", "contested", *_NUMBERS)
         },
         **({"fields": decision["fields"]} if "fields" in decision else {}),
         "agents": {

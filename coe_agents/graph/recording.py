@@ -130,6 +130,7 @@ class Recorder:
             question=state["turn"]["question"],
             conversation=state["turn"]["conversation"],
             answer=decision["answer"] if is_audit else measured.get("answer"),
+            cause=decision["cause"],
             reason=decision["reason"],
             responses=state["responses"],
             labels=state["labels"],

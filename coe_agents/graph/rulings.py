@@ -15,13 +15,13 @@ import threading
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
 from pydantic import Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from coe_agents.errors import StoreError
-from coe_agents.types import Response
+from coe_agents.types import Cause, Response
 
 if TYPE_CHECKING:
     from langgraph.store.base import BaseStore
@@ -62,6 +62,7 @@ class RecordedCase(TypedDict):
         question: The question.
         conversation: What the agents saw, as OpenAI-style dictionaries.
         answer: The answer that was given, or the leading one of an escalation; None if nothing was measured.
+        cause: Why, as one of the words of `coe_agents.decision.CAUSES`; absent from an earlier version's case.
         reason: Which agents gave which answer, and why the policy decided so.
         responses: The responses that were measured, then the failures.
         labels: The cluster of each response that was measured.
@@ -76,6 +77,7 @@ class RecordedCase(TypedDict):
     question: str
     conversation: list[dict[str, Any]]
     answer: str | None
+    cause: NotRequired[Cause | None]
     reason: str
     responses: list[Response]
     labels: list[int]

@@ -64,7 +64,7 @@ from coe_agents.middleware.withheld import block_calls, is_refusal, not_run, ref
 from coe_agents.policy import CalibratedPolicy, Policy, SupportPolicy
 from coe_agents.policy.base import majority
 from coe_agents.presets import agents_of
-from coe_agents.types import Agent, AgentReply
+from coe_agents.types import Agent, AgentReply, Cause
 
 _KEY = "coe_council"
 
@@ -463,14 +463,13 @@ class CoECouncil(GuardsTools[CouncilState]):
                 f"{n_calls} calls of one message would have to run together, and this run has places for "
                 f'{asked.n_places:g} ("max_concurrency" of its config); propose fewer calls at once'
             )
-            decision = _closed(decision, reason)
+            decision = _closed(decision, "limit_of_caller", reason)
         if message is not None:
             chosen = response if message is driver else asked.respond(message)
             if chosen is not None:
                 return self._returned(asked, chosen, decision, vouched=asked.message_of(chosen))
-            decision = _closed(
-                decision, "the chosen message gives no structured answer that can be read"
-            )
+            reason = "the chosen message gives no structured answer that can be read"
+            decision = _closed(decision, "invalid", reason)
         if asks_person:
             called = {tool_key(call["name"]) for call in driver.tool_calls}
             pending = PendingProposal(
@@ -601,9 +600,16 @@ class CoECouncil(GuardsTools[CouncilState]):
         return VouchedAction(key, frozenset(vouched["ids"]), forms)
 
 
-def _closed(decision: CouncilDecision, reason: str) -> CouncilDecision:
+def _closed(decision: CouncilDecision, cause: Cause, reason: str) -> CouncilDecision:
     """Returns a decision by which nothing goes on, though a proposal would have."""
-    return {**decision, "action": "abstain", "reason": reason, "proposer": None, "calls": None}
+    return {
+        **decision,
+        "action": "abstain",
+        "cause": cause,
+        "reason": reason,
+        "proposer": None,
+        "calls": None,
+    }
 
 
 def _no_vote() -> AgentError:

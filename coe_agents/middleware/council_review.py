@@ -77,7 +77,12 @@ def apply_decisions(pending: PendingProposal, decided: Sequence[Review]) -> Revi
     """Returns what follows from the decisions on a pending proposal; the message is the same but for edits."""
     message = _proposed(pending)
     # what others proposed is withheld: the person was shown it
-    decision: CouncilDecision = {**pending["decision"], "decided_by": "person", "contested": None}
+    decision: CouncilDecision = {
+        **pending["decision"],
+        "cause": "person",
+        "decided_by": "person",
+        "contested": None,
+    }
     if not message.tool_calls:
         return _apply_to_text(pending, message, decision, decided[0])
     calls, going, replies = list[ToolCall](), list[ToolCall](), list[ToolMessage]()
@@ -172,7 +177,12 @@ def take_back(reviewed: ReviewedProposal, why_not: str) -> ReviewedProposal:
 def give_up(pending: PendingProposal) -> ReviewedProposal:
     """Returns what follows where no reply can count: each process draws a secret that no other one knows."""
     logger.warning("the gate is closed: %s", NOT_SHARED)
-    decision: CouncilDecision = {**pending["decision"], "reason": NOT_SHARED, "contested": None}
+    decision: CouncilDecision = {
+        **pending["decision"],
+        "cause": "unavailable",
+        "reason": NOT_SHARED,
+        "contested": None,
+    }
     return ReviewedProposal({"messages": [refusal(decision)], "jump_to": "end"}, decision, (), None)
 
 

@@ -161,6 +161,7 @@ class Deliberation:
         unasked = self._unasked(proposals)
         decision = CouncilDecision(
             action="abstain",
+            cause="unavailable",
             reason="",
             decided_by="group",
             mode=self._mode,
@@ -178,6 +179,7 @@ class Deliberation:
             own = _read_driver(proposals)
         except InvalidReplyError as error:
             if self._mode == "verify":
+                decision["cause"] = "invalid"
                 decision["reason"] = for_log(str(error).partition("\n")[0])
                 return CouncilResult(decision, None, is_readable=False)
         blocked = CouncilResult(decision, None, is_readable=own is not None)
@@ -198,7 +200,9 @@ class Deliberation:
             # only the type: the text of an error may reveal what the driving model must not read
             decision["reason"] = f"judging the proposals failed with {type(error).__name__}"
             return blocked
-        decision["action"], decision["reason"] = found.action, for_log(found.reason)
+        decision["action"] = found.action
+        decision["cause"] = found.cause
+        decision["reason"] = for_log(found.reason)
         action = representative_of(measurement, found.answer)
         judged, besides = (
             (measurement.proposals[DRIVER], DRIVER) if self._mode == "verify" else (action, None)
@@ -339,6 +343,7 @@ class Deliberation:
         if len(whys) < len(proposals.replies):
             decision["reason"] += f"; {told}"
             return
+        decision["cause"] = "unavailable"
         decision["reason"] = f"no member gave a proposal: {told}"
         logger.warning("the council is closed: no member gave a proposal: %s", told)
 
@@ -368,9 +373,13 @@ class Deliberation:
             if (problem := faulty_ids(message.tool_calls)) is None:
                 return _goes_on(blocked.decision, row["agent"], message)
             reason = f"the message of the chosen action is invalid: {problem}"
-        return replace(
-            blocked, decision={**blocked.decision, "action": "abstain", "reason": reason}
-        )
+        decision: CouncilDecision = {
+            **blocked.decision,
+            "action": "abstain",
+            "cause": "invalid",
+            "reason": reason,
+        }
+        return replace(blocked, decision=decision)
 
 
 def faulty_ids(calls: Sequence[ToolCall]) -> str | None:

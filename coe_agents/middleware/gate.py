@@ -210,7 +210,7 @@ class CoEMiddleware(GuardsTools[VerdictState]):
         self, request: ToolCallRequest, call: ToolCall
     ) -> VouchedAction | ToolMessage:
         if not call["id"]:  # the tool would run, and its result would belong to no call
-            return block_call(call, create_unmeasured("failed", "the call has no id"))
+            return block_call(call, create_unmeasured("failed", "invalid", "the call has no id"))
         messages = request.state["messages"]
         verdict = verdicts_of(request.state, call).get(self.name)
         if verdict is not None and verdict["outcome"] != "approved":
@@ -312,14 +312,14 @@ class CoEMiddleware(GuardsTools[VerdictState]):
                 "the gate is closed: asking the group failed with %s", type(error).__name__
             )
             # only the type: the text of an error may reveal what the driving model must not read
-            return create_unmeasured("failed", f"asking it failed with {type(error).__name__}")
+            reason = f"asking it failed with {type(error).__name__}"
+            return create_unmeasured("failed", "unavailable", reason)
 
     def _about_call(self, request: ToolCallRequest) -> str | Verdict:
         found = last_reply(request.state["messages"])
         if found is not None and (ending := judge_end(found[1])) != "whole":
-            return create_unmeasured(
-                "failed", f"the model's message does not count: {IN_WORDS[ending]}"
-            )
+            reason = f"the model's message does not count: {IN_WORDS[ending]}"
+            return create_unmeasured("failed", "invalid", reason)
         if self._question is not None:
             asked: object = self._question(request)
             if inspect.iscoroutine(asked):
@@ -356,7 +356,12 @@ class CoEMiddleware(GuardsTools[VerdictState]):
         for key, call in current.items():
             if (verdict := verdicts.get(call["id"])) is not None:
                 if call["id"] in proposed.duplicates:
-                    failed: Verdict = {**verdict, "outcome": "failed", "reason": SAME_ID}
+                    failed: Verdict = {
+                        **verdict,
+                        "outcome": "failed",
+                        "cause": "invalid",
+                        "reason": SAME_ID,
+                    }
                     verdict = mark_verdict(failed, self.name, call, proposed.reply.id)
                 kept[key] = {**kept.get(key, {}), self.name: verdict}
         changed = [proposed.reply] if proposed.is_changed else []
@@ -476,9 +481,8 @@ class CoEMiddleware(GuardsTools[VerdictState]):
             if isinstance(last, ToolMessage)
             else f"a message of type {last.type!r}"
         )
-        return lambda: create_unmeasured(
-            "uncertain", f"the run ends with {what}, which the group is not shown"
-        )
+        reason = f"the run ends with {what}, which the group is not shown"
+        return lambda: create_unmeasured("uncertain", "invalid", reason)
 
     def _decide_answer(self, state: VerdictState, verdict: Verdict) -> dict[str, Any]:
         """Gives the answer or withholds it, and records what was decided."""

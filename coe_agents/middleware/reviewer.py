@@ -65,15 +65,15 @@ def about_answer(
     results of the calls that were made together with it; they end the run, and are shown whole.
     """
     if judge_end(reply) == "filtered":
-        return create_unmeasured("uncertain", f"the answer does not count: {IN_WORDS['filtered']}")
+        reason = f"the answer does not count: {IN_WORDS['filtered']}"
+        return create_unmeasured("uncertain", "invalid", reason)
     replies = _replies(after)
     shown: list[AnyMessage] = [reply, *replies.values()]
     for message in shown:
         if hidden := _hidden_blocks(message) or _hidden_extras(message):
             what = "the answer" if message is reply else "a result beside the answer"
-            return create_unmeasured(
-                "uncertain", f"{what} holds {hidden}, which the group is not shown"
-            )
+            reason = f"{what} holds {hidden}, which the group is not shown"
+            return create_unmeasured("uncertain", "invalid", reason)
     text = _whole_text(reply)
     answer = _no_verdict(
         text if structured is None else f"{structured_text(structured)}\n{text}".strip()

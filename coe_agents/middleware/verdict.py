@@ -14,7 +14,7 @@ from coe_agents.middleware.marks import is_mark, make_mark
 from coe_agents.middleware.once import new_action
 from coe_agents.prompts import MAX_REVIEWED, REVIEW_CHOICES
 from coe_agents.text import for_log, for_prompt
-from coe_agents.types import DECIDERS, Uncertainty, end_of
+from coe_agents.types import DECIDERS, Cause, Uncertainty, end_of
 
 VerdictOutcome = Literal["approved", "rejected", "uncertain", "failed"]
 
@@ -79,12 +79,11 @@ def read_verdict(
             verdict than its text is.
     """
     decision = GroupDecision.from_state(result)
-    action, answer, reason, by = (
-        decision.action,
-        decision.answer,
-        decision.reason,
-        decision.decided_by,
-    )
+    action = decision.action
+    answer = decision.answer
+    cause = decision.cause
+    reason = decision.reason
+    by = decision.decided_by
     if action == "answer" and approves is None and by not in DECIDERS:
         reason = f"{for_prompt(by)} decided, and only the group or a person may approve; {reason}"
         action, answer = "escalate", None
@@ -100,6 +99,7 @@ def read_verdict(
         approved = given
         if approves is None and parse_choice(answer, REVIEW_CHOICES) is None:
             reason = f'most replies are no verdict, neither "approve" nor "reject"; {reason}'
+            cause = "invalid"
             action, answer = "escalate", None  # a group without a view is not confident
         elif approved and approves is None:
             # a graph around ours may not have passed them on, and need not keep the responses, which would show it
@@ -113,6 +113,7 @@ def read_verdict(
     return {
         **view(decision.data, Verdict),  # who decided, and the numbers
         "outcome": "uncertain" if action != "answer" else "approved" if approved else "rejected",
+        "cause": cause,
         "reason": for_log(reason),
         "answer": answer,
         "question": question,
@@ -142,9 +143,9 @@ def _check_responses(result: Mapping[str, Any]) -> None:
         )
 
 
-def create_unmeasured(outcome: VerdictOutcome, reason: str) -> Verdict:
+def create_unmeasured(outcome: VerdictOutcome, cause: Cause, reason: str) -> Verdict:
     """Returns a verdict without a measurement: the group was not, or could not be, asked."""
-    nothing = GroupDecision(action="abstain", answer=None, reason=reason).data
+    nothing = GroupDecision(action="abstain", answer=None, cause=cause, reason=reason).data
     return {
         **view(nothing, Verdict),
         "outcome": outcome,
@@ -156,9 +157,8 @@ def create_unmeasured(outcome: VerdictOutcome, reason: str) -> Verdict:
 
 def too_long(n_chars: int) -> Verdict:
     """Returns the verdict on a text that is too long to be shown whole."""
-    return create_unmeasured(
-        "uncertain", f"{n_chars} characters are more than the {MAX_REVIEWED} that it is shown"
-    )
+    reason = f"{n_chars} characters are more than the {MAX_REVIEWED} that it is shown"
+    return create_unmeasured("uncertain", "invalid", reason)
 
 
 def in_words(verdict: Verdict) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
 from coe_agents.checks import integer, number
+from coe_agents.types import Cause
 
 MOST_ROUNDS = 1000
 """So many rounds may be asked of a question; LangGraph ends a run after some ten times as many steps."""
@@ -109,15 +110,21 @@ class Bounds:
 
     def end_of_rounds(self, spent: Spent) -> str | None:
         """Returns which bound forbids another round, with its numbers; None if one is allowed."""
-        return self.end_by_number(spent) or self.end_of_requests(spent)
+        return self.end_by_number(spent) or self.end_of_tokens(spent) or self.end_of_time(spent)
+
+    def cause_of_end(self, spent: Spent) -> Cause:
+        """Returns the cause that goes with `end_of_rounds`."""
+        if self.end_by_number(spent):
+            return "rounds"
+        return "budget" if self.end_of_tokens(spent) else "deadline"
 
     def end_by_number(self, spent: Spent) -> str | None:
         """Returns a clause if the last round has been asked, else None."""
         is_last = self.max_rounds is not None and spent.round + 1 >= self.max_rounds
         return f"no round is left after {self.max_rounds}" if is_last else None
 
-    def end_of_requests(self, spent: Spent) -> str | None:
-        """Returns which bound forbids any further request, with its numbers; None if one is allowed."""
+    def end_of_tokens(self, spent: Spent) -> str | None:
+        """Returns a clause if the budget has no room for a response of each agent, else None."""
         left, needed = self.tokens_left(spent), spent.per_response * spent.n_agents
         if left is None and self.token_budget is not None:
             return (
@@ -128,7 +135,7 @@ class Bounds:
         if left is not None and left < needed:
             few = f"{left:.0f} are left of a token_budget of {self.token_budget}"
             return f"too few tokens are left: {few}, and a response of each agent takes about {needed:.0f}"
-        return self.end_of_time(spent)
+        return None
 
     def tokens_left(self, spent: Spent) -> float | None:
         """Returns how many tokens the budget leaves, at least 0; None without a budget, or where it is not known."""

@@ -15,13 +15,11 @@ from coe_agents.policy.bounds import THRESHOLDS, Bounds, Spent
 from coe_agents.policy.measurement import Measurement
 from coe_agents.policy.wording import coe_in_words
 from coe_agents.text import quantity
-from coe_agents.types import ANSWERABLE, AnswerKind
+from coe_agents.types import ANSWERABLE, AnswerKind, Cause
 
-OWN_LIMIT = "the limit of this request"
-"""How the reason of a decision ends where the caller's own limit, not the operator's, withholds the answer."""
-_NO_ANSWER = {
-    "refusal": "a refusal is not an answer",
-    "empty": "an empty response is not an answer",
+_NO_ANSWER: Mapping[AnswerKind, tuple[Cause, str]] = {
+    "refusal": ("refusal", "a refusal is not an answer"),
+    "empty": ("empty", "an empty response is not an answer"),
 }
 
 
@@ -83,7 +81,8 @@ def settle(
             asked, answered, n_wanted, rules.bounds.end_of_time(spent), remarks or {}
         )
     if measurement is None:
-        return Decision("abstain", None, "no agent with a weight above 0 answered")
+        reason = "no agent with a weight above 0 answered"
+        return Decision("abstain", None, reason, cause="unavailable")
     decision = policy.decide(
         measurement, round=spent.round, max_rounds=rules.bounds.max_rounds or 1
     )
@@ -92,6 +91,8 @@ def settle(
         "Return Decision(action, answer, reason)",
     )
     instance(decision, Decision, where, what="a Decision", advice=advice)
+    if decision.cause is None:
+        decision = replace(decision, cause="policy")
     decision = _within(
         without_tie(decision, measurement, policy), measurement, rules.limits, policy
     )
@@ -103,25 +104,28 @@ def settle(
                     "abstain" if action == "another_round" else action,
                     None,
                     f"{decision.reason}; {bound}",
+                    cause=bounds.cause_of_end(spent),
                 )
     if decision.action != "answer":
         return replace(decision, answer=None)
     answer = measurement.answer if decision.answer is None else decision.answer
     kind = measurement.answer_kind if answer == measurement.answer else answer_kind(answer)
     if kind not in rules.answerable:
-        return _abstain(
-            _NO_ANSWER.get(kind, f"an answer of the kind {kind} is not wanted here"),
-            decision.reason,
+        unwanted: tuple[Cause, str] = (
+            "invalid",
+            f"an answer of the kind {kind} is not wanted here",
         )
-    judged, chosen = measurement.proposer, representative_of(measurement, answer)
+        cause, words = _NO_ANSWER.get(kind, unwanted)
+        return _abstain(cause, words, decision.reason)
+    judged = measurement.proposer
+    chosen = representative_of(measurement, answer)
     if judged is not None and measurement.proposals.get(judged) != chosen:
-        return _abstain(
-            f"the group is confident of another action than the {judged}'s", decision.reason
-        )
+        reason = f"the group is confident of another action than the {judged}'s"
+        return _abstain("other_proposal", reason, decision.reason)
     if rules.min_votes is not None:
         is_enough, votes = count_votes(measurement, chosen, rules.min_votes, proposer=judged)
         if not is_enough:
-            return Decision(otherwise(policy), None, votes)
+            return Decision(otherwise(policy), None, votes, cause="votes")
     return decision if decision.answer == answer else replace(decision, answer=answer)
 
 
@@ -141,7 +145,8 @@ def _without_quorum(
 ) -> Decision:
     missing = ", ".join(f"{name}{remarks.get(name, '')}" for name in asked if name not in answered)
     said = f"{len(answered)} of {quantity(len(asked), 'agent')} answered, but {n_wanted} must; missing: {missing}"
-    return _abstain(said, late)
+    cause: Cause = "quorum" if answered else "unavailable"
+    return _abstain("deadline" if late else cause, said, late)
 
 
 def _within(
@@ -158,7 +163,8 @@ def _within(
                 if name == "max_coe"
                 else f"{name.partition('_')[0]} {value:.3f}"
             )
-            return Decision(otherwise(policy), None, f"{what} exceeds {limit:g} nats, {OWN_LIMIT}")
+            reason = f"{what} exceeds {limit:g} nats, the limit of this request"
+            return Decision(otherwise(policy), None, reason, cause="limit_of_caller")
     return decision
 
 
@@ -167,5 +173,5 @@ def _compared(limits: Bounds) -> tuple[float, ...]:
     return tuple(math.inf if value is None else value for value in values)
 
 
-def _abstain(*clauses: str | None) -> Decision:
-    return Decision("abstain", None, "; ".join(filter(None, clauses)))
+def _abstain(cause: Cause, *clauses: str | None) -> Decision:
+    return Decision("abstain", None, "; ".join(filter(None, clauses)), cause=cause)

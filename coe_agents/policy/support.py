@@ -96,9 +96,8 @@ class SupportPolicy:
                 "the group supports it",
             )
         elif proposer not in measurement.proposal_support:
-            return Decision(
-                self.otherwise, None, f"no other agent judges what {proposer!r} proposes"
-            )
+            reason = f"no other agent judges what {proposer!r} proposes"
+            return Decision(self.otherwise, None, reason, cause="votes")
         else:
             support, proposal = (
                 measurement.proposal_support[proposer],
@@ -107,9 +106,8 @@ class SupportPolicy:
             whose = "the other agents support the proposal"
         least = self._least(proposal, is_action=measurement.calls is not None)
         if support < least - TIE:
-            return Decision(
-                self.otherwise, None, f"{whose} with {support:.2f}, less than {least:g}"
-            )
+            reason = f"{whose} with {support:.2f}, less than {least:g}"
+            return Decision(self.otherwise, None, reason, cause="uncertain")
         reasons = (
             [f"{whose} with {support:.2f}, at least {least:g}"]
             if least > 0 or self.min_votes is None
@@ -118,15 +116,17 @@ class SupportPolicy:
         if self.min_votes is not None:
             is_enough, votes = count_votes(measurement, proposal, self.min_votes, proposer=proposer)
             if not is_enough:
-                return Decision(self.otherwise, None, votes)
+                return Decision(self.otherwise, None, votes, cause="votes")
             reasons.append(votes)
         answer = measurement.answer if proposal == leading else proposal
-        is_judged = proposer is not None
-        return without_tie(
-            Decision("answer", answer, "; ".join(reasons), trusted_answer=is_judged),
-            measurement,
-            self,
+        answered = Decision(
+            "answer",
+            answer,
+            "; ".join(reasons),
+            trusted_answer=proposer is not None,
+            cause="confident",
         )
+        return without_tie(answered, measurement, self)
 
     def _least(self, proposal: str, *, is_action: bool) -> float:
         is_one = not self.tools and self.no_call_min_support == self.min_support  # mostly

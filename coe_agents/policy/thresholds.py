@@ -57,12 +57,14 @@ class ThresholdPolicy(Tunable):
                 "answer",
                 measurement.answer,
                 f"confident enough: {coe_in_words(measurement)} is at most {limit}",
+                cause="confident",
             )
             return without_tie(answered, measurement, self)
         return Decision(
             self.otherwise,
             None,
             f"not confident enough: {coe_in_words(measurement, with_parts=True)} exceeds {limit}",
+            cause="uncertain",
         )
 
     def caution(self, weights: Sequence[float]) -> str | None:
@@ -134,10 +136,11 @@ class RegimePolicy(Tunable):
     def decide(self, measurement: Measurement, *, round: int, max_rounds: int) -> Decision:
         """Returns the action of the measurement's regime."""
         action = self.actions[measurement.regime]
-        decision = Decision(
-            action, measurement.answer if action == "answer" else None, self._reason(measurement)
-        )
-        return without_tie(decision, measurement, self)
+        reason = self._reason(measurement)
+        if action == "answer":
+            answered = Decision(action, measurement.answer, reason, cause="confident")
+            return without_tie(answered, measurement, self)
+        return Decision(action, None, reason, cause="uncertain")
 
     def _reason(self, measurement: Measurement) -> str:
         """Returns the numbers with their thresholds; "consensus" is not named, since it explains no abstention."""

@@ -270,8 +270,13 @@ class Runs:
                     else:
                         yield chunk
         except TimeoutError:
-            reason = "there was no decision before the deadline of the request"
-            decision = GroupDecision(action="abstain", answer=None, reason=reason, n_rounds=0).data
+            decision = GroupDecision(
+                action="abstain",
+                answer=None,
+                cause="deadline",
+                reason="there was no decision before the deadline of the request",
+                n_rounds=0,
+            ).data
             result = {"decision": {**decision, "is_late": True}, "responses": [], "labels": []}
         yield result
 

@@ -13,7 +13,7 @@ from coe_agents.graph.nodes.cluster import reraise
 from coe_agents.graph.runnables import TwoForms
 from coe_agents.graph.state import CoEState
 from coe_agents.policy import Decision, Measurement
-from coe_agents.types import Response, end_of
+from coe_agents.types import Action, Response, end_of
 
 
 class ClaimJudge(Protocol):
@@ -58,6 +58,5 @@ class GivenClaims:
     def decide(self, measurement: Measurement, *, round: int, max_rounds: int) -> Decision:
         """Returns the answer that is left; abstains where nothing is. No tie of clusters forbids it."""
         answer, reason = self.claimed["answer"], self.claimed["reason"]
-        return Decision(
-            "abstain" if answer is None else "answer", answer, reason, trusted_answer=True
-        )
+        action: Action = "abstain" if answer is None else "answer"
+        return Decision(action, answer, reason, trusted_answer=True, cause="claims")

@@ -17,7 +17,7 @@ from coe_agents.graph.people import faults
 from coe_agents.graph.runnables import TwoForms, steps_node
 from coe_agents.graph.state import CoEState
 from coe_agents.policy.weighting import rank_texts
-from coe_agents.types import DECIDERS, Candidate, EscalatedCase, FinalAction, Ruling, Usage
+from coe_agents.types import DECIDERS, Candidate, Cause, EscalatedCase, FinalAction, Ruling, Usage
 
 Escalation = Runnable[EscalatedCase, Ruling] | Callable[[EscalatedCase], Any]
 """What decides an escalated case: an `Arbiter`, an `AskPerson`, or any function or Runnable that returns a `Ruling`.
@@ -138,14 +138,20 @@ def _apply_ruling(state: CoEState, given: object, name: str, *, is_person: bool)
             f'"decided_by" of a Ruling must not be "group" or "person", whom a gate trusts; got {by!r}. Omit it, '
             "or ask with AskPerson"
         )
+    cause: Cause = "person" if is_person else "arbiter"
+    if action == "escalate":  # nobody settled it: the group's own cause stays
+        cause = state["verdict"]["cause"]
     if action == "answer" and (kind := answer_kind(ruling.answer or "")) != "answer":
+        action = "abstain"
+        cause = "refusal" if kind == "refusal" else "empty"
         said = f'declines to answer ("{ruling.answer}")' if kind == "refusal" else "says nothing"
-        action, reason = "abstain", f"{by} {said}; {reason}"
+        reason = f"{by} {said}; {reason}"
     decided_by = "group" if action == "escalate" else by
     verdict = {
         **state["verdict"],
         "action": action,
         "answer": ruling.answer if action == "answer" else None,
+        "cause": cause,
         "reason": "; ".join(filter(None, (reason, state["verdict"]["reason"]))),
         "decided_by": decided_by,
     }

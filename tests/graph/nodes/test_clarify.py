@@ -25,7 +25,9 @@ def group():
 
 
 def graph(agents, policy=None, **options):
-    once = Deciding(Decision("another_round", None, "ambiguous", "clarify"), Decision("answer"))
+    once = Deciding(
+        Decision("another_round", None, "ambiguous", strategy="clarify"), Decision("answer")
+    )
     options = {"policy": policy or once, "max_rounds": 2, "clarify": True, **options}
     return groups.graph(*agents, **options)
 

@@ -42,6 +42,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from coe_agents.text import SECRET_ENDS, SHORTEST_SECRET, redact, safe_message, visible
+from coe_agents.types import Fault
 
 _DEEPEST = 8
 _MOST_OBJECTS = 5_000
@@ -82,7 +83,15 @@ class CoEError(Exception):
 
 
 class ConfigurationError(CoEError, ValueError):
-    """A configuration that cannot work."""
+    """A configuration that cannot work.
+
+    Attributes:
+        field: The field at fault, such as "policy.max_coe" or "agents[0].model"; of several the first. "" for none.
+    """
+
+    def __init__(self, message: str, *, hint: str = "", field: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.field = field
 
 
 class DatasetError(CoEError, ValueError):
@@ -191,22 +200,25 @@ class IgnoredTemperatureError(AgentError):
     sampling: Any = None
 
 
-INVALID = "the proposal is invalid"
-"""In the message of an `InvalidReplyError` about what a model that did reply calls, or gives for a schema."""
-FAILED_REPLY = "the model's provider says that the reply failed"
-"""The message of an `InvalidReplyError` about one reply, beside which others of the same agent may be valid."""
-
-
 class InvalidReplyError(AgentError):
     """A reply that cannot be read, or that holds no response.
 
     Attributes:
         reply: The reply, a `coe_agents.types.AgentReply`, where each of its responses is a failure of its own; else
             None.
+        fault: What is wrong with the reply, as in a `coe_agents.types.Response`; None where nothing came of it.
     """
 
     retryable = True
     reply: Any = None
+    fault: Fault | None = None
+
+
+def invalid_proposal(why: str, *, hint: str = "") -> InvalidReplyError:
+    """Returns the error about a reply that fits no tool or schema asked for, which is not asked for again."""
+    error = InvalidReplyError(f"the proposal is invalid: {why}", hint=hint, retryable=False)
+    error.fault = "invalid"
+    return error
 
 
 def is_control_flow(error: BaseException) -> bool:
@@ -284,11 +296,6 @@ def describe_error(
     except Exception:  # anybody may have written the exception
         text = ""
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
-
-
-def is_invalid_proposal(described: str) -> bool:
-    """Returns whether an error, as `describe_error` has it, is of a reply that fits no tool or schema asked for."""
-    return described.startswith(f"{InvalidReplyError.__name__}: ") and INVALID in described
 
 
 def prints_secret(error: BaseException, secrets: Collection[str]) -> bool:

@@ -12,6 +12,8 @@ AnswerKind = Literal["answer", "call", "no_call", "refusal", "empty"]
 ANSWERABLE: tuple[AnswerKind, ...] = ("answer", "call", "no_call")
 """The kinds that a policy may answer with."""
 Regime = Literal["consensus", "conflict", "ambiguous", "unknown"]
+Fault = Literal["invalid", "failed"]
+"""What is wrong with one reply: "invalid": it fits no tool or schema asked for; "failed": its provider says so."""
 End = Literal["whole", "cut", "filtered", "unknown"]
 """How a reply ended: "cut" by a limit, "filtered" by its provider, "unknown" where its provider says no known word."""
 Cause = Literal[
@@ -53,6 +55,8 @@ CAUSES: tuple[Cause, ...] = get_args(Cause)
 """
 Rung = Literal["n-logprobs", "n", "each-logprobs", "each", "choice"]
 
+WITHHELD_MARK = "coe_withheld"
+"""The key of a message's `response_metadata` under which it is True where the message stands for what is withheld."""
 DECIDERS = ("group", "person")
 """The deciders that a gate trusts: the policy on the agents' responses, and a person. Nothing else has these names."""
 
@@ -76,6 +80,7 @@ class Response(TypedDict):
             not asked. `text` does not contain it, and `logprob` and `n_tokens` do not cover it.
         end: How the reply ended, by what its provider says. A gate counts whole ones only; among answers a filtered one
             counts as an empty one. A response that an earlier version stored lacks it, and is whole.
+        fault: In a failure of one reply, what is wrong with it; absent of others.
     """
 
     agent: str
@@ -89,6 +94,7 @@ class Response(TypedDict):
     calls: list[dict[str, Any]] | None
     confidence: float | None
     end: End
+    fault: NotRequired[Fault]
 
 
 def create_response(
@@ -104,6 +110,7 @@ def create_response(
     calls: Sequence[Mapping[str, Any]] | None = None,
     confidence: float | None = None,
     end: End = "whole",
+    fault: Fault | None = None,
 ) -> Response:
     """Returns a response, with the usual values of the fields that are omitted.
 
@@ -111,7 +118,7 @@ def create_response(
         >>> create_response("a", "Paris", index=2)["error"] is None
         True
     """
-    return Response(
+    response = Response(
         agent=agent,
         round=round,
         index=index,
@@ -126,6 +133,9 @@ def create_response(
         confidence=confidence,
         end=end,
     )
+    if fault is not None:
+        response["fault"] = fault
+    return response
 
 
 def end_of(response: Response) -> End:

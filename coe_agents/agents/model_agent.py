@@ -28,7 +28,7 @@ from coe_agents.agents._requests.send import Asker, Deadline, Server, places_of,
 from coe_agents.agents.choice import probability
 from coe_agents.agents.greedy_decoding import OnGreedy, examine, may_be_probed
 from coe_agents.checks import instance, integer, number, one_of, require
-from coe_agents.errors import FAILED_REPLY, InvalidReplyError, NoChoiceError
+from coe_agents.errors import InvalidReplyError, NoChoiceError
 from coe_agents.policy.bounds import MOST_SAMPLES
 from coe_agents.prompts import STATED_CONFIDENCE
 from coe_agents.types import AgentReply, AgentRequest
@@ -426,11 +426,12 @@ class ModelAgent:
             _LOG.warning('agent "%s" gave %d of %d samples: %s', *had)
         errors = [response["error"] for response in reply["responses"]]
         if errors and all(errors):
-            may_retry = any(FAILED_REPLY in (error or "") for error in errors)
+            faults = [response.get("fault") for response in reply["responses"]]
             invalid = InvalidReplyError(
-                f"no response is valid; the first: {errors[0]}", retryable=may_retry
+                f"no response is valid; the first: {errors[0]}", retryable="failed" in faults
             )
             invalid.reply = reply
+            invalid.fault = faults[0]
             raise invalid
         if not may_be_probed(self.model(), request, self.on_greedy):
             return reply

@@ -94,15 +94,15 @@ def _connect(
             agents, **comparing, policy=policy, claims=claims, **usual, **options
         )
     except ValueError as error:
-        message = str(error)
         # the graph speaks of agents by name
-        named = [i for i, agent in enumerate(config.agents) if f"got {agent.name!r}" in message]
-        place = (
-            ("agents", named[-1], "name")
-            if named
-            else ("graph", *_field_of(message, schema.GraphConfig))
-        )
-        raise ConfigurationError(config.fault(message, *place)) from error
+        named = [
+            place
+            for place, agent in enumerate(config.agents)
+            if getattr(error, "field", None) == f"agents.{agent.name}"
+        ]
+        if named:
+            raise config.fault(str(error), "agents", named[-1], "name") from error
+        raise config.fault(str(error), "graph", *_field_of(error, schema.GraphConfig)) from error
 
 
 def create_agents(config: Config, *, n_samples: int | None = None) -> list[ModelAgent]:
@@ -271,15 +271,21 @@ _OF_GRAPH: dict[str, _Create] = {
 
 
 def _all(creates: Sequence[Callable[[], _Part]]) -> list[_Part]:
-    parts, faults = list[_Part](), list[str]()
+    parts = list[_Part]()
+    faults = list[ConfigurationError]()
     for create in creates:
         try:
             parts.append(create())
         except ConfigurationError as error:
-            faults.append(str(error))
+            faults.append(error)
     if faults:
-        raise ConfigurationError("\n".join(faults))
+        raise join_faults(faults)
     return parts
+
+
+def join_faults(faults: Sequence[ConfigurationError]) -> ConfigurationError:
+    """Returns one error about several mistakes, with a line for each, and the first one's field."""
+    return ConfigurationError("\n".join(map(str, faults)), field=faults[0].field)
 
 
 @contextmanager
@@ -290,18 +296,18 @@ def _faults_at(config: Config, section: type[BaseModel], *place: str | int) -> I
     except ConfigurationError:  # it says where
         raise
     except (ImportError, ValueError) as error:
-        field = _field_of(str(error), section)
+        field = _field_of(error, section)
         if isinstance(error, ImportError):
             field = ("provider" if issubclass(section, ModelSection) else "kind",)
         elif isinstance(error, FieldError):
             field = tuple(error.field.split(".", 1))
-        raise ConfigurationError(config.fault(str(error), *place, *field)) from error
+        raise config.fault(str(error), *place, *field) from error
 
 
-def _field_of(message: str, section: type[BaseModel]) -> tuple[str, ...]:
-    """Returns the field of the section whose quoted name begins the message, if there is one."""
-    found = re.match(r'"(\w+)"', message)
-    return (found[1],) if found and found[1] in section.model_fields else ()
+def _field_of(error: Exception, section: type[BaseModel]) -> tuple[str, ...]:
+    """Returns the field of the section that an error is about, if it says one; see `coe_agents.checks`."""
+    field = getattr(error, "field", None)
+    return (field,) if field in section.model_fields else ()
 
 
 def create_named(part: str, kind: str, options: Mapping[str, Any], *, folder: Path) -> Any:
@@ -314,8 +320,12 @@ def create_named(part: str, kind: str, options: Mapping[str, Any], *, folder: Pa
     try:
         created = create(**options)
     except (Exception, SystemExit) as error:  # it may raise anything
-        named = re.match(r'"(\w+)"', str(error))
-        field = f"options.{named[1]}" if named and named[1] in options else "options"
+        option = getattr(error, "field", None)
+        if option is None:
+            # a class of the user's own raises no such error; its message may begin with the option
+            quoted = re.match(r'"(\w+)"', str(error))
+            option = quoted and quoted[1]
+        field = f"options.{option}" if option in options else "options"
         described = (
             str(error)
             if isinstance(error, CoEError | ValueError)

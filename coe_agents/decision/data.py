@@ -150,6 +150,7 @@ class DecisionData(Proposed, Uncertainty):
             choice, a call or a verdict.
         conformity: The share of agents that changed to the leading answer in a debate: see
             `coe_agents.rounds.trajectory.conformity`; None without a debate.
+        ruling: Of an escalated case, what was ruled, in words: the first part of the reason. None where nothing was.
     """
 
     action: FinalAction
@@ -168,6 +169,7 @@ class DecisionData(Proposed, Uncertainty):
     trajectory: list[RoundData]
     claims: list[ClaimData] | None
     conformity: float | None
+    ruling: str | None
 
 
 def view(decision: Mapping[str, Any], shape: type[_Shape]) -> _Shape:

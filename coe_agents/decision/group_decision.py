@@ -97,6 +97,7 @@ class GroupDecision:
     trajectory: list[RoundData] = field(default_factory=list)
     conformity: float | None = None
     claims: list[ClaimData] | None = None
+    ruling: str | None = None
     question: str | None = None
 
     if not TYPE_CHECKING:  # a type checker would accept every name
@@ -413,7 +414,7 @@ def _claims(claims: Any, where: str) -> None:
 _CHECKS: Mapping[str, Callable[[Any, str], object]] = {
     "action": partial(checks.one_of, known=get_args(FinalAction)),
     "cause": partial(checks.one_of, known=CAUSES),
-    **dict.fromkeys(("answer", "reason", "decided_by", "answers"), _text),
+    **dict.fromkeys(("answer", "reason", "decided_by", "answers", "ruling"), _text),
     "regime": partial(checks.one_of, known=get_args(Regime)),
     **dict.fromkeys(("coe", "aleatoric", "epistemic"), amount),
     "conformity": share,

@@ -10,7 +10,8 @@ from typing import Any
 from coe_agents.actions.structured import ANSWER
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.decision.group_decision import HEADINGS
-from coe_agents.errors import is_invalid_proposal
+from coe_agents.decision.views import kind_of
+from coe_agents.errors import InvalidReplyError
 from coe_agents.policy.wording import decomposition, lacking_in_words
 
 _CAUSES = {
@@ -33,7 +34,7 @@ def refusal(decision: Mapping[str, Any]) -> str:
         >>> refusal({"action": "abstain", "regime": "conflict", **said, **numbers})
         'No answer: the agents are confident of different answers. CoE 0.750 = aleatoric 0.050 + epistemic 0.700 nats.'
     """
-    sentence = f"{HEADINGS[decision['action']]}: {_cause(decision)}."
+    sentence = f"{HEADINGS[decision['action']]}: {why_not(decision)}."
     if decision["coe"] is None:
         return sentence
     parts = {name: decision[name] for name in ("coe", "aleatoric", "epistemic")}
@@ -42,15 +43,20 @@ def refusal(decision: Mapping[str, Any]) -> str:
 
 
 def is_refusal(text: str) -> bool:
-    """Returns whether a text is a sentence of `refusal`, as a client that keeps it as plain text sends it back."""
+    """Returns whether a text is a sentence of `refusal`, as a client that keeps it as plain text sends it back.
+
+    This is the one place where our own words are read: what such a client sends back has no mark.
+    """
     return text.startswith(tuple(f"{head}: " for head in HEADINGS.values()))
 
 
-def _cause(decision: Mapping[str, Any]) -> str:
+def why_not(decision: Mapping[str, Any]) -> str:
+    """Returns why there is no answer, as a clause without numbers and without a text of a response."""
     if decision.get("is_late") or decision.get("is_unfit"):
         return str(decision["reason"])
     if decision["regime"] is None:
-        is_invalid = any(map(is_invalid_proposal, (decision.get("failed_agents") or {}).values()))
+        kinds = map(kind_of, (decision.get("failed_agents") or {}).values())
+        is_invalid = InvalidReplyError.__name__ in kinds
         return f"too few agents {'gave a valid reply' if is_invalid else 'answered'}"
     if lacking := lacking_in_words((decision.get("agents") or {}).values(), only_most=True):
         return lacking

@@ -129,6 +129,9 @@ def to_numbers(decision: Mapping[str, Any], ignored: Sequence[str] = ()) -> dict
 
 
 def kind_of(error: str) -> str:
-    """Returns the class of an error; an agent of your own may report one in any words, and quote a response."""
+    """Returns the class of an error that is written as `describe_error` writes it: "Class: message".
+
+    An agent of your own may report one in any words, and quote a response: such an error is an "Error".
+    """
     kind, colon, _ = error.partition(":")
     return kind if colon and _CLASS.fullmatch(kind) else "Error"

@@ -134,9 +134,7 @@ def create_run_group(
     for regime, strategy in config.graph.strategies.items():
         if strategy == "clarify":
             place = ("graph", "strategies", regime)
-            raise ConfigurationError(
-                config.fault('"clarify" asks a person, and a run has none', *place)
-            )
+            raise config.fault('"clarify" asks a person, and a run has none', *place)
     config.seed_agents(seed)
     secrets = config.secrets
     whole = config.model_dump(

@@ -8,7 +8,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.types import RetryPolicy
 
 from coe_agents._removed import refuse_arguments
-from coe_agents.checks import has_method, instance, integer, number, one_of, require
+from coe_agents.checks import at_field, has_method, instance, integer, number, one_of, require
 from coe_agents.clustering import Clusterer, NormalizedMatch, canonical_answer
 from coe_agents.clustering.protocols import AnswerPreset
 from coe_agents.errors import CheckpointError
@@ -340,14 +340,14 @@ def _check_group(
         _check_name(name)
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f'the names of "agents" must differ; got {twice!r} twice. Rename one')
+        message = f'the names of "agents" must differ; got {twice!r} twice. Rename one'
+        raise at_field(ValueError(message), f"agents.{twice}")
     own = {agent.name: agent.weight for agent in agents}
     if weights is not None:
         check_weights(weights)
         if unknown := [name for name in weights if name not in own]:
-            raise ValueError(
-                f'"weights" must name agents of the graph; got {unknown[0]!r:.80}. Its agents are {", ".join(own)}'
-            )
+            message = f'"weights" must name agents of the graph; got {unknown[0]!r:.80}'
+            raise at_field(ValueError(f"{message}. Its agents are {', '.join(own)}"), "weights")
         own |= weights
     if not any(weight > 0 for weight in own.values()):
         raise ValueError(
@@ -374,7 +374,8 @@ def _fit_policy(policy: Policy, group: AskedGroup, max_rounds: int) -> tuple[Pol
         cautions.append(passed)
     if isinstance(policy, FixedRounds) and max_rounds < policy.n:
         need = f'"max_rounds" must be at least {policy.n} for {policy!r}'
-        raise ValueError(f"{need}; got {max_rounds}. Pass max_rounds={policy.n}")
+        message = f"{need}; got {max_rounds}. Pass max_rounds={policy.n}"
+        raise at_field(ValueError(message), "max_rounds")
     held, differences = hold_to_group(policy, group)
     if differences:
         cautions.append(f"{UNKEPT}: {'; '.join(differences)}")
@@ -390,13 +391,14 @@ def _check_name(name: object) -> None:
         message = (
             f'a name of "agents" must be text that UTF-8 can encode; got {name!r}. Rename the agent'
         )
-        raise ValueError(message) from error
+        raise at_field(ValueError(message), f"agents.{name}") from error
     if (
         name in (*_NODES, *DECIDERS)
         or any(character in name for character in ":|")
         or name.startswith("__")
     ):
-        raise ValueError(
+        message = (
             f'a name of "agents" must not be that of a node of the graph ({", ".join(_NODES)}), "group" or '
             f'"person", start with "__" or contain ":" or "|"; got {name!r}. Rename the agent'
         )
+        raise at_field(ValueError(message), f"agents.{name}")

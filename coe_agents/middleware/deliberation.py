@@ -19,7 +19,7 @@ from coe_agents.agents._requests.endings import IN_WORDS, judge_end
 from coe_agents.agents._requests.parse import read_proposal
 from coe_agents.clustering import Clusterer
 from coe_agents.decision.data import Proposed
-from coe_agents.errors import INVALID, InvalidReplyError, describe_error, is_control_flow
+from coe_agents.errors import InvalidReplyError, describe_error, invalid_proposal, is_control_flow
 from coe_agents.policy import Decision, Measurement, Policy, measure, settle
 from coe_agents.policy.base import regime_thresholds
 from coe_agents.policy.bounds import MOST_SAMPLES, Spent
@@ -399,13 +399,11 @@ def _read_driver(proposals: Proposals) -> Response:
     """
     calls, action = read_proposal(proposals.driver, proposals.check)
     if calls and (ending := judge_end(proposals.driver)) != "whole":
-        raise InvalidReplyError(f"{INVALID}: {IN_WORDS[ending]}", retryable=False)
+        raise invalid_proposal(IN_WORDS[ending])
     if proposals.gated is None and (ran := _run_by_provider(proposals.driver)):
-        raise InvalidReplyError(
-            f"{INVALID}: its provider ran {ran!r:.80} itself, which nobody judged", retryable=False
-        )
+        raise invalid_proposal(f"its provider ran {ran!r:.80} itself, which nobody judged")
     if (problem := faulty_ids(proposals.driver.tool_calls)) is not None:
-        raise InvalidReplyError(f"{INVALID}: {problem}", retryable=False)
+        raise invalid_proposal(problem)
     compared, action = _compared(calls, action, proposals.gated)
     return create_response(DRIVER, str(proposals.driver.text), answer=action, calls=compared)
 

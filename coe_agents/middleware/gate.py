@@ -50,6 +50,7 @@ from coe_agents.middleware.verdict import (
 from coe_agents.middleware.withheld import not_run
 from coe_agents.prompts import REVIEW_CHOICES
 from coe_agents.text import visible
+from coe_agents.types import WITHHELD_MARK
 
 logger = logging.getLogger(__name__)
 
@@ -507,7 +508,7 @@ class CoEMiddleware(GuardsTools[VerdictState]):
         withheld = AIMessage(
             text,
             id=str(uuid.uuid4()) if calls else reply.id,
-            response_metadata={"coe_verdict": silent},
+            response_metadata={"coe_verdict": silent, WITHHELD_MARK: True},
         )
         if calls:
             hidden = {"content": "The result is withheld.", "artifact": None}

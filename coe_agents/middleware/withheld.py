@@ -8,10 +8,11 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolCall, ToolMessage
 
-from coe_agents.graph.nodes.finish import WITHHELD
+from coe_agents.graph.nodes.finish import withheld_message
 from coe_agents.middleware.deliberation import CouncilDecision
 from coe_agents.middleware.reviewer import NOT_RUN
 from coe_agents.text import for_log
+from coe_agents.types import WITHHELD_MARK
 
 MAX_NAME = 80
 """The most characters that are shown of a name that a model wrote."""
@@ -31,8 +32,8 @@ _ROUNDING = 1e-9
 
 def refusal(decision: CouncilDecision) -> AIMessage:
     """Returns the message in place of an answer that is withheld; the reason says what is contested."""
-    prefix = WITHHELD["escalate" if decision["action"] == "escalate" else "abstain"]
-    return AIMessage(f"{prefix}{_why(decision)}.", id=str(uuid.uuid4()))
+    action = "escalate" if decision["action"] == "escalate" else "abstain"
+    return withheld_message(action, _why(decision), id=str(uuid.uuid4()))
 
 
 def block_calls(message: AIMessage, decision: CouncilDecision) -> list[AnyMessage]:
@@ -114,7 +115,7 @@ def not_run(
         tool_call_id=call["id"] or "",
         status="error",
         artifact=artifact,
-        response_metadata={NOT_RUN: True},
+        response_metadata={NOT_RUN: True, WITHHELD_MARK: True},
     )
 
 

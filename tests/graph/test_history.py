@@ -6,7 +6,7 @@ from tests.graph.groups import graph
 
 WHY, WHICH = ("user", "Why?"), ("user", "Which?")
 REFUSALS = [
-    AIMessage("I will not answer this: the agents disagree."),
+    AIMessage("No.", response_metadata={"coe_withheld": True}),
     AIMessage("", additional_kwargs={"refusal": "No."}),
     AIMessage("No.", response_metadata={"decision": {"action": "abstain"}}),
 ]

@@ -19,7 +19,7 @@ from coe_agents.agents._requests.endings import IN_WORDS, Ending, judge_end, ref
 from coe_agents.checks import are_finite
 from coe_agents.clustering.answers import split_confidence
 from coe_agents.clustering.refusals import answer_kind
-from coe_agents.errors import FAILED_REPLY, INVALID, InvalidReplyError
+from coe_agents.errors import InvalidReplyError, invalid_proposal
 from coe_agents.files import parse_json
 from coe_agents.types import (
     AgentReply,
@@ -145,7 +145,8 @@ def _response(
     calls: list[dict[str, Any]] | None = None
     action: str | None = None
     if ending == "error":
-        return create_response(agent, "", error=f"InvalidReplyError: {FAILED_REPLY}", **place)
+        error = "InvalidReplyError: the model's provider says that the reply failed"
+        return create_response(agent, "", error=error, fault="failed", **place)
     if "tools" in request and isinstance(generation, ChatGeneration):
         try:
             check = (
@@ -155,11 +156,10 @@ def _response(
             )
             calls, action = read_proposal(cast("AIMessage", generation.message), check)
             if calls and ending != "whole":  # more calls may have followed
-                raise InvalidReplyError(f"{INVALID}: {IN_WORDS[ending]}")
-        except InvalidReplyError as error:
-            return create_response(
-                agent, "", error=f"InvalidReplyError: {error}", end=ending, **place
-            )
+                raise invalid_proposal(IN_WORDS[ending])
+        except InvalidReplyError as invalid:
+            error = f"InvalidReplyError: {invalid}"
+            return create_response(agent, "", error=error, end=ending, fault=invalid.fault, **place)
     if reply.refused:
         # in other words than ours it would not be recognised, and must not pass for an answer, or for a choice
         text, answer = reply.refused, None
@@ -225,7 +225,7 @@ def _as_sent(message: AIMessage) -> list[str]:
 
 def _invalid(why: str) -> InvalidReplyError:
     hint = "Check the model's tool calls, for example the server's tool-call parser"
-    return InvalidReplyError(f"{INVALID}: {why}", hint=hint, retryable=False)
+    return invalid_proposal(why, hint=hint)
 
 
 def text_of(generation: Generation) -> str:

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 from langgraph.types import Command
 
 from coe_agents.checks import one_of
-from coe_agents.errors import GroupUnavailableError, is_invalid_proposal
+from coe_agents.errors import GroupUnavailableError
 from coe_agents.graph import events
 from coe_agents.graph.context import RunSettings
 from coe_agents.graph.nodes.claims import GivenClaims
@@ -59,7 +59,7 @@ def coordinator_node(
         rows = state["responses"]
         answered = {row["agent"] for row in rows if row["error"] is None}
         failed = [(row["agent"], row["error"]) for row in rows if row["error"] is not None]
-        invalid = {agent for agent, error in failed if is_invalid_proposal(error)}
+        invalid = {row["agent"] for row in rows if row.get("fault") == "invalid"}
         if not answered and not invalid and on_unavailable == "raise":
             reasons = "; ".join(f"{agent}: {error}" for agent, error in failed)
             hint = '"coe-agents doctor" tries each alone, and says what to do'

@@ -8,6 +8,7 @@ from langgraph.types import Command
 from pydantic import BaseModel, Field, NonNegativeInt, ValidationError
 
 from coe_agents._steps import Steps, invoke
+from coe_agents.checks import at_field
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.decision.data import AgentTokens, view
 from coe_agents.graph import events
@@ -84,9 +85,8 @@ def escalation_node(escalation: Escalation, agents: Collection[str]) -> TwoForms
     name = getattr(decider, "name", None) or "escalation"
     is_person = isinstance(decider, AskPerson)
     if name in agents or (name in DECIDERS and not is_person):
-        raise ValueError(
-            f'the name of "escalation" must differ from "group", "person" and the agents\'; got {name!r}. Rename it'
-        )
+        message = f'the name of "escalation" must differ from "group", "person" and the agents\'; got {name!r}'
+        raise at_field(ValueError(f"{message}. Rename it"), f"agents.{name}")
 
     def escalate(state: CoEState, config: RunnableConfig) -> Steps[Command[str]]:
         ruling = yield invoke(decider, case_of(state), disable_streaming(config))
@@ -152,6 +152,7 @@ def _apply_ruling(state: CoEState, given: object, name: str, *, is_person: bool)
         "action": action,
         "answer": ruling.answer if action == "answer" else None,
         "cause": cause,
+        "ruling": reason,
         "reason": "; ".join(filter(None, (reason, state["verdict"]["reason"]))),
         "decided_by": decided_by,
     }

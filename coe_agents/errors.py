@@ -262,22 +262,22 @@ def secrets_of(holder: object, error: BaseException | None = None) -> set[str]:
         >>> secrets_of(Model())
         {'sk-0123456789'}
     """
-    fields, chain, seen = dict(_fields_of(holder)), list(iter_causes(error)), set[int]()
-    found = {
-        secret
-        for name, item in fields.items()
-        for secret in _walk(item, name=name, depth=1, seen=seen)
-    }
-    sent = {word for each in chain for word in _sent_with(each)}
-    if not sent and None in found:
-        sent = {
-            word for each in chain if not isinstance(each, CoEError) for word in str(each).split()
-        }
-    return {
-        secret.strip()
-        for secret in found | sent
-        if secret and len(secret.strip()) >= SHORTEST_SECRET
-    }
+    seen = set[int]()
+    held = set[str | None]()
+    for name, item in dict(_fields_of(holder)).items():
+        held.update(_walk(item, name=name, depth=1, seen=seen))
+
+    chain = list(iter_causes(error))
+    sent = set[str]()
+    for each in chain:
+        sent.update(_sent_with(each))
+    if not sent and None in held:  # a function gives the key: any word of a client may be it
+        for each in chain:
+            if not isinstance(each, CoEError):
+                sent.update(str(each).split())
+
+    secrets = {secret.strip() for secret in held | sent if secret}
+    return {secret for secret in secrets if len(secret) >= SHORTEST_SECRET}
 
 
 def describe_error(
@@ -311,11 +311,8 @@ def _sent_with(error: BaseException) -> Iterator[str]:
             request: Any = getattr(holder, "request", None) or getattr(holder, "request_info", None)
             headers = {} if request is None else request.headers
             address = str(getattr(request, "url", ""))
-        except (
-            RuntimeError,
-            AttributeError,
-        ):  # httpx's for an error without a request, or it is no request
-            continue
+        except (RuntimeError, AttributeError):
+            continue  # it is no request, or httpx says that the error has none
         for name, value in headers.items():
             if not _HARMLESS.fullmatch(name):
                 yield from str(value).split()

@@ -206,10 +206,9 @@ def _count(said: object) -> int | None:
 def add_usages(usages: Iterable[Usage]) -> Usage:
     """Returns the tokens of several requests together."""
     each = list(usages)
-    given = add_counts([one["input_tokens"] for one in each])
-    return Usage(
-        input_tokens=given, output_tokens=add_counts([one["output_tokens"] for one in each])
-    )
+    input_tokens = add_counts([one["input_tokens"] for one in each])
+    output_tokens = add_counts([one["output_tokens"] for one in each])
+    return Usage(input_tokens=input_tokens, output_tokens=output_tokens)
 
 
 def add_counts(counts: Sequence[int | None]) -> int | None:

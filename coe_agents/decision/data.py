@@ -174,5 +174,5 @@ class DecisionData(Proposed, Uncertainty):
 
 def view(decision: Mapping[str, Any], shape: type[_Shape]) -> _Shape:
     """Returns what a decision, or a measurement as data, has of another shape; `shape` is a `TypedDict`."""
-    found: Any = {name: decision[name] for name in shape.__annotations__ if name in decision}
-    return found  # type: ignore[no-any-return]
+    viewed: Any = {name: decision[name] for name in shape.__annotations__ if name in decision}
+    return viewed  # type: ignore[no-any-return]

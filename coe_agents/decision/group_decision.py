@@ -121,12 +121,11 @@ class GroupDecision:
                 f'"result" must hold a "decision"; got the keys {", ".join(sorted(result)) or "none"}{waiting}. '
                 "Pass what the graph's invoke returned"
             )
-        asked = [
-            message.text
-            for message in result.get("messages") or ()
-            if getattr(message, "type", "") == "human"
-        ]
-        return cls.from_data(decision, question=asked[-1] if asked else None)
+        question = None
+        for message in result.get("messages") or ():
+            if getattr(message, "type", "") == "human":
+                question = message.text
+        return cls.from_data(decision, question=question)
 
     @classmethod
     def from_data(
@@ -137,20 +136,20 @@ class GroupDecision:
         Raises:
             TypeError, ValueError: If it has no action or reason, or something is of the wrong kind.
         """
-        given: dict[str, Any] = {
+        known: dict[str, Any] = {
             key: value for key, value in view(decision, DecisionData).items() if value is not None
         }
-        check_decision(given, {"action", "reason", *given})
-        return cls(**{"answer": None, **given}, question=question)
+        check_decision(known, {"action", "reason", *known})
+        return cls(**{"answer": None, **known}, question=question)
 
     @property
     def data(self) -> DecisionData:
         """The decision as the graph returns it: `coordinated_coe` and `fields` are there only where they are known."""
-        known = {
-            name: value
-            for name in DecisionData.__annotations__
-            if (value := getattr(self, name)) is not None or name not in _MAY_BE_ABSENT
-        }
+        known = {}
+        for name in DecisionData.__annotations__:
+            value = getattr(self, name)
+            if value is not None or name not in _MAY_BE_ABSENT:
+                known[name] = value
         return cast("DecisionData", known)
 
     @property
@@ -169,17 +168,15 @@ class GroupDecision:
     @property
     def _reasons(self) -> list[str]:
         """The reason, and what the proposals are contested about, as sentences."""
-        contested = self.contested
-        return [
-            f"{self.reason}.",
-            *([contested_in_words(contested, n_agents=len(self.agents))] if contested else []),
-        ]
+        reasons = [f"{self.reason}."]
+        if self.contested:
+            reasons.append(contested_in_words(self.contested, n_agents=len(self.agents)))
+        return reasons
 
     def explain(self) -> str:
         """Returns the outcome in plain words: the answer or the refusal first, then why, then who failed."""
-        head = (
-            f"Answer: {self._read(self.answer)}" if self.is_answer else f"{HEADINGS[self.action]}."
-        )
+        answer = f"Answer: {self._read(self.answer)}"
+        head = answer if self.is_answer else f"{HEADINGS[self.action]}."
         lines = [head, *self._reasons, *claims_in_words(self.claims or ())]
         lines += [f"{name} did not answer: {why}" for name, why in self.failed_agents.items()]
         return visible("\n".join(lines))
@@ -281,8 +278,8 @@ class GroupDecision:
                     f'<td style="text-align:left;padding-left:.5em">{for_page(self._read(text), 80)}</td></tr>'
                 )
             if len(ranked) > SHOWN:
-                rest, n_others = sum(share for _, share in ranked[SHOWN:]), len(ranked) - SHOWN
-                others = quantity(n_others, "other")
+                rest = sum(share for _, share in ranked[SHOWN:])
+                others = quantity(len(ranked) - SHOWN, "other")
                 yield f"<tr><td></td><td>{rest:.0%}</td><td></td><td>{others}</td></tr>"
         for name, why in self.failed_agents.items():
             yield (
@@ -310,7 +307,7 @@ def create_decision(
     `settled` holds the fields of a `coe_agents.policy.Decision`, and who decided; `measured` those of a `Measurement`,
     None if nothing was measured.
     """
-    found = measured or {}
+    measurement = measured or {}
     usages: dict[str, list[Usage]] = {}
     samplings: dict[str, list[Sampling]] = {}
     for each in spent:
@@ -322,17 +319,16 @@ def create_decision(
             **said,
             "sampling": sorted(samplings.get(name, []), key=lambda record: record["round"]),
         }
-        for name, said in found.get("agents", {}).items()
+        for name, said in measurement.get("agents", {}).items()
     }
+    representatives = measurement.get("representatives", ())
     decided: dict[str, Any] = {
         "choices": choices,
         "answers": answers,
         "answer_end": answer_end,
         "calls": calls,
         "regime": settled.get("regime"),  # none without a quorum
-        "support": dict(
-            zip(found.get("representatives", ()), found.get("support", ()), strict=True)
-        ),
+        "support": dict(zip(representatives, measurement.get("support", ()), strict=True)),
         "n_rounds": len(trajectory),
         "failed_agents": failed_agents,
         "agents": agents,
@@ -344,7 +340,7 @@ def create_decision(
         "claims": None if claimed is None else claimed["claims"],
     }
     return GroupDecision(
-        **{**view(found, DecisionData), **view(settled, DecisionData), **decided}
+        **{**view(measurement, DecisionData), **view(settled, DecisionData), **decided}
     ).data
 
 

@@ -63,22 +63,26 @@ def why_not(decision: Mapping[str, Any]) -> str:
     if {answer_kind(text) for text in decision["support"]} <= {"refusal", "empty"}:
         return "the agents decline to answer"
     cause = "several answers share the lead" if decision["tied"] else _CAUSES[decision["regime"]]
-    differing = _differences(decision.get("contested"))
-    tools = {tool for tool, _ in (decision.get("contested") or {}).get("where", ())}
+    contested = decision.get("contested")
+    differences = _differences(contested)
+    if contested is None or not differences:
+        return cause
+    tools = {tool for tool, _ in contested.get("where", ())}
     what = "the answers" if tools == {ANSWER} else "the proposals"
-    return f"{cause}; {what} differ in {' and in '.join(differing)}" if differing else cause
+    return f"{cause}; {what} differ in {' and in '.join(differences)}"
 
 
 def _differences(contested: Mapping[str, Any] | None) -> list[str]:
     """Returns in what proposals differ; the names are those of the caller's own tools."""
     if contested is None:
         return []
-    parts = [
-        (contested["call"], "whether to call a tool"),
-        (contested["tool"] - contested["call"], "the tool"),
-    ]
-    arguments = [
-        f'"{name[:_LONGEST]}"' if tool == ANSWER else f'"{name[:_LONGEST]}" of "{tool[:_LONGEST]}"'
-        for tool, name in contested.get("where", [])
-    ]
-    return [words for nats, words in parts if nats > _ROUNDING] + arguments[:_MOST_ARGUMENTS]
+    differences = []
+    if contested["call"] > _ROUNDING:
+        differences.append("whether to call a tool")
+    if contested["tool"] - contested["call"] > _ROUNDING:
+        differences.append("the tool")
+    for tool, name in contested.get("where", [])[:_MOST_ARGUMENTS]:
+        argument = f'"{name[:_LONGEST]}"'
+        # a structured answer is one call of a tool of ours, which the caller does not know
+        differences.append(argument if tool == ANSWER else f'{argument} of "{tool[:_LONGEST]}"')
+    return differences

@@ -157,7 +157,9 @@ def test_a_person_decides(reply, action, answer, reason):
         answer,
         "person",
     )
-    assert decision["reason"].startswith(reason)
+    assert decision["cause"] == "person"
+    assert decision["reason"].startswith(decision["ruling"])
+    assert decision["ruling"].startswith(reason)
     assert set(decision["tokens"]) == {"a", "b", "c"}
 
 

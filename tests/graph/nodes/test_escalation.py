@@ -76,6 +76,7 @@ def test_a_function_of_the_users_own_decides():
     decision = plain.invoke({"question": "Q?"})["decision"]
     assert asyncio.run(plain.ainvoke({"question": "Q?"}))["decision"] == decision
     assert (decision["answer"], decision["decided_by"]) == ("Paris", "desk")
+    assert (decision["cause"], decision["ruling"]) == ("arbiter", "looked up")
     assert decision["reason"] == f"looked up; {NUMBERS}"
     assert decision["tokens"]["desk"] == {"input_tokens": 4, "output_tokens": 0}
     case = seen[0]

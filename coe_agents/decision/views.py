@@ -37,7 +37,7 @@ def to_json(question: str, decision: Mapping[str, Any], seconds: float) -> dict[
         names += _OF_PROPOSALS
     if decision.get("claims"):
         names.append("claims")
-    printed = {"question": question}
+    printed: dict[str, Any] = {"question": question}
     printed |= {name: decision[name] for name in names}
     printed["seconds"] = round(seconds, 3)
     if decision["decided_by"] != "group":

@@ -8,7 +8,7 @@ import pytest
 from coe_agents import Recording, ThresholdPolicy, create_coe_graph
 from coe_agents.cli.stores import open_store
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.graph.rulings import pending_cases, rule
+from coe_agents.rulings.recorded import pending_cases, rule
 from coe_agents.testing import ScriptedAgent
 from tests.cli.command import run
 from tests.cli.test_config import EXAMPLE

@@ -3,7 +3,6 @@ import gzip
 import json
 import re
 from hashlib import sha256
-from html.parser import HTMLParser
 from importlib import resources
 
 import numpy as np
@@ -14,6 +13,7 @@ from coe_agents.evaluation import Samples, score
 from coe_agents.evaluation.metrics import auroc
 from coe_agents.evaluation.scoring.scores import ScoringSetup
 from coe_agents.pages.report_page import create_page, summarize
+from tests.elements import Elements
 from tests.evaluation.invented import group, row, write
 
 HOSTILE = [
@@ -67,16 +67,6 @@ def test_what_it_says_is_what_score_says(run):
     )
     shown = re.search(r">CoE</abbr></th><td>\s*([\d.]+) <small>", html)[1]
     assert shown == f"{auroc(correct=found.correct, uncertainty=found.values['coe']):.3f}"
-
-
-class Elements(HTMLParser):
-    def __init__(self, html):
-        super().__init__()
-        self.found = []
-        self.feed(html)
-
-    def handle_starttag(self, tag, attrs):
-        self.found.append((tag, dict(attrs)))
 
 
 def test_no_text_of_a_model_is_parsed_as_html(tmp_path, run):

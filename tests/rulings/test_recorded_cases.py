@@ -1,6 +1,5 @@
 import pytest
 import typer
-from langgraph.store.memory import InMemoryStore
 
 from coe_agents.cli.stores import open_recording, open_store
 from coe_agents.config.schema import load_config
@@ -8,7 +7,6 @@ from coe_agents.errors import StoreError
 from coe_agents.rulings import Recording
 from coe_agents.rulings.recorded import pending_cases
 from tests.cli.command import run
-from tests.serve.groups import AGREEING, complete, create_group
 
 AGENT = 'agents = [{name = "a", provider = "tinyworld", model = "tiny-llama"}]\n'
 RECORD = '[record]\nstore = "cases.sqlite"\naudit_rate = 0.25\n'
@@ -20,13 +18,6 @@ def test_ask_records_an_answer(tmp_path):
         run("ask", "What is the capital of France?", "--record", file, "--audit-rate", 1)
     with open_store(str(file)) as store:
         assert [case["kind"] for case in pending_cases(store)] == ["audit", "audit"]
-
-
-async def test_serve_records_an_answer():
-    store = InMemoryStore()
-    group = create_group(*AGREEING, recording=Recording(audit_rate=1.0), store=store)
-    assert (await complete(group)).json()["choices"][0]["message"]["content"] == "Paris"
-    assert [case["answer"] for case in pending_cases(store)] == ["Paris"]
 
 
 def test_the_configuration_says_where_and_options_come_before_it(tmp_path):

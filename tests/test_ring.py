@@ -15,7 +15,7 @@ def test_each_command_of_a_room_that_is_there_can_be_loaded(reference):
 
 
 def test_a_room_that_was_taken_away_is_named():
-    with pytest.raises(ImportError, match="this needs coe_agents[.]attic"):
+    with pytest.raises(ImportError, match=r"this needs coe_agents\.attic"):
         _ring.load("attic:Lamp")
 
 

@@ -206,7 +206,7 @@ class InvalidReplyError(AgentError):
     Attributes:
         reply: The reply, a `coe_agents.types.AgentReply`, where each of its responses is a failure of its own; else
             None.
-        fault: What is wrong with the reply, as in a `coe_agents.types.Response`; None where nothing came of it.
+        fault: What is wrong with the reply, as in a `coe_agents.types.Response`; None where there is no reply.
     """
 
     retryable = True

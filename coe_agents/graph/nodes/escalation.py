@@ -143,7 +143,6 @@ def _apply_ruling(state: CoEState, given: object, name: str, *, is_person: bool)
         cause = state["verdict"]["cause"]
     if action == "answer" and (kind := answer_kind(ruling.answer or "")) != "answer":
         action = "abstain"
-        cause = "refusal" if kind == "refusal" else "empty"
         said = f'declines to answer ("{ruling.answer}")' if kind == "refusal" else "says nothing"
         reason = f"{by} {said}; {reason}"
     decided_by = "group" if action == "escalate" else by

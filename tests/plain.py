@@ -99,9 +99,6 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 def install() -> None:
     """Makes all that is imported of the package from here on plain, and `pytest.raises` fit for it."""
-    early = [name for name in sys.modules if name.startswith("coe_agents.")]
-    if early:
-        raise RuntimeError(f"the package must not be imported before; found {early[0]}")
     sys.meta_path.insert(0, _Finder())
     importlib.invalidate_caches()
     pytest.raises = _raises

@@ -22,9 +22,7 @@ from pathlib import Path
 from coe_agents import _ring
 
 ROOT = Path(__file__).parent.parent
-FURTHER: dict[str, tuple[str, ...]] = {
-    "serve": ("tests/clients", "tests/client_table.py", "tests/serving", "tests/vllm")
-}
+FURTHER: dict[str, tuple[str, ...]] = {"serve": ("tests/clients", "tests/vllm")}
 """Tests elsewhere that go through a room."""
 CHOSEN = (
     "tests/cli",

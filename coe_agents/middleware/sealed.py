@@ -57,8 +57,10 @@ class TurnsChannel(LastValue[dict[str, Any]]):
 
 
 def _with_pending(turn: Any, form: type[dict[str, Any]]) -> Any:
-    """Returns a turn whose pending proposal has this form; a client may have written anything."""
-    pending = turn.get("pending") if isinstance(turn, Mapping) else None
+    """Returns a turn whose pending proposal has this form; a client may have written anything, which is no turn."""
+    if not isinstance(turn, Mapping):
+        return {}
+    pending = turn.get("pending")
     if isinstance(pending, Sealed):
         pending = pending.contents
     elif not isinstance(pending, dict):

@@ -222,7 +222,7 @@ class CoEMiddleware(GuardsTools[VerdictState]):
         self, request: ToolCallRequest, call: ToolCall
     ) -> VouchedAction | ToolMessage:
         if not call["id"]:  # the tool would run, and its result would belong to no call
-            return block_call(call, create_unmeasured("failed", "invalid", "the call has no id"))
+            return block_call(call, create_unmeasured("failed", "the call has no id"))
         verdict = verdicts_of(request.state, call).get(self.name)
         if verdict is None:
             key = self._key_of_edit(request, call)
@@ -321,14 +321,14 @@ class CoEMiddleware(GuardsTools[VerdictState]):
             kind = type(error).__name__
             logger.warning("the gate is closed: asking the group failed with %s", kind)
             # only the type: the text of an error may reveal what the driving model must not read
-            return create_unmeasured("failed", "unavailable", f"asking it failed with {kind}")
+            return create_unmeasured("failed", f"asking it failed with {kind}", cause="unavailable")
 
     def _about_call(self, request: ToolCallRequest) -> str | Verdict:
         _, reply = last_reply(request.state["messages"])
         ending = judge_end(reply)
         if ending != "whole":
             reason = f"the model's message does not count: {IN_WORDS[ending]}"
-            return create_unmeasured("failed", "invalid", reason)
+            return create_unmeasured("failed", reason)
         if self._question is not None:
             question: object = self._question(request)
             if inspect.iscoroutine(question):

@@ -78,7 +78,7 @@ def about_answer(
     """
     if judge_end(reply) == "filtered":
         reason = f"the answer does not count: {IN_WORDS['filtered']}"
-        return create_unmeasured("uncertain", "invalid", reason)
+        return create_unmeasured("uncertain", reason)
     replies = replies_to(after)
     shown_whole: list[AnyMessage] = [reply, *replies.values()]
     for message in shown_whole:
@@ -86,7 +86,7 @@ def about_answer(
         if hidden:
             what = "the answer" if message is reply else "a result beside the answer"
             reason = f"{what} holds {hidden}, which the group is not shown"
-            return create_unmeasured("uncertain", "invalid", reason)
+            return create_unmeasured("uncertain", reason)
 
     text = _whole_text(reply)
     if structured is not None:

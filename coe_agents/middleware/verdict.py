@@ -158,7 +158,7 @@ def _check_responses(result: Mapping[str, Any]) -> None:
         )
 
 
-def create_unmeasured(outcome: VerdictOutcome, cause: Cause, reason: str) -> Verdict:
+def create_unmeasured(outcome: VerdictOutcome, reason: str, *, cause: Cause = "invalid") -> Verdict:
     """Returns a verdict without a measurement: the group was not, or could not be, asked."""
     nothing = GroupDecision(action="abstain", answer=None, cause=cause, reason=reason).data
     return {
@@ -173,7 +173,7 @@ def create_unmeasured(outcome: VerdictOutcome, cause: Cause, reason: str) -> Ver
 def too_long(n_chars: int) -> Verdict:
     """Returns the verdict on a text that is too long to be shown whole."""
     reason = f"{n_chars} characters are more than the {MAX_REVIEWED} that it is shown"
-    return create_unmeasured("uncertain", "invalid", reason)
+    return create_unmeasured("uncertain", reason)
 
 
 def in_words(verdict: Verdict) -> str:

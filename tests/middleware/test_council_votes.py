@@ -430,9 +430,16 @@ DRIVERS = {
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"mode": "choose"}, {"adaptive": True}, {"tools": GATED}], ids=str
+    ("driver", "options"),
+    [
+        *((driver, {}) for driver in DRIVERS),
+        *(
+            ("the same", form)
+            for form in ({"mode": "choose"}, {"adaptive": True}, {"tools": GATED})
+        ),
+    ],
+    ids=str,
 )
-@pytest.mark.parametrize("driver", DRIVERS)
 def test_whoever_gave_the_message_has_no_vote_and_stays_in_the_denominator(driver, options, bank):
     asks, own, votes = DRIVERS[driver]
     group = [ModelAgent("own", own), *members(AGREES, [[call(to="Eve")], "Done."])]

@@ -111,7 +111,8 @@ def test_bounds_and_a_callers_limits_hold_whatever_the_policy():
             bounds=Bounds(**bounds), limits=Bounds(max_coe=0.1 if action == "answer" else 0.05)
         )
         found = settle(policy, answered, rules, asked="a", answered="a", spent=spent)
-        assert (found.action, found.cause) == (action, cause)
+        assert found.action == action
+        assert found.cause == cause
         assert policy.seen[0][1] == bounds.get("max_rounds", 1)
 
 

@@ -14,8 +14,7 @@ import math
 import re
 import time
 import traceback
-from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from collections.abc import Callable, Collection
 
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
@@ -23,7 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from coe_agents.checks import require
 from coe_agents.files import parse_json
-from coe_agents.serve.api_error import ApiError, caller_gone
+from coe_agents.serve.api_error import ApiError, Fields, Object, caller_gone
 from coe_agents.text import quantity
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -157,7 +156,7 @@ class Admission:
             self._seconds += 0.1 * (time.monotonic() - start - self._seconds)
 
 
-async def read_object(request: Request, *, max_bytes: int) -> Mapping[str, Any]:
+async def read_object(request: Request, *, max_bytes: int) -> Fields:
     """Returns the JSON object in a request's body; raises `ApiError` where it is too large, too slow or none.
 
     It is parsed in a thread: other callers are answered meanwhile.
@@ -178,7 +177,7 @@ async def read_object(request: Request, *, max_bytes: int) -> Mapping[str, Any]:
     return await asyncio.to_thread(_parse, bytes(body))
 
 
-def _parse(body: bytes) -> Mapping[str, Any]:
+def _parse(body: bytes) -> Fields:
     try:
         content = parse_json(body, is_strict=True)
         json.dumps(content, ensure_ascii=False).encode()  # which refuses half of a surrogate pair
@@ -216,7 +215,7 @@ class RequestLog:
             return
         start = time.monotonic()
         status = 0
-        outcome = scope[_OUTCOME] = dict[str, Any]()
+        outcome = scope[_OUTCOME] = Object()
 
         async def note_status(message: Message) -> None:
             nonlocal status
@@ -238,7 +237,7 @@ class RequestLog:
                 self._note_request(path, status, seconds)
 
 
-def note_decision(scope: Scope, decision: Mapping[str, Any]) -> None:
+def note_decision(scope: Scope, decision: Fields) -> None:
     """Adds the action and the numbers of a decision to the line of a request."""
     outcome = scope.get(_OUTCOME, {})
     outcome["action"] = decision["action"]

@@ -38,7 +38,7 @@ from coe_agents.serve.access import (
     note_decision,
     read_object,
 )
-from coe_agents.serve.api_error import ApiError, caller_gone, json_response
+from coe_agents.serve.api_error import ApiError, Fields, Object, caller_gone, json_response
 from coe_agents.serve.chat_request import ChatRequest, check_model, read_chat_request, read_messages
 from coe_agents.serve.completion import (
     Refusals,
@@ -52,7 +52,7 @@ from coe_agents.serve.response_request import read_response_request
 from coe_agents.serve.served_group import Group, Runs
 
 
-def read_question(body: Mapping[str, Any]) -> tuple[list[dict[str, Any]], Mapping[str, Any]]:
+def read_question(body: Fields) -> tuple[list[Object], Fields]:
     """Returns the conversation, with the question at its end, and the options of the gate in a body.
 
     Raises `ApiError` if it holds anything else.
@@ -70,7 +70,7 @@ def read_question(body: Mapping[str, Any]) -> tuple[list[dict[str, Any]], Mappin
 
 
 async def stream_events(
-    runs: Runs, messages: Sequence[Mapping[str, Any]], limits: CallersLimits, scope: Scope
+    runs: Runs, messages: Sequence[Fields], limits: CallersLimits, scope: Scope
 ) -> AsyncIterator[str]:
     """Yields server-sent events: those of `coe_agents.graph.events` by name, then "decision" or "error"."""
     start = time.perf_counter()
@@ -88,9 +88,7 @@ async def stream_events(
         yield _format("error", {"message": error.message})
 
 
-def to_report(
-    question: str, result: Mapping[str, Any], seconds: float, gate: Mapping[str, Any]
-) -> dict[str, Any]:
+def to_report(question: str, result: Fields, seconds: float, gate: Fields) -> Object:
     """Returns the result of a run, which took so many seconds under the thresholds of `gate`, as JSON.
 
     Returns:
@@ -101,12 +99,12 @@ def to_report(
     """
     decision = result["decision"]
     labels = result["labels"]
-    responses: dict[str, list[dict[str, Any]]] = {}
+    responses: dict[str, list[Object]] = {}
     for place, row in enumerate(result["responses"]):
         response = {name: row[name] for name in ("text", "answer", "round", "error")}
         response["cluster"] = labels[place] if place < len(labels) else None
         responses.setdefault(row["agent"], []).append(response)
-    clusters = list[dict[str, Any]]()
+    clusters = list[Object]()
     for text, share in decision["support"].items():
         clusters.append({"representative": text, "support": share})
     calls = decision.get("calls")
@@ -128,17 +126,15 @@ def to_report(
     }
 
 
-def _format(kind: str, content: Mapping[str, Any]) -> str:
+def _format(kind: str, content: Fields) -> str:
     return f"event: {kind}\ndata: {json.dumps(content)}\n\n"
 
 
 class _Reads(Protocol):
-    def __call__(self, body: Mapping[str, Any], *, model: str) -> ChatRequest: ...
+    def __call__(self, body: Fields, *, model: str) -> ChatRequest: ...
 
 
-_ASKS: Mapping[
-    str, tuple[_Reads, Callable[[Reply], dict[str, Any]], Callable[[Reply], Iterator[str]]]
-] = {
+_ASKS: Mapping[str, tuple[_Reads, Callable[[Reply], Object], Callable[[Reply], Iterator[str]]]] = {
     "/v1/chat/completions": (read_chat_request, to_completion, to_chunks),
     "/v1/responses": (read_response_request, to_response, to_response_events),
 }
@@ -264,7 +260,7 @@ def create_app(
     )
 
 
-def _shows(path: str, describe: Callable[[], dict[str, Any]]) -> Route:
+def _shows(path: str, describe: Callable[[], Object]) -> Route:
     async def show(request: Request) -> Response:
         return json_response(describe())
 

@@ -17,7 +17,7 @@ from coe_agents.extensions import did_you_mean
 from coe_agents.files import parse_json
 from coe_agents.graph.shown_tools import check_tools
 from coe_agents.prompts import MUST_CALL
-from coe_agents.serve.api_error import ApiError, invalid_request
+from coe_agents.serve.api_error import ApiError, Fields, Object, invalid_request
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 """As OpenAI's API allows."""
@@ -25,7 +25,7 @@ _MOST_CALLS = 128
 _LONGEST_ID = 256
 
 
-def read_tools(tools: Any, work: Work) -> list[dict[str, Any]]:
+def read_tools(tools: Any, work: Work) -> list[Object]:
     """Returns the functions of a request; [] where it has none."""
     if not isinstance(tools, list):
         raise invalid_request("tools", '"tools" must be a list. Correct it, or omit it')
@@ -45,7 +45,7 @@ def read_tools(tools: Any, work: Work) -> list[dict[str, Any]]:
         raise invalid_request("tools", str(error)) from error
 
 
-def _function_of(holder: Any) -> Mapping[str, Any]:
+def _function_of(holder: Any) -> Fields:
     """Returns the object "function" of a tool, a choice or a call; {} where there is none."""
     function = holder.get("function") if isinstance(holder, Mapping) else None
     return function if isinstance(function, Mapping) else {}
@@ -55,7 +55,7 @@ def _is_name(name: Any) -> bool:
     return isinstance(name, str) and _NAME.fullmatch(name) is not None
 
 
-def choose_tools(tools: list[dict[str, Any]], choice: Any) -> tuple[list[dict[str, Any]], bool]:
+def choose_tools(tools: list[Object], choice: Any) -> tuple[list[Object], bool]:
     """Returns the functions that a request lets the agents call, and whether they must call one."""
     if choice == "auto":
         return tools, False
@@ -78,9 +78,7 @@ def choose_tools(tools: list[dict[str, Any]], choice: Any) -> tuple[list[dict[st
     return named, True
 
 
-def read_format(
-    wanted: Any, tools: Sequence[Mapping[str, Any]], work: Work
-) -> dict[str, Any] | None:
+def read_format(wanted: Any, tools: Sequence[Fields], work: Work) -> Object | None:
     """Returns the schema that an answer must fit; None where it is a text."""
     kind = wanted.get("type") if isinstance(wanted, Mapping) else None
     if wanted is None or kind == "text":
@@ -109,12 +107,12 @@ def _check_schema(schema: Any, what: str, work: Work, *, param: str) -> None:
         raise invalid_request(param, f"{must}. Correct it") from error
 
 
-def read_calls(sent: Any, place: str) -> list[dict[str, Any]]:
+def read_calls(sent: Any, place: str) -> list[Object]:
     """Returns the earlier calls of a message of the assistant."""
     if not isinstance(sent, list) or len(sent) > _MOST_CALLS:
         must = f"{place} must be a list of at most {_MOST_CALLS} calls"
         raise invalid_request(place, f"{must}. Correct it")
-    calls = list[dict[str, Any]]()
+    calls = list[Object]()
     for call in sent:
         name = _function_of(call).get("name")
         arguments = _function_of(call).get("arguments")
@@ -126,7 +124,7 @@ def read_calls(sent: Any, place: str) -> list[dict[str, Any]]:
     return calls
 
 
-def check_results(messages: Sequence[Mapping[str, Any]]) -> None:
+def check_results(messages: Sequence[Fields]) -> None:
     """Refuses a conversation in which a call is not followed by its one result, or a result by no call."""
     place = "messages"
     open_calls = set[str]()
@@ -162,7 +160,7 @@ def _is_object(arguments: Any) -> bool:
         return False
 
 
-def read_id(message: Mapping[str, Any], name: str, place: str) -> str:
+def read_id(message: Fields, name: str, place: str) -> str:
     """Returns the id of a call, or of the call whose result a message is."""
     value = message.get(name)
     if not isinstance(value, str) or not 1 <= len(value) <= _LONGEST_ID:
@@ -243,19 +241,19 @@ class ChatRequest:
         ignored: The options that have no effect.
     """
 
-    messages: list[dict[str, Any]]
-    tools: list[dict[str, Any]]
+    messages: list[Object]
+    tools: list[Object]
     most_calls: int | None
     must_call: bool
-    schema: dict[str, Any] | None
+    schema: Object | None
     stop: tuple[str, ...]
-    coe: Mapping[str, Any]
+    coe: Fields
     is_stream: bool
     with_usage: bool
     ignored: tuple[str, ...]
 
     @property
-    def graph_input(self) -> dict[str, Any]:
+    def graph_input(self) -> Object:
         """What the graph is asked."""
         schema = {} if self.schema is None else {"answer_schema": self.schema}
         return {"messages": self.messages, "tools": self.tools, **schema}
@@ -273,7 +271,7 @@ class ChatRequest:
         return texts[-1]
 
 
-def read_chat_request(body: Mapping[str, Any], *, model: str) -> ChatRequest:
+def read_chat_request(body: Fields, *, model: str) -> ChatRequest:
     """Returns the request in a body; raises `ApiError` if it asks for another model, or for what no group can do."""
     fields = check_fields(body, known=KNOWN, refused=_REFUSED)
     check_model(fields.get("model"), model)
@@ -299,11 +297,8 @@ def read_chat_request(body: Mapping[str, Any], *, model: str) -> ChatRequest:
 
 
 def check_fields(
-    body: Mapping[str, Any],
-    *,
-    known: Sequence[str],
-    refused: Mapping[str, tuple[Sequence[Any], str]],
-) -> dict[str, Any]:
+    body: Fields, *, known: Sequence[str], refused: Mapping[str, tuple[Sequence[Any], str]]
+) -> Object:
     """Returns the fields of a body that are not null; raises `ApiError` for one that is unknown or refused.
 
     `refused` holds, by name, the values that ask for nothing, and why others are refused.
@@ -335,7 +330,7 @@ def _read_stop(stop: Any) -> tuple[str, ...]:
     return tuple(filter(None, texts))
 
 
-def _instructed(messages: list[dict[str, Any]], instruction: str) -> list[dict[str, Any]]:
+def _instructed(messages: list[Object], instruction: str) -> list[Object]:
     """Returns a conversation with an instruction at the end of its system prompt."""
     system, *others = messages
     if system["role"] != "system":
@@ -343,11 +338,11 @@ def _instructed(messages: list[dict[str, Any]], instruction: str) -> list[dict[s
     return [{**system, "content": f"{system['content']}\n\n{instruction}"}, *others]
 
 
-def _user_texts(messages: Sequence[Mapping[str, Any]]) -> list[str]:
+def _user_texts(messages: Sequence[Fields]) -> list[str]:
     return [message["content"] for message in messages if message["role"] == "user"]
 
 
-def read_messages(sent: Any) -> list[dict[str, Any]]:
+def read_messages(sent: Any) -> list[Object]:
     """Returns a conversation as the graph takes it; raises `ApiError` if no question or result is at its end."""
     if not isinstance(sent, list) or not sent:
         must = '"messages" must be a list of at least one message'
@@ -367,7 +362,7 @@ def read_messages(sent: Any) -> list[dict[str, Any]]:
     return messages
 
 
-def _read_message(message: Any, place: str) -> dict[str, Any]:
+def _read_message(message: Any, place: str) -> Object:
     if not isinstance(message, Mapping) or message.get("role") not in (*_ROLES,):
         must = f'"role" of {place} must be one of {", ".join(_ROLES)}'
         raise invalid_request(place, f"{must}. Correct it")
@@ -394,7 +389,7 @@ def _read_message(message: Any, place: str) -> dict[str, Any]:
     return {"role": role, "content": _text(content, where)}
 
 
-def _is_refusal(message: Mapping[str, Any]) -> bool:
+def _is_refusal(message: Fields) -> bool:
     """Whether a message of the assistant is a refusal of this server, in any form in which clients return it.
 
     It is in "refusal", in a part of that type, in the text, or lost, so that the text is empty.
@@ -436,7 +431,7 @@ def _is_part(part: Any, kind: str) -> bool:
     return isinstance(part, Mapping) and part.get("type") == kind
 
 
-def mapping_in(fields: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def mapping_in(fields: Fields, name: str) -> Fields:
     """Returns an object among the fields of a body; {} where it is omitted."""
     value = fields.get(name, {})
     if not isinstance(value, Mapping):
@@ -444,7 +439,7 @@ def mapping_in(fields: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return value
 
 
-def _flag(fields: Mapping[str, Any], name: str, *, default: bool = False) -> bool:
+def _flag(fields: Fields, name: str, *, default: bool = False) -> bool:
     value = fields.get(name)
     if not isinstance(value, bool | None):
         raise invalid_request(name, f'"{name}" must be true or false. Correct it, or omit it')

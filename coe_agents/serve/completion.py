@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from coe_agents.decision.refusal import refusal
 from coe_agents.decision.views import to_numbers
+from coe_agents.serve.api_error import Fields, Object
 from coe_agents.serve.chat_request import ChatRequest
 from coe_agents.types import add_usages
 
@@ -26,7 +27,7 @@ class Reply:
         refusals: Where why there is no answer stands: in the field "refusal" alone, or in the "content", too.
     """
 
-    decision: Mapping[str, Any]
+    decision: Fields
     model: str
     asked: ChatRequest
     refusals: Refusals = "content"
@@ -73,12 +74,12 @@ class Reply:
         return read, written
 
     @property
-    def numbers(self) -> dict[str, Any]:
+    def numbers(self) -> Object:
         """The numbers of the decision, the claims of a long answer that is given, and no other text of a response."""
         return to_numbers(self.decision, self.asked.ignored)
 
 
-def to_completion(reply: Reply) -> dict[str, Any]:
+def to_completion(reply: Reply) -> Object:
     """Returns the reply as a `chat.completion`.
 
     An answer is the message's content, or its tool calls. Otherwise the message's refusal says why, as does the content
@@ -104,7 +105,7 @@ def to_chunks(reply: Reply) -> Iterator[str]:
     if reply.asked.with_usage:
         head["usage"] = None
 
-    def chunk(delta: Mapping[str, Any], end: str | None, **numbers: Any) -> str:
+    def chunk(delta: Fields, end: str | None, **numbers: Any) -> str:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": end}
         return _event({**head, "choices": [choice], **numbers})
 
@@ -128,9 +129,9 @@ def to_chunks(reply: Reply) -> Iterator[str]:
     yield "data: [DONE]\n\n"
 
 
-def _message(reply: Reply) -> dict[str, Any]:
-    message: dict[str, Any] = {"content": reply.text, "refusal": reply.refusal}
-    calls = list[dict[str, Any]]()
+def _message(reply: Reply) -> Object:
+    message: Object = {"content": reply.text, "refusal": reply.refusal}
+    calls = list[Object]()
     for call in reply.calls:
         function = {"name": call["name"], "arguments": call["arguments"]}
         calls.append({"id": call["id"], "type": "function", "function": function})
@@ -147,7 +148,7 @@ def _end(reply: Reply) -> str:
     return "tool_calls" if reply.calls else "stop"
 
 
-def _head(reply: Reply, kind: str) -> dict[str, Any]:
+def _head(reply: Reply, kind: str) -> Object:
     return {
         "id": f"chatcmpl-{uuid.uuid4().hex}",
         "object": kind,
@@ -163,11 +164,10 @@ def _usage(reply: Reply) -> dict[str, int] | None:
     return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
 
 
-def _event(content: Mapping[str, Any]) -> str:
+def _event(content: Fields) -> str:
     return f"data: {json.dumps(content)}\n\n"
 
 
-_Item = dict[str, Any]
 _EMPTY = (
     "error",
     "incomplete_details",
@@ -181,7 +181,7 @@ _EMPTY = (
 """Fields of a response that are there and null: what a request asked for is not repeated."""
 
 
-def to_response(reply: Reply) -> dict[str, Any]:
+def to_response(reply: Reply) -> Object:
     """Returns the reply as a `response`.
 
     Its output is a message with the answer, one with a refusal, or the calls of functions. `coe` holds the numbers of
@@ -213,7 +213,7 @@ def to_response_events(reply: Reply) -> Iterator[str]:
         yield f"event: {kind}\ndata: {json.dumps(data)}\n\n"
 
 
-def _response_head(reply: Reply) -> dict[str, Any]:
+def _response_head(reply: Reply) -> Object:
     """Returns the fields that every response has; what a request asked for is not repeated but its model."""
     return {
         "id": f"resp_{uuid.uuid4().hex}",
@@ -232,10 +232,10 @@ def _response_head(reply: Reply) -> dict[str, Any]:
     }
 
 
-def _items(reply: Reply) -> list[_Item]:
+def _items(reply: Reply) -> list[Object]:
     if reply.calls:
         return [_call(call) for call in reply.calls]
-    parts = list[_Item]()
+    parts = list[Object]()
     if reply.refusal is not None:
         parts.append({"type": "refusal", "refusal": reply.refusal})
     # also for who reads the text alone, and would take "" for the answer
@@ -255,7 +255,7 @@ _DONE = {"status": "completed"}
 _CUT = {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
 
 
-def _call(call: Mapping[str, str]) -> _Item:
+def _call(call: Mapping[str, str]) -> Object:
     return {
         "id": f"fc_{uuid.uuid4().hex}",
         "type": "function_call",
@@ -266,7 +266,7 @@ def _call(call: Mapping[str, str]) -> _Item:
     }
 
 
-def _events_of(item: _Item, place: int) -> Iterator[tuple[str, _Item]]:
+def _events_of(item: Object, place: int) -> Iterator[tuple[str, Object]]:
     """Yields the events of one item of the output; each text comes in one piece."""
     begun = {**item, "status": "in_progress"}
     is_call = item["type"] == "function_call"
@@ -285,7 +285,7 @@ def _events_of(item: _Item, place: int) -> Iterator[tuple[str, _Item]]:
         there = {**where, "content_index": number}
         key = "text"
         name = "response.output_text"
-        logprobs: _Item = {"logprobs": []}
+        logprobs: Object = {"logprobs": []}
         if part["type"] == "refusal":
             key = "refusal"
             name = "response.refusal"
@@ -297,7 +297,7 @@ def _events_of(item: _Item, place: int) -> Iterator[tuple[str, _Item]]:
     yield "response.output_item.done", {"output_index": place, "item": item}
 
 
-def _response_usage(reply: Reply) -> dict[str, Any] | None:
+def _response_usage(reply: Reply) -> Object | None:
     if reply.tokens is None:
         return None
     read, written = reply.tokens

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from coe_agents.serve.api_error import ApiError, invalid_request
+from coe_agents.serve.api_error import ApiError, Fields, Object, invalid_request
 from coe_agents.serve.chat_request import (
     OF_CALLER,
     ChatRequest,
@@ -39,7 +39,7 @@ KNOWN = (*_OWN, *_SAME, *_HAS_NO_EFFECT, *_REFUSED)
 _KINDS = {"input_text": "text", "output_text": "text", "text": "text", "refusal": "refusal"}
 
 
-def read_response_request(body: Mapping[str, Any], *, model: str) -> ChatRequest:
+def read_response_request(body: Fields, *, model: str) -> ChatRequest:
     """Returns the request in a body; raises `ApiError` if it asks for another model, or for what no group can do."""
     fields = check_fields(body, known=KNOWN, refused=_REFUSED)
     messages, places = _to_messages(fields.get("input"), fields.get("instructions"))
@@ -101,7 +101,7 @@ def _to_messages(sent: Any, instructions: Any) -> tuple[list[Any], list[str]]:
     return messages, places
 
 
-def _to_message(item: Any, where: str) -> dict[str, Any] | None:
+def _to_message(item: Any, where: str) -> Object | None:
     """Returns the message that an item of the conversation is; None for another model's reasoning."""
     kind = item.get("type", "message") if isinstance(item, Mapping) else None
     match kind:

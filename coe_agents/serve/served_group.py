@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,7 +29,7 @@ from coe_agents.policy.base import regime_thresholds
 from coe_agents.policy.bounds import LIMITS, NAMES, Bounds
 from coe_agents.rounds.strategies import Strategies
 from coe_agents.serve.access import log_failure
-from coe_agents.serve.api_error import ApiError, invalid_request
+from coe_agents.serve.api_error import ApiError, Fields, Object, invalid_request
 from coe_agents.tinyworld import EXAMPLES, tinyworld_agents, tinyworld_clusterer, tinyworld_policy
 from coe_agents.types import Agent
 
@@ -126,11 +126,11 @@ class Group:
     @classmethod
     def from_tinyworld(cls, *, name: str = "tinyworld", **options: Any) -> Group:
         """Returns the group of the models that are shipped with the package; `options` are further ones of `of`."""
-        parts: dict[str, Any] = {"clusterer": tinyworld_clusterer(), "policy": tinyworld_policy()}
+        parts: Object = {"clusterer": tinyworld_clusterer(), "policy": tinyworld_policy()}
         group = cls.of(tinyworld_agents(), **parts, name=name, **options)
         return replace(group, is_toy=True, examples=tuple(question for question, _ in EXAMPLES))
 
-    def tighten(self, options: Mapping[str, Any]) -> CallersLimits:
+    def tighten(self, options: Fields) -> CallersLimits:
         """Returns the limits that a request sets, by the names of `CoEContext`, each at most the operator's.
 
         A request's deadline ends the run without an answer. In the graph, a deadline cuts off the slow agents and
@@ -139,7 +139,7 @@ class Group:
         Raises:
             ApiError: If an option is unknown, invalid or above the operator's.
         """
-        limits = dict[str, Any]()
+        limits = Object()
         for name, value in options.items():
             if name not in _OPTIONS:
                 hint = did_you_mean(name, _OPTIONS) or f"The options are {', '.join(_OPTIONS)}"
@@ -164,7 +164,7 @@ class Group:
             message = f"the question must have at most {longest} characters; got {len(question)}. Shorten it"
             raise ApiError(400, message, param=param, code="context_length_exceeded")
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> Object:
         """Returns what the group is, as JSON."""
         return {
             "model": self.name,
@@ -175,7 +175,7 @@ class Group:
             "examples": list(self.examples),
         }
 
-    def describe_policy(self, lower: Bounds | None = None) -> dict[str, Any]:
+    def describe_policy(self, lower: Bounds | None = None) -> Object:
         """Returns the gate, with the lower limits of a request: its class, and the thresholds in nats.
 
         `max_coe` is None where the gate compares no CoE. The other two also divide the plane of the regimes.
@@ -239,17 +239,15 @@ class Runs:
         # raises now what would fail every request
         self._graph = group.create_graph().compile(store=group.store)
 
-    async def run(self, graph_input: Mapping[str, Any], limits: CallersLimits) -> Mapping[str, Any]:
+    async def run(self, graph_input: Fields, limits: CallersLimits) -> Fields:
         """Returns the result of a run; its decision is to abstain if the request's deadline passes before."""
         async for chunk in self.stream(graph_input, limits):
             result = chunk
         return result
 
-    async def stream(
-        self, graph_input: Mapping[str, Any], limits: CallersLimits
-    ) -> AsyncIterator[Mapping[str, Any]]:
+    async def stream(self, graph_input: Fields, limits: CallersLimits) -> AsyncIterator[Fields]:
         """Yields the events of a run, and at last its result, the only one without the key "event"; see `run`."""
-        result: dict[str, Any] = {}
+        result: Object = {}
         end = None
         if limits.deadline is not None:
             end = asyncio.get_running_loop().time() + limits.deadline

@@ -153,7 +153,10 @@ def test_one_client_of_a_server_is_used_in_several_event_loops_at_once():
 
 
 def test_places_are_shared_by_threads_and_event_loops():
-    places, busy, most, lock = Places(3), [0], [0], threading.Lock()
+    places = Places(3)
+    lock = threading.Lock()
+    busy = [0]
+    most = [0]
 
     def enter(step):
         with lock:

@@ -22,7 +22,7 @@ from typing import Literal, TypeAlias
 from langchain_core.language_models import BaseChatModel
 
 from coe_agents._steps import Steps
-from coe_agents.agents._requests.send import Deadline, Places, Server
+from coe_agents.agents.requests.send import Deadline, Places, Server
 from coe_agents.errors import AgentTimeoutError, IgnoredTemperatureError
 from coe_agents.prompts import INVENTED_STORY
 from coe_agents.types import AgentReply, AgentRequest, Response, add_usages, usable

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from coe_agents import prompts
 from coe_agents._steps import Call, Steps, arun_steps, run_steps
-from coe_agents.agents._requests.parse import is_cut
 from coe_agents.agents.choice.probability import MIN_MASS, read_choice
 from coe_agents.agents.model_agent import ModelAgent
+from coe_agents.agents.requests.parse import is_cut
 from coe_agents.checks import integer, require
 from coe_agents.clustering.answers import strip_reasoning
 from coe_agents.clustering.protocols import ENTAILMENT_LABELS

@@ -21,12 +21,12 @@ from langchain_core.messages import (
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from coe_agents._steps import Call, Steps, arun_steps, run_steps
-from coe_agents.agents._requests import chat_models
-from coe_agents.agents._requests.capabilities import Drawn, Ladder, draw
-from coe_agents.agents._requests.parse import to_reply
-from coe_agents.agents._requests.send import Asker, Deadline, Server, places_of, tracing_options
 from coe_agents.agents.choice import probability
 from coe_agents.agents.greedy_decoding import OnGreedy, examine, may_be_probed
+from coe_agents.agents.requests import chat_models
+from coe_agents.agents.requests.capabilities import Drawn, Ladder, draw
+from coe_agents.agents.requests.parse import to_reply
+from coe_agents.agents.requests.send import Asker, Deadline, Server, places_of, tracing_options
 from coe_agents.checks import instance, integer, number, one_of, require
 from coe_agents.errors import FAILED_REPLY, InvalidReplyError, NoChoiceError
 from coe_agents.policy.bounds import MOST_SAMPLES

@@ -13,16 +13,10 @@ from langchain_core.outputs import Generation, LLMResult
 
 from coe_agents._removed import replacement_of
 from coe_agents._steps import Call, Steps
-from coe_agents.agents._requests.endings import judge_end
-from coe_agents.agents._requests.parse import text_of
-from coe_agents.agents._requests.send import (
-    Deadline,
-    Places,
-    call_model,
-    places_of,
-    tracing_options,
-)
 from coe_agents.agents.error_mapping import status_of
+from coe_agents.agents.requests.endings import judge_end
+from coe_agents.agents.requests.parse import text_of
+from coe_agents.agents.requests.send import Deadline, Places, call_model, places_of, tracing_options
 from coe_agents.checks import several
 from coe_agents.clustering.answers import parse_choice, strip_reasoning
 from coe_agents.errors import AgentError, NoChoiceError

@@ -14,8 +14,8 @@ from langchain_core.outputs import ChatGeneration, Generation
 
 from coe_agents.actions.canonical import to_line
 from coe_agents.actions.proposals import check_proposal
-from coe_agents.agents._requests.capabilities import Drawn, Ladder
-from coe_agents.agents._requests.endings import IN_WORDS, Ending, judge_end, refusal_of
+from coe_agents.agents.requests.capabilities import Drawn, Ladder
+from coe_agents.agents.requests.endings import IN_WORDS, Ending, judge_end, refusal_of
 from coe_agents.checks import are_finite
 from coe_agents.clustering.answers import split_confidence
 from coe_agents.clustering.refusals import answer_kind
@@ -238,6 +238,7 @@ def _invalid(why: str) -> InvalidReplyError:
 
 
 def text_of(generation: Generation) -> str:
+    """Returns the text of a generation, of a message that of all its text blocks."""
     if isinstance(generation, ChatGeneration):
         return str(generation.message.text)
     return generation.text

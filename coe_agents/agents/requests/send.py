@@ -22,9 +22,9 @@ from langchain_core.outputs import LLMResult
 from tenacity import RetryCallState, Retrying, retry_if_exception
 
 from coe_agents._steps import Call, Pause, Steps, Wait, start_call
-from coe_agents.agents._requests.capabilities import ModelCall
-from coe_agents.agents._requests.chat_models import bind_tools
 from coe_agents.agents.error_mapping import is_of_another_loop, is_stale, to_agent_error
+from coe_agents.agents.requests.capabilities import ModelCall
+from coe_agents.agents.requests.chat_models import bind_tools
 from coe_agents.errors import (
     AgentError,
     AgentTimeoutError,

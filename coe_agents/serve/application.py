@@ -144,7 +144,7 @@ _NOT_FOUND = (
     f"{', '.join(f'POST {path}' for path in _ASKS)}, GET /v1/models"
 )
 _OF_PAGE = resources.files("coe_agents.serve").joinpath("page")
-_SHARED = resources.files("coe_agents.evaluation.html")
+_SHARED = resources.files("coe_agents").joinpath("page_parts")
 _PAGE = {
     "/": (_OF_PAGE, "index.html", "text/html"),
     "/page.css": (_OF_PAGE, "page.css", "text/css"),

@@ -376,8 +376,9 @@ class ModelAgent:
         if base is None:
             return lambda number: None
         key = repr((base, self.name, request["messages"], request["round"]))
+        digest = hashlib.sha256(key.encode()).digest()
         # below 2**31, and 1,024 apart, more than there are samples
-        spaced = int.from_bytes(hashlib.sha256(key.encode()).digest()[:4], "big") % (1 << 21) << 10
+        spaced = int.from_bytes(digest[:4], "big") % (1 << 21) << 10
         return lambda number: spaced + number
 
     def _deadline(self, request: AgentRequest) -> Deadline:

@@ -198,7 +198,8 @@ def _draw_at_once(
             break
         kept = (~stop.ended).nonzero()[:, 0]
         ids = out.sequences[kept]
-        mask = pad(mask[kept], (0, ids.shape[1] - mask.shape[1]), value=1)
+        n_more = ids.shape[1] - mask.shape[1]
+        mask = pad(mask[kept], (0, n_more), value=1)
         cache = _select(out.past_key_values, kept)
         rows = [rows[place] for place in kept.tolist()]
         sampler.keep(kept.tolist())

@@ -322,4 +322,5 @@ def _auroc(
     ranking = Ranking(right, uncertainty)
     blocks = resamples(int(entity.max()) + 1, n_resamples=n_resamples)
     drawn = [area_under_roc(ranking.tally(counts[:, entity])) for counts in blocks]
-    return to_plain(with_interval(float(area_under_roc(ranking.tally())[0]), np.concatenate(drawn)))
+    value = float(area_under_roc(ranking.tally())[0])
+    return to_plain(with_interval(value, np.concatenate(drawn)))

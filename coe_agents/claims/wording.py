@@ -20,8 +20,11 @@ def words(text: str) -> frozenset[str]:
     ['1200', 'letter', 'writt']
     """
     every = [word.replace(",", "") for word in _WORD.findall(_plain(text).casefold())]
-    kept = [word for word in every if word not in _GRAMMAR and word not in _NEGATIONS] or every
-    return frozenset(_NUMBERS.get(word) or _ENDING.sub("", word) for word in kept)
+    content = [word for word in every if word not in _GRAMMAR and word not in _NEGATIONS]
+    compared = list[str]()
+    for word in content or every:
+        compared.append(_NUMBERS.get(word) or _ENDING.sub("", word))
+    return frozenset(compared)
 
 
 class Particulars(NamedTuple):
@@ -174,13 +177,16 @@ def _signs(plain: str) -> Iterator[str]:
 
 def _digits(written: str) -> str:
     """Returns a number in digits as it is compared."""
-    return _PERCENT.sub("%", _MINUS.sub("-", _GROUPING.sub("", written.casefold())))
+    ungrouped = _GROUPING.sub("", written.casefold())
+    signed = _MINUS.sub("-", ungrouped)
+    return _PERCENT.sub("%", signed)
 
 
 def _number(written: str, before: str, behind: str) -> str | None:
     """Returns a number in words as it is compared; None for another word."""
-    is_roman = _ROMAN.fullmatch(written) and (len(written) > 1 or before[:1].isupper())
-    if is_roman:
+    # a single letter is one behind a name, as in "Charles V"
+    is_part_of_name = len(written) > 1 or before[:1].isupper()
+    if is_part_of_name and _ROMAN.fullmatch(written):
         return written
     if written.casefold() == "one" and behind.startswith(" of"):
         return None

@@ -353,7 +353,8 @@ def read_messages(sent: Any) -> list[Object]:
     messages = [_read_message(message, f"messages[{place}]") for place, message in enumerate(sent)]
     check_results(messages)
     last = messages[-1]
-    if last["role"] != "tool" and (last["role"] != "user" or not last["content"].strip()):
+    is_question = last["role"] == "user" and last["content"].strip()
+    if last["role"] != "tool" and not is_question:
         must = 'the last of "messages" must be a text of the role "user", the question, or the result of a tool'
         raise invalid_request("messages", f"{must}. Add it")
     if not any(map(str.strip, _user_texts(messages))):

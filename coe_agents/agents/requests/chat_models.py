@@ -243,7 +243,8 @@ def free_name(model: object, taken: set[str]) -> str:
     if not isinstance(full, str):
         full = getattr(model, "model_name", None) or getattr(model, "model", None)
         full = str(full or type(model).__name__)
-    name = (full.partition(":")[2] or full).rstrip("/").rpartition("/")[2]
+    name = full.partition(":")[2] or full
+    name = name.rstrip("/").rpartition("/")[2]
     name = name.replace(":", "-").replace("|", "-").lstrip("_") or "model"
     free = name
     number = 1

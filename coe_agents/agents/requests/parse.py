@@ -284,7 +284,9 @@ def _count_tokens(texts: Sequence[Any], whole: str, end: int) -> int:
         return 0
     joined = "".join(texts)
     # some clients strip the text
-    lead = len(joined) - len(joined.lstrip()) - (len(whole) - len(whole.lstrip()))
+    n_spaces = len(joined) - len(joined.lstrip())
+    n_kept = len(whole) - len(whole.lstrip())
+    lead = n_spaces - n_kept
     if lead < 0 or joined[lead : lead + end] != whole[:end]:
         return 0
     ends = list(accumulate(map(len, texts)))

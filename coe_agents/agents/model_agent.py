@@ -5,7 +5,7 @@ import hashlib
 import logging
 import math
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, get_args
@@ -31,7 +31,7 @@ from coe_agents.checks import instance, integer, number, one_of, require
 from coe_agents.errors import FAILED_REPLY, InvalidReplyError, NoChoiceError
 from coe_agents.policy.bounds import MOST_SAMPLES
 from coe_agents.prompts import STATED_CONFIDENCE
-from coe_agents.types import AgentReply, AgentRequest
+from coe_agents.types import AgentReply, AgentRequest, Fields
 
 _LOG = logging.getLogger(__name__)
 
@@ -202,7 +202,7 @@ class ModelAgent:
             f"ModelAgent({self.name!r}, n_samples={self.n_samples}, temperature={self.temperature})"
         )
 
-    def sample(self, request: AgentRequest, config: Mapping[str, Any] | None = None) -> AgentReply:
+    def sample(self, request: AgentRequest, config: Fields | None = None) -> AgentReply:
         """Draws `n_samples` responses; fewer if the model fails, or time is up, after it gave some.
 
         The request may override the number (500 at most), the temperature (one response at 0) and the time (less only).
@@ -220,9 +220,7 @@ class ModelAgent:
         self._prepare_model()
         return run_steps(self._steps(request, config))
 
-    async def asample(
-        self, request: AgentRequest, config: Mapping[str, Any] | None = None
-    ) -> AgentReply:
+    async def asample(self, request: AgentRequest, config: Fields | None = None) -> AgentReply:
         """Draws `n_samples` responses; see `sample`. Where each has a request of its own, they are sent at once."""
         await self._aprepare_model()
         return await arun_steps(self._steps(request, config))
@@ -233,7 +231,7 @@ class ModelAgent:
         choices: Sequence[str],
         *,
         methods: Sequence[probability.ChoiceMethod] = probability.CHOICE_METHODS,
-        config: Mapping[str, Any] | None = None,
+        config: Fields | None = None,
         strict: bool = False,
     ) -> probability.ChoiceProbabilities:
         """Returns how likely the model is to reply with each of a few short choices, P(choice | reply is a choice).
@@ -292,7 +290,7 @@ class ModelAgent:
         methods: Sequence[probability.ChoiceMethod],
         *,
         deadline: Deadline | None = None,
-        config: Mapping[str, Any] | None = None,
+        config: Fields | None = None,
         strict: bool = False,
     ) -> Steps[probability.ChoiceProbabilities]:
         # at temperature 0 all replies would be the same
@@ -387,7 +385,7 @@ class ModelAgent:
             return Deadline(left, setting="`deadline` of the graph")
         return Deadline(self.timeout)
 
-    def _steps(self, request: AgentRequest, config: Mapping[str, Any] | None) -> Steps[AgentReply]:
+    def _steps(self, request: AgentRequest, config: Fields | None) -> Steps[AgentReply]:
         messages = self._messages(request)
         observed = tracing_options(config)
         deadline = self._deadline(request)
@@ -461,7 +459,7 @@ class ModelAgent:
         self,
         messages: list[BaseMessage],
         request: AgentRequest,
-        observed: Mapping[str, Any],
+        observed: Fields,
         deadline: Deadline,
     ) -> Steps[AgentReply | None]:
         """Returns the exact probabilities of the choices as a reply; None where the model is to be sampled."""
@@ -487,7 +485,7 @@ class ModelAgent:
         request: AgentRequest,
         messages: list[BaseMessage],
         *,
-        observed: Mapping[str, Any],
+        observed: Fields,
         deadline: Deadline,
         needed: str,
     ) -> Steps[tuple[Drawn, AgentReply]]:

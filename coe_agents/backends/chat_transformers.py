@@ -2,7 +2,7 @@
 
 import inspect
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, cast
 
@@ -29,6 +29,7 @@ from coe_agents.backends.reply_forms import (
 )
 from coe_agents.checks import require
 from coe_agents.errors import AgentTimeoutError, ContextOverflowError, ModelLoadError
+from coe_agents.types import Fields, JsonObject
 
 _WORD_JOINER = "\u2060"
 
@@ -118,11 +119,11 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
         return "coe-agents-transformers"
 
     @property
-    def _identifying_params(self) -> Mapping[str, Any]:
+    def _identifying_params(self) -> Fields:
         names = ("model", "revision", "dtype", *SamplingOptions.model_fields)
         return {name: getattr(self, name) for name in names}
 
-    def _combine_llm_outputs(self, llm_outputs: list[dict[str, Any] | None]) -> dict[str, Any]:
+    def _combine_llm_outputs(self, llm_outputs: list[JsonObject | None]) -> JsonObject:
         n_prompt = 0
         n_drawn = 0
         for output in llm_outputs:
@@ -131,7 +132,7 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
                 n_drawn += output["token_usage"]["completion_tokens"]
         return self._llm_output(n_prompt, n_drawn)
 
-    def _llm_output(self, n_prompt: int, n_drawn: int) -> dict[str, Any]:
+    def _llm_output(self, n_prompt: int, n_drawn: int) -> JsonObject:
         usage = {
             "prompt_tokens": n_prompt,
             "completion_tokens": n_drawn,
@@ -162,9 +163,9 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
 
     def bind_tools(
         self,
-        tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool],
+        tools: Sequence[JsonObject | type | Callable[..., Any] | BaseTool],
         *,
-        tool_choice: dict[str, Any] | str | bool | None = None,
+        tool_choice: JsonObject | str | bool | None = None,
         **kwargs: Any,
     ) -> Runnable[Any, AIMessage]:
         """Returns this model with tools that it may call.
@@ -227,7 +228,7 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
         return await arun_steps(self._steps(messages, stop, kwargs))
 
     def _steps(
-        self, messages: Sequence[BaseMessage], stop: list[str] | None, options: Mapping[str, Any]
+        self, messages: Sequence[BaseMessage], stop: list[str] | None, options: Fields
     ) -> Steps[ChatResult]:
         request = self._request(messages, self._call(stop, options))
         if not self._holder:
@@ -243,7 +244,7 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
             request.is_given_up = True
         return result
 
-    def _call(self, stop: list[str] | None, options: Mapping[str, Any]) -> _Call:
+    def _call(self, stop: list[str] | None, options: Fields) -> _Call:
         """Returns the call's own options over the constructor's; raises `ValueError` at an unknown one."""
         settings = {name: getattr(self, name) for name in SamplingOptions.model_fields}
         settings["stop"] = self.stop if stop is None else stop
@@ -365,7 +366,7 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
         for tag in HERMES_TAGS:
             if tag in template and tag not in controls:
                 controls.append(tag)
-        conversation = list[dict[str, Any]]()
+        conversation = list[JsonObject]()
         for message in to_template_messages(messages):
             conversation.append({**_defuse(message, controls), "role": message["role"]})
         schemas = None if tools is None else _defuse([*tools.schemas], controls)
@@ -376,9 +377,9 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
     def _generation(
         self, loaded: Loaded, row: CutRow, reply: Reply, usage: UsageMetadata, *, logprobs: bool
     ) -> ChatGeneration:
-        info: dict[str, Any] = {"finish_reason": row.finish_reason, "model_name": self.model}
+        info: JsonObject = {"finish_reason": row.finish_reason, "model_name": self.model}
         if logprobs:  # as `ChatOpenAI` shows them
-            content = list[dict[str, Any]]()
+            content = list[JsonObject]()
             for token in row.tokens:
                 top = [_describe(loaded, *other) for other in token.top]
                 content.append({**_describe(loaded, token.id, token.logprob), "top_logprobs": top})
@@ -393,7 +394,7 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
         return ChatGeneration(message=message, generation_info=info)
 
 
-def _describe(loaded: Loaded, token: int, logprob: float) -> dict[str, Any]:
+def _describe(loaded: Loaded, token: int, logprob: float) -> JsonObject:
     text = loaded.decode(token)
     # part of a character decodes to a replacement; its bytes are not known here
     is_partial = "\ufffd" in text
@@ -416,7 +417,7 @@ def _defuse(value: Any, controls: Sequence[str]) -> Any:
         return [_defuse(item, controls) for item in value]
     if not isinstance(value, dict):
         return value
-    defused = dict[str, Any]()
+    defused = JsonObject()
     for name, item in value.items():
         # a template looks names up, and these are identifiers
         plain = name if name.isidentifier() else _without(controls, name)
@@ -454,7 +455,7 @@ def continuation_log_probabilities(
 
     # a long prompt times a large vocabulary would fill the memory with logits that are not used
     n_kept = longest + 1
-    options = dict[str, Any]()
+    options = JsonObject()
     if "logits_to_keep" in inspect.signature(model.forward).parameters:
         options["logits_to_keep"] = n_kept
     out = model(input_ids=ids, attention_mask=mask, use_cache=False, **options)

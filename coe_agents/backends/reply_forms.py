@@ -23,6 +23,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from coe_agents.backends.generation import CutRow
 from coe_agents.checks import require
 from coe_agents.files import parse_json
+from coe_agents.types import JsonObject
 
 ANY_TOOL = "any"
 _OMITTED_BLOCKS = ("tool_call", "tool_call_chunk", "invalid_tool_call", "reasoning", "thinking")
@@ -35,7 +36,7 @@ class BoundTools:
     `choice` is the name of the tool that must be called, "any" for any of them, None where the model chooses.
     """
 
-    schemas: Sequence[dict[str, Any]]
+    schemas: Sequence[JsonObject]
     choice: str | None = None
 
     @property
@@ -44,7 +45,7 @@ class BoundTools:
 
     @classmethod
     def read(
-        cls, tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool], choice: Any
+        cls, tools: Sequence[JsonObject | type | Callable[..., Any] | BaseTool], choice: Any
     ) -> "BoundTools":
         """Converts the tools to schemas."""
         are_several = not isinstance(tools, str | bytes | Mapping) and bool(tools)
@@ -73,16 +74,16 @@ def _read_choice(choice: Any, names: Sequence[str]) -> str | None:
     )
 
 
-def to_template_messages(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
+def to_template_messages(messages: Sequence[BaseMessage]) -> list[JsonObject]:
     """Returns the conversation as chat templates expect it: arguments are objects, and a tool's result has its name.
 
     A call that could not be read is part of the assistant's text; what the assistant thought before is omitted.
     """
     names = dict[str, str]()  # of the tools, by the ids of their calls
-    conversation = list[dict[str, Any]]()
+    conversation = list[JsonObject]()
     for converted in convert_to_openai_messages(list(map(_with_plain_content, messages))):
         message = {**converted, "content": _plain_text(converted["content"])}
-        calls = list[dict[str, Any]]()
+        calls = list[JsonObject]()
         for call in message.get("tool_calls", ()):
             function = call["function"]
             names[call["id"]] = function["name"]

@@ -26,6 +26,7 @@ from coe_agents.evaluation.metrics import rejection_accuracy
 from coe_agents.evaluation.metrics.bootstrap import resamples, to_plain, with_interval
 from coe_agents.evaluation.metrics.tallies import Ranking, area_under_roc
 from coe_agents.files import parse_json
+from coe_agents.types import JsonObject
 from coe_agents.uncertainty.ties import TIE
 
 SUFFIXES = (".claims.jsonl", ".claims.jsonl.gz")
@@ -271,7 +272,7 @@ def _entities(claims: Sequence[JudgedClaims]) -> npt.NDArray[np.int_]:
     return np.concatenate(numbers)
 
 
-def claim_figures(judged: Sequence[JudgedClaims], *, n_resamples: int = 1000) -> dict[str, Any]:
+def claim_figures(judged: Sequence[JudgedClaims], *, n_resamples: int = 1000) -> JsonObject:
     """Returns how well support between models tells claims that are not supported from others, agent by agent.
 
     Returns:
@@ -287,7 +288,7 @@ def claim_figures(judged: Sequence[JudgedClaims], *, n_resamples: int = 1000) ->
     return {"agents": figures}
 
 
-def _figures(claims: Sequence[JudgedClaims], n_resamples: int) -> dict[str, Any]:
+def _figures(claims: Sequence[JudgedClaims], n_resamples: int) -> JsonObject:
     right = np.concatenate([answer.right for answer in claims])
     entity = _entities(claims)
     between = 1.0 - np.concatenate([answer.between for answer in claims])

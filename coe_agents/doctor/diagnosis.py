@@ -28,7 +28,7 @@ from coe_agents.errors import CoEError, IgnoredTemperatureError, InvalidReplyErr
 from coe_agents.policy.guarantee import UNKEPT
 from coe_agents.text import for_terminal, one_line, safe_message
 from coe_agents.tinyworld import tinyworld_agents, tinyworld_clusterer
-from coe_agents.types import AgentRequest
+from coe_agents.types import AgentRequest, Fields, JsonObject
 
 QUESTION = "What is the capital of France?"
 N_SAMPLES = 3
@@ -36,7 +36,7 @@ ANSWER = "The capital of France is Paris."
 PARAPHRASE = "Paris is the capital of France."
 OTHER = "The capital of France is Lyon."
 TOOL_QUESTION = "What is the weather in Paris? Call get_weather."
-TOOL: Mapping[str, Any] = {
+TOOL: Fields = {
     "type": "function",
     "function": {"name": "get_weather", "parameters": {"type": "object"}},
 }
@@ -251,8 +251,8 @@ class Examination:
                 return False
         return not self.problems
 
-    def to_json(self) -> dict[str, Any]:
-        agents = dict[str, dict[str, Any]]()
+    def to_json(self) -> JsonObject:
+        agents = dict[str, JsonObject]()
         for name, report in self.agents.items():
             agents[name] = {"reachable": report is not None}
             if report is not None:
@@ -269,7 +269,7 @@ def examine(config: Config | None, *, timeout: float) -> Examination:
     agents = _agents(config)
     clusterer = tinyworld_clusterer() if config is None else create_clusterer(config)
     with_tools = config is not None and config.clusterer.kind == "actions"
-    tasks = dict[str, Any]()
+    tasks = JsonObject()
     for name, (agent, _, _) in agents.items():
         tasks[f"agent {name}"] = partial(probe_agent, agent, with_tools=with_tools)
     probe = probe_of(clusterer)
@@ -288,7 +288,7 @@ def examine(config: Config | None, *, timeout: float) -> Examination:
         places["clusterer"] = getattr(config.clusterer, "base_url", None) or ""
     needs_logprobs = config is not None and config.graph.weighting == "probability"
     problems = list[Problem]()
-    reports = dict[str, Any]()
+    reports = JsonObject()
     devices = set[str]()
     for part, outcome in results.items():
         result = late if outcome is None else outcome

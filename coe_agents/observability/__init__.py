@@ -16,7 +16,7 @@ from langgraph.types import Command
 
 from coe_agents.decision.views import kind_of
 from coe_agents.errors import CoEError, is_control_flow
-from coe_agents.types import Usage, add_usages, usage_of
+from coe_agents.types import Fields, JsonObject, Usage, add_usages, usage_of
 
 __all__ = ["CoETelemetry"]
 
@@ -238,11 +238,7 @@ class CoETelemetry(BaseCallbackHandler):
         return run
 
     def _open(
-        self,
-        run: _Run,
-        name: str,
-        attributes: Mapping[str, Any],
-        kind: SpanKind = SpanKind.INTERNAL,
+        self, run: _Run, name: str, attributes: Fields, kind: SpanKind = SpanKind.INTERNAL
     ) -> None:
         run.span = self._tracer.start_span(name, run.context, kind, attributes)
         run.context = trace.set_span_in_context(run.span, run.context)
@@ -272,7 +268,7 @@ class CoETelemetry(BaseCallbackHandler):
             span.set_attribute("error.message", message)
         span.set_status(Status(StatusCode.ERROR, kind))
 
-    def _describe(self, run: _Run, span: trace.Span, update: Mapping[str, Any]) -> None:
+    def _describe(self, run: _Run, span: trace.Span, update: Fields) -> None:
         turn = update.get("turn")
         if self._content and isinstance(turn, Mapping) and "question" in turn:
             span.set_attribute("gen_ai.input.messages", _messages("user", [turn["question"]]))
@@ -301,7 +297,7 @@ class CoETelemetry(BaseCallbackHandler):
             for above in run.and_above():  # a node around a whole graph returns the same decision
                 above.has_decided = True
 
-    def _describe_values(self, span: trace.Span, values: Mapping[str, Any]) -> None:
+    def _describe_values(self, span: trace.Span, values: Fields) -> None:
         names = [*_NUMBERS, "regime", "action", "n_rounds"]
         if self._content:
             names.append("reason")
@@ -312,7 +308,7 @@ class CoETelemetry(BaseCallbackHandler):
             if values.get(name) is not None:
                 span.set_attribute(f"coe.{name}", values[name])
 
-    def _describe_failures(self, span: trace.Span, council: Mapping[str, Any]) -> None:
+    def _describe_failures(self, span: trace.Span, council: Fields) -> None:
         """Says which members of a council failed; a council of which all failed did not work."""
         failed = council["failed_agents"]
         span.set_attribute("coe.failed_agents", [*failed])
@@ -322,9 +318,7 @@ class CoETelemetry(BaseCallbackHandler):
             if len(failed) == council["n_asked"]:
                 self._blame(span, kind, error.removeprefix(f"{kind}:").strip())
 
-    def _describe_agent(
-        self, run: _Run, agent: str, span: trace.Span, update: Mapping[str, Any]
-    ) -> None:
+    def _describe_agent(self, run: _Run, agent: str, span: trace.Span, update: Fields) -> None:
         rows = [row for row in update["responses"] if row["agent"] == agent]
         if not rows:
             return
@@ -346,7 +340,7 @@ class CoETelemetry(BaseCallbackHandler):
                 self._blame(span, kind, row["error"].removeprefix(f"{kind}:").strip())
                 self._failures.add(1, {"gen_ai.agent.name": agent, "error.type": kind})
 
-    def _count(self, decision: Mapping[str, Any], evaluated: Context | None) -> None:
+    def _count(self, decision: Fields, evaluated: Context | None) -> None:
         action = decision["action"]
         self._decisions.add(1, {"coe.action": action, "coe.regime": decision["regime"] or "none"})
         if decision["coe"] is not None:
@@ -360,9 +354,7 @@ class CoETelemetry(BaseCallbackHandler):
                     about = {"gen_ai.agent.name": agent, "gen_ai.token.type": direction}
                     self._tokens.add(n_tokens, about)
 
-    def _measure(
-        self, evaluated: Context | None, measured: Mapping[str, Any], about: Mapping[str, Any]
-    ) -> None:
+    def _measure(self, evaluated: Context | None, measured: Fields, about: Fields) -> None:
         """Emits CoE and its parts as results of evaluations."""
         self._evaluate(evaluated, "coe", about, value=measured["coe"], label=measured["regime"])
         for part in ("aleatoric", "epistemic"):
@@ -372,7 +364,7 @@ class CoETelemetry(BaseCallbackHandler):
         self,
         evaluated: Context | None,
         name: str,
-        decided: Mapping[str, Any],
+        decided: Fields,
         *,
         value: float | None = None,
         label: str | None = None,
@@ -395,11 +387,11 @@ class CoETelemetry(BaseCallbackHandler):
         self._logger.emit(event)
 
 
-def _known(attributes: Mapping[str, Any]) -> dict[str, Any]:
+def _known(attributes: Fields) -> JsonObject:
     return {name: value for name, value in attributes.items() if value is not None}
 
 
-def _operation(operation: str, **attributes: Any) -> tuple[str, dict[str, Any]]:
+def _operation(operation: str, **attributes: Any) -> tuple[str, JsonObject]:
     """Returns the name of an operation's span, which ends with the first attribute, and the known attributes."""
     about = next(iter(attributes.values()))
     name = operation if about is None else f"{operation} {about}"
@@ -414,13 +406,13 @@ def _set_usage(span: trace.Span, usage: Usage) -> None:
 
 def _messages(role: str, texts: Sequence[str]) -> str:
     """Returns texts in the form of the conventions: JSON, a message for each."""
-    messages = list[dict[str, Any]]()
+    messages = list[JsonObject]()
     for text in texts:
         messages.append({"role": role, "parts": [{"type": "text", "content": text}]})
     return json.dumps(messages)
 
 
-def _updates(outputs: Any) -> Iterator[Mapping[str, Any]]:
+def _updates(outputs: Any) -> Iterator[Fields]:
     """Yields the updates of the state among what a node returned."""
     for output in outputs if isinstance(outputs, list) else [outputs]:
         update = output.update if isinstance(output, Command) else output

@@ -22,8 +22,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from coe_agents.checks import require
 from coe_agents.files import parse_json
-from coe_agents.serve.api_error import ApiError, Fields, Object, caller_gone
+from coe_agents.serve.api_error import ApiError, caller_gone
 from coe_agents.text import quantity
+from coe_agents.types import Fields, JsonObject
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _HOST = re.compile(r"(?:(?P<name>[\w.-]+)|\[(?P<address>[\da-fA-F:.]+)\])(?::\d{1,5})?", re.ASCII)
@@ -215,7 +216,7 @@ class RequestLog:
             return
         start = time.monotonic()
         status = 0
-        outcome = scope[_OUTCOME] = Object()
+        outcome = scope[_OUTCOME] = JsonObject()
 
         async def note_status(message: Message) -> None:
             nonlocal status

@@ -2,14 +2,9 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 from starlette.responses import Response
-
-Object: TypeAlias = dict[str, Any]
-"""An object of JSON."""
-Fields: TypeAlias = Mapping[str, Any]
-"""One that is only read."""
 
 _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 

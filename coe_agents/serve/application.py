@@ -38,7 +38,7 @@ from coe_agents.serve.access import (
     note_decision,
     read_object,
 )
-from coe_agents.serve.api_error import ApiError, Fields, Object, caller_gone, json_response
+from coe_agents.serve.api_error import ApiError, caller_gone, json_response
 from coe_agents.serve.chat_request import ChatRequest, check_model, read_chat_request, read_messages
 from coe_agents.serve.completion import (
     Refusals,
@@ -50,9 +50,10 @@ from coe_agents.serve.completion import (
 )
 from coe_agents.serve.response_request import read_response_request
 from coe_agents.serve.served_group import Group, Runs
+from coe_agents.types import Fields, JsonObject
 
 
-def read_question(body: Fields) -> tuple[list[Object], Fields]:
+def read_question(body: Fields) -> tuple[list[JsonObject], Fields]:
     """Returns the conversation, with the question at its end, and the options of the gate in a body.
 
     Raises `ApiError` if it holds anything else.
@@ -88,7 +89,7 @@ async def stream_events(
         yield _format("error", {"message": error.message})
 
 
-def to_report(question: str, result: Fields, seconds: float, gate: Fields) -> Object:
+def to_report(question: str, result: Fields, seconds: float, gate: Fields) -> JsonObject:
     """Returns the result of a run, which took so many seconds under the thresholds of `gate`, as JSON.
 
     Returns:
@@ -99,12 +100,12 @@ def to_report(question: str, result: Fields, seconds: float, gate: Fields) -> Ob
     """
     decision = result["decision"]
     labels = result["labels"]
-    responses: dict[str, list[Object]] = {}
+    responses: dict[str, list[JsonObject]] = {}
     for place, row in enumerate(result["responses"]):
         response = {name: row[name] for name in ("text", "answer", "round", "error")}
         response["cluster"] = labels[place] if place < len(labels) else None
         responses.setdefault(row["agent"], []).append(response)
-    clusters = list[Object]()
+    clusters = list[JsonObject]()
     for text, share in decision["support"].items():
         clusters.append({"representative": text, "support": share})
     calls = decision.get("calls")
@@ -134,7 +135,9 @@ class _Reads(Protocol):
     def __call__(self, body: Fields, *, model: str) -> ChatRequest: ...
 
 
-_ASKS: Mapping[str, tuple[_Reads, Callable[[Reply], Object], Callable[[Reply], Iterator[str]]]] = {
+_ASKS: Mapping[
+    str, tuple[_Reads, Callable[[Reply], JsonObject], Callable[[Reply], Iterator[str]]]
+] = {
     "/v1/chat/completions": (read_chat_request, to_completion, to_chunks),
     "/v1/responses": (read_response_request, to_response, to_response_events),
 }
@@ -260,7 +263,7 @@ def create_app(
     )
 
 
-def _shows(path: str, describe: Callable[[], Object]) -> Route:
+def _shows(path: str, describe: Callable[[], JsonObject]) -> Route:
     async def show(request: Request) -> Response:
         return json_response(describe())
 

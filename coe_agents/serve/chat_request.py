@@ -17,7 +17,8 @@ from coe_agents.extensions import did_you_mean
 from coe_agents.files import parse_json
 from coe_agents.graph.shown_tools import check_tools
 from coe_agents.prompts import MUST_CALL
-from coe_agents.serve.api_error import ApiError, Fields, Object, invalid_request
+from coe_agents.serve.api_error import ApiError, invalid_request
+from coe_agents.types import Fields, JsonObject
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 """As OpenAI's API allows."""
@@ -25,7 +26,7 @@ _MOST_CALLS = 128
 _LONGEST_ID = 256
 
 
-def read_tools(tools: Any, work: Work) -> list[Object]:
+def read_tools(tools: Any, work: Work) -> list[JsonObject]:
     """Returns the functions of a request; [] where it has none."""
     if not isinstance(tools, list):
         raise invalid_request("tools", '"tools" must be a list. Correct it, or omit it')
@@ -55,7 +56,7 @@ def _is_name(name: Any) -> bool:
     return isinstance(name, str) and _NAME.fullmatch(name) is not None
 
 
-def choose_tools(tools: list[Object], choice: Any) -> tuple[list[Object], bool]:
+def choose_tools(tools: list[JsonObject], choice: Any) -> tuple[list[JsonObject], bool]:
     """Returns the functions that a request lets the agents call, and whether they must call one."""
     if choice == "auto":
         return tools, False
@@ -78,7 +79,7 @@ def choose_tools(tools: list[Object], choice: Any) -> tuple[list[Object], bool]:
     return named, True
 
 
-def read_format(wanted: Any, tools: Sequence[Fields], work: Work) -> Object | None:
+def read_format(wanted: Any, tools: Sequence[Fields], work: Work) -> JsonObject | None:
     """Returns the schema that an answer must fit; None where it is a text."""
     kind = wanted.get("type") if isinstance(wanted, Mapping) else None
     if wanted is None or kind == "text":
@@ -107,12 +108,12 @@ def _check_schema(schema: Any, what: str, work: Work, *, param: str) -> None:
         raise invalid_request(param, f"{must}. Correct it") from error
 
 
-def read_calls(sent: Any, place: str) -> list[Object]:
+def read_calls(sent: Any, place: str) -> list[JsonObject]:
     """Returns the earlier calls of a message of the assistant."""
     if not isinstance(sent, list) or len(sent) > _MOST_CALLS:
         must = f"{place} must be a list of at most {_MOST_CALLS} calls"
         raise invalid_request(place, f"{must}. Correct it")
-    calls = list[Object]()
+    calls = list[JsonObject]()
     for call in sent:
         name = _function_of(call).get("name")
         arguments = _function_of(call).get("arguments")
@@ -241,11 +242,11 @@ class ChatRequest:
         ignored: The options that have no effect.
     """
 
-    messages: list[Object]
-    tools: list[Object]
+    messages: list[JsonObject]
+    tools: list[JsonObject]
     most_calls: int | None
     must_call: bool
-    schema: Object | None
+    schema: JsonObject | None
     stop: tuple[str, ...]
     coe: Fields
     is_stream: bool
@@ -253,7 +254,7 @@ class ChatRequest:
     ignored: tuple[str, ...]
 
     @property
-    def graph_input(self) -> Object:
+    def graph_input(self) -> JsonObject:
         """What the graph is asked."""
         schema = {} if self.schema is None else {"answer_schema": self.schema}
         return {"messages": self.messages, "tools": self.tools, **schema}
@@ -298,7 +299,7 @@ def read_chat_request(body: Fields, *, model: str) -> ChatRequest:
 
 def check_fields(
     body: Fields, *, known: Sequence[str], refused: Mapping[str, tuple[Sequence[Any], str]]
-) -> Object:
+) -> JsonObject:
     """Returns the fields of a body that are not null; raises `ApiError` for one that is unknown or refused.
 
     `refused` holds, by name, the values that ask for nothing, and why others are refused.
@@ -330,7 +331,7 @@ def _read_stop(stop: Any) -> tuple[str, ...]:
     return tuple(filter(None, texts))
 
 
-def _instructed(messages: list[Object], instruction: str) -> list[Object]:
+def _instructed(messages: list[JsonObject], instruction: str) -> list[JsonObject]:
     """Returns a conversation with an instruction at the end of its system prompt."""
     system, *others = messages
     if system["role"] != "system":
@@ -342,7 +343,7 @@ def _user_texts(messages: Sequence[Fields]) -> list[str]:
     return [message["content"] for message in messages if message["role"] == "user"]
 
 
-def read_messages(sent: Any) -> list[Object]:
+def read_messages(sent: Any) -> list[JsonObject]:
     """Returns a conversation as the graph takes it; raises `ApiError` if no question or result is at its end."""
     if not isinstance(sent, list) or not sent:
         must = '"messages" must be a list of at least one message'
@@ -363,7 +364,7 @@ def read_messages(sent: Any) -> list[Object]:
     return messages
 
 
-def _read_message(message: Any, place: str) -> Object:
+def _read_message(message: Any, place: str) -> JsonObject:
     if not isinstance(message, Mapping) or message.get("role") not in (*_ROLES,):
         must = f'"role" of {place} must be one of {", ".join(_ROLES)}'
         raise invalid_request(place, f"{must}. Correct it")

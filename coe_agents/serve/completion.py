@@ -9,9 +9,8 @@ from typing import Any, Literal
 
 from coe_agents.decision.refusal import refusal
 from coe_agents.decision.views import to_numbers
-from coe_agents.serve.api_error import Fields, Object
 from coe_agents.serve.chat_request import ChatRequest
-from coe_agents.types import add_usages
+from coe_agents.types import Fields, JsonObject, add_usages
 
 Refusals = Literal["content", "field"]
 
@@ -74,12 +73,12 @@ class Reply:
         return read, written
 
     @property
-    def numbers(self) -> Object:
+    def numbers(self) -> JsonObject:
         """The numbers of the decision, the claims of a long answer that is given, and no other text of a response."""
         return to_numbers(self.decision, self.asked.ignored)
 
 
-def to_completion(reply: Reply) -> Object:
+def to_completion(reply: Reply) -> JsonObject:
     """Returns the reply as a `chat.completion`.
 
     An answer is the message's content, or its tool calls. Otherwise the message's refusal says why, as does the content
@@ -129,9 +128,9 @@ def to_chunks(reply: Reply) -> Iterator[str]:
     yield "data: [DONE]\n\n"
 
 
-def _message(reply: Reply) -> Object:
-    message: Object = {"content": reply.text, "refusal": reply.refusal}
-    calls = list[Object]()
+def _message(reply: Reply) -> JsonObject:
+    message: JsonObject = {"content": reply.text, "refusal": reply.refusal}
+    calls = list[JsonObject]()
     for call in reply.calls:
         function = {"name": call["name"], "arguments": call["arguments"]}
         calls.append({"id": call["id"], "type": "function", "function": function})
@@ -148,7 +147,7 @@ def _end(reply: Reply) -> str:
     return "tool_calls" if reply.calls else "stop"
 
 
-def _head(reply: Reply, kind: str) -> Object:
+def _head(reply: Reply, kind: str) -> JsonObject:
     return {
         "id": f"chatcmpl-{uuid.uuid4().hex}",
         "object": kind,
@@ -181,7 +180,7 @@ _EMPTY = (
 """Fields of a response that are there and null: what a request asked for is not repeated."""
 
 
-def to_response(reply: Reply) -> Object:
+def to_response(reply: Reply) -> JsonObject:
     """Returns the reply as a `response`.
 
     Its output is a message with the answer, one with a refusal, or the calls of functions. `coe` holds the numbers of
@@ -213,7 +212,7 @@ def to_response_events(reply: Reply) -> Iterator[str]:
         yield f"event: {kind}\ndata: {json.dumps(data)}\n\n"
 
 
-def _response_head(reply: Reply) -> Object:
+def _response_head(reply: Reply) -> JsonObject:
     """Returns the fields that every response has; what a request asked for is not repeated but its model."""
     return {
         "id": f"resp_{uuid.uuid4().hex}",
@@ -232,10 +231,10 @@ def _response_head(reply: Reply) -> Object:
     }
 
 
-def _items(reply: Reply) -> list[Object]:
+def _items(reply: Reply) -> list[JsonObject]:
     if reply.calls:
         return [_call(call) for call in reply.calls]
-    parts = list[Object]()
+    parts = list[JsonObject]()
     if reply.refusal is not None:
         parts.append({"type": "refusal", "refusal": reply.refusal})
     # also for who reads the text alone, and would take "" for the answer
@@ -255,7 +254,7 @@ _DONE = {"status": "completed"}
 _CUT = {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
 
 
-def _call(call: Mapping[str, str]) -> Object:
+def _call(call: Mapping[str, str]) -> JsonObject:
     return {
         "id": f"fc_{uuid.uuid4().hex}",
         "type": "function_call",
@@ -266,7 +265,7 @@ def _call(call: Mapping[str, str]) -> Object:
     }
 
 
-def _events_of(item: Object, place: int) -> Iterator[tuple[str, Object]]:
+def _events_of(item: JsonObject, place: int) -> Iterator[tuple[str, JsonObject]]:
     """Yields the events of one item of the output; each text comes in one piece."""
     begun = {**item, "status": "in_progress"}
     is_call = item["type"] == "function_call"
@@ -285,7 +284,7 @@ def _events_of(item: Object, place: int) -> Iterator[tuple[str, Object]]:
         there = {**where, "content_index": number}
         key = "text"
         name = "response.output_text"
-        logprobs: Object = {"logprobs": []}
+        logprobs: JsonObject = {"logprobs": []}
         if part["type"] == "refusal":
             key = "refusal"
             name = "response.refusal"
@@ -297,7 +296,7 @@ def _events_of(item: Object, place: int) -> Iterator[tuple[str, Object]]:
     yield "response.output_item.done", {"output_index": place, "item": item}
 
 
-def _response_usage(reply: Reply) -> Object | None:
+def _response_usage(reply: Reply) -> JsonObject | None:
     if reply.tokens is None:
         return None
     read, written = reply.tokens

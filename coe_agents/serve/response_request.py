@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from coe_agents.serve.api_error import ApiError, Fields, Object, invalid_request
+from coe_agents.serve.api_error import ApiError, invalid_request
 from coe_agents.serve.chat_request import (
     OF_CALLER,
     ChatRequest,
@@ -13,6 +13,7 @@ from coe_agents.serve.chat_request import (
     mapping_in,
     read_chat_request,
 )
+from coe_agents.types import Fields, JsonObject
 
 _LIKE = (
     "model",
@@ -101,7 +102,7 @@ def _to_messages(sent: Any, instructions: Any) -> tuple[list[Any], list[str]]:
     return messages, places
 
 
-def _to_message(item: Any, where: str) -> Object | None:
+def _to_message(item: Any, where: str) -> JsonObject | None:
     """Returns the message that an item of the conversation is; None for another model's reasoning."""
     kind = item.get("type", "message") if isinstance(item, Mapping) else None
     match kind:

@@ -29,9 +29,9 @@ from coe_agents.policy.base import regime_thresholds
 from coe_agents.policy.bounds import LIMITS, NAMES, Bounds
 from coe_agents.rounds.strategies import Strategies
 from coe_agents.serve.access import log_failure
-from coe_agents.serve.api_error import ApiError, Fields, Object, invalid_request
+from coe_agents.serve.api_error import ApiError, invalid_request
 from coe_agents.tinyworld import EXAMPLES, tinyworld_agents, tinyworld_clusterer, tinyworld_policy
-from coe_agents.types import Agent
+from coe_agents.types import Agent, Fields, JsonObject
 
 _MAX_QUESTION_CHARS = 100_000
 _OPTIONS = ("agents", *NAMES)
@@ -126,7 +126,7 @@ class Group:
     @classmethod
     def from_tinyworld(cls, *, name: str = "tinyworld", **options: Any) -> Group:
         """Returns the group of the models that are shipped with the package; `options` are further ones of `of`."""
-        parts: Object = {"clusterer": tinyworld_clusterer(), "policy": tinyworld_policy()}
+        parts: JsonObject = {"clusterer": tinyworld_clusterer(), "policy": tinyworld_policy()}
         group = cls.of(tinyworld_agents(), **parts, name=name, **options)
         return replace(group, is_toy=True, examples=tuple(question for question, _ in EXAMPLES))
 
@@ -139,7 +139,7 @@ class Group:
         Raises:
             ApiError: If an option is unknown, invalid or above the operator's.
         """
-        limits = Object()
+        limits = JsonObject()
         for name, value in options.items():
             if name not in _OPTIONS:
                 hint = did_you_mean(name, _OPTIONS) or f"The options are {', '.join(_OPTIONS)}"
@@ -164,7 +164,7 @@ class Group:
             message = f"the question must have at most {longest} characters; got {len(question)}. Shorten it"
             raise ApiError(400, message, param=param, code="context_length_exceeded")
 
-    def describe(self) -> Object:
+    def describe(self) -> JsonObject:
         """Returns what the group is, as JSON."""
         return {
             "model": self.name,
@@ -175,7 +175,7 @@ class Group:
             "examples": list(self.examples),
         }
 
-    def describe_policy(self, lower: Bounds | None = None) -> Object:
+    def describe_policy(self, lower: Bounds | None = None) -> JsonObject:
         """Returns the gate, with the lower limits of a request: its class, and the thresholds in nats.
 
         `max_coe` is None where the gate compares no CoE. The other two also divide the plane of the regimes.
@@ -247,7 +247,7 @@ class Runs:
 
     async def stream(self, graph_input: Fields, limits: CallersLimits) -> AsyncIterator[Fields]:
         """Yields the events of a run, and at last its result, the only one without the key "event"; see `run`."""
-        result: Object = {}
+        result: JsonObject = {}
         end = None
         if limits.deadline is not None:
             end = asyncio.get_running_loop().time() + limits.deadline

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain, permutations
 from typing import Any, Literal, get_args
@@ -23,6 +23,8 @@ from coe_agents.errors import AgentError, NoChoiceError
 from coe_agents.types import (
     AgentReply,
     AgentRequest,
+    Fields,
+    JsonObject,
     Response,
     Sampling,
     Usage,
@@ -103,7 +105,7 @@ def choice_steps(
     *,
     n_samples: int = N_REPLIES,
     methods: Sequence[ChoiceMethod] = CHOICE_METHODS,
-    config: Mapping[str, Any] | None = None,
+    config: Fields | None = None,
     seconds: float | None = None,
     strict: bool = False,
     places: Places | None = None,
@@ -127,7 +129,7 @@ def choice_steps(
 
     # streaming would merge the choices of a request, and log-probabilities, which a server may refuse, are not read
     fields = type(model).model_fields
-    unset = dict[str, Any]()
+    unset = JsonObject()
     for name in ("streaming", "logprobs"):
         if name in fields:
             unset[name] = fields[name].default
@@ -138,7 +140,7 @@ def choice_steps(
     limit = Deadline(seconds)
     places = places or places_of(model, "")
 
-    def request(options: Mapping[str, Any], n_prompts: int = 1) -> Call:
+    def request(options: Fields, n_prompts: int = 1) -> Call:
         prompts = [conversation] * n_prompts
         return call_model(places, model, prompts, {**always, **options}, limit.seconds_left())
 

@@ -2,16 +2,15 @@
 
 import math
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.outputs import LLMResult
 
 from coe_agents._steps import Steps, Together
 from coe_agents.errors import CoEError
-from coe_agents.types import AgentRequest
+from coe_agents.types import AgentRequest, Fields, JsonObject
 
 _CALL_ONLY = {"ChatHuggingFace": ("logprobs", "seed")}
 """Options that a class takes as a field and does not send; it sends them when given with the call."""
@@ -30,8 +29,8 @@ class ModelCall:
         refusable: The options that the model may refuse, and that can then be omitted.
     """
 
-    settings: Mapping[str, Any]
-    options: Mapping[str, Any]
+    settings: Fields
+    options: Fields
     timeout: float | None
     n: int
     offset: int
@@ -40,7 +39,7 @@ class ModelCall:
     def on(self, model: BaseChatModel) -> BaseChatModel:
         return model.model_copy(update=self.settings) if self.settings else model
 
-    def arguments(self, seconds: float | None) -> dict[str, Any]:
+    def arguments(self, seconds: float | None) -> JsonObject:
         if self.timeout is None or seconds is None:
             return {**self.options}
         return {**self.options, "timeout": min(seconds, self.timeout)}
@@ -78,7 +77,7 @@ class Ladder:
         self._by_call = list[str]()
         for kind in type(model).__mro__:
             self._by_call += _CALL_ONLY.get(kind.__name__, ())
-        self._unset = dict[str, Any]()
+        self._unset = JsonObject()
         self.takes_several = "n" in self._fields
         self.is_proven = False
         self._lock = threading.Lock()
@@ -106,7 +105,7 @@ class Ladder:
         self, n: int, offset: int, seed: int | None, temperature: float, needed: str
     ) -> ModelCall:
         settings = dict(self._unset)
-        options = dict[str, Any]()
+        options = JsonObject()
         if self._takes("temperature"):
             settings["temperature"] = temperature
         if self.takes_several:

@@ -1,7 +1,7 @@
 """Owns the preparation of chat models: which are rejected, their settings, and the address of their server."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
@@ -9,6 +9,8 @@ from urllib.parse import urlsplit, urlunsplit
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableBinding
+
+from coe_agents.types import Fields, JsonObject
 
 _SAMPLING = frozenset(
     ("temperature", "top_p", "top_k", "seed", "n", "max_tokens", "logprobs", "stream", "streaming")
@@ -86,9 +88,7 @@ def create_model(name: str, **options: Any) -> BaseChatModel:
     return model
 
 
-def bind_tools(
-    model: BaseChatModel, tools: Sequence[Mapping[str, Any]]
-) -> tuple[BaseChatModel, Mapping[str, Any]]:
+def bind_tools(model: BaseChatModel, tools: Sequence[Fields]) -> tuple[BaseChatModel, Fields]:
     """Returns the model to call, and the options of a call with which it is shown tools, in its provider's own way."""
     try:
         bound = model.bind_tools([dict(tool) for tool in tools])
@@ -126,7 +126,7 @@ def without_input(error: ValueError) -> ValueError:
     return ValueError(f"the model cannot be made; {'; '.join(faults)}")
 
 
-def prepare(model: BaseChatModel, wanted: Mapping[str, Any]) -> BaseChatModel:
+def prepare(model: BaseChatModel, wanted: Fields) -> BaseChatModel:
     """Returns a copy of `model` with the settings that its class has fields for; cache and streaming are off.
 
     So are the retries of ChatOpenAI's clients, which were made with the model, so that no field changes them.
@@ -179,7 +179,7 @@ def name_of(model: object) -> ModelName | None:
     if isinstance(model, str):
         provider, colon, name = model.partition(":")
         return ModelName(provider, name) if colon else ModelName(None, model)
-    options = dict[str, Any]()
+    options = JsonObject()
     while isinstance(model, RunnableBinding):
         options = {**model.kwargs, **options}
         model = model.bound
@@ -218,7 +218,7 @@ def _may_be_one_provider(
     return len(models) == 1 and type(models[0])._get_ls_params is BaseChatModel._get_ls_params
 
 
-def _identity(model: Any) -> dict[str, Any]:
+def _identity(model: Any) -> JsonObject:
     parameters = model._identifying_params.items()
     return {name: value for name, value in parameters if name not in _SAMPLING}
 

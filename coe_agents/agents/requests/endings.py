@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 from langchain_core.messages import BaseMessage
 from langchain_core.outputs import Generation
 
-from coe_agents.types import End
+from coe_agents.types import End, Fields
 
 Ending: TypeAlias = End | Literal["error"]
 """How a reply ended; of "error", the reply is no response."""
@@ -101,9 +101,9 @@ def refusal_of(message: BaseMessage) -> str:
     return words.strip() if isinstance(words, str) else ""
 
 
-def _refusals(message: BaseMessage) -> list[Mapping[str, Any]]:
+def _refusals(message: BaseMessage) -> list[Fields]:
     """Returns the blocks of a message's content that are refusals, as OpenAI's Responses API writes them."""
-    refusals = list[Mapping[str, Any]]()
+    refusals = list[Fields]()
     if isinstance(message.content, list):
         for block in message.content:
             if not isinstance(block, Mapping):

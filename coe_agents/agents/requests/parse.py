@@ -24,6 +24,8 @@ from coe_agents.files import parse_json
 from coe_agents.types import (
     AgentReply,
     AgentRequest,
+    Fields,
+    JsonObject,
     Response,
     Rung,
     Sampling,
@@ -154,10 +156,10 @@ def _response(
     ending = reply.ending
     if ending == "error":
         return place.response("", error=f"InvalidReplyError: {FAILED_REPLY}")
-    calls: list[dict[str, Any]] | None = None
+    calls: list[JsonObject] | None = None
     action: str | None = None
     if "tools" in request and isinstance(reply.generation, ChatGeneration):
-        check: Callable[[list[dict[str, Any]]], str] = to_line
+        check: Callable[[list[JsonObject]], str] = to_line
         if not request.get("parses_calls"):
             check = partial(check_proposal, tools=request["tools"])
         try:
@@ -194,8 +196,8 @@ def _response(
 
 
 def read_proposal(
-    message: AIMessage, check: Callable[[list[dict[str, Any]]], str]
-) -> tuple[list[dict[str, Any]], str]:
+    message: AIMessage, check: Callable[[list[JsonObject]], str]
+) -> tuple[list[JsonObject], str]:
     """Returns the calls of a message, each with "name" and "args", and their canonical form.
 
     Args:
@@ -293,7 +295,7 @@ def _count_tokens(texts: Sequence[Any], whole: str, end: int) -> int:
     return bisect_left(ends, lead + end) + 1
 
 
-def _tokens_of(generation: Generation) -> Sequence[Mapping[str, Any]]:
+def _tokens_of(generation: Generation) -> Sequence[Fields]:
     """Returns what is known of the tokens, in the shape that `ChatOpenAI` gives it; nothing where it is not there."""
     logprobs = (generation.generation_info or {}).get("logprobs")
     content = logprobs.get("content") if isinstance(logprobs, Mapping) else None

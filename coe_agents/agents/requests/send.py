@@ -10,7 +10,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
@@ -35,6 +35,7 @@ from coe_agents.errors import (
     secrets_of,
 )
 from coe_agents.text import quantity
+from coe_agents.types import Fields, JsonObject
 
 _LOCK = threading.Lock()
 """One lock for all, since agents share endpoints."""
@@ -184,7 +185,7 @@ def call_model(
     places: Places,
     model: BaseChatModel,
     prompts: Sequence[Any],
-    options: Mapping[str, Any],
+    options: Fields,
     seconds: float | None,
 ) -> Call:
     """Returns the step that asks a model, in any number of threads and event loops."""
@@ -213,15 +214,15 @@ class Asker:
         self,
         call: ModelCall,
         messages: list[BaseMessage],
-        observed: Mapping[str, Any],
+        observed: Fields,
         deadline: Deadline,
-        tools: Sequence[Mapping[str, Any]] = (),
+        tools: Sequence[Fields] = (),
     ) -> Steps[LLMResult | CoEError]:
         """Returns the model's reply, or what went wrong; `observed` are callbacks, tags and metadata."""
 
         def send(server: Server, seconds: float | None) -> _Reply:
             model = call.on(server.model)
-            bound: Mapping[str, Any] = {}
+            bound: Fields = {}
             if tools:
                 model, bound = bind_tools(model, tools)
             options = {**bound, **observed, **call.arguments(seconds)}
@@ -286,7 +287,7 @@ class Asker:
         finally:
             places.leave(turn)
 
-    def _rules(self, deadline: Deadline) -> dict[str, Any]:
+    def _rules(self, deadline: Deadline) -> JsonObject:
         def wait(state: RetryCallState) -> float:
             longest = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** (state.attempt_number - 1))
             error = state.outcome.exception() if state.outcome is not None else None
@@ -318,7 +319,7 @@ class Asker:
         raise mapped from (None if prints_secret(error, secrets) else error)
 
 
-def tracing_options(config: Mapping[str, Any] | None) -> dict[str, Any]:
+def tracing_options(config: Fields | None) -> JsonObject:
     """Returns the options that make a model call visible to the caller's tracing; `generate` does not inherit them."""
     keys = ("callbacks", "tags", "metadata")
     return {key: config[key] for key in keys if config and config.get(key)}

@@ -10,6 +10,8 @@ from coe_agents.clustering.normalized import normalize_answer
 from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder
 from coe_agents.tinyworld.facts import ANSWERS, MODELS, RELATIONS, extract_answer, load_facts
 
+pytestmark = pytest.mark.slow  # seconds of CPU, for what changes only with the models
+
 
 @pytest.mark.parametrize("model", MODELS)
 def test_what_a_model_is_sure_of_it_says(model):

@@ -38,7 +38,7 @@ from coe_agents.evaluation.scoring.scores import ScoringSetup
 from coe_agents.evaluation.scoring.statistics import iter_statistics
 from coe_agents.experiments.experiment import Cell, Experiment, Row, plain
 from coe_agents.experiments.ranking import judge_group, of_agents, order_by_responses
-from coe_agents.policy.statistics import Statistics
+from coe_agents.measurement.statistics import Statistics
 from coe_agents.tinyworld.facts import extract_answer, load_facts
 from coe_agents.types import Sample
 from coe_agents.uncertainty import coordinate, entropy

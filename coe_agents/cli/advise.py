@@ -22,7 +22,7 @@ from coe_agents.text import quantity
 
 if TYPE_CHECKING:
     from coe_agents.evaluation.advice import TrustCheck
-    from coe_agents.policy.agreement import Agreement
+    from coe_agents.measurement.weighted_vote import Agreement
 
 if TYPE_CHECKING:
     from coe_agents.evaluation.advice import Advice, Difference

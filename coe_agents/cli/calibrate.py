@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from coe_agents.evaluation import SampledQuestion
     from coe_agents.evaluation.calibration.audits import Recalibration, Seen
     from coe_agents.evaluation.calibration.risk_control import Shortfall
+    from coe_agents.measurement.weighted_vote import WeightsFrom
     from coe_agents.policy.calibrated import Calibration, GroupThreshold
-    from coe_agents.policy.weighted_vote import WeightsFrom
 
 _TO_JUDGE = "response to judge"
 _RARE, _ENOUGH, _LISTED = 0.1, 20, 5
@@ -183,7 +183,7 @@ def _check_scoring(
 ) -> tuple[str, bool]:
     """Returns the score, and whether it chooses the answer, so that each cluster must be judged."""
     from coe_agents.evaluation.calibration.calibrate import check_score, check_weights_from
-    from coe_agents.policy.weighted_vote import CONFIDENCE_VOTE_SHARE
+    from coe_agents.measurement.weighted_vote import CONFIDENCE_VOTE_SHARE
 
     try:
         score = check_score(score, proposer)
@@ -198,8 +198,8 @@ def _check_scoring(
 
 
 def _read_weights(given: str | None) -> "Mapping[str, float] | WeightsFrom":
+    from coe_agents.measurement.weighted_vote import WEIGHTS_FROM
     from coe_agents.policy import AgentWeights
-    from coe_agents.policy.weighted_vote import WEIGHTS_FROM
 
     for name in WEIGHTS_FROM:
         if given in (None, name):

@@ -27,9 +27,8 @@ from coe_agents.evaluation.metrics.tallies import (
     join_ties,
 )
 from coe_agents.evaluation.scoring.correctness import mean_verdict
-from coe_agents.policy import agreement_weights
-from coe_agents.policy.estimators import DEFAULT_SCORE, score_of
-from coe_agents.policy.weighted_vote import (
+from coe_agents.measurement.estimators import DEFAULT_SCORE, score_of
+from coe_agents.measurement.weighted_vote import (
     CONFIDENCE_VOTE_SHARE,
     VOTE_SHARE,
     VOTE_SHARES,
@@ -38,6 +37,7 @@ from coe_agents.policy.weighted_vote import (
     fill_confidences,
     weighted_votes,
 )
+from coe_agents.policy import agreement_weights
 from coe_agents.uncertainty.ties import TIE, shares_lead
 
 

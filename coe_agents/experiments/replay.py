@@ -15,13 +15,13 @@ from coe_agents.evaluation.origin import Item
 from coe_agents.evaluation.scoring.correctness import Criterion, Prediction, judge
 from coe_agents.evaluation.scoring.statistics import iter_statistics
 from coe_agents.experiments.comparison import PolicyOutcomes, Prices, with_cost
+from coe_agents.measurement.measurement import response_text
+from coe_agents.measurement.statistics import Statistics
+from coe_agents.measurement.weighting import Weighting
 from coe_agents.policy import Measurement, Policy, measure, settle
 from coe_agents.policy.base import regime_thresholds
 from coe_agents.policy.bounds import Spent
-from coe_agents.policy.measurement import response_text
 from coe_agents.policy.settle import Rules, representative_of
-from coe_agents.policy.statistics import Statistics
-from coe_agents.policy.weighting import Weighting
 from coe_agents.rounds import Resample
 from coe_agents.rounds.strategies import Strategies
 from coe_agents.rounds.trajectory import round_data

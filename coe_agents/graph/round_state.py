@@ -5,9 +5,9 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from coe_agents.graph.state import Clock, CoEState
+from coe_agents.measurement.measurement import AgentMeasurement, Sampled
 from coe_agents.policy import Decision, Measurement
 from coe_agents.policy.bounds import Spent
-from coe_agents.policy.measurement import AgentMeasurement, Sampled
 from coe_agents.rounds.trajectory import conformity, round_data
 from coe_agents.types import Response, RoundData, add_counts, add_usages
 

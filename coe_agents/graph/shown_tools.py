@@ -19,8 +19,8 @@ from coe_agents.clustering import Clusterer
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.errors import INVALID
 from coe_agents.graph.state import CoEState, Turn
+from coe_agents.measurement.measurement import response_text
 from coe_agents.policy import Measurement
-from coe_agents.policy.measurement import response_text
 from coe_agents.types import Response, create_response, end_of
 
 MOST_TOOLS = 128

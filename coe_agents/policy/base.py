@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, Self, TypeAlias, get_args, runtime_checkable
 
 from coe_agents.checks import number, one_of
-from coe_agents.policy.measurement import (
+from coe_agents.measurement.measurement import (
     DEFAULT_ALEATORIC_THRESHOLD,
     DEFAULT_EPISTEMIC_THRESHOLD,
     Measurement,

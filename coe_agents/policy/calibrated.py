@@ -17,8 +17,7 @@ from coe_agents.clustering.refusals import answer_kind
 from coe_agents.errors import ConfigurationError
 from coe_agents.extensions import is_reference
 from coe_agents.files import write
-from coe_agents.policy.base import Decision, Otherwise, check_otherwise
-from coe_agents.policy.estimators import (
+from coe_agents.measurement.estimators import (
     RUN_TIME_SCORES,
     Estimator,
     check_estimator,
@@ -26,10 +25,8 @@ from coe_agents.policy.estimators import (
     find_score,
     score_of,
 )
-from coe_agents.policy.learned_support import LearnedSupport
-from coe_agents.policy.measurement import Measurement
-from coe_agents.policy.saved import check_weights, load_saved, with_tuples
-from coe_agents.policy.weighted_vote import (
+from coe_agents.measurement.measurement import Measurement
+from coe_agents.measurement.weighted_vote import (
     CONFIDENCE_VOTE_SHARE,
     TRUSTED_VOTE_SHARE,
     VOTE_SHARE,
@@ -37,6 +34,9 @@ from coe_agents.policy.weighted_vote import (
     find_leaders,
     weighted_votes,
 )
+from coe_agents.policy.base import Decision, Otherwise, check_otherwise
+from coe_agents.policy.saved import check_weights, load_saved, with_tuples
+from coe_agents.policy.support import LearnedSupport
 from coe_agents.text import for_prompt, quantity
 from coe_agents.types import ANSWERABLE
 from coe_agents.uncertainty.ties import TIE

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from coe_agents.checks import has_method, integer
+from coe_agents.measurement.measurement import Measurement
 from coe_agents.policy.base import Decision, Policy, Tunable, change_thresholds
 from coe_agents.policy.bounds import MOST_ROUNDS
-from coe_agents.policy.measurement import Measurement
 
 _OF_THE_OTHER = ("actions", "aleatoric_threshold", "epistemic_threshold", "max_coe", "otherwise")
 

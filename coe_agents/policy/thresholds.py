@@ -7,6 +7,12 @@ from typing import get_args
 import numpy as np
 
 from coe_agents.checks import one_of
+from coe_agents.measurement.measurement import (
+    DEFAULT_ALEATORIC_THRESHOLD,
+    DEFAULT_EPISTEMIC_THRESHOLD,
+    Measurement,
+)
+from coe_agents.measurement.wording import coe_in_words, lacks_most, regime_in_words
 from coe_agents.policy.base import (
     ACTIONS,
     Decision,
@@ -16,12 +22,6 @@ from coe_agents.policy.base import (
     check_threshold,
     without_tie,
 )
-from coe_agents.policy.measurement import (
-    DEFAULT_ALEATORIC_THRESHOLD,
-    DEFAULT_EPISTEMIC_THRESHOLD,
-    Measurement,
-)
-from coe_agents.policy.wording import coe_in_words, lacks_most, regime_in_words
 from coe_agents.types import Action, Regime
 from coe_agents.uncertainty import entropy
 

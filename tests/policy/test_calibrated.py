@@ -12,13 +12,13 @@ import pytest
 
 from coe_agents.actions import canonical_action
 from coe_agents.errors import ConfigurationError
+from coe_agents.measurement.measurement import AgentMeasurement
 from coe_agents.policy import CalibratedPolicy, Decision, Policy, measure
 from coe_agents.policy.calibrated import CalibratedAgent, Calibration, GroupThreshold
-from coe_agents.policy.learned_support import LearnedSupport
-from coe_agents.policy.measurement import AgentMeasurement
+from coe_agents.policy.support import LearnedSupport
 from coe_agents.types import create_response
+from tests.measurement.measurements import measured
 from tests.policy import test_support as support
-from tests.policy.measurements import measured
 
 AGENTS = {name: CalibratedAgent(3, 4, "frequency") for name in ("a", "b")}
 FOUND = {"threshold": 0.3, "n_questions": 50, "n_answered": 20, "n_wrong": 1, "bound": 0.18}

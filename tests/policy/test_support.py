@@ -8,10 +8,10 @@ from coe_agents import SupportPolicy
 from coe_agents.actions import ActionMatch, canonical_action
 from coe_agents.policy import measure, settle
 from coe_agents.policy.bounds import Spent
-from coe_agents.policy.learned_support import LearnedSupport, support_features
 from coe_agents.policy.settle import Rules, representative_of
+from coe_agents.policy.support import LearnedSupport, support_features
 from coe_agents.testing import create_response
-from tests.policy.measurements import decide
+from tests.measurement.measurements import decide
 
 
 def pay(amount, to="Ann"):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from coe_agents.policy import RegimePolicy, ThresholdPolicy, measure
 from coe_agents.testing import create_response
 from tests.evaluation.test_renaming import flat
-from tests.policy.measurements import measured_texts as measured
+from tests.measurement.measurements import measured_texts as measured
 
 TEXTS = ("Paris", "Lyon", "Nice", "It is Paris.", "paris")
 CLUSTERS = {"Paris": "p", "It is Paris.": "p", "paris": "p", "Lyon": "l", "Nice": "n"}

@@ -20,7 +20,7 @@ from tools.mutation.results import Result
 from tools.mutation.run import PACKAGE, path_of, run_changes
 from tools.mutation.table import count_modules, list_explanations, write_between_markers
 
-PACKAGES = ("actions", "middleware", "policy", "uncertainty")
+PACKAGES = ("actions", "measurement", "middleware", "policy", "uncertainty")
 """What decides whether something is answered or runs."""
 
 

@@ -21,9 +21,12 @@ from coe_agents.evaluation.scoring.scores import (
     score_each,
     to_scores,
 )
+from coe_agents.measurement.estimators import BASELINE, group_scores, name_of
+from coe_agents.measurement.measurement import (
+    DEFAULT_ALEATORIC_THRESHOLD,
+    DEFAULT_EPISTEMIC_THRESHOLD,
+)
 from coe_agents.policy import Policy
-from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
-from coe_agents.policy.score_names import BASELINE, group_scores, name_of
 from coe_agents.text import quantity
 from coe_agents.types import SampledQuestion
 

@@ -13,7 +13,7 @@ from coe_agents.decision.group_decision import create_decision
 from coe_agents.errors import FAILED_REPLY
 from coe_agents.graph.round_state import new_responses
 from coe_agents.graph.state import CoEState
-from coe_agents.policy.measurement import response_text
+from coe_agents.measurement.measurement import response_text
 from coe_agents.rounds.trajectory import conformity
 from coe_agents.types import End, end_of, usable
 

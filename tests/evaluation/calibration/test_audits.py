@@ -17,7 +17,7 @@ from coe_agents.evaluation.calibration.risk_control import (
 )
 from coe_agents.policy import CalibratedPolicy
 from tests.evaluation.invented import group
-from tests.policy.measurements import measured
+from tests.measurement.measurements import measured
 
 
 def test_the_bound_of_two_right_answers_by_hand():

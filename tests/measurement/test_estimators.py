@@ -7,11 +7,19 @@ import pytest
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import Samples, score
 from coe_agents.evaluation.scoring.statistics import iter_statistics
+from coe_agents.measurement.estimators import (
+    BASELINE,
+    ESTIMATORS,
+    RUN_TIME_SCORES,
+    SCORES_OF_SETS,
+    find_score,
+    group_scores,
+    name_of,
+    score_of,
+)
+from coe_agents.measurement.statistics import statistics_of
+from coe_agents.measurement.weighting import log_probabilities, shares
 from coe_agents.policy import measure
-from coe_agents.policy.estimators import ESTIMATORS, RUN_TIME_SCORES, find_score, score_of
-from coe_agents.policy.score_names import BASELINE, SCORES_OF_SETS, group_scores, name_of
-from coe_agents.policy.statistics import statistics_of
-from coe_agents.policy.weighting import log_probabilities, shares
 from coe_agents.testing import TableEntailment, create_response
 from coe_agents.uncertainty import (
     cluster_distributions,

@@ -16,7 +16,7 @@ from coe_agents.actions.contested import argument_support
 from coe_agents.actions.structured import ANSWER
 from coe_agents.clustering import Clusterer
 from coe_agents.clustering.refusals import answer_kind
-from coe_agents.policy.weighting import (
+from coe_agents.measurement.weighting import (
     Weighting,
     log_probabilities,
     most_probable,
@@ -110,7 +110,7 @@ class Measurement:
         history: The rounds before this one, in order.
         tokens_left: How many tokens the run's budget leaves for further rounds; None without one.
         weights: The agents' weights by name, summing to 1; {} for equal ones.
-        scores: Scores of uncertainty by name, where they were computed before; see `coe_agents.policy.estimators`.
+        scores: Scores of uncertainty by name, where they were computed before; see `coe_agents.measurement.estimators`.
         sampled: What was measured, for the scores that were not; None where it is not kept.
     """
 

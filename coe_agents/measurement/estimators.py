@@ -1,4 +1,6 @@
-"""Owns the estimators of uncertainty by name: pure functions of one question's statistics, higher = less sure.
+"""Owns the estimators of uncertainty by name, and what reports call them: higher = less sure.
+
+They are pure functions of one question's statistics.
 
 Each returns None where it cannot be computed; a score is reported only if it can be for every question that is scored.
 
@@ -8,28 +10,160 @@ do, made without arguments. Pass it to `score(..., estimators={"my_score": my_sc
 `CalibratedPolicy.load(path, estimator=my_score)` computes it of each new question: the file does not name code.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from coe_agents._removed import replacement_of
 from coe_agents.checks import is_finite, is_number, require
 from coe_agents.extensions import NO_ENTRY_POINTS, did_you_mean, is_reference, load_extension
-from coe_agents.policy.figures import support_figures
-from coe_agents.policy.measurement import Measurement
-from coe_agents.policy.score_names import GROUP_SCORES, SCORES_OF_SETS
-from coe_agents.policy.statistics import Statistics, statistics_of
-from coe_agents.policy.weighted_vote import (
+from coe_agents.measurement.measurement import Measurement
+from coe_agents.measurement.statistics import Statistics, statistics_of, support_figures
+from coe_agents.measurement.weighted_vote import (
     CONFIDENCE_VOTE_SHARE,
+    TRUSTED_VOTE_SHARE,
     VOTE_SHARE,
     fill_confidences,
     weighted_votes,
 )
-from coe_agents.policy.weighting import stated_confidences, token_confidences
+from coe_agents.measurement.weighting import stated_confidences, token_confidences
+
+
+class _ScoreName(NamedTuple):
+    label: str
+    group: str
+    explanation: str
+
+
+BEST_SINGLE_MODEL = "best_single_model"
+SCORES_OF_SETS = (BEST_SINGLE_MODEL, TRUSTED_VOTE_SHARE)
+"""The scores that no estimator computes: they need all questions, not one."""
+
+_PROPOSAL, _OTHER = "The judged proposal", "Other estimators"
+_TABLE: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    _PROPOSAL: {
+        "support": (
+            "Support of the others",
+            "1 - the other agents' mean probability of what is proposed",
+        ),
+        "own_entropy": (
+            "Entropy of the proposer",
+            "semantic entropy of the proposer's own responses",
+        ),
+    },
+    "Collaborative Entropy and its parts": {
+        "coe": ("CoE", "Collaborative Entropy: the aleatoric plus the epistemic part, in nats"),
+        "coe_js": ("CoE, Jensen-Shannon", "CoE with this divergence between the agents"),
+        "coe_hellinger": ("CoE, Hellinger", "CoE with this distance between the agents"),
+        "coe_wasserstein": (
+            "CoE, Wasserstein",
+            "CoE with this distance; meanings are 1 apart without an entailment model",
+        ),
+        "aleatoric": (
+            "Aleatoric part of CoE",
+            "how unsure each agent is by itself; the mean of agents",
+        ),
+        "epistemic": ("Epistemic part of CoE", "how much the agents differ from one another"),
+    },
+    "Entropies": {
+        "semantic_entropy": (
+            "Semantic entropy, mean of agents",
+            "entropy of each agent's meanings; equals the aleatoric part",
+        ),
+        "pooled_semantic_entropy": (
+            "Semantic entropy, pooled",
+            "entropy of the meanings of all responses, as if of one agent",
+        ),
+        BEST_SINGLE_MODEL: (
+            "Semantic entropy, best agent",
+            "of the agent that ranked answers best on the other half",
+        ),
+    },
+    "Agreement": {
+        VOTE_SHARE: ("Vote share", "1 - the leading meaning's share of the group"),
+        TRUSTED_VOTE_SHARE: (
+            "Trusted vote share",
+            "vote share in which agents count by how far the others agree with them",
+        ),
+        CONFIDENCE_VOTE_SHARE: (
+            "Vote share by confidence",
+            "vote share in which agents count by how sure they are",
+        ),
+        "self_consistency": (
+            "Self-consistency",
+            "1 - the share of each agent's own most frequent meaning, mean of agents",
+        ),
+        "disagreement": (
+            "Disagreement between agents",
+            "chance that responses of two agents differ",
+        ),
+        "pooled_disagreement": (
+            "Disagreement, pooled",
+            "chance that any two responses of the group differ",
+        ),
+    },
+    "Log-probabilities": {
+        "regular_entropy": (
+            "Regular entropy",
+            "mean negative log-probability of whole responses, whatever they mean",
+        ),
+        "length_normalised_entropy": (
+            "Regular entropy, per token",
+            "mean negative log-probability per token",
+        ),
+    },
+    "Stated by the agents": {
+        "p_false": ("P(False)", "the probability that an agent gives to its response being false"),
+        "verbal_confidence": (
+            "Verbal confidence",
+            "1 - the confidence that an agent states in words",
+        ),
+    },
+    _OTHER: {},
+}
+"""By group and score, in reading order: what reports call it, and what it measures, in a line."""
+
+_NAMES = {
+    score: _ScoreName(label, group, explanation)
+    for group, scores in _TABLE.items()
+    for score, (label, explanation) in scores.items()
+}
+PROPOSAL_SCORES = tuple(_TABLE[_PROPOSAL])
+"""The scores of whether one agent's proposal is wrong."""
+GROUP_SCORES = tuple(score for score in _NAMES if score not in (*PROPOSAL_SCORES, *SCORES_OF_SETS))
+"""All other scores that an estimator computes."""
+
+BASELINE = (
+    "coe",
+    "epistemic",
+    "semantic_entropy",
+    "best_single_model",
+    "vote_share",
+    "regular_entropy",
+    "p_false",
+)
+"""The scores that reports show first."""
+
+
+def name_of(score: str) -> _ScoreName:
+    """Returns how a score is shown; one that is not built in keeps its own name."""
+    return _NAMES.get(score) or _ScoreName(
+        score, _OTHER, "registered by another package or by the caller"
+    )
+
+
+def group_scores(scores: Iterable[str]) -> dict[str, list[str]]:
+    """Returns scores by the group in which they are shown, groups and members in reading order."""
+    places = {name: place for place, name in enumerate(_NAMES)}
+    groups: dict[str, list[str]] = {group: [] for group in _TABLE}
+    for score in sorted(scores, key=lambda name: places.get(name, len(places))):
+        groups[name_of(score).group].append(score)
+    return {group: names for group, names in groups.items() if names}
+
 
 Estimator = Callable[[Statistics], float | None]
 
@@ -98,8 +232,8 @@ def verbal_confidence(statistics: Statistics) -> float | None:
 def confidence_vote_share(statistics: Statistics) -> float:
     """1 - the vote share by the agents' confidences, in [0, 1]; higher = less sure.
 
-    The score of `coe_agents.policy.weighted_vote` with the weights of the statistics. Without any confidence it is that
-    of "vote_share".
+    The score of `coe_agents.measurement.weighted_vote` with the weights of the statistics. Without any confidence it is
+    that of "vote_share".
     """
     stated = dict[str, float]()
     for name, values in stated_confidences(statistics.responses).items():

@@ -36,7 +36,7 @@ from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch, clus
 from coe_agents.clustering.entailment_wrappers import CountingEntailment
 from coe_agents.clustering.normalized import normalize_answer
 from coe_agents.evaluation import Samples, score
-from coe_agents.measurement.measurement import response_text
+from coe_agents.measurement.weighting import response_text
 from coe_agents.prompts import BRIEF_ANSWER
 from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder
 

@@ -144,7 +144,7 @@ def calibrate(
         policy.save(out)
     if proposer is not None:
         _print_support(calibration)
-        _print_disagreement([row.measurement.proposals for row in rows], proposer)
+        _print_disagreement([row.measurement.proposals.by_agent for row in rows], proposer)
     else:
         print_lines(_threshold_in_words(calibration))
     if not is_found:

@@ -24,7 +24,7 @@ from coe_agents.evaluation.origin import Judging
 from coe_agents.evaluation.sample_collection import Participant, SampledGroup
 from coe_agents.extensions import is_reference
 from coe_agents.graph.shown_tools import check_tools
-from coe_agents.measurement.measurement import response_text
+from coe_agents.measurement.weighting import response_text
 from coe_agents.presets import preset
 from coe_agents.text import for_prompt, redact_all
 from coe_agents.tinyworld import tinyworld_agents

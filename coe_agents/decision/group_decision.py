@@ -306,10 +306,11 @@ def create_decision(
 ) -> DecisionData:
     """Returns the decision as data.
 
-    `settled` holds the fields of a `coe_agents.policy.Decision`, and who decided; `measured` those of a `Measurement`,
-    None if nothing was measured.
+    `settled` holds the fields of a `coe_agents.policy.Decision`, and who decided; `measured` those of a `Measurement`
+    but its `run`, None if nothing was measured.
     """
-    found = measured or {}
+    measured = measured or {}
+    proposals = measured.get("proposals", {})
     usages: dict[str, list[Usage]] = {}
     samplings: dict[str, list[Sampling]] = {}
     for each in spent:
@@ -321,7 +322,7 @@ def create_decision(
             **said,
             "sampling": sorted(samplings.get(name, []), key=lambda record: record["round"]),
         }
-        for name, said in found.get("agents", {}).items()
+        for name, said in measured.get("agents", {}).items()
     }
     decided: dict[str, Any] = {
         "choices": choices,
@@ -330,8 +331,10 @@ def create_decision(
         "calls": calls,
         "regime": settled.get("regime"),  # none without a quorum
         "support": dict(
-            zip(found.get("representatives", ()), found.get("support", ()), strict=True)
+            zip(measured.get("representatives", ()), measured.get("support", ()), strict=True)
         ),
+        "contested": proposals.get("contested"),
+        "fields": proposals.get("fields"),
         "n_rounds": len(trajectory),
         "failed_agents": failed_agents,
         "agents": agents,
@@ -343,7 +346,7 @@ def create_decision(
         "claims": None if claimed is None else claimed["claims"],
     }
     return GroupDecision(
-        **{**view(found, DecisionData), **view(settled, DecisionData), **decided}
+        **{**view(measured, DecisionData), **view(settled, DecisionData), **decided}
     ).data
 
 

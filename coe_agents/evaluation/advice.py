@@ -346,7 +346,7 @@ class _Group:
                 leads = np.flatnonzero(shares_lead(votes)).tolist()
                 right[i] = np.mean([row.verdicts[cluster] for cluster in leads])
                 uncertainty[i] = 1.0 - votes.max()
-                is_action = row.measurement.calls is not None
+                is_action = row.measurement.proposals.calls is not None
                 is_answer = answer_kind(row.measurement.representatives[leads[0]]) == "answer"
                 is_given[i] = len(leads) == 1 and (is_action or is_answer)
         return _Answers(right, join_ties(uncertainty), is_given)

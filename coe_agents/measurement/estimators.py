@@ -174,7 +174,7 @@ def support(statistics: Statistics) -> float | None:
     CoE does not know whose answer is judged; this does. Higher = less sure. None if there is no other agent, or no
     proposal.
     """
-    found = statistics.measurement.proposal_support.get(statistics.proposer or "")
+    found = statistics.measurement.proposals.support.get(statistics.proposer or "")
     return None if found is None else 1.0 - found
 
 
@@ -325,8 +325,8 @@ def score_of(measurement: Measurement, name: str) -> float | None:
         return float(1.0 - weighted_votes(measurement, None, score=name).max())
     if name in (of_support := support_figures(np.array(measurement.support))):
         return float(of_support[name])
-    if name in measurement.scores:
-        return measurement.scores[name]
+    if name in measurement.run.scores:
+        return measurement.run.scores[name]
     return compute_score(measurement, name, find_score(name))
 
 

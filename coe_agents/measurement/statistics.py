@@ -8,8 +8,14 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from coe_agents.actions.proposals import has_proposals
-from coe_agents.measurement.measurement import Measurement, measure, response_text
-from coe_agents.measurement.weighting import Weighting, log_probabilities, most_probable, shares
+from coe_agents.measurement.measurement import Measurement, measure
+from coe_agents.measurement.weighting import (
+    Weighting,
+    log_probabilities,
+    most_probable,
+    response_text,
+    shares,
+)
 from coe_agents.types import Sample, SampledQuestion
 from coe_agents.uncertainty import (
     cluster_distributions,
@@ -207,9 +213,9 @@ def statistics_of(measurement: Measurement) -> Statistics | None:
 
     There are no references and no verdicts: what is computed of them can be computed of a new question.
     """
-    if measurement.sampled is None:
+    if measurement.run.sampled is None:
         return None
-    asked, responses, labels = measurement.sampled
+    asked, responses, labels = measurement.run.sampled
     unknown: dict[str, Any] = {
         "id": "",
         "question": asked,
@@ -222,7 +228,7 @@ def statistics_of(measurement: Measurement) -> Statistics | None:
     weighting: Weighting = "auto" if by_probability else "frequency"
     question = SampledQuestion("", asked, (), rows, ())
     found = compute_statistics(
-        [question], [labels], weighting, measurement.proposer, measurement.weights
+        [question], [labels], weighting, measurement.proposals.proposer, measurement.weights
     )
     return replace(next(found), measured=measurement)
 

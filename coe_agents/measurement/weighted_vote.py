@@ -198,7 +198,9 @@ def agreement_weights(measurements: Sequence[Measurement], *, n_resamples: int =
 def _agreements(measurement: Measurement, names: Sequence[str]) -> list[float]:
     """Returns the agreement of each agent; NaN for an agent without a response."""
     texts = measurement.representatives
-    is_answer = [measurement.calls is not None or answer_kind(text) == "answer" for text in texts]
+    is_answer = [
+        measurement.proposals.calls is not None or answer_kind(text) == "answer" for text in texts
+    ]
     rows = distributions_of(measurement, list(measurement.agents))
     found = dict(zip(measurement.agents, mean_agreements(rows, is_answer), strict=True))
     return [found.get(name, np.nan) for name in names]

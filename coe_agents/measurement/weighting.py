@@ -1,4 +1,4 @@
-"""Owns the weights of agents, of responses within their agent, and the choice of a cluster's representative.
+"""Owns what each response counts, and the clusters: their texts, and the probability that each agent gives to each.
 
 Nothing here depends on agents' names or on the order of agents and responses: ties are broken by text.
 """
@@ -6,16 +6,97 @@ Nothing here depends on agents' names or on the order of agents and responses: t
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import Literal
 
 import numpy as np
 
 from coe_agents.checks import is_number, require
-from coe_agents.types import Response
+from coe_agents.clustering.refusals import answer_kind
+from coe_agents.types import Response, end_of
+from coe_agents.uncertainty._checks import FloatArray, IntArray
+from coe_agents.uncertainty.distributions import one_question
 from coe_agents.uncertainty.ties import TIE
 
 Weighting = Literal["auto", "frequency", "probability"]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusteredResponses:
+    """The responses to one question in their clusters, and what each counts.
+
+    Clusters stand in two orders: that of the labels, and that of their representatives as texts. Sums are computed in
+    the order of the texts, so that neither agents nor labels change a digit.
+
+    Attributes:
+        responses: All of them, failures included if they count.
+        labels: The cluster of each response.
+        names: The agents, by first appearance.
+        agents: The place in `names` of each response's agent.
+        weights: Of the agents, in the order of `names`, summing to 1.
+        counts_by_probability: Whether an agent's responses count by probability, by name.
+        shares: Each response's part of the ensemble mean; they sum to 1.
+        texts: The most probable text of each cluster.
+        representatives: The same, numbered where two clusters have the same one.
+        places: The place of each cluster in the order of the texts.
+        rows: Each agent's probability of each cluster, shape `(n_agents, n_clusters)`, in the order of the texts.
+    """
+
+    responses: Sequence[Response]
+    labels: Sequence[int]
+    names: Sequence[str]
+    agents: IntArray
+    weights: FloatArray
+    counts_by_probability: Mapping[str, bool]
+    shares: FloatArray
+    texts: Sequence[str]
+    representatives: Sequence[str]
+    places: IntArray
+    rows: FloatArray
+
+    @property
+    def distributions(self) -> FloatArray:
+        """Each agent's probability of each cluster, shape `(n_agents, n_clusters)`, in the order of the labels."""
+        return self.rows[:, self.places]
+
+    @property
+    def n_responses(self) -> IntArray:
+        """How many responses each agent gave, shape `(n_agents,)`."""
+        return np.bincount(self.agents)
+
+
+def weigh_responses(
+    responses: Sequence[Response],
+    labels: Sequence[int],
+    weights: Mapping[str, float] | None,
+    weighting: Weighting,
+) -> ClusteredResponses:
+    """Returns what each of at least one response counts; the arguments are those of `measure`."""
+    names, agents, normalized = weighed_agents(responses, weights)
+    log_probs, by_probability = log_probabilities(responses, weighting)
+    mass = normalized[agents] * shares(log_probs, agents)
+    texts = cluster_texts(responses, labels, mass)
+    representatives = _number_equal_texts(texts)
+    places = places_of(representatives)
+    # where no log-probability counts, counting responses gives the same, and is quicker
+    counted_logs = log_probs if any(by_probability.values()) else None
+    measured = one_question(
+        places[np.asarray(labels)], agents, counted_logs, normalized, n_clusters=places.size
+    )
+    return ClusteredResponses(
+        responses=responses,
+        labels=labels,
+        names=names,
+        agents=agents,
+        weights=normalized,
+        counts_by_probability=by_probability,
+        shares=mass,
+        texts=texts,
+        representatives=representatives,
+        places=places,
+        rows=measured.rows,
+    )
 
 
 def weighed_agents(
@@ -141,3 +222,48 @@ def places_of(names: Sequence[str]) -> np.ndarray:
     texts alone.
     """
     return np.argsort(np.argsort(np.array(names, dtype=object), kind="stable"))
+
+
+def response_text(response: Response) -> str:
+    """Returns the part of a response that is compared: its short answer if known, else its text.
+
+    A filtered response says nothing, unless it is a refusal; what it proposes to call is compared.
+    """
+    text = response["text"] if response["answer"] is None else response["answer"]
+    return text if response.get("calls") is not None else answerable_text(response, text)
+
+
+def answerable_text(response: Response, text: str) -> str:
+    """Returns the text of a response; "" where it was filtered, so that nobody answers with it."""
+    return "" if end_of(response) == "filtered" and answer_kind(text) == "answer" else text
+
+
+def cluster_texts(
+    responses: Sequence[Response], labels: Sequence[int], response_shares: np.ndarray
+) -> list[str]:
+    """Returns the most probable text of each cluster; `response_shares` are the parts of the ensemble mean."""
+    members: list[list[int]] = [[] for _ in range(max(labels) + 1)]
+    for place, label in enumerate(labels):
+        members[label].append(place)
+    response_texts = [response_text(response).strip() for response in responses]
+    texts_of_clusters: list[str] = []
+    for places in members:
+        texts = [response_texts[place] for place in places]
+        if not texts:
+            texts_of_clusters.append("")
+        elif len(set(texts)) == 1:  # mostly
+            texts_of_clusters.append(texts[0])
+        else:
+            texts_of_clusters.append(most_probable(texts, response_shares[places]))
+    return texts_of_clusters
+
+
+def _number_equal_texts(texts: Sequence[str]) -> list[str]:
+    """Returns the texts, numbered where two clusters have the same one."""
+    names: list[str] = []
+    for cluster, text in enumerate(texts):
+        name = text
+        while name in names:
+            name = f"{name} ({cluster})"
+        names.append(name)
+    return names

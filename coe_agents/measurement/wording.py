@@ -74,7 +74,7 @@ def who_says_what(measurement: Measurement, *, n_agents: int | None = None) -> s
     if not measurement.agents:
         return ""
     verbs = _SAY
-    if measurement.calls is not None:
+    if measurement.proposals.calls is not None:
         verbs, measurement = _PROPOSE, _with_actions_in_words(measurement)
     total = len(measurement.agents) if n_agents is None else n_agents
     support = dict(zip(measurement.representatives, measurement.support, strict=True))
@@ -178,7 +178,11 @@ def is_unlike(measurement: Measurement) -> bool:
     n_responses = sum(said.n_responses for said in measurement.agents.values())
     n_answers = len(measurement.representatives)
     n_long = sum(len(text.split()) > 2 for text in measurement.representatives)
-    return 2 * n_long > n_answers > 2 and 3 * n_answers > n_responses and measurement.calls is None
+    return (
+        2 * n_long > n_answers > 2
+        and 3 * n_answers > n_responses
+        and measurement.proposals.calls is None
+    )
 
 
 def coe_in_words(measurement: Measurement, *, with_parts: bool = False) -> str:

@@ -73,7 +73,7 @@ class CouncilDecision(Proposed):
         proposer: Whose message goes on; None if none does.
         calls: Its tool calls, each with "name", "args" and "id"; [] of a text. None if none goes on.
         support: Of each participant that gave a proposal, how probable the others find what it proposed first: see
-            `proposal_support` of `coe_agents.policy.Measurement`. None, like `contested`, if it was not measured.
+            `proposals.support` of `coe_agents.policy.Measurement`. None, like `contested`, if it was not measured.
         votes: Who besides its proposer is known to vote for what goes on, or else for the driver's proposal ("verify")
             or the leading one ("choose"). A vote is more than half of a participant's own samples. None if nothing was
             measured.
@@ -201,9 +201,11 @@ class Deliberation:
         decision["action"], decision["reason"] = found.action, for_log(found.reason)
         action = representative_of(measurement, found.answer)
         judged, besides = (
-            (measurement.proposals[DRIVER], DRIVER) if self._mode == "verify" else (action, None)
+            (measurement.proposals.by_agent[DRIVER], DRIVER)
+            if self._mode == "verify"
+            else (action, None)
         )
-        votes = decision["votes"] = measurement.voters(judged, besides=besides)
+        votes = decision["votes"] = measurement.proposals.voters(judged, besides=besides)
         if unasked:
             asked, others = (
                 quantity(len(proposals.replies), "member"),
@@ -212,13 +214,12 @@ class Deliberation:
             said = f"{len(votes)} of {asked} asked {'proposes' if len(votes) == 1 else 'propose'} the same"
             decision["reason"] = f"{said}, and the votes of {others} would not change the decision"
         else:
-            support = measurement.proposal_support
+            support = measurement.proposals.support
             decision["support"] = {
                 name: float(value) for name, value in support.items() if name not in failed
             }
-            decision["contested"] = (
-                None if measurement.contested is None else dict(measurement.contested)
-            )
+            contested = measurement.proposals.contested
+            decision["contested"] = None if contested is None else dict(contested)
         if found.action != "answer":
             if failed:
                 self._tell_failures(decision, proposals, rows)
@@ -228,10 +229,14 @@ class Deliberation:
                     f"; {for_log(', '.join(names))} called no tool: {servers} may ignore tools"
                 )
             return blocked
-        if own is not None and measurement.proposals[DRIVER] == action:
+        if own is not None and measurement.proposals.by_agent[DRIVER] == action:
             return _goes_on(decision, DRIVER, proposals.driver)
         return self._choose(
-            blocked, action, most=measurement.writings.get(action), rows=rows, proposals=proposals
+            blocked,
+            action,
+            most=measurement.proposals.writings.get(action),
+            rows=rows,
+            proposals=proposals,
         )
 
     def is_settled(self, proposals: Proposals) -> bool:

@@ -133,8 +133,8 @@ def count_votes(
 
     Where no proposer is judged, whoever proposed it votes for it, too: one vote more is needed.
     """
-    n_votes = len(measurement.voters(representative, besides=proposer))
-    n_voters = len(measurement.votes.keys() - {proposer})
+    n_votes = len(measurement.proposals.voters(representative, besides=proposer))
+    n_voters = len(measurement.proposals.votes.keys() - {proposer})
     wanted, who = (min_votes + 1, "agent") if proposer is None else (min_votes, "member")
     verb = "proposes" if n_votes == 1 else "propose"
     said = f"{n_votes} of {quantity(n_voters, who)} {verb} the same; at least {wanted} must"

@@ -25,7 +25,7 @@ from coe_agents.measurement.estimators import (
     find_score,
     score_of,
 )
-from coe_agents.measurement.measurement import Measurement
+from coe_agents.measurement.measurement import Measurement, leading_cluster
 from coe_agents.measurement.weighted_vote import (
     CONFIDENCE_VOTE_SHARE,
     TRUSTED_VOTE_SHARE,
@@ -282,15 +282,15 @@ class Calibration:
             return self.learned_support.uncertainty(measurement)
         judged = self.proposer_of(measurement)
         if judged is not None:
-            return 1.0 - measurement.proposal_support[judged]
+            return 1.0 - measurement.proposals.support[judged]
         if self.chooses_answer:
             votes = weighted_votes(measurement, self.trust, score=self.score)
             return float(1.0 - votes.max())
         if self.trust is not None:
             leading = [measurement.representatives.index(text) for text in measurement.tied]
             votes = weighted_votes(measurement, self.trust)
-            return float(1.0 - votes[leading or [measurement.leading]].mean())
-        if not self.is_of_own or self.score in measurement.scores:
+            return float(1.0 - votes[leading or [leading_cluster(measurement)]].mean())
+        if not self.is_of_own or self.score in measurement.run.scores:
             value = score_of(measurement, self.score)
         else:
             value = compute_score(measurement, self.score, self.known_estimator)
@@ -339,18 +339,17 @@ class Calibration:
 
         So the driver of a council, which has a name of its own there, is judged as the agent of the calibration.
         """
-        return (
-            self.proposer
-            if self.proposer is None or measurement.proposer is None
-            else measurement.proposer
-        )
+        named = measurement.proposals.proposer
+        if self.proposer is None or named is None:
+            return self.proposer
+        return named
 
     def group_of(self, measurement: Measurement) -> tuple[str, ...] | None:
         """Returns the tools that the judged proposal calls, each once; () for none, None of texts."""
         judged = self.proposer_of(measurement)
-        if judged is None or measurement.calls is None:
+        if judged is None or measurement.proposals.calls is None:
             return None
-        names = called_tools(measurement.proposals[judged])
+        names = called_tools(measurement.proposals.by_agent[judged])
         return None if names is None else tuple(names)
 
     def threshold_of(self, measurement: Measurement) -> float | None:
@@ -379,11 +378,11 @@ class Calibration:
         """
         judged = self.proposer_of(measurement)
         if judged is not None:
-            return measurement.representatives.index(measurement.proposals[judged])
+            return measurement.representatives.index(measurement.proposals.by_agent[judged])
         if self.chooses_answer:
             leaders = find_leaders(weighted_votes(measurement, self.trust, score=self.score))
             return leaders[0] if len(leaders) == 1 else None
-        return None if measurement.tied else measurement.leading
+        return None if measurement.tied else leading_cluster(measurement)
 
     def answer(self, measurement: Measurement) -> str | None:
         """Returns the text to answer with where the uncertainty allows it; None on a tie."""
@@ -392,7 +391,7 @@ class Calibration:
             return None
         return (
             measurement.answer
-            if chosen == measurement.leading
+            if chosen == leading_cluster(measurement)
             else measurement.representatives[chosen]
         )
 
@@ -494,7 +493,7 @@ class CalibratedPolicy:
         promise = f"at most {calibration.risk:g} with confidence {calibration.confidence:g}"
         claim = f"(for another group: {differences})" if differences else f"(risk {promise})"
         proposer = calibration.proposer_of(measurement)
-        if proposer is not None and proposer not in measurement.proposal_support:
+        if proposer is not None and proposer not in measurement.proposals.support:
             return refuse(f"no other agent's proposal can be compared with that of {proposer}")
         if proposer != calibration.proposer and proposer in calibration.agents:
             return refuse(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from coe_agents.checks import instance
 from coe_agents.clustering.refusals import answer_kind
-from coe_agents.measurement.measurement import Measurement
+from coe_agents.measurement.measurement import Measurement, leading_cluster
 from coe_agents.measurement.wording import coe_in_words
 from coe_agents.policy.base import Decision, Policy, count_votes, otherwise, quorum, without_tie
 from coe_agents.policy.bounds import THRESHOLDS, Bounds, Spent
@@ -59,8 +59,8 @@ def settle(
 
     Args:
         policy: Proposes the decision.
-        measurement: Of the responses so far; None if no agent of a weight above 0 answered. Where it has a `proposer`,
-            only that agent's proposal may be answered.
+        measurement: Of the responses so far; None if no agent of a weight above 0 answered. Where its proposals
+            have a `proposer`, only that agent's may be answered.
         rules: What holds whatever the policy says.
         asked: The names of the agents that were asked.
         answered: Those of them that gave a response.
@@ -113,8 +113,9 @@ def settle(
             _NO_ANSWER.get(kind, f"an answer of the kind {kind} is not wanted here"),
             decision.reason,
         )
-    judged, chosen = measurement.proposer, representative_of(measurement, answer)
-    if judged is not None and measurement.proposals.get(judged) != chosen:
+    judged = measurement.proposals.proposer
+    chosen = representative_of(measurement, answer)
+    if judged is not None and measurement.proposals.by_agent.get(judged) != chosen:
         return _abstain(
             f"the group is confident of another action than the {judged}'s", decision.reason
         )
@@ -128,7 +129,7 @@ def settle(
 def representative_of(measurement: Measurement, answer: str | None) -> str:
     """Returns the representative of the cluster that a decision answers with; None stands for the leading one."""
     if answer is None or answer == measurement.answer:
-        return measurement.representatives[measurement.leading]
+        return measurement.representatives[leading_cluster(measurement)]
     return answer
 
 

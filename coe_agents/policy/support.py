@@ -10,7 +10,7 @@ import numpy as np
 from coe_agents.actions.canonical import tool_key
 from coe_agents.actions.proposals import called_tools
 from coe_agents.checks import are_finite, integer, require, share
-from coe_agents.measurement.measurement import Measurement
+from coe_agents.measurement.measurement import Measurement, leading_cluster
 from coe_agents.measurement.weighted_vote import distributions_of
 from coe_agents.policy.base import Decision, Otherwise, check_otherwise, count_votes, without_tie
 from coe_agents.uncertainty._checks import FloatArray
@@ -21,9 +21,9 @@ class SupportPolicy:
     """Answers if the support of the judged proposal is high enough; otherwise the action is `otherwise`.
 
     The support of an agent's proposal is the mean probability that the *other* agents give to its cluster, in [0, 1]:
-    `measurement.proposal_support`. It is compared for the agent whose proposal is judged: `measurement.proposer`, which
-    a `CoECouncil` sets, or `proposer`. Where neither is known, the group decides together, and what is compared is the
-    share of the ensemble mean that the leading cluster has.
+    `measurement.proposals.support`. It is compared for the agent whose proposal is judged:
+    `measurement.proposals.proposer`, which a `CoECouncil` sets, or `proposer`. Where neither is known, the group
+    decides together, and what is compared is the share of the ensemble mean that the leading cluster has.
 
     An agent votes for what more than half of its own responses propose. In a council, an agent or a response that
     failed counts as one that proposed something else.
@@ -93,25 +93,23 @@ class SupportPolicy:
         An agent without a usable proposal, or without other agents, has no support. Where the group decides together,
         several answers that share the lead are not answered.
         """
-        proposer = measurement.proposer or self.proposer
-        leading = measurement.representatives[measurement.leading]
+        proposals = measurement.proposals
+        proposer = proposals.proposer or self.proposer
+        leading_place = leading_cluster(measurement)
+        leading = measurement.representatives[leading_place]
         if proposer is None:
-            support, proposal, whose = (
-                measurement.support[measurement.leading],
-                leading,
-                "the group supports it",
-            )
-        elif proposer not in measurement.proposal_support:
-            return Decision(
-                self.otherwise, None, f"no other agent judges what {proposer!r} proposes"
-            )
+            support = measurement.support[leading_place]
+            proposal = leading
+            whose = "the group supports it"
+        elif proposer not in proposals.support:
+            reason = f"no other agent judges what {proposer!r} proposes"
+            return Decision(self.otherwise, None, reason)
         else:
-            support, proposal = (
-                measurement.proposal_support[proposer],
-                measurement.proposals[proposer],
-            )
+            support = proposals.support[proposer]
+            proposal = proposals.by_agent[proposer]
             whose = "the other agents support the proposal"
-        least = self._least(proposal, is_action=measurement.calls is not None)
+
+        least = self._least(proposal, is_action=proposals.calls is not None)
         if support < least - TIE:
             return Decision(
                 self.otherwise, None, f"{whose} with {support:.2f}, less than {least:g}"
@@ -191,7 +189,8 @@ class LearnedSupport:
 
     def uncertainty(self, measurement: Measurement) -> float:
         """Returns the estimated probability that the proposal is wrong, in [0, 1]; higher = less sure."""
-        features = support_features(measurement, measurement.proposer or self.proposer, self.agents)
+        proposer = measurement.proposals.proposer or self.proposer
+        features = support_features(measurement, proposer, self.agents)
         log_odds = self.intercept + float(np.array(self._slopes()) @ features)
         bounded = min(max(log_odds, -_MOST_LOG_ODDS), _MOST_LOG_ODDS)
         return 1.0 / (1.0 + math.exp(-bounded))
@@ -202,10 +201,10 @@ class LearnedSupport:
 
 def support_features(measurement: Measurement, proposer: str, others: Sequence[str]) -> FloatArray:
     """Returns what a `LearnedSupport` reads, shape `(2 len(others) + 1,)`, all in [0, 1]."""
-    proposal = measurement.representatives.index(measurement.proposals[proposer])
+    proposal = measurement.representatives.index(measurement.proposals.by_agent[proposer])
     shares = distributions_of(measurement, others)
     calls_nothing = np.zeros(len(measurement.representatives), dtype=np.bool_)
-    if measurement.calls is not None:
+    if measurement.proposals.calls is not None:
         for cluster, text in enumerate(measurement.representatives):
             calls_nothing[cluster] = called_tools(text) == []
     same = shares[:, proposal]

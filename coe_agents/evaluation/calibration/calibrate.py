@@ -36,6 +36,7 @@ from coe_agents.measurement.estimators import (
     compute_score,
     find_score,
 )
+from coe_agents.measurement.measurement import Run, leading_cluster
 from coe_agents.measurement.statistics import Statistics
 from coe_agents.measurement.weighted_vote import (
     CONFIDENCE_VOTE_SHARE,
@@ -90,7 +91,7 @@ class Judged:
             return self.verdicts[chosen]
         return (
             self.correct
-            if chosen == self.measurement.leading and not self.measurement.tied
+            if chosen == leading_cluster(self.measurement) and not self.measurement.tied
             else None
         )
 
@@ -160,7 +161,8 @@ def _scored(statistics: Statistics, own: str | None, estimator: Estimator | None
         own is not None and estimator is not None
     ):  # as of a new question: without references and verdicts
         scores[own] = compute_score(statistics.measurement, own, estimator)
-    return replace(statistics.measurement, scores=scores, sampled=None)
+    run = Run(scores=scores)
+    return replace(statistics.measurement, run=run)
 
 
 def calibrate(
@@ -233,7 +235,7 @@ def calibrate(
             '"rows" must hold questions with a verdict; none has one. Add references or labels'
         )
     if proposer is not None:
-        known = [row for row in known if proposer in row.measurement.proposal_support]
+        known = [row for row in known if proposer in row.measurement.proposals.support]
         must = f'"rows" must hold questions with responses of "{proposer}" and of another agent'
         require(bool(known), must, known, "Name an agent of the samples")
     by_name = {name: given.get(name, 1.0) for row in known for name in row.measurement.agents}
@@ -366,7 +368,7 @@ def measurable_rows(record: Calibration, rows: Sequence[Judged]) -> list[Judged]
         row
         for row in rows
         if not record.find_lacking(row.measurement)
-        and (record.proposer is None or record.proposer in row.measurement.proposal_support)
+        and (record.proposer is None or record.proposer in row.measurement.proposals.support)
         and np.isfinite(record.uncertainty(row.measurement))
     ]
 

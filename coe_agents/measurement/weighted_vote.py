@@ -50,14 +50,14 @@ def fill_confidences(stated: Sequence[float | None], token: Sequence[float | Non
     >>> fill_confidences([0.5, None, None], [0.5, 0.75, None])
     array([0.25, 0.75, 0.5 ])
     """
-    known = np.full(len(stated), np.nan)
+    confidences = np.full(len(stated), np.nan)
     for place, parts in enumerate(zip(stated, token, strict=True)):
-        values = [value for value in parts if value is not None]
-        if values:
-            known[place] = math.prod(values)
-    is_known = ~np.isnan(known)
-    mean = known[is_known].mean() if is_known.any() else 1.0
-    return np.where(is_known, known, mean)
+        known_parts = [part for part in parts if part is not None]
+        if known_parts:
+            confidences[place] = math.prod(known_parts)
+    is_known = ~np.isnan(confidences)
+    mean = confidences[is_known].mean() if is_known.any() else 1.0
+    return np.where(is_known, confidences, mean)
 
 
 def confidences_of(measurement: Measurement, agents: Sequence[str]) -> FloatArray:
@@ -78,9 +78,10 @@ def weighted_votes(
         score: "confidence_vote_share" reads confidences; any other one has k_i = 1.
     """
     agents = list(measurement.agents)
-    # equal weights of a measurement are {}
-    by_name = (measurement.weights or dict.fromkeys(agents, 1.0)) if weights is None else weights
-    counted = np.array([by_name.get(name, 0.0) for name in agents])
+    if weights is None:
+        # equal weights of a measurement are {}
+        weights = measurement.weights or dict.fromkeys(agents, 1.0)
+    counted = np.array([weights.get(name, 0.0) for name in agents])
     total = counted.sum()
     if not total > 0.0:
         return np.zeros(len(measurement.representatives))
@@ -160,50 +161,54 @@ def agreement_weights(measurements: Sequence[Measurement], *, n_resamples: int =
     """
     integer(n_resamples, '"n_resamples"', least=1, advice="1000 is the default")
     names = sorted({name for measurement in measurements for name in measurement.agents})
-    rows = np.array([_agreements(each, names) for each in measurements if len(each.agents) > 1])
-    if not rows.size:
+    shared = [measurement for measurement in measurements if len(measurement.agents) > 1]
+    if not shared:
         raise ValueError(
             '"measurements" must hold questions that at least two agents answered; got none of '
             f"{len(measurements)}. Sample several agents"
         )
-    rows = rows[np.lexsort(rows.T)]
-    if lonely := [
-        name for name, known in zip(names, ~np.isnan(rows).all(axis=0), strict=True) if not known
-    ]:
-        raise ValueError(
-            f'every agent of "measurements" must have answered a question with another agent; got "{lonely[0]}" alone. '
-            "Omit it"
-        )
-    values, known = np.nan_to_num(rows), (~np.isnan(rows)).astype(float)
+    rows = np.array([_agreements(measurement, names) for measurement in shared])
+    rows = rows[np.lexsort(rows.T)]  # so that the order of the questions changes no resample
+    is_known = ~np.isnan(rows)
+    for name, is_measured in zip(names, is_known.any(axis=0), strict=True):
+        if not is_measured:
+            raise ValueError(
+                f'every agent of "measurements" must have answered a question with another agent; got "{name}" alone. '
+                "Omit it"
+            )
+    values = np.nan_to_num(rows)
+    known = is_known.astype(float)
     scores = values.sum(axis=0) / known.sum(axis=0)
     if not scores.any():
         raise ValueError(
             f'agents of "measurements" must sometimes agree; got {len(rows)} questions to which no two agents give the '
             "same answer. Check the clusterer"
         )
+
     generator = np.random.default_rng(0)
-    drawn = np.empty((n_resamples, len(names)))
+    resampled = np.empty((n_resamples, len(names)))
     for place in range(n_resamples):
-        counts = np.bincount(generator.integers(len(rows), size=len(rows)), minlength=len(rows))
-        drawn[place] = to_weights(counts @ values / np.maximum(counts @ known, 1.0))
-    low, high = np.quantile(drawn, [0.025, 0.975], axis=0).tolist()
+        drawn = generator.integers(len(rows), size=len(rows))
+        counts = np.bincount(drawn, minlength=len(rows))
+        resampled[place] = to_weights(counts @ values / np.maximum(counts @ known, 1.0))
+    low, high = np.quantile(resampled, [0.025, 0.975], axis=0).tolist()
+    intervals = zip(low, high, strict=True)
     return Agreement(
-        dict(zip(names, to_weights(scores).tolist(), strict=True)),
-        dict(zip(names, zip(low, high, strict=True), strict=True)),
-        dict(zip(names, scores.tolist(), strict=True)),
-        len(rows),
+        weights=dict(zip(names, to_weights(scores).tolist(), strict=True)),
+        intervals=dict(zip(names, intervals, strict=True)),
+        agreement=dict(zip(names, scores.tolist(), strict=True)),
+        n_questions=len(rows),
     )
 
 
 def _agreements(measurement: Measurement, names: Sequence[str]) -> list[float]:
     """Returns the agreement of each agent; NaN for an agent without a response."""
-    texts = measurement.representatives
-    is_answer = [
-        measurement.proposals.calls is not None or answer_kind(text) == "answer" for text in texts
-    ]
+    proposes = measurement.proposals.calls is not None
+    is_answer = [proposes or answer_kind(text) == "answer" for text in measurement.representatives]
     rows = distributions_of(measurement, list(measurement.agents))
-    found = dict(zip(measurement.agents, mean_agreements(rows, is_answer), strict=True))
-    return [found.get(name, np.nan) for name in names]
+    agreements = mean_agreements(rows, is_answer)
+    by_name = dict(zip(measurement.agents, agreements, strict=True))
+    return [by_name.get(name, np.nan) for name in names]
 
 
 def mean_agreements(distributions: FloatArray, is_answer: Sequence[bool]) -> list[float]:

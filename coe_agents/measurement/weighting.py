@@ -7,7 +7,6 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import Literal
 
 import numpy as np
@@ -106,15 +105,11 @@ def weighed_agents(
     places: dict[str, int] = {}
     agents = np.array([places.setdefault(response["agent"], len(places)) for response in responses])
     names = list(places)
-    given = [1.0 if weights is None else weights[name] for name in names]
-    total = math.fsum(given)
-    require(
-        total > 0,
-        '"weights" must hold one above 0 for the agents that answered',
-        names,
-        "Raise one",
-    )
-    return names, agents, np.array(given) / total
+    unnormalized = [1.0 if weights is None else weights[name] for name in names]
+    total = math.fsum(unnormalized)
+    must = '"weights" must hold one above 0 for the agents that answered'
+    require(total > 0, must, names, "Raise one")
+    return names, agents, np.array(unnormalized) / total
 
 
 def log_probabilities(
@@ -126,32 +121,35 @@ def log_probabilities(
     """
     normalized = _normalized(responses)
     names = [response["agent"] for response in responses]
-    if normalized.count(None) == len(normalized):  # mostly
-        lacking = dict.fromkeys(names)
-    else:
-        lacking = dict.fromkeys(
-            name for name, value in zip(names, normalized, strict=True) if value is None
-        )
+    lacking = {name for name, value in zip(names, normalized, strict=True) if value is None}
     if weighting == "probability" and lacking:
+        in_order = [name for name in dict.fromkeys(names) if name in lacking]
         raise ValueError(
             '"probability" weighting needs a log-probability for every response; got none for some of '
-            f'{", ".join(lacking)}. Use "auto" or "frequency"'
+            f'{", ".join(in_order)}. Use "auto" or "frequency"'
         )
-    used = {name: weighting != "frequency" and name not in lacking for name in dict.fromkeys(names)}
-    if not any(used.values()):
-        return np.zeros(len(names)), used
-    return np.array(
-        [value if used[n] else 0.0 for n, value in zip(names, normalized, strict=True)]
-    ), used
+    counts_by_probability: dict[str, bool] = {}
+    for name in names:
+        counts_by_probability[name] = weighting != "frequency" and name not in lacking
+    log_probs = np.zeros(len(names))
+    if any(counts_by_probability.values()):
+        for place, value in enumerate(normalized):
+            if value is not None and counts_by_probability[names[place]]:
+                log_probs[place] = value
+    return log_probs, counts_by_probability
 
 
 def _normalized(responses: Sequence[Response]) -> list[float | None]:
-    return [
-        log / n
-        if (log := row["logprob"]) is not None and (n := row["n_tokens"]) and math.isfinite(log)
-        else None
-        for row in responses
-    ]
+    """Returns logprob / n_tokens of each response; None where either is not known, or it is not finite."""
+    normalized: list[float | None] = []
+    for response in responses:
+        logprob = response["logprob"]
+        n_tokens = response["n_tokens"]
+        if logprob is None or not n_tokens or not math.isfinite(logprob):
+            normalized.append(None)
+        else:
+            normalized.append(logprob / n_tokens)
+    return normalized
 
 
 def stated_confidences(responses: Sequence[Response]) -> dict[str, list[float | None]]:
@@ -173,17 +171,18 @@ def stated_confidences(responses: Sequence[Response]) -> dict[str, list[float | 
 
 def token_confidences(responses: Sequence[Response]) -> dict[str, float]:
     """Returns the mean of exp(logprob / n_tokens), in [0, 1], of each agent of which all responses have one."""
-    known = list(map(itemgetter("logprob"), responses))
-    if known.count(None) == len(known):  # mostly, if any has none
+    if all(response["logprob"] is None for response in responses):  # mostly
         return {}
-    given: dict[str, list[float | None]] = {}
+    by_agent: dict[str, list[float | None]] = {}
     for response, value in zip(responses, _normalized(responses), strict=True):
-        given.setdefault(response["agent"], []).append(value)
-    return {
-        name: math.fsum(math.exp(min(value or 0.0, 0.0)) for value in own) / len(own)
-        for name, own in given.items()
-        if None not in own
-    }
+        by_agent.setdefault(response["agent"], []).append(value)
+    confidences: dict[str, float] = {}
+    for name, values in by_agent.items():
+        known = [value for value in values if value is not None]
+        if len(known) == len(values):
+            probabilities = [math.exp(min(value, 0.0)) for value in known]
+            confidences[name] = math.fsum(probabilities) / len(known)
+    return confidences
 
 
 def shares(log_probs: np.ndarray, agents: np.ndarray) -> np.ndarray:
@@ -206,11 +205,11 @@ def most_probable(texts: Sequence[str | None], response_shares: np.ndarray) -> s
 
     None does not count; there is at least one text.
     """
-    parts: dict[str, list[float]] = defaultdict(list)
+    shares_of: dict[str, list[float]] = defaultdict(list)
     for text, share in zip(texts, response_shares.tolist(), strict=True):
         if text is not None:
-            parts[text.strip()].append(share)
-    sums = {text: math.fsum(own) for text, own in parts.items()}
+            shares_of[text.strip()].append(share)
+    sums = {text: math.fsum(shares) for text, shares in shares_of.items()}
     highest = max(sums.values())
     return min(text for text, share in sums.items() if share > highest - TIE)
 

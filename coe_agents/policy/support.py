@@ -63,26 +63,20 @@ class SupportPolicy:
         proposer: str | None = None,
         otherwise: Otherwise = "abstain",
     ) -> None:
-        least = partial(share, advice="Choose it on labelled proposals")
-        self.min_support = self.no_call_min_support = least(
-            min_support, '"min_support" of SupportPolicy'
-        )
+        check = partial(share, advice="Choose it on labelled proposals")
+        self.min_support = check(min_support, '"min_support" of SupportPolicy')
+        self.no_call_min_support = self.min_support
         if no_call_min_support is not None:
-            self.no_call_min_support = least(
-                no_call_min_support, '"no_call_min_support" of SupportPolicy'
-            )
-        self.tools = {
-            tool_key(name): least(own, f'"tools" ({name}) of SupportPolicy')
-            for name, own in (tools or {}).items()
-        }
+            where = '"no_call_min_support" of SupportPolicy'
+            self.no_call_min_support = check(no_call_min_support, where)
+        self.tools: dict[str, float] = {}
+        for name, least in (tools or {}).items():
+            self.tools[tool_key(name)] = check(least, f'"tools" ({name}) of SupportPolicy')
         if min_votes is not None:
-            integer(
-                min_votes,
-                '"min_votes" of SupportPolicy',
-                least=1,
-                advice="Omit it to compare the support alone",
-            )
-        self.min_votes, self.proposer = min_votes, proposer
+            advice = "Omit it to compare the support alone"
+            integer(min_votes, '"min_votes" of SupportPolicy', least=1, advice=advice)
+        self.min_votes = min_votes
+        self.proposer = proposer
         self.otherwise = check_otherwise(
             otherwise, policy="SupportPolicy", instead="To answer always, set 0"
         )
@@ -111,36 +105,29 @@ class SupportPolicy:
 
         least = self._least(proposal, is_action=proposals.calls is not None)
         if support < least - TIE:
-            return Decision(
-                self.otherwise, None, f"{whose} with {support:.2f}, less than {least:g}"
-            )
-        reasons = (
-            [f"{whose} with {support:.2f}, at least {least:g}"]
-            if least > 0 or self.min_votes is None
-            else []
-        )
+            reason = f"{whose} with {support:.2f}, less than {least:g}"
+            return Decision(self.otherwise, None, reason)
+        reasons: list[str] = []
+        if least > 0 or self.min_votes is None:
+            reasons.append(f"{whose} with {support:.2f}, at least {least:g}")
         if self.min_votes is not None:
             is_enough, votes = count_votes(measurement, proposal, self.min_votes, proposer=proposer)
             if not is_enough:
                 return Decision(self.otherwise, None, votes)
             reasons.append(votes)
+
         answer = measurement.answer if proposal == leading else proposal
         is_judged = proposer is not None
-        return without_tie(
-            Decision("answer", answer, "; ".join(reasons), trusted_answer=is_judged),
-            measurement,
-            self,
-        )
+        decision = Decision("answer", answer, "; ".join(reasons), trusted_answer=is_judged)
+        return without_tie(decision, measurement, self)
 
     def _least(self, proposal: str, *, is_action: bool) -> float:
-        is_one = not self.tools and self.no_call_min_support == self.min_support  # mostly
-        names = called_tools(proposal) if is_action and not is_one else None
+        names = called_tools(proposal) if is_action else None
         if names is None:
             return self.min_support
-        return max(
-            (self.tools.get(name, self.min_support) for name in names),
-            default=self.no_call_min_support,
-        )
+        if not names:
+            return self.no_call_min_support
+        return max(self.tools.get(name, self.min_support) for name in names)
 
     def __repr__(self) -> str:
         return f"SupportPolicy({self.min_support!r}, min_votes={self.min_votes!r}, otherwise={self.otherwise!r})"

@@ -174,8 +174,8 @@ def support(statistics: Statistics) -> float | None:
     CoE does not know whose answer is judged; this does. Higher = less sure. None if there is no other agent, or no
     proposal.
     """
-    found = statistics.measurement.proposals.support.get(statistics.proposer or "")
-    return None if found is None else 1.0 - found
+    share = statistics.measurement.proposals.support.get(statistics.proposer or "")
+    return None if share is None else 1.0 - share
 
 
 def own_entropy(statistics: Statistics) -> float | None:
@@ -193,8 +193,11 @@ def regular_entropy(statistics: Statistics) -> float | None:
     The Monte Carlo estimate of the entropy of an agent's distribution over whole texts (Kadavath et al., 2022). Long
     responses have more of it. None if an agent has no log-probability.
     """
-    logprobs = [sample["logprob"] for sample in statistics.responses]
-    means = _means(statistics, [None if logprob is None else -logprob for logprob in logprobs])
+    surprisals: list[float | None] = []
+    for sample in statistics.responses:
+        logprob = sample["logprob"]
+        surprisals.append(None if logprob is None else -logprob)
+    means = _means(statistics, surprisals)
     return fmean(means) if len(means) == len(statistics.names) else None
 
 
@@ -203,10 +206,15 @@ def length_normalised_entropy(statistics: Statistics) -> float | None:
 
     Higher = less sure. None if an agent has no log-probability with a count of tokens.
     """
-    counts = [(sample["logprob"], sample["n_tokens"]) for sample in statistics.responses]
-    means = _means(
-        statistics, [None if logprob is None or not n else -logprob / n for logprob, n in counts]
-    )
+    surprisals: list[float | None] = []
+    for sample in statistics.responses:
+        logprob = sample["logprob"]
+        n_tokens = sample["n_tokens"]
+        if logprob is None or not n_tokens:
+            surprisals.append(None)
+        else:
+            surprisals.append(-logprob / n_tokens)
+    means = _means(statistics, surprisals)
     return fmean(means) if len(means) == len(statistics.names) else None
 
 
@@ -235,26 +243,34 @@ def confidence_vote_share(statistics: Statistics) -> float:
     The score of `coe_agents.measurement.weighted_vote` with the weights of the statistics. Without any confidence it is
     that of "vote_share".
     """
-    stated = dict[str, float]()
+    stated: dict[str, float] = {}
     for name, values in stated_confidences(statistics.responses).items():
         known = [value for value in values if value is not None]
         if len(known) == len(values):
             stated[name] = fmean(known)
-    token = token_confidences(statistics.responses)
-    if not stated and not token:  # mostly
+    of_tokens = token_confidences(statistics.responses)
+    if not stated and not of_tokens:  # mostly
         return statistics.figures[VOTE_SHARE] or 0.0
     names = statistics.names
     weights = np.array([statistics.weights.get(name, 1.0) for name in names])
-    confidences = fill_confidences(list(map(stated.get, names)), list(map(token.get, names)))
+    confidences = fill_confidences(
+        [stated.get(name) for name in names], [of_tokens.get(name) for name in names]
+    )
     votes = (weights * confidences) @ statistics.distributions / weights.sum()
     return float(1.0 - votes.max())
 
 
 def _probabilities(statistics: Statistics, field: str) -> list[float | None]:
-    given = [sample.get(field) for sample in statistics.responses]
-    if given.count(None) == len(given):
+    values = [sample.get(field) for sample in statistics.responses]
+    if values.count(None) == len(values):  # mostly
         return []
-    return [float(value) if is_number(value) and 0.0 <= value <= 1.0 else None for value in given]
+    probabilities: list[float | None] = []
+    for value in values:
+        if is_number(value) and 0.0 <= value <= 1.0:
+            probabilities.append(float(value))
+        else:
+            probabilities.append(None)
+    return probabilities
 
 
 def _means(statistics: Statistics, values: Sequence[float | None]) -> list[float]:
@@ -323,7 +339,8 @@ def score_of(measurement: Measurement, name: str) -> float | None:
         return parts[name]
     if name == CONFIDENCE_VOTE_SHARE:
         return float(1.0 - weighted_votes(measurement, None, score=name).max())
-    if name in (of_support := support_figures(np.array(measurement.support))):
+    of_support = support_figures(np.array(measurement.support))
+    if name in of_support:
         return float(of_support[name])
     if name in measurement.run.scores:
         return measurement.run.scores[name]
@@ -352,7 +369,8 @@ def find_score(name: str, *, folder: Path | None = None) -> Estimator:
     """
     if name in RUN_TIME_SCORES:
         return ESTIMATORS[name]
-    if instead := replacement_of("score", name):
+    instead = replacement_of("score", name)
+    if instead is not None:
         raise ValueError(f'a score must not be "{name}", which was removed. {instead}')
     is_taken = name in (*ESTIMATORS, *PROPOSAL_ESTIMATORS, *SCORES_OF_SETS)
     if is_taken or not is_reference(name):
@@ -382,23 +400,26 @@ def find_estimators(
     With `of_proposal` one agent's proposal is judged, and the estimators of that come first. A ValueError if a name is
     taken.
     """
-    found = {**(PROPOSAL_ESTIMATORS if of_proposal else {}), **ESTIMATORS}
+    estimators: dict[str, Estimator] = {}
+    if of_proposal:
+        estimators.update(PROPOSAL_ESTIMATORS)
+    estimators.update(ESTIMATORS)
     for name, estimator in further.items():
-        if name in found or name in SCORES_OF_SETS:
+        if name in estimators or name in SCORES_OF_SETS:
             raise ValueError(
                 f'every estimator must have a name of its own; got "{name}" twice. Rename yours'
             )
-        found[name] = check_estimator(name, estimator)
-    return found
+        estimators[name] = check_estimator(name, estimator)
+    return estimators
 
 
-def check_estimator(name: str, given: Any) -> Estimator:
+def check_estimator(name: str, source: Any) -> Estimator:
     """Returns an estimator, or of a class an instance, whose values are checked: each None or a finite number.
 
     Raises:
         ValueError: If it is not callable.
     """
-    estimator = given() if isinstance(given, type) else given
+    estimator = source() if isinstance(source, type) else source
     advice = "Write one that takes `Statistics` and returns a float or None"
     require(callable(estimator), f'estimator "{name}" must be a callable', estimator, advice)
 

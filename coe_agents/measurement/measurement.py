@@ -108,8 +108,11 @@ class Measurement:
         n_agents: How many agents were measured.
         surprisal: -log of the leading cluster's support, in nats.
         coordinated_coe: CoE after Algorithm 1; None without coordination.
-        proposals: Who proposed what, and how far the agents agree about it.
-        run: What belongs to the run so far, such as the rounds before this one.
+        proposals: Who proposed what, and how far the agents agree about it: `.proposer`, `.by_agent`, `.support` and
+            `.votes`; of tool calls `.calls`, `.writings`, `.contested` and `.fields`, None or empty of texts. See
+            `coe_agents.measurement.proposals.Proposals`.
+        run: What belongs to the run so far: `.history`, `.tokens_left` and `.conformity`; see
+            `coe_agents.measurement.measurement.Run`.
     """
 
     coe: float

@@ -291,10 +291,10 @@ def _count_lacking(responses: Sequence[Response]) -> dict[str, dict[str, int]]:
     """Returns by agent how many responses are not whole, or empty."""
     counts: dict[str, dict[str, int]] = {}
     for response in responses:
-        is_text = response.get("calls") is None and response["error"] is None
         lack: str = end_of(response)
-        if lack == "whole" and is_text and not response["text"].strip():
-            lack = "empty"
+        if lack == "whole" and not response["text"].strip():
+            is_text = response.get("calls") is None and response["error"] is None
+            lack = "empty" if is_text else lack
         if lack != "whole":
             of_agent = counts.setdefault(response["agent"], {})
             of_agent[lack] = of_agent.get(lack, 0) + 1

@@ -40,6 +40,7 @@ class ClusteredResponses:
         representatives: The same, numbered where two clusters have the same one.
         places: The place of each cluster in the order of the texts.
         rows: Each agent's probability of each cluster, shape `(n_agents, n_clusters)`, in the order of the texts.
+        distributions: The same in the order of the labels.
     """
 
     responses: Sequence[Response]
@@ -53,11 +54,7 @@ class ClusteredResponses:
     representatives: Sequence[str]
     places: IntArray
     rows: FloatArray
-
-    @property
-    def distributions(self) -> FloatArray:
-        """Each agent's probability of each cluster, shape `(n_agents, n_clusters)`, in the order of the labels."""
-        return self.rows[:, self.places]
+    distributions: FloatArray
 
     @property
     def n_responses(self) -> IntArray:
@@ -95,6 +92,7 @@ def weigh_responses(
         representatives=representatives,
         places=places,
         rows=measured.rows,
+        distributions=measured.rows[:, places],
     )
 
 
@@ -129,7 +127,7 @@ def log_probabilities(
             f'{", ".join(in_order)}. Use "auto" or "frequency"'
         )
     counts_by_probability: dict[str, bool] = {}
-    for name in names:
+    for name in dict.fromkeys(names):
         counts_by_probability[name] = weighting != "frequency" and name not in lacking
     log_probs = np.zeros(len(names))
     if any(counts_by_probability.values()):
@@ -144,11 +142,10 @@ def _normalized(responses: Sequence[Response]) -> list[float | None]:
     normalized: list[float | None] = []
     for response in responses:
         logprob = response["logprob"]
-        n_tokens = response["n_tokens"]
-        if logprob is None or not n_tokens or not math.isfinite(logprob):
-            normalized.append(None)
-        else:
-            normalized.append(logprob / n_tokens)
+        value = None
+        if logprob is not None and math.isfinite(logprob) and response["n_tokens"]:
+            value = logprob / response["n_tokens"]
+        normalized.append(value)
     return normalized
 
 
@@ -171,7 +168,7 @@ def stated_confidences(responses: Sequence[Response]) -> dict[str, list[float | 
 
 def token_confidences(responses: Sequence[Response]) -> dict[str, float]:
     """Returns the mean of exp(logprob / n_tokens), in [0, 1], of each agent of which all responses have one."""
-    if all(response["logprob"] is None for response in responses):  # mostly
+    if [response["logprob"] for response in responses].count(None) == len(responses):  # mostly
         return {}
     by_agent: dict[str, list[float | None]] = {}
     for response, value in zip(responses, _normalized(responses), strict=True):

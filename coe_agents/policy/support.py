@@ -122,6 +122,8 @@ class SupportPolicy:
         return without_tie(decision, measurement, self)
 
     def _least(self, proposal: str, *, is_action: bool) -> float:
+        if not self.tools and self.no_call_min_support == self.min_support:  # mostly
+            return self.min_support
         names = called_tools(proposal) if is_action else None
         if names is None:
             return self.min_support

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NotRequired, Protocol, runtime_checkable
+from typing import Any, Literal, NotRequired, Protocol, get_args, runtime_checkable
 
 from typing_extensions import TypedDict
 
@@ -12,10 +12,13 @@ AnswerKind = Literal["answer", "call", "no_call", "refusal", "empty"]
 ANSWERABLE: tuple[AnswerKind, ...] = ("answer", "call", "no_call")
 """The kinds that a policy may answer with."""
 Regime = Literal["consensus", "conflict", "ambiguous", "unknown"]
+REGIMES: tuple[Regime, ...] = get_args(Regime)
 End = Literal["whole", "cut", "filtered", "unknown"]
 """How a reply ended: "cut" by a limit, "filtered" by its provider, "unknown" where its provider says no known word."""
 Rung = Literal["n-logprobs", "n", "each-logprobs", "each", "choice"]
 
+MOST_SAMPLES = 500
+"""The most responses that a `ModelAgent` samples in a round."""
 DECIDERS = ("group", "person")
 """The deciders that a gate trusts: the policy on the agents' responses, and a person. Nothing else has these names."""
 

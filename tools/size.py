@@ -44,7 +44,7 @@ BUDGET = {
     "wide functions": 3,
     "public names": 128,
     "public names at the top": 36,
-    "arrows above the foundation": 128,
+    "arrows above the foundation": 137,
 }
 """The most that there may be of each, in the package unless it says tests."""
 

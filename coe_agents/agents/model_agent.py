@@ -29,9 +29,8 @@ from coe_agents.agents.choice import probability
 from coe_agents.agents.greedy_decoding import OnGreedy, examine, may_be_probed
 from coe_agents.checks import instance, integer, number, one_of, require
 from coe_agents.errors import FAILED_REPLY, InvalidReplyError, NoChoiceError
-from coe_agents.policy.bounds import MOST_SAMPLES
 from coe_agents.prompts import STATED_CONFIDENCE
-from coe_agents.types import AgentReply, AgentRequest
+from coe_agents.types import MOST_SAMPLES, AgentReply, AgentRequest
 
 _LOG = logging.getLogger(__name__)
 

@@ -20,10 +20,6 @@ from coe_agents.decision.data import (
     view,
 )
 from coe_agents.decision.plots import SHOWN, draw_decision, draw_rounds
-from coe_agents.measurement.measurement import (
-    DEFAULT_ALEATORIC_THRESHOLD,
-    DEFAULT_EPISTEMIC_THRESHOLD,
-)
 from coe_agents.measurement.weighting import rank_texts
 from coe_agents.measurement.wording import action_in_words, contested_in_words, is_about_actions
 from coe_agents.text import for_page, quantity, visible
@@ -37,6 +33,7 @@ from coe_agents.types import (
     Usage,
     add_usages,
 )
+from coe_agents.uncertainty.regimes import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -45,10 +45,6 @@ from coe_agents.errors import (
     describe_error,
     is_control_flow,
 )
-from coe_agents.measurement.measurement import (
-    DEFAULT_ALEATORIC_THRESHOLD,
-    DEFAULT_EPISTEMIC_THRESHOLD,
-)
 from coe_agents.policy.base import check_threshold, majority
 from coe_agents.text import quantity
 from coe_agents.types import Regime, Usage, add_usages, create_usage, to_usage
@@ -59,6 +55,7 @@ from coe_agents.uncertainty import (
     regime,
 )
 from coe_agents.uncertainty._checks import FloatArray
+from coe_agents.uncertainty.regimes import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
 from coe_agents.uncertainty.ties import TIE, shares_lead
 
 _LOG = logging.getLogger(__name__)

@@ -11,12 +11,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from coe_agents.clustering import Clusterer
+from coe_agents.clustering.refusals import response_text
 from coe_agents.evaluation.origin import Item
 from coe_agents.evaluation.scoring.correctness import Criterion, Prediction, judge
 from coe_agents.evaluation.scoring.statistics import iter_statistics
 from coe_agents.experiments.comparison import PolicyOutcomes, Prices, with_cost
 from coe_agents.measurement.statistics import Statistics
-from coe_agents.measurement.weighting import Weighting, response_text
+from coe_agents.measurement.weighting import Weighting
 from coe_agents.policy import Measurement, Policy, measure, settle
 from coe_agents.policy.base import regime_thresholds
 from coe_agents.policy.bounds import Spent

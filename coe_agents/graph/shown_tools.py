@@ -16,10 +16,9 @@ from coe_agents.actions.proposals import (
 )
 from coe_agents.actions.structured import ANSWER, answer_tool, read_structured
 from coe_agents.clustering import Clusterer
-from coe_agents.clustering.refusals import answer_kind
+from coe_agents.clustering.refusals import answer_kind, response_text
 from coe_agents.errors import INVALID
 from coe_agents.graph.state import CoEState, Turn
-from coe_agents.measurement.weighting import response_text
 from coe_agents.policy import Measurement
 from coe_agents.types import Response, create_response, end_of
 

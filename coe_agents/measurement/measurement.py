@@ -9,14 +9,12 @@ import numpy as np
 
 from coe_agents._removed import missing_attribute, refuse_arguments
 from coe_agents.clustering import Clusterer
-from coe_agents.clustering.refusals import answer_kind
+from coe_agents.clustering.refusals import answer_kind, answerable_text, response_text
 from coe_agents.measurement.proposals import Proposals, find_proposals
 from coe_agents.measurement.weighting import (
     ClusteredResponses,
     Weighting,
-    answerable_text,
     most_probable,
-    response_text,
     stated_confidences,
     token_confidences,
     weigh_responses,
@@ -26,10 +24,8 @@ from coe_agents.uncertainty import coordinate, ensemble_mean, regime
 from coe_agents.uncertainty._checks import FloatArray
 from coe_agents.uncertainty.collaborative import parts_of
 from coe_agents.uncertainty.divergences import kernel
+from coe_agents.uncertainty.regimes import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
 from coe_agents.uncertainty.ties import shares_lead
-
-DEFAULT_ALEATORIC_THRESHOLD = 0.5
-DEFAULT_EPISTEMIC_THRESHOLD = 0.3
 
 
 class Sampled(NamedTuple):

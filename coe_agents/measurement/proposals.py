@@ -13,7 +13,8 @@ from coe_agents.actions.canonical import to_line
 from coe_agents.actions.contested import argument_support
 from coe_agents.actions.structured import ANSWER
 from coe_agents.clustering import Clusterer
-from coe_agents.measurement.weighting import ClusteredResponses, most_probable, response_text
+from coe_agents.clustering.refusals import response_text
+from coe_agents.measurement.weighting import ClusteredResponses, most_probable
 from coe_agents.types import Response
 
 

@@ -8,14 +8,9 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from coe_agents.actions.proposals import has_proposals
+from coe_agents.clustering.refusals import response_text
 from coe_agents.measurement.measurement import Measurement, measure
-from coe_agents.measurement.weighting import (
-    Weighting,
-    log_probabilities,
-    most_probable,
-    response_text,
-    shares,
-)
+from coe_agents.measurement.weighting import Weighting, log_probabilities, most_probable, shares
 from coe_agents.types import Sample, SampledQuestion
 from coe_agents.uncertainty import (
     cluster_distributions,

@@ -12,8 +12,8 @@ from typing import Literal
 import numpy as np
 
 from coe_agents.checks import is_number, require
-from coe_agents.clustering.refusals import answer_kind
-from coe_agents.types import Response, end_of
+from coe_agents.clustering.refusals import response_text
+from coe_agents.types import Response
 from coe_agents.uncertainty._checks import FloatArray, IntArray
 from coe_agents.uncertainty.distributions import one_question
 from coe_agents.uncertainty.ties import TIE
@@ -218,20 +218,6 @@ def places_of(names: Sequence[str]) -> np.ndarray:
     texts alone.
     """
     return np.argsort(np.argsort(np.array(names, dtype=object), kind="stable"))
-
-
-def response_text(response: Response) -> str:
-    """Returns the part of a response that is compared: its short answer if known, else its text.
-
-    A filtered response says nothing, unless it is a refusal; what it proposes to call is compared.
-    """
-    text = response["text"] if response["answer"] is None else response["answer"]
-    return text if response.get("calls") is not None else answerable_text(response, text)
-
-
-def answerable_text(response: Response, text: str) -> str:
-    """Returns the text of a response; "" where it was filtered, so that nobody answers with it."""
-    return "" if end_of(response) == "filtered" and answer_kind(text) == "answer" else text
 
 
 def cluster_texts(

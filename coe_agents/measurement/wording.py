@@ -13,13 +13,10 @@ from typing import Any, NamedTuple
 
 from coe_agents.actions.proposals import NO_CALL, called_tools, describe_action
 from coe_agents.clustering.refusals import answer_kind
-from coe_agents.measurement.measurement import (
-    DEFAULT_ALEATORIC_THRESHOLD,
-    AgentMeasurement,
-    Measurement,
-)
+from coe_agents.measurement.measurement import AgentMeasurement, Measurement
 from coe_agents.measurement.weighting import rank_texts
 from coe_agents.text import for_prompt, printable, quantity
+from coe_agents.uncertainty.regimes import DEFAULT_ALEATORIC_THRESHOLD
 from coe_agents.uncertainty.ties import TIE
 
 MOSTLY = 0.8 - TIE
@@ -202,16 +199,6 @@ def coe_in_words(measurement: Measurement, *, with_parts: bool = False) -> str:
 def parts_in_words(aleatoric: float, epistemic: float) -> str:
     """Returns the parts of CoE in parentheses; a command that shows them itself leaves them out."""
     return f" (aleatoric {aleatoric:.3f} within models, epistemic {epistemic:.3f} between models)"
-
-
-def decomposition(*, coe: float, aleatoric: float, epistemic: float) -> str:
-    """Returns CoE as the sum of its parts, with the unit.
-
-    Example:
-        >>> decomposition(coe=0.75, aleatoric=0.5, epistemic=0.25)
-        '0.750 = aleatoric 0.500 + epistemic 0.250 nats'
-    """
-    return f"{coe:.3f} = aleatoric {aleatoric:.3f} + epistemic {epistemic:.3f} nats"
 
 
 def _claims(measurement: Measurement, support: Mapping[str, float]) -> dict[str, _Claim]:

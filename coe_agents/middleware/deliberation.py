@@ -22,10 +22,11 @@ from coe_agents.decision.data import Proposed
 from coe_agents.errors import INVALID, InvalidReplyError, describe_error, is_control_flow
 from coe_agents.policy import Decision, Measurement, Policy, measure, settle
 from coe_agents.policy.base import regime_thresholds
-from coe_agents.policy.bounds import MOST_SAMPLES, Spent
+from coe_agents.policy.bounds import Spent
 from coe_agents.policy.settle import Rules, representative_of
 from coe_agents.text import for_log, quantity
 from coe_agents.types import (
+    MOST_SAMPLES,
     Action,
     Agent,
     AgentReply,

@@ -21,7 +21,6 @@ from coe_agents.graph.people import (
     fence,
     is_asked_anew,
 )
-from coe_agents.measurement.wording import decomposition
 from coe_agents.middleware.marks import NOT_SHARED, is_shared, make_mark
 from coe_agents.middleware.open_calls import ProposedCalls
 from coe_agents.middleware.reviewer import NOT_RUN
@@ -34,7 +33,7 @@ from coe_agents.middleware.verdict import (
     verdict_of,
 )
 from coe_agents.middleware.withheld import not_run
-from coe_agents.text import for_prompt, visible
+from coe_agents.text import decomposition, for_prompt, visible
 
 logger = logging.getLogger(__name__)
 

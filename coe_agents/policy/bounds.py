@@ -5,11 +5,10 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
 from coe_agents.checks import integer, number
+from coe_agents.types import MOST_SAMPLES
 
 MOST_ROUNDS = 1000
 """So many rounds may be asked of a question; LangGraph ends a run after some ten times as many steps."""
-MOST_SAMPLES = 500
-"""The most responses that a `ModelAgent` samples in a round."""
 THRESHOLDS = ("max_coe", "aleatoric_threshold", "epistemic_threshold")
 """The bounds that are compared with CoE and its parts, in nats."""
 LIMITS: Mapping[str, int | None] = {"max_rounds": 1, "token_budget": None, "deadline": None}

@@ -2,16 +2,11 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import get_args
 
 import numpy as np
 
 from coe_agents.checks import one_of
-from coe_agents.measurement.measurement import (
-    DEFAULT_ALEATORIC_THRESHOLD,
-    DEFAULT_EPISTEMIC_THRESHOLD,
-    Measurement,
-)
+from coe_agents.measurement.measurement import Measurement
 from coe_agents.measurement.wording import coe_in_words, lacks_most, regime_in_words
 from coe_agents.policy.base import (
     ACTIONS,
@@ -22,10 +17,9 @@ from coe_agents.policy.base import (
     check_threshold,
     without_tie,
 )
-from coe_agents.types import Action, Regime
+from coe_agents.types import REGIMES, Action, Regime
 from coe_agents.uncertainty import entropy
-
-REGIMES: tuple[Regime, ...] = get_args(Regime)
+from coe_agents.uncertainty.regimes import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
 
 
 class ThresholdPolicy(Tunable):

@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 
 from typing_extensions import TypedDict
 
-from coe_agents.policy import Measurement
-from coe_agents.policy.bounds import MOST_SAMPLES
+from coe_agents.measurement.measurement import Measurement
+from coe_agents.types import MOST_SAMPLES
 
 
 class RequestOverrides(TypedDict, total=False):

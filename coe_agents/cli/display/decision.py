@@ -17,13 +17,12 @@ from coe_agents.measurement.wording import (
     MOSTLY,
     action_in_words,
     contested_in_words,
-    decomposition,
     is_about_actions,
     lacking_in_words,
     parts_in_words,
     regime_in_words,
 )
-from coe_agents.text import quantity
+from coe_agents.text import decomposition, quantity
 from coe_agents.types import add_usages
 
 _WIDE = 100

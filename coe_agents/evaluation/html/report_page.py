@@ -22,13 +22,10 @@ from coe_agents.evaluation.scoring.scores import (
     to_scores,
 )
 from coe_agents.measurement.estimators import BASELINE, group_scores, name_of
-from coe_agents.measurement.measurement import (
-    DEFAULT_ALEATORIC_THRESHOLD,
-    DEFAULT_EPISTEMIC_THRESHOLD,
-)
 from coe_agents.policy import Policy
 from coe_agents.text import quantity
 from coe_agents.types import SampledQuestion
+from coe_agents.uncertainty.regimes import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
 
 _SCRIPT = (*SCRIPT, "charts.js", "plane.js", "questions.js", "start.js")
 

@@ -9,11 +9,11 @@ from langchain_core.messages import AIMessage
 
 from coe_agents.actions.canonical import read_action
 from coe_agents.actions.structured import ANSWER
+from coe_agents.clustering.refusals import response_text
 from coe_agents.decision.group_decision import create_decision
 from coe_agents.errors import FAILED_REPLY
 from coe_agents.graph.round_state import new_responses
 from coe_agents.graph.state import CoEState
-from coe_agents.measurement.weighting import response_text
 from coe_agents.rounds.trajectory import conformity
 from coe_agents.types import End, end_of, usable
 

@@ -13,6 +13,9 @@ ANSWERABLE: tuple[AnswerKind, ...] = ("answer", "call", "no_call")
 """The kinds that a policy may answer with."""
 Regime = Literal["consensus", "conflict", "ambiguous", "unknown"]
 REGIMES: tuple[Regime, ...] = get_args(Regime)
+DEFAULT_ALEATORIC_THRESHOLD = 0.5
+DEFAULT_EPISTEMIC_THRESHOLD = 0.3
+"""The thresholds of the regimes, in nats, where a policy has none of its own."""
 End = Literal["whole", "cut", "filtered", "unknown"]
 """How a reply ended: "cut" by a limit, "filtered" by its provider, "unknown" where its provider says no known word."""
 Rung = Literal["n-logprobs", "n", "each-logprobs", "each", "choice"]

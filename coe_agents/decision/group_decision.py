@@ -24,6 +24,8 @@ from coe_agents.measurement.weighting import rank_texts
 from coe_agents.measurement.wording import action_in_words, contested_in_words, is_about_actions
 from coe_agents.text import for_page, quantity, visible
 from coe_agents.types import (
+    DEFAULT_ALEATORIC_THRESHOLD,
+    DEFAULT_EPISTEMIC_THRESHOLD,
     AnswerKind,
     End,
     FinalAction,
@@ -33,7 +35,6 @@ from coe_agents.types import (
     Usage,
     add_usages,
 )
-from coe_agents.uncertainty.regimes import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -47,7 +47,15 @@ from coe_agents.errors import (
 )
 from coe_agents.policy.base import check_threshold, majority
 from coe_agents.text import quantity
-from coe_agents.types import Regime, Usage, add_usages, create_usage, to_usage
+from coe_agents.types import (
+    DEFAULT_ALEATORIC_THRESHOLD,
+    DEFAULT_EPISTEMIC_THRESHOLD,
+    Regime,
+    Usage,
+    add_usages,
+    create_usage,
+    to_usage,
+)
 from coe_agents.uncertainty import (
     CollaborativeEntropy,
     collaborative_entropy,
@@ -55,7 +63,6 @@ from coe_agents.uncertainty import (
     regime,
 )
 from coe_agents.uncertainty._checks import FloatArray
-from coe_agents.uncertainty.regimes import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
 from coe_agents.uncertainty.ties import TIE, shares_lead
 
 _LOG = logging.getLogger(__name__)

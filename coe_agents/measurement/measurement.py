@@ -19,12 +19,19 @@ from coe_agents.measurement.weighting import (
     token_confidences,
     weigh_responses,
 )
-from coe_agents.types import AnswerKind, Regime, Response, RoundData, end_of
+from coe_agents.types import (
+    DEFAULT_ALEATORIC_THRESHOLD,
+    DEFAULT_EPISTEMIC_THRESHOLD,
+    AnswerKind,
+    Regime,
+    Response,
+    RoundData,
+    end_of,
+)
 from coe_agents.uncertainty import coordinate, ensemble_mean, regime
 from coe_agents.uncertainty._checks import FloatArray
 from coe_agents.uncertainty.collaborative import parts_of
 from coe_agents.uncertainty.divergences import kernel
-from coe_agents.uncertainty.regimes import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
 from coe_agents.uncertainty.ties import shares_lead
 
 

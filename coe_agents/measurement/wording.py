@@ -16,7 +16,7 @@ from coe_agents.clustering.refusals import answer_kind
 from coe_agents.measurement.measurement import AgentMeasurement, Measurement
 from coe_agents.measurement.weighting import rank_texts
 from coe_agents.text import for_prompt, printable, quantity
-from coe_agents.uncertainty.regimes import DEFAULT_ALEATORIC_THRESHOLD
+from coe_agents.types import DEFAULT_ALEATORIC_THRESHOLD
 from coe_agents.uncertainty.ties import TIE
 
 MOSTLY = 0.8 - TIE

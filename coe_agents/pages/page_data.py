@@ -28,8 +28,11 @@ from coe_agents.measurement.estimators import BASELINE, name_of
 from coe_agents.measurement.statistics import Statistics
 from coe_agents.policy import Policy
 from coe_agents.text import printable, quantity
-from coe_agents.types import SampledQuestion
-from coe_agents.uncertainty.regimes import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
+from coe_agents.types import (
+    DEFAULT_ALEATORIC_THRESHOLD,
+    DEFAULT_EPISTEMIC_THRESHOLD,
+    SampledQuestion,
+)
 
 T = TypeVar("T")
 BLOCK = 100

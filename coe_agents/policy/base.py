@@ -8,8 +8,7 @@ from typing import Any, Literal, Protocol, Self, TypeAlias, get_args, runtime_ch
 from coe_agents.checks import number, one_of
 from coe_agents.measurement.measurement import Measurement
 from coe_agents.text import quantity
-from coe_agents.types import Action
-from coe_agents.uncertainty.regimes import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
+from coe_agents.types import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD, Action
 
 ACTIONS: tuple[Action, ...] = get_args(Action)
 Otherwise: TypeAlias = Literal["abstain", "escalate", "another_round"]

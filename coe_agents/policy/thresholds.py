@@ -17,9 +17,14 @@ from coe_agents.policy.base import (
     check_threshold,
     without_tie,
 )
-from coe_agents.types import REGIMES, Action, Regime
+from coe_agents.types import (
+    DEFAULT_ALEATORIC_THRESHOLD,
+    DEFAULT_EPISTEMIC_THRESHOLD,
+    REGIMES,
+    Action,
+    Regime,
+)
 from coe_agents.uncertainty import entropy
-from coe_agents.uncertainty.regimes import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
 
 
 class ThresholdPolicy(Tunable):

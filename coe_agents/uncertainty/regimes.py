@@ -5,10 +5,6 @@ from functools import partial
 from coe_agents.checks import number
 from coe_agents.types import Regime
 
-DEFAULT_ALEATORIC_THRESHOLD = 0.5
-DEFAULT_EPISTEMIC_THRESHOLD = 0.3
-"""The thresholds of the regimes, in nats, where a policy has none of its own."""
-
 _REGIMES: dict[tuple[bool, bool], Regime] = {
     (False, False): "consensus",
     (False, True): "conflict",

@@ -151,7 +151,7 @@ def otherwise(policy: object) -> Action:
     """Returns the action of a policy where it does not answer."""
     if hasattr(policy, "actions"):
         return "abstain"
-    action: Any = getattr(policy, "otherwise", None)
+    action: Action = getattr(policy, "otherwise", "abstain")
     if action in ACTIONS and action != "answer":
         return action
     return "abstain"

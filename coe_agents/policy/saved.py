@@ -37,12 +37,14 @@ class AgentWeights:
         Raises:
             ConfigurationError: The file cannot be read, or holds something else.
         """
-
-        def build(record: dict[str, Any]) -> Self:
-            return cls(record["weights"])
-
         hint = '"AgentWeights.save" writes one'
-        return load_saved(path, build, what="weights file", form=_FORMAT, hint=hint)
+        return load_saved(
+            path,
+            lambda record: cls(record["weights"]),
+            what="weights file",
+            form=_FORMAT,
+            hint=hint,
+        )
 
     def save(self, path: str | Path) -> None:
         """Writes the weights, as TOML if the name ends in ".toml", else as JSON.
@@ -79,6 +81,7 @@ def load_saved(
     """Returns what `build` makes of a saved object: JSON, or TOML where the file's name ends in ".toml"."""
     try:
         content = Path(path).read_bytes()
+        record: Any
         if Path(path).suffix == ".toml":
             record = parse_toml(content.decode())
         else:

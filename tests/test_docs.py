@@ -182,7 +182,8 @@ def marker_fault(result_page, path):
 
 
 def test_a_benchmark_writes_its_page(tmp_path, monkeypatch, capsys, result_page):
-    path, script = tmp_path / "core.md", str(ROOT / "benchmarks" / "core.py")
+    path = tmp_path / "core.md"
+    script = str(ROOT / "benchmarks" / "core.py")
     monkeypatch.setattr(
         sys, "argv", [script, "--write", str(path), str(tmp_path), "--peers", sys.executable]
     )

@@ -70,7 +70,8 @@ def test_neither_a_key_nor_an_escape_leaves_the_process(
 ):
     monkeypatch.setattr(send, "_FIRST_WAIT", 0.02)
     caplog.set_level(logging.DEBUG, logger="coe_agents")
-    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     with running(Quoting(status)) as server:
         agents = [ModelAgent(name, model(server), n_samples=1, retries=1) for name in "ab"]

@@ -20,7 +20,8 @@ from coe_agents.testing import TableEntailment
 
 def drawn(n, *, seed=0, per_question=10):
     """Returns claims whose probability to be wrong is their uncertainty, half of it in every second question."""
-    generator, found = np.random.default_rng(seed), []
+    generator = np.random.default_rng(seed)
+    found = []
     for number in range(n):
         u = generator.random(per_question)
         right = generator.random(per_question) >= u * (1.0 if number % 2 else 0.5)
@@ -31,8 +32,10 @@ def drawn(n, *, seed=0, per_question=10):
 
 
 def test_a_calibrated_policy_keeps_its_risk_and_says_what_it_was_chosen_on(tmp_path):
-    risk, others = 0.2, drawn(1000, seed=99)
-    wrong, n_over = [], 0
+    risk = 0.2
+    others = drawn(1000, seed=99)
+    wrong = []
+    n_over = 0
     for seed in range(10):
         policy = calibrate_claims(drawn(150, seed=seed), risk=risk)
         kept = [each.between >= policy.min_support for each in others]
@@ -45,7 +48,9 @@ def test_a_calibrated_policy_keeps_its_risk_and_says_what_it_was_chosen_on(tmp_p
     assert n_over <= 1  # confidence 0.9
     assert np.mean(wrong) > 0.1  # and it is not kept by giving nothing
     known = policy.calibration
-    assert (known.n_claims, known.n_questions, known.n_answers) == (1500, 150, 150)
+    assert known.n_claims == 1500
+    assert known.n_questions == 150
+    assert known.n_answers == 150
     assert known.n_wrong / known.n_kept < known.bound <= risk + 1e-9
     assert "of 1500 claims" in str(known)
     policy.save(tmp_path / "policy.json")
@@ -100,8 +105,10 @@ def test_a_file_of_claims_is_judged_by_the_texts_of_the_others(tmp_path):
     )  # b: its answer and its sample, which says nothing
     assert found.within.tolist() == pytest.approx([1 / 3, 1.0])
     figures = claim_figures([found], n_resamples=10)["agents"]["a"]
-    assert (figures["n_claims"], figures["n_wrong"]) == (2, 1)
-    assert (figures["auroc"][0], figures["auroc_within"][0]) == (1.0, 0.0)
+    assert figures["n_claims"] == 2
+    assert figures["n_wrong"] == 1
+    assert figures["auroc"][0] == 1.0
+    assert figures["auroc_within"][0] == 0.0
     assert figures["precision"]["0.5"] == 1.0
 
 
@@ -118,7 +125,8 @@ def test_figures_are_those_of_all_claims_and_their_interval_is_over_entities():
 
 
 def test_a_cut_or_damaged_file_is_an_error_that_names_it(tmp_path):
-    path, packed = tmp_path / "x.claims.jsonl.gz", gzip.compress(b'{"id": 1}' * 99)
+    path = tmp_path / "x.claims.jsonl.gz"
+    packed = gzip.compress(b'{"id": 1}' * 99)
     for damaged in (packed[:-9], packed[:12] + bytes([packed[12] ^ 255]) + packed[13:], b"no gzip"):
         path.write_bytes(damaged)
         with pytest.raises(SamplesError, match=r"x.claims.jsonl.gz cannot be read"):

@@ -29,7 +29,8 @@ def test_support_between_is_of_the_others_if_there_are_any_and_a_draft_never_sup
 
 
 def test_names_and_order_change_nothing_and_weights_count():
-    order, new = [4, 2, 0, 3, 1], {"a": "z", "b": "y", "c": "x"}
+    order = [4, 2, 0, 3, 1]
+    new = {"a": "z", "b": "y", "c": "x"}
     weights = [1.0, 1.0, 3.0, 3.0, 1.0]
     found = measure_claims(JUDGED, AGENTS, drafted_by="a", draft=0, weights=weights)
     names = [new[AGENTS[place]] for place in order]

@@ -21,7 +21,8 @@ def test_a_paragraph_is_given_without_its_false_sentence():
 
 def test_a_writer_is_taught_three_to_five_facts_that_it_believes():
     for model in MODELS:
-        rng, paragraphs = Random(0), Paragraphs(model)
+        rng = Random(0)
+        paragraphs = Paragraphs(model)
         for _ in range(50):
             asked, reply = paragraphs.document(rng)[:2]
             assert asked[0].startswith(("Tell me about", "What do you know", "Write a paragraph"))

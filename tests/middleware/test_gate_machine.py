@@ -174,15 +174,14 @@ def among(
 
 
 SPEAKING = {"as_models": True, "falls_back": True}
-RULE, START, READ, WRITE, READ_VERDICT = (
-    Deliberation.rule,
-    once.Register.start,
-    read_action,
-    write_action,
-    read_verdict,
-)
+RULE = Deliberation.rule
+START = once.Register.start
+READ = read_action
+WRITE = write_action
+READ_VERDICT = read_verdict
 FIELDS = _ArgumentParser._fields
-COUNCIL, GATE = "council block verify", "gate block"
+COUNCIL = "council block verify"
+GATE = "gate block"
 FAULTS = {
     "schema alternatives": (
         COUNCIL,

@@ -87,7 +87,7 @@ def test_arguments_are_checked():
         with pytest.raises(ValueError, match="methods"):
             choice_probability(CountingModel(), ASKED, TRUTH, methods=methods)
     for removed in ("top_logprobs", "constrained"):
-        with pytest.raises(ValueError, match="were removed, since a first token is no reply"):
+        with pytest.raises(ValueError, match="read the first token alone, which is no reply"):
             choice_probability(CountingModel(), ASKED, TRUTH, methods=("exact", removed))
 
 

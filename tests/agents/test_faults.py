@@ -11,7 +11,7 @@ import pytest
 from langchain_openai import ChatOpenAI
 
 from coe_agents import ModelAgent
-from coe_agents.agents._requests import send
+from coe_agents.agents.requests import send
 from coe_agents.errors import AgentError, ContextOverflowError, InvalidReplyError, RateLimitError
 from tests.doubles import REQUEST
 from tests.faults import KEY, failing

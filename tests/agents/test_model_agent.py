@@ -7,7 +7,7 @@ from langchain_core.messages import SystemMessage
 from langgraph.errors import GraphInterrupt
 
 from coe_agents import ModelAgent
-from coe_agents.agents._requests import chat_models
+from coe_agents.agents.requests import chat_models
 from coe_agents.errors import AgentConnectionError, ModelLoadError
 from tests.doubles import REQUEST, CountingModel
 

@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from coe_agents import ModelAgent, _ring
-from coe_agents.agents._requests import send
+from coe_agents.agents.requests import send
 from coe_agents.decision import GroupDecision
 from coe_agents.errors import AgentError
 from tests.doubles import REQUEST

@@ -211,14 +211,14 @@ def long_text(n, seed):
 
 
 def cpu_seconds(n_claims, draw=0):
-    said = {
-        name: [long_text(n_claims, 1000 * draw + 10 * place + i) for i in range(3)]
-        for place, name in enumerate("abcde")
-    }
-    asked = responses(said)
+    texts = {}
+    for place, name in enumerate("abcde"):
+        seed = 1000 * draw + 10 * place
+        texts[name] = [long_text(n_claims, seed + number) for number in range(3)]
+    question = responses(texts)
     started = time.process_time()
-    (found,) = Claims().decide([asked])
-    assert len(found["claims"]) == n_claims
+    (answer,) = Claims().decide([question])
+    assert len(answer["claims"]) == n_claims
     return time.process_time() - started
 
 

@@ -11,11 +11,11 @@ def test_a_paragraph_is_given_without_its_false_sentence():
         tinyworld_writers().compile().invoke({"question": PARAGRAPH[0]})
     )
     true = {fact.answer for fact in load_facts() if fact.subject == "Mongolia"}
-    of = {claim["text"].rstrip("."): claim["action"] for claim in decision.claims}
-    assert {text: any(answer in text for answer in true) for text in of} == {
-        text: action == "keep" for text, action in of.items()
-    }
-    assert sorted(of.values()) == ["drop", "keep", "keep"]
+    for claim in decision.claims:
+        is_true = any(answer in claim["text"].rstrip(".") for answer in true)
+        assert is_true == (claim["action"] == "keep")
+    actions = [claim["action"] for claim in decision.claims]
+    assert sorted(actions) == ["drop", "keep", "keep"]
     assert "[...]" in decision.answer
 
 

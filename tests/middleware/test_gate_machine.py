@@ -18,7 +18,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from coe_agents.actions import ActionMatch, match, proposals
 from coe_agents.actions.canonical import write_action
 from coe_agents.actions.match import read_action
-from coe_agents.agents._requests import endings
+from coe_agents.agents.requests import endings
 from coe_agents.middleware import (
     council,
     council_request,

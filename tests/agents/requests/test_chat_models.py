@@ -1,6 +1,6 @@
 from langchain_openai import ChatOpenAI
 
-from coe_agents.agents._requests.chat_models import address_of, prepare
+from coe_agents.agents.requests.chat_models import address_of, prepare
 
 
 def test_an_address_tells_no_secret():

@@ -16,7 +16,7 @@ from pydantic import PrivateAttr
 
 from coe_agents import ModelAgent
 from coe_agents._steps import arun_steps, run_steps
-from coe_agents.agents._requests.send import Places, places_of
+from coe_agents.agents.requests.send import Places, places_of
 from coe_agents.errors import AgentTimeoutError
 from tests.servers import answering, completion
 from tests.waiting import until, wait_until

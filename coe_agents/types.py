@@ -18,6 +18,10 @@ ANSWERABLE: tuple[AnswerKind, ...] = ("answer", "call", "no_call")
 Regime = Literal["consensus", "conflict", "ambiguous", "unknown"]
 Fault = Literal["invalid", "failed"]
 """What is wrong with one reply: "invalid": it fits no tool or schema asked for; "failed": its provider says so."""
+REGIMES: tuple[Regime, ...] = get_args(Regime)
+DEFAULT_ALEATORIC_THRESHOLD = 0.5
+DEFAULT_EPISTEMIC_THRESHOLD = 0.3
+"""The thresholds of the regimes, in nats, where a policy has none of its own."""
 End = Literal["whole", "cut", "filtered", "unknown"]
 """How a reply ended: "cut" by a limit, "filtered" by its provider, "unknown" where its provider says no known word."""
 Cause = Literal[
@@ -59,6 +63,8 @@ CAUSES: tuple[Cause, ...] = get_args(Cause)
 """
 Rung = Literal["n-logprobs", "n", "each-logprobs", "each", "choice"]
 
+MOST_SAMPLES = 500
+"""The most responses that a `ModelAgent` samples in a round."""
 WITHHELD_MARK = "coe_withheld"
 """The key of a message's `response_metadata` under which it is True where the message stands for what is withheld."""
 DECIDERS = ("group", "person")

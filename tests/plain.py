@@ -25,7 +25,7 @@ import coe_agents
 PLAIN = "x"
 _PACKAGE = Path(coe_agents.__file__).parent
 _WORDS: dict[str, Sequence[str]] = {
-    "coe_agents.policy.wording": (
+    "coe_agents.measurement.wording": (
         "who_says_what",
         "regime_in_words",
         "lacking_in_words",
@@ -33,7 +33,7 @@ _WORDS: dict[str, Sequence[str]] = {
         "parts_in_words",
         "decomposition",
     ),
-    "coe_agents.policy.proposal_wording": ("action_in_words", "contested_in_words"),
+    "coe_agents.measurement.proposal_wording": ("action_in_words", "contested_in_words"),
     "coe_agents.middleware.withheld": ("contested_in_words", "_why"),
     "coe_agents.decision.refusal": ("refusal", "why_not"),
 }

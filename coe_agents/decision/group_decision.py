@@ -20,12 +20,13 @@ from coe_agents.decision.data import (
     view,
 )
 from coe_agents.decision.plots import SHOWN, draw_decision, draw_rounds
-from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
-from coe_agents.policy.proposal_wording import action_in_words, contested_in_words, is_about_actions
-from coe_agents.policy.weighting import rank_texts
+from coe_agents.measurement.weighting import rank_texts
+from coe_agents.measurement.wording import action_in_words, contested_in_words, is_about_actions
 from coe_agents.text import for_page, quantity, visible
 from coe_agents.types import (
     CAUSES,
+    DEFAULT_ALEATORIC_THRESHOLD,
+    DEFAULT_EPISTEMIC_THRESHOLD,
     AnswerKind,
     Cause,
     End,
@@ -304,10 +305,11 @@ def create_decision(
 ) -> DecisionData:
     """Returns the decision as data.
 
-    `settled` holds the fields of a `coe_agents.policy.Decision`, and who decided; `measured` those of a `Measurement`,
-    None if nothing was measured.
+    `settled` holds the fields of a `coe_agents.policy.Decision`, and who decided; `measured` those of a `Measurement`
+    but its `run`, None if nothing was measured.
     """
-    measurement = measured or {}
+    measured = measured or {}
+    proposals = measured.get("proposals", {})
     usages: dict[str, list[Usage]] = {}
     samplings: dict[str, list[Sampling]] = {}
     for each in spent:
@@ -319,16 +321,18 @@ def create_decision(
             **said,
             "sampling": sorted(samplings.get(name, []), key=lambda record: record["round"]),
         }
-        for name, said in measurement.get("agents", {}).items()
+        for name, said in measured.get("agents", {}).items()
     }
-    representatives = measurement.get("representatives", ())
+    representatives = measured.get("representatives", ())
     decided: dict[str, Any] = {
         "choices": choices,
         "answers": answers,
         "answer_end": answer_end,
         "calls": calls,
         "regime": settled.get("regime"),  # none without a quorum
-        "support": dict(zip(representatives, measurement.get("support", ()), strict=True)),
+        "support": dict(zip(representatives, measured.get("support", ()), strict=True)),
+        "contested": proposals.get("contested"),
+        "fields": proposals.get("fields"),
         "n_rounds": len(trajectory),
         "failed_agents": failed_agents,
         "agents": agents,
@@ -340,7 +344,7 @@ def create_decision(
         "claims": None if claimed is None else claimed["claims"],
     }
     return GroupDecision(
-        **{**view(measurement, DecisionData), **view(settled, DecisionData), **decided}
+        **{**view(measured, DecisionData), **view(settled, DecisionData), **decided}
     ).data
 
 

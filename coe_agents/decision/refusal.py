@@ -12,7 +12,8 @@ from coe_agents.clustering.refusals import answer_kind
 from coe_agents.decision.group_decision import HEADINGS
 from coe_agents.decision.views import kind_of
 from coe_agents.errors import InvalidReplyError
-from coe_agents.policy.wording import decomposition, lacking_in_words
+from coe_agents.measurement.wording import lacking_in_words
+from coe_agents.text import decomposition
 
 _CAUSES = {
     "consensus": "the agents are not certain enough",

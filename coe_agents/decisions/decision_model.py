@@ -36,8 +36,8 @@ from typing_extensions import TypedDict
 from coe_agents import prompts
 from coe_agents._steps import Call, Steps, arun_steps, run_steps, start_call
 from coe_agents.agents import ModelAgent
-from coe_agents.agents._requests.chat_models import free_name
 from coe_agents.agents.choice.probability import MIN_MASS
+from coe_agents.agents.requests.chat_models import free_name
 from coe_agents.checks import instance, number, require, several
 from coe_agents.decisions.shown_state import MediaError, to_json
 from coe_agents.errors import (

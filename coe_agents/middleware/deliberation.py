@@ -15,8 +15,8 @@ from langchain_core.messages import AIMessage, ToolCall
 from coe_agents.actions.canonical import Parser, to_line, tool_key
 from coe_agents.actions.match import compare_actions
 from coe_agents.actions.proposals import check_proposal
-from coe_agents.agents._requests.endings import IN_WORDS, judge_end
-from coe_agents.agents._requests.parse import read_proposal
+from coe_agents.agents.requests.endings import IN_WORDS, judge_end
+from coe_agents.agents.requests.parse import read_proposal
 from coe_agents.clustering import Clusterer
 from coe_agents.clustering.protocols import by_first_appearance
 from coe_agents.decision.data import Proposed

@@ -31,9 +31,10 @@ _WORDS: dict[str, Sequence[str]] = {
         "lacking_in_words",
         "coe_in_words",
         "parts_in_words",
-        "decomposition",
+        "action_in_words",
+        "contested_in_words",
     ),
-    "coe_agents.measurement.proposal_wording": ("action_in_words", "contested_in_words"),
+    "coe_agents.text": ("decomposition",),
     "coe_agents.middleware.withheld": ("contested_in_words", "_why"),
     "coe_agents.decision.refusal": ("refusal", "why_not"),
 }

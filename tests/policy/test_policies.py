@@ -9,7 +9,7 @@ from coe_agents.policy.base import change_thresholds, quorum, regime_thresholds,
 from coe_agents.policy.bounds import Bounds, Spent
 from coe_agents.policy.settle import Rules, settle
 from tests.graph.groups import Deciding
-from tests.measurement.measurements import decide
+from tests.measurement.measurements import decide, with_proposals
 from tests.measurement.measurements import measured as measurement
 
 
@@ -131,7 +131,7 @@ def test_without_a_quorum_the_cause_says_whether_anybody_answered_in_time(answer
 def test_what_is_no_answer_is_named_and_so_are_votes_and_another_proposal():
     answering = Deciding(Decision("answer"), otherwise="escalate")
     said = measurement(representatives=("Paris",))
-    proposed = replace(said, proposer="a", proposals={"a": "Rome", "b": "Paris"})
+    proposed = with_proposals(said, proposer="a", by_agent={"a": "Rome", "b": "Paris"})
     cases = [
         (replace(said, answer_kind="refusal"), Rules(), "abstain", "refusal"),
         (replace(said, answer_kind="empty"), Rules(), "abstain", "empty"),

@@ -406,7 +406,7 @@ def _describe(
     if found.outcome == "unaudited":
         return (
             f"The threshold stays: no answer was audited, and {escalations} cannot show the "
-            "risk of answers.\nAudit a share of them: create_coe_graph(..., recording=Recording(audit_rate=0.05))."
+            "risk of answers.\nAudit a share of them: create_coe_graph(..., on_decision=Recording(audit_rate=0.05))."
         )
     if found.outcome == "few":
         return f"The threshold stays: {cases} are too few to show a risk of {risk:g} with confidence {confidence:g}."

@@ -6,6 +6,7 @@ from coe_agents.graph.chains import create_sequential_graph
 from coe_agents.graph.context import CoEContext
 from coe_agents.graph.events import Event
 from coe_agents.graph.nodes.escalation import candidates
+from coe_agents.graph.options import GraphOptions
 from coe_agents.graph.recording import Recording
 from coe_agents.graph.state import CoEInput, CoEOutput
 
@@ -15,6 +16,7 @@ __all__ = [
     "CoEInput",
     "CoEOutput",
     "Event",
+    "GraphOptions",
     "Recording",
     "candidates",
     "create_coe_graph",

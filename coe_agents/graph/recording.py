@@ -2,22 +2,18 @@
 
 import hashlib
 import secrets
-import uuid
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from functools import partial
 
-from langchain_core.runnables import RunnableConfig
 from langgraph.config import get_store
 
 from coe_agents._steps import Call, Steps
-from coe_agents.checks import instance, share
+from coe_agents.checks import share
+from coe_agents.decision.data import DecidedCase
 from coe_agents.errors import ConfigurationError, describe_error
-from coe_agents.graph.nodes.finish import finish
 from coe_agents.graph.rulings import NAMESPACE, RecordedCase, create_ruling, to_storable
-from coe_agents.graph.runnables import TwoForms, steps_node
-from coe_agents.graph.state import CoEState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,13 +38,16 @@ class Recording:
         >>> from langgraph.store.memory import InMemoryStore
         >>> agents, store = [ScriptedAgent(name, ["Paris"]) for name in "ab"], InMemoryStore()
         >>> parts = {"clusterer": NormalizedMatch(), "policy": ThresholdPolicy(0.5)}
-        >>> graph = create_coe_graph(agents, recording=Recording(audit_rate=1.0), **parts).compile(store=store)
+        >>> graph = create_coe_graph(agents, on_decision=Recording(audit_rate=1.0), **parts).compile(store=store)
         >>> result = graph.invoke({"question": "What is the capital of France?"})
         >>> [(case["kind"], case["answer"]) for case in pending_cases(store)]
         [('audit', 'Paris')]
     """
 
     audit_rate: float = 0.0
+    _secret: bytes = field(
+        default_factory=partial(secrets.token_bytes, 16), init=False, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
         share(
@@ -57,96 +56,62 @@ class Recording:
             advice="0.05 audits one answer of twenty",
         )
 
-
-class Recorder:
-    """Records escalations, and audits: a random share of the group's own answers.
-
-    Which answers are audited is drawn by a hash of the case's id and a secret of this object, so that it depends on
-    nothing that a question or a client could choose.
-    """
-
-    def __init__(self, recording: Recording) -> None:
-        what, advice = "a Recording", "Pass Recording(), or omit it"
-        instance(recording, Recording, '"recording"', what=what, advice=advice)
-        self.audit_rate = recording.audit_rate
-        self._secret = secrets.token_bytes(16)
-
     def check(self) -> None:
         """Refuses a run of a graph that was compiled without a store, before any agent is asked."""
         if get_store() is None:
             raise ConfigurationError(
                 "the graph records cases, and was compiled without a store",
-                hint="Pass one: graph.compile(store=...), or omit recording=",
+                hint="Pass one: graph.compile(store=...), or omit on_decision=",
             )
 
-    def node(self) -> TwoForms:
-        def steps(state: CoEState, config: RunnableConfig) -> Steps[dict[str, Any]]:
-            update = finish(state)
-            case, store = self.case_of(state, update, config), get_store()
-            if case is not None and store is not None:
-                try:
-                    kept = yield Call(store.get, store.aget, (NAMESPACE, case["id"]))
-                    # a replay repeats a case: it must change neither the answer that a person is shown, nor a ruling
-                    if kept is None or (
-                        case["ruling"] is not None and kept.value.get("status") == "pending"
-                    ):
-                        yield Call(
-                            store.put, store.aput, (NAMESPACE, case["id"], to_storable(case))
-                        )
-                except Exception as error:  # the answer is worth more than its record
-                    warnings.warn(
-                        f"a case could not be recorded: {describe_error(error, store)}",
-                        stacklevel=2,
-                    )
-            return update
+    def steps(self, decided: DecidedCase) -> Steps[None]:
+        """Writes the case to the store of the run, if it is one to record."""
+        case = self._case_of(decided)
+        store = get_store()
+        if case is None or store is None:
+            return
+        try:
+            kept = yield Call(store.get, store.aget, (NAMESPACE, case["id"]))
+            # a replay repeats a case: it must change neither the answer that a person is shown, nor a ruling
+            is_new = kept is None
+            settles = case["ruling"] is not None and not is_new
+            if is_new or (settles and kept.value.get("status") == "pending"):
+                yield Call(store.put, store.aput, (NAMESPACE, case["id"], to_storable(case)))
+        except Exception as error:  # the answer is worth more than its record
+            failure = describe_error(error, store)
+            warnings.warn(f"a case could not be recorded: {failure}", stacklevel=2)
 
-        return steps_node(steps, name="finish")
-
-    def case_of(
-        self, state: CoEState, update: dict[str, Any], config: RunnableConfig
-    ) -> RecordedCase | None:
+    def _case_of(self, decided: DecidedCase) -> RecordedCase | None:
         """Returns the case to record; None for an answer that was not drawn, and for what neither is."""
-        decision = update["decision"]
-        action, by = decision["action"], decision["decided_by"]
-        digest = hashlib.sha256(_turn(state, config).encode(errors="surrogatepass")).hexdigest()
-        is_audit = action == "answer" and by == "group"
-        if is_audit:
-            drawn = hashlib.sha256(self._secret + digest.encode()).digest()
-            if (
-                int.from_bytes(drawn[:7]) / 2**56 >= self.audit_rate
-            ):  # in [0, 1), uniform over secrets
-                return None
-        is_ruled = by == "person"
-        if not (is_audit or is_ruled or action == "escalate"):
+        decision = decided["decision"]
+        is_audit = decision["action"] == "answer" and decision["decided_by"] == "group"
+        is_ruled = decision["decided_by"] == "person"
+        if is_audit and not self._is_drawn(decided["id"]):
             return None
-        measured = state["measured"] or {}
+        if not (is_audit or is_ruled or decision["action"] == "escalate"):
+            return None
+
         ruling = create_ruling(correct=None, answer=decision["answer"]) if is_ruled else None
         return RecordedCase(
-            id=digest[:32],
+            id=decided["id"],
             kind="audit" if is_audit else "escalation",
             status="ruled" if is_ruled else "pending",
             time=datetime.now(UTC).isoformat(timespec="milliseconds"),
             seen_probability=self.audit_rate if is_audit else 1.0,
-            question=state["turn"]["question"],
-            conversation=state["turn"]["conversation"],
-            answer=decision["answer"] if is_audit else measured.get("answer"),
+            question=decided["question"],
+            conversation=decided["conversation"],
+            answer=decision["answer"] if is_audit else decided["leading"],
             reason=decision["reason"],
-            responses=state["responses"],
-            labels=state["labels"],
+            responses=decided["responses"],
+            labels=decided["labels"],
             ruling=ruling,
         )
 
+    def _is_drawn(self, case_id: str) -> bool:
+        """Whether an answer is audited, by a hash of its id and a secret of this object.
 
-def _turn(state: CoEState, config: RunnableConfig) -> str:
-    """Returns the name of a turn: the same if it is resumed or replayed, others for other gates and edited questions.
-
-    Without a thread nothing is resumed, and clients may repeat the ids of messages: each turn has a random name.
-    """
-    configurable = config.get("configurable") or {}
-    if (thread := configurable.get("thread_id")) is None:
-        return uuid.uuid4().hex
-    *gates, _ = configurable.get("checkpoint_ns", "").split("|")  # "gate:TASK|finish:TASK"
-    place = [gate.partition(":")[0] for gate in gates]
-    return "\n".join(
-        [str(thread), *place, str(state["turn"]["last_seen"]), state["turn"]["question"]]
-    )
+        So the draw depends on nothing that a question or a client could choose.
+        """
+        digest = hashlib.sha256(self._secret + case_id.encode()).digest()
+        uniform = int.from_bytes(digest[:7]) / 2**56  # in [0, 1), over secrets
+        return uniform < self.audit_rate

@@ -627,7 +627,9 @@ def _emit(runtime: Runtime[Any] | None, decision: CouncilDecision) -> None:
 
 def _check_agents(agents: object) -> list[Agent]:
     members: list[Any] = (
-        agents_of(agents) if isinstance(agents, Sequence) and not isinstance(agents, str) else []
+        agents_of(agents, where='"agents"')
+        if isinstance(agents, Sequence) and not isinstance(agents, str)
+        else []
     )
     if not members or not all(
         isinstance(agent, Agent) and not isinstance(agent, type) for agent in members

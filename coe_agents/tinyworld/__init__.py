@@ -146,5 +146,5 @@ def tinyworld_writers(
         tinyworld_agents(n_samples=5, seed=seed, writes=True),
         clusterer=NormalizedMatch(),
         policy=tinyworld_policy(),
-        claims=Claims(policy=ClaimPolicy(MIN_SUPPORT, mark_from=None)),
+        answer_judge=Claims(policy=ClaimPolicy(MIN_SUPPORT, mark_from=None)),
     )

@@ -24,7 +24,7 @@ def test_ask_records_an_answer(tmp_path):
 
 async def test_serve_records_an_answer():
     store = InMemoryStore()
-    group = create_group(*AGREEING, recording=Recording(audit_rate=1.0), store=store)
+    group = create_group(*AGREEING, on_decision=Recording(audit_rate=1.0), store=store)
     assert (await complete(group)).json()["choices"][0]["message"]["content"] == "Paris"
     assert [case["answer"] for case in pending_cases(store)] == ["Paris"]
 

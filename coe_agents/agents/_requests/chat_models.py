@@ -1,7 +1,7 @@
 """Owns the preparation of chat models: which are rejected, their settings, and the address of their server."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from importlib.util import find_spec
 from itertools import chain, count
 from typing import Any, NamedTuple
@@ -230,7 +230,7 @@ def address_of(model: BaseChatModel) -> str:
     )
 
 
-def free_name(model: object, taken: set[str]) -> str:
+def free_name(model: object, taken: Collection[str]) -> str:
     """Returns a name for a model, or "provider:model": the last part of its own, with a number where it is taken."""
     known = (
         getattr(model, "model_name", None) or getattr(model, "model", None) or type(model).__name__

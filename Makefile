@@ -96,9 +96,9 @@ test-lowest: ## Run the tests of the core, the graph and the agents with the low
 		--editable '.[evaluation,langchain,openai,otel,plots,sqlite]' --group test
 	$(LOWEST_VENV)/bin/python -m pytest --numprocesses auto --dist loadfile -m 'not slow' $(LOWEST_TESTS)
 
-# MODULES='policy.settle policy.support' restricts it; results are kept in ./mutants, and hold until the code or its tests change
+# MODULES='policy.settle policy.support' and SAMPLE=400 restrict it; results are kept in ./mutants, and hold until the code or its tests change
 mutation: $(READY) ## Change what decides in small ways, and list the changes that no test notices (about three hours)
-	$(BIN)/python -m tools.mutation $(MODULES)
+	$(BIN)/python -m tools.mutation $(MODULES) $(if $(SAMPLE),--sample $(SAMPLE))
 
 docs: $(READY) ## Build the documentation in docs/_build/html and run its notebooks; a warning is an error
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx --builder html --fail-on-warning --keep-going --quiet \
@@ -141,12 +141,11 @@ imports: $(READY) ## Check that each layer imports only from those below it
 	$(BIN)/lint-imports
 
 # each writes docs/results/NAME.md; `make benchmark-NAME` runs one; gpu wants a GPU, entailment is compared with
-# libraries in the environment of PEERS, its interpreter; speed compares with an older checkout, the folder BEFORE; and
-# served_sampling needs the environment of `make vllm`
+# libraries in the environment of PEERS, its interpreter; served_sampling needs the environment of `make vllm`
 BENCHMARKS := audits concurrency core council_overhead drift_year graph_overhead limitations local_sampling parallel ray_speedup report_page score_scale \
 	startup tinyworld_actions tinyworld_debate tinyworld_gate
-DATA_BENCHMARKS := actions advice calibration claims council_replay decisions defaults equivalence escalation \
-	one_score plan real_responses renaming runs weights
+DATA_BENCHMARKS := actions calibration claims council_replay decisions defaults equivalence escalation \
+	one_score real_responses runs weights
 
 benchmark: $(BENCHMARKS:%=benchmark-%) $(if $(DATA),$(DATA_BENCHMARKS:%=benchmark-%)) ## Write docs/results anew; with DATA=FOLDER of saved responses, all of it
 
@@ -154,7 +153,6 @@ $(DATA_BENCHMARKS:%=benchmark-%): ARGUMENTS = $(DATA)
 benchmark-score_scale: ARGUMENTS = --plot docs/score_scale.png
 benchmark-drift_year: ARGUMENTS = --plot docs/drift_year.png
 benchmark-entailment: ARGUMENTS = $(if $(PEERS),--peers $(PEERS))
-benchmark-speed: ARGUMENTS = $(BEFORE)
 benchmark-served_sampling: ARGUMENTS = --vllm-python $(VLLM_PYTHON)
 benchmark-served_sampling: $(VLLM_READY)
 benchmark-%: $(READY)

@@ -74,7 +74,9 @@ def test_short_answers_and_the_regimes_are_the_defaults_as_of_ask():
 
 
 def test_ask_passes_all_on_and_raises_where_no_agent_answered():
-    decision = ask("Q?", saying("x", "y"), weights={"a": 0.0}, options=GraphOptions(retries=0))
+    decision = ask(
+        "Q?", saying("x", "y"), weights={"a": 0.0, "b": 1.0}, options=GraphOptions(retries=0)
+    )
     assert decision.answer == "y"
     assert ask("Q?", saying("x", "y"), min_agents=2, token_budget=100).action == "abstain"
 

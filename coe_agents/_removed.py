@@ -27,6 +27,11 @@ _GRAPH_OPTIONS = (
 
 REMOVED: Mapping[str, Mapping[str, str]] = {
     "coe_agents.rounds": {"AdaptiveSampling": _FIXED_NUMBER},
+    "coe_agents.graph": {"Recording": "Import it from coe_agents.rulings"},
+    "coe_agents.evaluation": {
+        "advise": "Import it from coe_agents.advice",
+        "recalibrate": "Import it from coe_agents.rulings",
+    },
     "create_coe_graph": {
         "adaptive": _FIXED_NUMBER,
         "divergence": _KL,

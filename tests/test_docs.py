@@ -41,7 +41,17 @@ def with_blocks(*languages: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("page", with_blocks("python"))
+LONG = ("guides/rounds.md", "guides/tinyworld.md")
+"""Pages whose blocks take seconds of CPU."""
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=pytest.mark.slow if page in LONG else ())
+        for page in with_blocks("python")
+    ],
+)
 def test_python_blocks_run_in_order(page, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)  # some write files
     namespace = {"__name__": "docs"}
@@ -125,7 +135,8 @@ def test_links_into_the_repository_lead_somewhere(name):
 
 REFERENCE = "\n".join(text for page, text in TEXTS.items() if page.startswith("api/"))
 INTERNAL = {"cli", "cli.display", "doctor", "graph.nodes", "agents.choice", "agents._requests"}
-INTERNAL |= {f"evaluation.{name}" for name in ("calibration", "html", "samples", "scoring")}
+INTERNAL |= {"distributed", "pages", "paper"}
+INTERNAL |= {f"evaluation.{name}" for name in ("calibration", "samples", "scoring")}
 """Of the last, `coe_agents.evaluation` has what is public."""
 
 

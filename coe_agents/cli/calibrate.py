@@ -1,15 +1,16 @@
 """Owns the command `calibrate`: the threshold for a stated risk, from labels, or from what people ruled."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from coe_agents import _ring
 from coe_agents.checks import number
-from coe_agents.cli.claims import ClaimsOption, calibrate_on_claims
-from coe_agents.cli.inputs import check_proposer, create_setting, judge_saved, load_policy
+from coe_agents.cli.inputs import check_proposer, create_setting, judge_saved
 from coe_agents.cli.options import (
+    ClaimsOption,
     Exit,
     PolicyEstimatorOption,
     ProposerOption,
@@ -18,12 +19,9 @@ from coe_agents.cli.options import (
     expand_options,
 )
 from coe_agents.cli.terminal import clean, print_lines
-from coe_agents.errors import SamplesError
 from coe_agents.text import quantity
 
 if TYPE_CHECKING:
-    from coe_agents.evaluation import SampledQuestion
-    from coe_agents.evaluation.calibration.audits import Recalibration, Seen
     from coe_agents.evaluation.calibration.risk_control import Shortfall
     from coe_agents.policy.calibrated import Calibration, GroupThreshold
     from coe_agents.policy.weighted_vote import WeightsFrom
@@ -97,6 +95,7 @@ def calibrate(
 
     _check_options(risk, confidence, estimator, current)
     if claims is not None:
+        calibrate_on_claims = _ring.load("claims.command:calibrate_on_claims")
         calibrate_on_claims(samples, claims, scoring.config, out, risk=risk, confidence=confidence)
         return
     if current is not None:
@@ -105,7 +104,8 @@ def calibrate(
                 "it cannot be combined with --score, --proposer or --weights: what is judged stays"
             )
             raise typer.BadParameter(message, param_hint="--current")
-        _recalibrate(samples, scoring, current, estimator, out, risk=risk, confidence=confidence)
+        recalibrate = _ring.load("rulings.command:recalibrate_policy")
+        recalibrate(samples, scoring, current, estimator, out, risk=risk, confidence=confidence)
         return
     used = _read_weights(weights)
     score, chooses_answer = _check_scoring(score, used, proposer=proposer, halves=halves)
@@ -158,7 +158,7 @@ def calibrate(
         )
     )
     if not is_found:
-        _end_without_policy(out)
+        end_without_policy(out)
     graph = (
         "" if of_agents is None else f', and [graph] weights = "{clean(Path(str(weights)).name)}"'
     )
@@ -249,7 +249,8 @@ def _shortfall_in_words(near: "Shortfall | None", risk: float) -> str:
     return f"{least} About {more} like these would show it; or raise --risk."
 
 
-def _end_without_policy(out: Path) -> None:
+def end_without_policy(out: Path) -> None:
+    """Ends the command where no threshold keeps the risk; nothing was written."""
     kept = "the former file stays as it was" if out.exists() else "it would never answer"
     print_lines(f"No policy was written to {clean(str(out))}: {kept}.")
     raise typer.Exit(Exit.FAILED)
@@ -322,107 +323,3 @@ def _print_disagreement(groups: Sequence[Mapping[str, str]], proposer: str) -> N
             f"Arguments on which the others almost never agree with {clean(proposer)}: {', '.join(rare[:_LISTED])}. To "
             f"compare one less strictly, give it a rule in the clusterer's options, such as {rule}."
         )
-
-
-def _recalibrate(
-    samples: list[Path],
-    scoring: ScoringOptions,
-    current: Path,
-    estimator: str | None,
-    out: Path,
-    *,
-    risk: float,
-    confidence: float,
-) -> None:
-    from coe_agents.evaluation.calibration.audits import recalibrate
-
-    setting, judging = create_setting(scoring, samples)
-    policy = load_policy(current, estimator)
-    if (name := type(setting.clusterer).__name__) != policy.calibration.clusterer:
-        raise typer.BadParameter(
-            f"the policy was calibrated with {clean(policy.calibration.clusterer)}; got {name}. Name the same one",
-            param_hint="--clusterer",
-        )
-    seen: dict[str, Seen] = {}
-    rows, _ = judge_saved(
-        samples,
-        setting,
-        check=lambda questions: _noted(questions, seen),
-        every_cluster=policy.calibration.chooses_answer,
-        weights=policy.calibration.weights,
-        score=policy.calibration.score,
-        estimator=policy.calibration.estimator,
-    )
-    found = recalibrate(policy, rows, seen, risk=risk, confidence=confidence)
-    is_found = found.policy.calibration.threshold is not None
-    if is_found:
-        found.policy.save(out)
-    for mismatch in dict.fromkeys(
-        text for row in rows for text in policy.mismatches(row.measurement)
-    ):
-        print_lines(f"mismatch: {mismatch}")
-    print_lines(_describe(found, policy.calibration.threshold, risk=risk, confidence=confidence))
-    if found.n_below:
-        print_lines(
-            f"note: {quantity(found.n_below, 'escalation passes', 'escalations pass')} the present threshold, "
-            "escalated by a former, lower one or by another part, such as a guard before the policy. Thresholds were "
-            "chosen with and without them, and the stricter one is used."
-        )
-    print_lines(judging.note())
-    if not is_found:
-        _end_without_policy(out)
-    print_lines(
-        f'Wrote {clean(str(out))}. To use it: [policy] kind = "calibrated", path = "{clean(out.name)}"'
-    )
-
-
-def _noted(
-    questions: "Iterable[SampledQuestion]", seen: "dict[str, Seen]"
-) -> "Iterator[SampledQuestion]":
-    from coe_agents.evaluation.calibration.audits import Seen
-
-    for question in questions:
-        try:
-            first, *others = {
-                Seen.of(sample): None for sample in (*question.responses, *question.failures)
-            }
-            if others:
-                raise ValueError(
-                    f"its samples must agree how it was seen; got {first} and {others[0]}"
-                )
-            seen[question.id] = first
-        except (TypeError, ValueError) as error:
-            hint = "Pass samples that `coe-agents harvest` wrote"
-            raise SamplesError(f"the case {question.id[:50]!r}: {error}", hint=hint) from error
-        yield question
-
-
-def _describe(
-    found: "Recalibration", before: float | None, *, risk: float, confidence: float
-) -> str:
-    calibration = found.policy.calibration
-    escalations = quantity(found.n_escalations, "escalation")
-    cases = f"{quantity(found.n_audits, 'audited answer')} and {escalations}"
-    if found.outcome == "unaudited":
-        return (
-            f"The threshold stays: no answer was audited, and {escalations} cannot show the "
-            "risk of answers.\nAudit a share of them: create_coe_graph(..., on_decision=Recording(audit_rate=0.05))."
-        )
-    if found.outcome == "few":
-        return f"The threshold stays: {cases} are too few to show a risk of {risk:g} with confidence {confidence:g}."
-    if calibration.threshold is None:
-        return (
-            f"No threshold is shown to keep a risk of {risk:g} with confidence {confidence:g} on {cases}, not even the "
-            "present one. Take it out of use, raise the risk, or audit more answers."
-        )
-    moved = {"same": "The threshold stays", "raised": "More is answered"}.get(
-        found.outcome, "Less is answered"
-    )
-    limit = calibration.limit_in_words(calibration.threshold)
-    since = (
-        ""
-        if before is None or found.outcome == "same"
-        else f" (before: {calibration.limit_in_words(before)})"
-    )
-    shown = f"the risk is at most {calibration.bound:.1%} with confidence {confidence:g}"
-    return f"{moved}. Answer where {limit}{since}, on {cases}: {shown}."

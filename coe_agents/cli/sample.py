@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from coe_agents.cli.inputs import create_pool, create_setting, load_quietly, ray_options
+from coe_agents import _ring
+from coe_agents.cli.inputs import create_setting, load_quietly, ray_options
 from coe_agents.cli.options import (
     EngineOptions,
     Exit,
@@ -132,21 +133,9 @@ def sample_to(
             elif not missing:
                 store.finish()
             else:
-                from coe_agents.experiments.dataset_run import sample as sample_parts
-                from coe_agents.experiments.ray_cluster import cluster
-
-                with cluster(engine.address):
-                    parts = {"n_questions": max(missing.values()), "usual_size": 100}
-                    pool, create, size = create_pool(engine, config, create_group, **parts, **asked)
-                    sample_parts(
-                        questions,
-                        create,
-                        store,
-                        pool,
-                        agents=[*missing],
-                        size=size,
-                        on_unit=on_unit,
-                    )
+                sample_on_cluster = _ring.load("distributed.command:sample_on_cluster")
+                kept = {"missing": missing, "on_unit": on_unit}
+                sample_on_cluster(engine, config, create_group, questions, store, **kept, **asked)
 
 
 @contextmanager
@@ -241,7 +230,6 @@ def run(
         Timings,
         create_run_group,
         decide_all,
-        decide_parts,
         keep_prices,
     )
     from coe_agents.tinyworld.questions import find_questions
@@ -280,17 +268,12 @@ def run(
             import asyncio
 
             asyncio.run(decide_all(questions, group, store, timings, on_row=on_row))
-        elif not (n_pending := store.n_pending):
+        elif not store.n_pending:
             store.finish()
         else:
-            from coe_agents.experiments.ray_cluster import cluster
-
-            with cluster(ray.address):
-                parts = {"n_questions": n_pending, "usual_size": 10}
-                pool, create, size = create_pool(
-                    ray, settings, create_run_group, **parts, **options
-                )
-                decide_parts(questions, create, store, timings, pool, size=size, on_row=on_row)
+            decide_on_cluster = _ring.load("distributed.command:decide_on_cluster")
+            kept = {"timings": timings, "on_row": on_row}
+            decide_on_cluster(ray, settings, create_run_group, questions, store, **kept, **options)
     _show_end(out, n_all, group.criterion.name)
 
 

@@ -10,7 +10,6 @@ from coe_agents.types import (
     End,
     FinalAction,
     Regime,
-    Response,
     RoundData,
     Sampling,
     Uncertainty,
@@ -172,25 +171,3 @@ def view(decision: Mapping[str, Any], shape: type[_Shape]) -> _Shape:
     """Returns what a decision, or a measurement as data, has of another shape; `shape` is a `TypedDict`."""
     found: Any = {name: decision[name] for name in shape.__annotations__ if name in decision}
     return found  # type: ignore[no-any-return]
-
-
-class DecidedCase(TypedDict):
-    """A question that was decided, for whoever keeps decisions: `on_decision` of a graph.
-
-    Attributes:
-        id: Of the turn: the same where it is resumed or replayed, and random where no checkpointer names its thread.
-        question: The question.
-        conversation: What the agents saw, as OpenAI-style dictionaries.
-        decision: What was decided.
-        leading: The leading answer, also where it was not given; None if nothing was measured.
-        responses: The responses that were measured, then the failures.
-        labels: The cluster of each response that was measured.
-    """
-
-    id: str
-    question: str
-    conversation: list[dict[str, Any]]
-    decision: DecisionData
-    leading: str | None
-    responses: list[Response]
-    labels: list[int]

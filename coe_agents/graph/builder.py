@@ -23,9 +23,9 @@ from coe_agents.graph.nodes.clarify import clarify_node
 from coe_agents.graph.nodes.cluster import cluster_node
 from coe_agents.graph.nodes.coordinator import coordinator_node
 from coe_agents.graph.nodes.escalation import Escalation, escalation_node
-from coe_agents.graph.nodes.finish import DecisionHook, OnDecision, decision_hook, finish_node
 from coe_agents.graph.nodes.measure import measure_node
 from coe_agents.graph.nodes.prepare import History, prepare_node
+from coe_agents.graph.on_decision import OnDecision, Recorder, check_on_decision, finish_node
 from coe_agents.graph.options import Canonicalize, GraphOptions
 from coe_agents.graph.people import check_checkpointer
 from coe_agents.graph.resuming import CoEStateGraph
@@ -126,10 +126,10 @@ def create_coe_graph(
         answer_judge: `coe_agents.claims.Claims()` judges answers in texts claim by claim: of the draft with the most
             content that the other models support, these claims are given, and `decision["claims"]` holds each.
             It decides in place of `policy`, which remains for turns with choices or tools. None judges whole answers.
-        on_decision: What each decision is passed to: a `coe_agents.Recording`, which keeps cases for people to rule on
-            in the store with which the graph is compiled; or a function of the decided case, a dictionary with "id",
-            "question", "conversation", "decision", "leading" (the leading answer), "responses" and "labels". If the
-            function fails, a warning says so, and the decision stands.
+        on_decision: What each decided case is passed to: `coe_agents.rulings.Recording`, which keeps those on which
+            people are to rule in the store with which the graph is compiled; or a function of the case, a dictionary
+            with "id", "question", "conversation", "decision", "leading" (the leading answer), "responses" and "labels".
+            If it fails, a warning says so, and the decision stands.
         options: What few users change: see `coe_agents.graph.GraphOptions`.
 
     Raises:
@@ -153,7 +153,7 @@ def create_coe_graph(
     answers, clusterer, canonicalize = _comparison(answers, clusterer, options)
     if policy is None:
         policy = RegimePolicy()
-    _check_parts(clusterer, policy, answer_judge)
+    _check_parts(clusterer, policy, answer_judge, on_decision)
 
     members = _check_agents(agents_of(agents, where='"agents"'))
     weight_of = _weights_of(members, weights)
@@ -188,7 +188,7 @@ def create_coe_graph(
         tools=None if tools is None else check_tools(tools, where='"tools"'),
         history=history,
         answer_judge=answer_judge,
-        hook=None if on_decision is None else decision_hook(on_decision),
+        on_decision=on_decision,
         options=options,
     )
     graph = CoEStateGraph(
@@ -215,7 +215,7 @@ class _Plan:
     tools: list[dict[str, Any]] | None
     history: History
     answer_judge: AnswerJudge | None
-    hook: DecisionHook | None
+    on_decision: OnDecision | None
     options: GraphOptions
 
     @property
@@ -232,8 +232,8 @@ def _add_question(graph: CoEStateGraph, plan: _Plan) -> None:
     checks: list[Callable[[], None]] = []
     if plan.may_clarify or getattr(plan.escalation, "interrupts", False):
         checks.append(check_checkpointer)
-    if plan.hook is not None:
-        checks.append(plan.hook.check)
+    if isinstance(plan.on_decision, Recorder):
+        checks.append(plan.on_decision.check)
     prepare = prepare_node(
         plan.options.max_question_chars,
         plan.settings,
@@ -324,7 +324,7 @@ def _add_decision(graph: CoEStateGraph, plan: _Plan) -> None:
         rulings = {end: f"ruling: {end}" for end in _ENDS}
         graph.add_node("escalation", of_this_version(escalation), destinations=rulings)
     for end in _ENDS:
-        graph.add_node(end, of_this_version(finish_node(plan.hook)))
+        graph.add_node(end, of_this_version(finish_node(plan.on_decision)))
         graph.add_edge(end, END)
 
 
@@ -360,12 +360,16 @@ def _comparison(
     return answers, answers.clusterer, answers.canonicalize
 
 
-def _check_parts(clusterer: object, policy: object, answer_judge: object) -> None:
+def _check_parts(
+    clusterer: object, policy: object, answer_judge: object, on_decision: object
+) -> None:
     has_method(clusterer, "cluster", '"clusterer"', advice="Pass NormalizedMatch(), for example")
     has_method(policy, "decide", '"policy"', advice="Pass ThresholdPolicy(0.5), for example")
     regime_thresholds(policy)
     if answer_judge is not None:
         has_method(answer_judge, "decide", '"answer_judge"', advice="Pass Claims()")
+    if on_decision is not None:
+        check_on_decision(on_decision, '"on_decision"')
 
 
 def _check_agents(agents: Sequence[Agent]) -> Sequence[Agent]:

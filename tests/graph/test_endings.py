@@ -6,8 +6,7 @@ import pytest
 from langchain_core.messages import AIMessage
 from rich.console import Console
 
-from coe_agents import ModelAgent, ThresholdPolicy, ask, create_coe_graph
-from coe_agents.claims import Claims
+from coe_agents import ModelAgent, ThresholdPolicy, _ring, ask, create_coe_graph
 from coe_agents.cli.display.decision import show_decision
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.decision.refusal import refusal
@@ -15,7 +14,7 @@ from coe_agents.errors import GroupUnavailableError
 from coe_agents.graph import GraphOptions
 from coe_agents.testing import ScriptedAgent
 from coe_agents.testing.driver import ScriptedDriver
-from tests.agents.requests.test_endings import ENDINGS
+from tests.agents.requests.test_endings import ONE_OF_EACH
 
 ANSWERS_ALL = ThresholdPolicy(float("inf"))
 PAY = {"name": "pay", "args": {"to": "Ann"}}
@@ -88,7 +87,10 @@ def test_a_conflict_is_one_where_few_responses_are_cut_off():
 @pytest.mark.parametrize("given", [{}, {"tools": [TOOL]}, {"answer_schema": SCHEMA}])
 def test_a_filtered_response_is_never_answered(text, given):
     agents = [ScriptedAgent(name, [text] * 2, end="filtered") for name in "ab"]
-    for claims in (None, Claims()):
+    judges = [None]
+    if _ring.is_there("claims"):
+        judges.append(_ring.load("claims:Claims")())
+    for claims in judges:
         graph = create_coe_graph(
             agents, clusterer=NormalizedMatch(), policy=ANSWERS_ALL, answer_judge=claims
         )
@@ -118,9 +120,7 @@ def test_calls_of_a_response_that_is_not_whole_are_a_failure(end):
     assert "not whole" in decision["failed_agents"]["a"]
 
 
-@pytest.mark.parametrize(
-    ("kind", "said"), [(kind, said) for kind in ENDINGS for said in ENDINGS[kind]], ids=repr
-)
+@pytest.mark.parametrize(("kind", "said"), ONE_OF_EACH)
 def test_what_models_say(kind, said):
     drivers = [ScriptedDriver(script=[AIMessage("Suva", response_metadata=said)]) for _ in "ab"]
     agents = [

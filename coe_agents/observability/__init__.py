@@ -1,0 +1,415 @@
+"""Owns the hook into OpenTelemetry: a callback handler that turns runs into spans, decisions into events and metrics.
+
+It is off unless passed as a callback; the application's own providers decide what is exported, and where. Names that
+begin with "gen_ai." are those of OpenTelemetry's conventions for generative AI, which are still in development.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+from uuid import UUID
+
+from langchain_core.callbacks import BaseCallbackHandler
+from langgraph.types import Command
+
+from coe_agents.decision.views import kind_of
+from coe_agents.errors import CoEError, is_control_flow
+from coe_agents.types import Usage, add_usages, usage_of
+
+__all__ = ["CoETelemetry"]
+
+try:
+    from opentelemetry import metrics, trace
+    from opentelemetry._logs import LoggerProvider, LogRecord, SeverityNumber, get_logger
+    from opentelemetry.context import Context
+    from opentelemetry.trace import SpanKind, Status, StatusCode
+except ModuleNotFoundError as error:
+    raise ImportError(
+        'coe_agents.observability needs OpenTelemetry; pip install "coe-agents[otel]"'
+    ) from error
+
+_ENDS = ("answer", "abstain", "escalate")
+_NUMBERS = ("coe", "aleatoric", "epistemic")
+_KINDS = {
+    "cluster": "EVALUATOR",
+    "measure": "EVALUATOR",
+    "coordinator": "GUARDRAIL",
+    "escalation": "DECISION",
+}
+"""The kinds of the graph's own nodes in the words of OpenInference; its ends are decisions."""
+_BUCKETS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.85, 1.0, 1.5, 2.0, 3.0)
+
+
+@dataclass(eq=False)
+class _Run:
+    """A LangChain run in progress; without a span of its own it passes on its parent's context."""
+
+    parent: "_Run | None"
+    context: Context | None = None  # holds the span that is the parent of its children's
+    span: trace.Span | None = None
+    node: str | None = None  # the node's name, if it is one
+    kind: str = "CHAIN"  # of its span, in the words of OpenInference
+    has_requests: bool = (
+        False  # whether a request to a model in it or below it has a span, with its tokens
+    )
+    has_decided: bool = False  # whether a decision in it or below it is counted
+
+    def and_above(self) -> "Iterator[_Run]":
+        run: _Run | None = self
+        while run is not None:
+            yield run
+            run = run.parent
+
+    @property
+    def root(self) -> "_Run":
+        return [*self.and_above()][-1]
+
+
+class CoETelemetry(BaseCallbackHandler):
+    """A callback handler that reports runs of a CoE graph, alone or inside another graph, to OpenTelemetry.
+
+    Spans: the run (`invoke_workflow` and its name), each node by its name (`prepare`, `cluster`, `measure`,
+    `coordinator`, the end), but each agent as `invoke_agent` and its name, each request to a model (`chat` and the
+    model) under its agent, and each tool (`execute_tool` and its name). A span's parent is the one that was current
+    when the run started. They have the attributes of OpenTelemetry's conventions (`gen_ai.operation.name`,
+    `gen_ai.agent.name`, `gen_ai.request.model`, `gen_ai.tool.name`, `gen_ai.usage.input_tokens`, ...), `error.type`,
+    and `coe.` with `round`, `n_responses`, `n_clusters`, `coe`, `aleatoric`, `epistemic`, `regime`, `action`,
+    `n_rounds`, and the `failed_agents` of a council. A failed agent's span has the status ERROR, and so has that of a
+    council all of whose members failed; an interrupt is not a failure. The tokens of an agent are on the spans of its
+    requests, or on its own if it has none.
+
+    Events `gen_ai.evaluation.result`, by the Logs API, under the span of the run that was evaluated: for each decision
+    "coe" (its label is the regime), "coe.aleatoric", "coe.epistemic" and "coe.decision" (its label is the action);
+    for each turn of a council "coe.council", with the support of what it judged; and for each question to a
+    `CoEDecisionModel` the first three, with `coe.question_id`, under the span of its run.
+
+    No question, response, reason or error message is exported unless `content` is true; of errors then those of
+    coe-agents, in which keys are redacted, and never those of a model's client. One handler serves any number
+    of runs at a time, synchronous and asynchronous.
+
+    Args:
+        tracer_provider: The global one by default.
+        meter_provider: The global one by default.
+        logger_provider: Of the events; the global one by default.
+        content: Adds `gen_ai.input.messages` (the question), `gen_ai.output.messages` (responses and the answer),
+            `gen_ai.tool.call.arguments`, `coe.reason`, `gen_ai.evaluation.explanation` and `error.message`.
+        openinference: Adds `openinference.span.kind` to each span: AGENT, LLM, TOOL, EVALUATOR (`cluster`, `measure`),
+            GUARDRAIL (`coordinator`, a council), DECISION (the end, an escalation, a decision model) or CHAIN.
+
+    Example:
+        >>> from coe_agents import ThresholdPolicy, create_coe_graph
+        >>> from coe_agents.tinyworld import tinyworld_agents, tinyworld_clusterer
+        >>> graph = create_coe_graph(tinyworld_agents(), clusterer=tinyworld_clusterer(), policy=ThresholdPolicy(0.5))
+        >>> observed = graph.compile().with_config(callbacks=[CoETelemetry()])
+    """
+
+    def __init__(
+        self,
+        *,
+        tracer_provider: trace.TracerProvider | None = None,
+        meter_provider: metrics.MeterProvider | None = None,
+        logger_provider: LoggerProvider | None = None,
+        content: bool = False,
+        openinference: bool = False,
+    ) -> None:
+        self._content, self._openinference = content, openinference
+        self._runs: dict[UUID, _Run] = {}
+        self._tracer = trace.get_tracer("coe_agents", version("coe-agents"), tracer_provider)
+        self._logger = get_logger("coe_agents", version("coe-agents"), logger_provider)
+        meter = metrics.get_meter("coe_agents", version("coe-agents"), meter_provider)
+        self._decisions = meter.create_counter(
+            "coe.decisions", "{decision}", "Decisions by action and regime"
+        )
+        self._failures = meter.create_counter(
+            "coe.failures", "{failure}", "Rounds in which an agent failed"
+        )
+        self._tokens = meter.create_counter("coe.tokens", "{token}", "Tokens by agent and type")
+        self._coe = meter.create_histogram(
+            "coe.collaborative_entropy",
+            "1",
+            "CoE of the decisions, in nats",
+            explicit_bucket_boundaries_advisory=_BUCKETS,
+        )
+
+    def on_chain_start(
+        self,
+        serialized: Any,
+        inputs: Any,
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        **kwargs: Any,
+    ) -> None:
+        is_node = any(tag.startswith("graph:step:") for tag in kwargs.get("tags") or ())
+        name = str(kwargs.get("name"))
+        run = self._begin(run_id, parent_run_id, node=name if is_node else None)
+        if is_node:
+            run.kind = "DECISION" if name in _ENDS else _KINDS.get(name, "CHAIN")
+            self._open(run, name, {})
+        elif (
+            kwargs.get("run_type") == "llm"
+        ):  # a decision model of LangChain's: chat models do not begin here
+            run.kind = "DECISION"
+            self._open(run, name, {})
+        elif run.parent is None:
+            self._open(run, *_operation("invoke_workflow", **{"gen_ai.workflow.name": name}))
+
+    def on_chain_end(self, outputs: Any, *, run_id: UUID, **kwargs: Any) -> None:
+        if (run := self._runs.pop(run_id, None)) is None:
+            return
+        if run.span is not None:
+            for update in _updates(outputs):
+                self._describe(run, run.span, update)
+            for question, found in getattr(
+                outputs, "decisions", {}
+            ).items():  # of `coe_agents.decisions`
+                self._measure(run.context, found, {"coe.question_id": question})
+        self._close(run)
+
+    def on_chain_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
+        if (run := self._runs.pop(run_id, None)) is None:
+            return
+        if run.span is not None and not is_control_flow(error):
+            # the text of any other error is a client's own, which may quote a key: the agent's span has it, redacted
+            self._blame(
+                run.span, type(error).__name__, str(error) if isinstance(error, CoEError) else ""
+            )
+        self._close(run)
+
+    def on_chat_model_start(
+        self,
+        serialized: Any,
+        messages: Any,
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        **kwargs: Any,
+    ) -> None:
+        known = kwargs.get("metadata") or {}
+        about = {
+            "gen_ai.request.model": known.get("ls_model_name"),
+            "gen_ai.provider.name": known.get("ls_provider"),
+            "gen_ai.request.temperature": known.get("ls_temperature"),
+        }
+        run = self._begin(run_id, parent_run_id)
+        run.kind = "LLM"
+        for above in run.and_above():
+            above.has_requests = True
+        self._open(run, *_operation("chat", **about), SpanKind.CLIENT)
+
+    def on_llm_end(self, response: Any, *, run_id: UUID, **kwargs: Any) -> None:
+        if (run := self._runs.pop(run_id, None)) is not None:
+            if run.span is not None:
+                _set_usage(run.span, usage_of(response))
+            self._close(run)
+
+    def on_tool_start(
+        self,
+        serialized: Any,
+        input_str: str,
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        **kwargs: Any,
+    ) -> None:
+        about = {
+            "gen_ai.tool.name": (serialized or {}).get("name"),
+            "gen_ai.tool.call.id": kwargs.get("tool_call_id"),
+        }
+        if self._content:
+            about["gen_ai.tool.call.arguments"] = json.dumps(kwargs.get("inputs"), default=str)
+        run = self._begin(run_id, parent_run_id)
+        run.kind = "TOOL"
+        self._open(run, *_operation("execute_tool", **about))
+
+    def on_tool_end(self, output: Any, *, run_id: UUID, **kwargs: Any) -> None:
+        if (run := self._runs.pop(run_id, None)) is not None:
+            self._close(run)
+
+    on_llm_error = on_tool_error = on_chain_error
+
+    def _begin(self, run_id: UUID, parent_run_id: UUID | None, *, node: str | None = None) -> _Run:
+        parent = self._runs.get(parent_run_id) if parent_run_id is not None else None
+        run = _Run(parent, context=parent.context if parent else None, node=node)
+        self._runs[run_id] = run
+        return run
+
+    def _open(
+        self,
+        run: _Run,
+        name: str,
+        attributes: Mapping[str, Any],
+        kind: SpanKind = SpanKind.INTERNAL,
+    ) -> None:
+        run.span = self._tracer.start_span(name, run.context, kind, attributes)
+        run.context = trace.set_span_in_context(run.span, run.context)
+
+    def _close(self, run: _Run) -> None:
+        if run.span is not None:
+            self._end(run, run.span)
+        if run.parent is None:  # an abandoned request reports no end
+            for run_id in [
+                run_id for run_id, other in list(self._runs.items()) if other.root is run
+            ]:
+                left = self._runs.pop(run_id, None)
+                if left is not None and left.span is not None:
+                    left.span.set_status(Status(StatusCode.ERROR, "abandoned"))
+                    self._end(left, left.span)
+
+    def _end(self, run: _Run, span: trace.Span) -> None:
+        if self._openinference:
+            span.set_attribute("openinference.span.kind", run.kind)
+        span.end()
+
+    def _blame(self, span: trace.Span, kind: str, message: str) -> None:
+        span.set_attribute("error.type", kind)
+        if self._content and message:
+            span.set_attribute("error.message", message)
+        span.set_status(Status(StatusCode.ERROR, kind))
+
+    def _describe(self, run: _Run, span: trace.Span, update: Mapping[str, Any]) -> None:
+        if self._content and isinstance(turn := update.get("turn"), Mapping) and "question" in turn:
+            span.set_attribute("gen_ai.input.messages", _messages("user", [turn["question"]]))
+        if isinstance(update.get("responses"), list) and run.node is not None:
+            self._describe_agent(run, run.node, span, update)
+        if "labels" in update and run.node is not None:
+            span.set_attribute("coe.n_clusters", len(set(update["labels"])))
+        names = (*_NUMBERS, "regime", "action", "n_rounds", *(("reason",) if self._content else ()))
+        for part in ("measured", "verdict", "decision"):
+            if isinstance(values := update.get(part), Mapping):
+                span.set_attributes(
+                    {f"coe.{name}": values[name] for name in names if values.get(name) is not None}
+                )
+                if self._content and values.get("answer") is not None:
+                    span.set_attribute(
+                        "gen_ai.output.messages", _messages("assistant", [values["answer"]])
+                    )
+        evaluated = run.context if run.parent is None else run.parent.context
+        if run.node is not None and isinstance(council := update.get("council"), Mapping):
+            run.kind = "GUARDRAIL"
+            if council["failed_agents"]:
+                self._describe_failures(span, council)
+            support = (council.get("support") or {}).get(council.get("proposer") or "driver")
+            self._evaluate(
+                evaluated, "coe.council", council, value=support, label=council["action"]
+            )
+        if run.node in _ENDS and not run.has_decided and "coe" in (update.get("decision") or ()):
+            self._count(update["decision"], evaluated)
+            for above in run.and_above():  # a node around a whole graph returns the same decision
+                above.has_decided = True
+
+    def _describe_failures(self, span: trace.Span, council: Mapping[str, Any]) -> None:
+        """Says which members of a council failed; a council of which all failed did not work."""
+        failed = council["failed_agents"]
+        span.set_attribute("coe.failed_agents", [*failed])
+        for name, error in failed.items():
+            kind = kind_of(error)
+            self._failures.add(1, {"gen_ai.agent.name": name, "error.type": kind})
+            if len(failed) == council["n_asked"]:
+                self._blame(span, kind, error.removeprefix(f"{kind}:").strip())
+
+    def _describe_agent(
+        self, run: _Run, agent: str, span: trace.Span, update: Mapping[str, Any]
+    ) -> None:
+        rows = [row for row in update["responses"] if row["agent"] == agent]
+        if not rows:
+            return
+        run.kind = "AGENT"
+        name, about = _operation("invoke_agent", **{"gen_ai.agent.name": agent})
+        span.update_name(name)
+        errors = [row["error"] for row in rows if row["error"] is not None]
+        span.set_attributes(
+            {**about, "coe.round": rows[0]["round"], "coe.n_responses": len(rows) - len(errors)}
+        )
+        if (spent := update.get("usages")) and not run.has_requests:
+            _set_usage(span, add_usages(one["usage"] for one in spent))
+        if self._content:
+            said = [row["text"] for row in rows if row["error"] is None]
+            span.set_attribute("gen_ai.output.messages", _messages("assistant", said))
+        for error in errors:
+            kind = kind_of(error)
+            self._blame(span, kind, error.removeprefix(f"{kind}:").strip())
+            self._failures.add(1, {"gen_ai.agent.name": agent, "error.type": kind})
+
+    def _count(self, decision: Mapping[str, Any], evaluated: Context | None) -> None:
+        action = decision["action"]
+        self._decisions.add(1, {"coe.action": action, "coe.regime": decision["regime"] or "none"})
+        if decision["coe"] is not None:
+            self._coe.record(decision["coe"], {"coe.action": action})
+            self._measure(evaluated, decision, {})
+        self._evaluate(evaluated, "coe.decision", decision, label=action)
+        for agent, usage in decision["tokens"].items():
+            for direction in ("input", "output"):
+                if (count := usage[f"{direction}_tokens"]) is not None:
+                    self._tokens.add(
+                        count, {"gen_ai.agent.name": agent, "gen_ai.token.type": direction}
+                    )
+
+    def _measure(
+        self, evaluated: Context | None, found: Mapping[str, Any], about: Mapping[str, Any]
+    ) -> None:
+        """Emits CoE and its parts as results of evaluations."""
+        self._evaluate(evaluated, "coe", about, value=found["coe"], label=found["regime"])
+        for part in _NUMBERS[1:]:
+            self._evaluate(evaluated, f"coe.{part}", about, value=found[part])
+
+    def _evaluate(
+        self,
+        evaluated: Context | None,
+        name: str,
+        decided: Mapping[str, Any],
+        *,
+        value: float | None = None,
+        label: str | None = None,
+    ) -> None:
+        """Emits one result of an evaluation under the span that was evaluated."""
+        given = {
+            "gen_ai.evaluation.name": name,
+            "gen_ai.evaluation.score.value": value,
+            "gen_ai.evaluation.score.label": label,
+            "gen_ai.evaluation.explanation": decided.get("reason") if self._content else None,
+            "coe.decided_by": decided.get("decided_by"),
+            "coe.question_id": decided.get("coe.question_id"),
+        }
+        attributes = {key: one for key, one in given.items() if one is not None}
+        severity = SeverityNumber.INFO
+        event = LogRecord(
+            context=evaluated,
+            severity_number=severity,
+            event_name="gen_ai.evaluation.result",
+            attributes=attributes,
+        )
+        self._logger.emit(event)
+
+
+def _operation(operation: str, **attributes: Any) -> tuple[str, dict[str, Any]]:
+    """Returns the name of an operation's span, which ends with the first attribute, and the known attributes."""
+    known = {name: value for name, value in attributes.items() if value is not None}
+    about = next(iter(attributes.values()))
+    return operation if about is None else f"{operation} {about}", {
+        "gen_ai.operation.name": operation,
+        **known,
+    }
+
+
+def _set_usage(span: trace.Span, usage: Usage) -> None:
+    for name, count in usage.items():
+        if isinstance(count, int):
+            span.set_attribute(f"gen_ai.usage.{name}", count)
+
+
+def _messages(role: str, texts: Sequence[str]) -> str:
+    """Returns texts in the form of the conventions: JSON, a message for each."""
+    return json.dumps(
+        [{"role": role, "parts": [{"type": "text", "content": text}]} for text in texts]
+    )
+
+
+def _updates(outputs: Any) -> Iterator[Mapping[str, Any]]:
+    """Yields the updates of the state among what a node returned."""
+    for output in outputs if isinstance(outputs, list) else [outputs]:
+        update = output.update if isinstance(output, Command) else output
+        if isinstance(update, Mapping):
+            yield update

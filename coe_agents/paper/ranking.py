@@ -1,0 +1,361 @@
+"""Owns the comparison of metrics over groups: the experiments `selective-prediction`, `triviaqa` and `squad`.
+
+They are the paper's tab:2, fig:2 and fig:3; tab:1, `model-accuracy`, is how often each model alone is right. A group is
+some of the agents, whose responses are clustered and judged as one group.
+"""
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+
+from coe_agents.evaluation import SampledQuestion
+from coe_agents.evaluation.metrics import auroc
+from coe_agents.evaluation.metrics.bootstrap import estimate_all
+from coe_agents.evaluation.metrics.selective_prediction import RETENTIONS
+from coe_agents.evaluation.metrics.tallies import FloatArray, join_ties
+from coe_agents.evaluation.scoring.scores import ScoringSetup
+from coe_agents.experiments.experiment import Axes, Cell, Experiment, Figure, Row, plain
+from coe_agents.paper.published import create_experiment, paper_rows
+from coe_agents.policy.estimators import ESTIMATORS
+from coe_agents.policy.statistics import Statistics
+from coe_agents.text import quantity
+from coe_agents.types import in_canonical_order
+
+METRICS: Mapping[str, str] = {
+    "Semantic Entropy": "semantic_entropy",
+    "Regular Entropy": "regular_entropy",
+    "P(False)": "p_false",
+    "U_E": "epistemic",
+    "U_A": "aleatoric",
+    "CoE": "coe",
+}
+"""The paper's metrics, as it names and orders them, and our estimators. The first three are means over the models."""
+
+DIVERGENCES: Mapping[str, str] = {
+    "CoE (JS)": "coe_js",
+    "CoE (Hellinger)": "coe_hellinger",
+    "CoE (Wasserstein)": "coe_wasserstein",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedGroup:
+    """A group's questions that could be judged.
+
+    `correct` is whether the group's answer was right, in [0, 1]; of a tie the share of its answers that is right.
+    """
+
+    statistics: tuple[Statistics, ...]
+    correct: FloatArray
+
+    @property
+    def n_ties(self) -> int:
+        return sum(each.is_tied for each in self.statistics)
+
+    @property
+    def size(self) -> str:
+        return f"{quantity(len(self.statistics), 'question')}, {quantity(self.n_ties, 'tie')}"
+
+    def values(self, estimator: str) -> FloatArray | None:
+        """Returns a score of each question, higher = less sure, values within 1e-9 equal; None if one lacks it."""
+        found = [ESTIMATORS[estimator](each) for each in self.statistics]
+        known = [value for value in found if value is not None]
+        return join_ties(known) if known and len(known) == len(found) else None
+
+    def means(self, *estimators: str) -> list[float]:
+        """Returns the means of scores over the questions; those that a question lacks are left out."""
+        return [
+            float(values.mean()) for values in map(self.values, estimators) if values is not None
+        ]
+
+    def auroc(self, estimator: str) -> float:
+        values = self.values(estimator)
+        return float("nan") if values is None else auroc(correct=self.correct, uncertainty=values)
+
+
+def judge_group(
+    questions: Sequence[SampledQuestion],
+    agents: Sequence[str],
+    setup: ScoringSetup,
+    *,
+    n_samples: int | None = None,
+) -> JudgedGroup:
+    """Clusters and judges the responses of some agents, in a cluster space of their own.
+
+    A question is left out unless all of them responded and its correctness is known; a ValueError if none is left. Of
+    each agent the first `n_samples` responses count; None: all.
+    """
+    chosen = of_agents(questions, agents, n_samples=n_samples)
+    known = [(each, verdict) for each, verdict in setup.judge(chosen) if verdict is not None]
+    if not known:
+        raise ValueError(
+            f'"questions" must hold one to which all of {", ".join(agents)} responded and whose correctness is known; '
+            f"none of {len(questions)} is. Pass samples of these agents, with references or labels"
+        )
+    statistics, verdicts = zip(*known, strict=True)
+    return JudgedGroup(statistics, np.array(verdicts))
+
+
+def of_agents(
+    questions: Iterable[SampledQuestion], agents: Sequence[str], *, n_samples: int | None = None
+) -> list[SampledQuestion]:
+    """Returns the questions to which all these agents responded, with their responses only, the first `n_samples`."""
+    kept = []
+    for question in questions:
+        by_agent = {
+            name: [each for each in question.responses if each["agent"] == name] for name in agents
+        }
+        if all(by_agent.values()):
+            responses = tuple(each for name in agents for each in by_agent[name][:n_samples])
+            kept.append(replace(question, responses=responses, failures=()))
+    return kept
+
+
+def order_by_responses(agents: Iterable[str], questions: Iterable[SampledQuestion]) -> list[str]:
+    """Returns the agents in an order that only their responses decide: neither names nor the order given.
+
+    Agents that responded alike to everything are interchangeable.
+    """
+    digests = {name: sha256() for name in agents}
+    for question in sorted(questions, key=lambda each: each.id):
+        for response in in_canonical_order(question.responses):
+            if response["agent"] in digests:
+                identity = (
+                    question.id,
+                    response["round"],
+                    response["index"],
+                    response["text"],
+                    response["logprob"],
+                )
+                digests[response["agent"]].update(json.dumps(identity).encode())
+    return sorted(digests, key=lambda name: digests[name].digest())
+
+
+_AUROC, _LESS = (
+    [f"{what}{end}" for end in ("", " low", " high")] for what in ("AUROC", "less CoE's")
+)
+RANKING_COLUMNS = (
+    *_AUROC,
+    "AURAC",
+    "paper's AURAC",
+    *(f"{share:.0%}" for share in RETENTIONS),
+    *_LESS,
+)
+"""AUROC with its 95 % interval, both areas, accuracy at each retention, and AUROC less that of CoE (paired)."""
+
+_N_RESAMPLES = 1000
+_MOST_MODELS = 3
+
+
+def selective_prediction(
+    questions: Sequence[SampledQuestion], agents: Sequence[str], setup: ScoringSetup
+) -> Experiment:
+    """Returns all metrics of the first two and the first three agents; every baseline is the mean over the models."""
+    groups: dict[Cell, Sequence[str]] = {
+        size: agents[:size] for size in (2, 3) if size <= len(agents)
+    }
+    return _compare(
+        groups,
+        METRICS,
+        questions,
+        setup,
+        name="selective-prediction",
+        title="Selective prediction by each uncertainty metric",
+        key="models",
+        notes=(
+            "Semantic Entropy and U_A are the same number by definition; the paper prints two.",
+            "The paper's AURAC is 0.1 (a80/2 + a90 + a95 + a100/2); AURAC is the mean accuracy over all retentions.",
+            "The paper's columns 80% and 95% of three models are swapped: only so do they give its AURAC.",
+        ),
+    )
+
+
+def panels(
+    name: str,
+    title: str,
+    questions: Sequence[SampledQuestion],
+    agents: Sequence[str],
+    setup: ScoringSetup,
+    *,
+    twins: Sequence[str] = (),
+) -> Experiment:
+    """Returns a panel for each single model, for two, for three, and for two instances of each.
+
+    The first three agents count. `twins` are second instances of them, which sampled with other seeds; without them
+    the last panel is left out. `name` is "triviaqa" or "squad", and `title` says which questions they are.
+    """
+    models = list(agents[:_MOST_MODELS])
+    groups: dict[Cell, Sequence[str]] = {model: [model] for model in models}
+    groups |= {f"{size} models": models[:size] for size in range(2, len(models) + 1)}
+    if twins and len(models) == _MOST_MODELS:
+        groups["6 models"] = [*models, *twins[:_MOST_MODELS]]
+    return _compare(
+        groups,
+        {**METRICS, **DIVERGENCES},
+        questions,
+        setup,
+        name=name,
+        title=title,
+        key="panel",
+        notes=(
+            "Of one model U_E is 0 for every question, and CoE is its semantic entropy.",
+            "The paper prints this figure without numbers; the ones shown here are from its text.",
+            *(
+                ()
+                if "6 models" in groups
+                else ("Six models need a second instance of each of three.",)
+            ),
+        ),
+        width=14.0,
+        height=4.0 * -(-len(groups) // 3) + 0.5,
+    )
+
+
+def _compare(
+    groups: Mapping[Cell, Sequence[str]],
+    metrics: Mapping[str, str],
+    questions: Sequence[SampledQuestion],
+    setup: ScoringSetup,
+    *,
+    name: str,
+    title: str,
+    key: str,
+    **layout: Any,
+) -> Experiment:
+    columns = (key, "metric", *RANKING_COLUMNS)
+    titles = {group: group if isinstance(group, str) else f"{group} models" for group in groups}
+    rows: list[Row] = []
+    settings = {}
+    for group, agents in groups.items():
+        judged = judge_group(questions, agents, setup)
+        rows += [(group, *row) for row in _ranking_rows(judged, metrics)]
+        settings[titles[group]] = f"{' + '.join(agents)}, {judged.size}"
+    paper = paper_rows(name, columns)
+
+    def draw(figure: Figure) -> None:
+        grid = figure.subplots(-(-len(groups) // 3), min(3, len(groups)), squeeze=False)
+        for axes in grid.flat[len(groups) :]:
+            axes.axis("off")
+        for place, group in enumerate(groups):
+            own = [dict(zip(columns, row, strict=True)) for row in rows if row[0] == group]
+            theirs = {row[1]: row[columns.index("AUROC")] for row in paper if row[0] == group}
+            _draw_aurocs(grid.flat[place], own, theirs, title=titles[group], legend=place == 0)
+
+    return create_experiment(
+        name=name,
+        title=title,
+        columns=columns,
+        n_keys=2,
+        rows=tuple(rows),
+        draw=draw,
+        settings={**settings, "intervals": f"95 %, {_N_RESAMPLES} paired bootstrap resamples"},
+        **layout,
+    )
+
+
+def _ranking_rows(group: JudgedGroup, metrics: Mapping[str, str]) -> list[Row]:
+    vectors = {name: group.values(estimator) for name, estimator in metrics.items()}
+    known = {name: vector for name, vector in vectors.items() if vector is not None}
+    found, differences = estimate_all(
+        group.correct, known, reference="CoE", n_resamples=_N_RESAMPLES
+    )
+    rows: list[Row] = []
+    for name in metrics:
+        if name not in found:
+            rows.append((name, *[None] * len(RANKING_COLUMNS)))
+            continue
+        of = found[name]
+        shares = [of[f"accuracy at {share}"][0] for share in RETENTIONS]
+        areas = [of["aurac"][0], of["paper_aurac"][0]]
+        less = differences[name]["auroc"] if name in differences else (math.nan,) * 3
+        rows.append((name, *map(plain, (*of["auroc"], *areas, *shares, *less))))
+    return rows
+
+
+def _draw_aurocs(
+    axes: Axes,
+    rows: Sequence[Mapping[str, Cell]],
+    paper: Mapping[Cell, Cell],
+    *,
+    title: str,
+    legend: bool = False,
+) -> None:
+    names = [str(row["metric"]) for row in rows]
+    for place, row in enumerate(rows):
+        value, low, high = (row[column] for column in _AUROC)
+        if isinstance(value, float) and isinstance(low, float) and isinstance(high, float):
+            colour = "tab:purple" if row["metric"] == "CoE" else "tab:blue"
+            axes.barh(place, value, color=colour, alpha=0.75)
+            axes.errorbar(
+                value,
+                place,
+                xerr=[[value - low], [high - value]],
+                color="black",
+                capsize=2,
+                linewidth=1,
+            )
+        else:
+            axes.text(0.02, place, "not computable", va="center", fontsize=8, color="grey")
+        theirs = paper.get(row["metric"])
+        if isinstance(theirs, float):
+            axes.plot(theirs, place, "D", color="tab:orange", markeredgecolor="black", zorder=3)
+    diamond = axes.plot(
+        [], [], "D", color="tab:orange", markeredgecolor="black", label="the paper's"
+    )
+    chance = axes.axvline(0.5, color="grey", linestyle=":", linewidth=1, label="chance")
+    axes.set_yticks(range(len(names)), names)
+    axes.invert_yaxis()
+    axes.set(xlim=(0.0, 1.0), xlabel="AUROC, with its 95 % interval")
+    axes.set_title(title, fontsize=10)
+    if legend:
+        axes.figure.legend(handles=[*diamond, chance], loc="upper right", ncols=2, fontsize=8)
+
+
+_BY_SPLIT = [
+    column.format(split)
+    for split in ("train", "validation")
+    for column in ("{} accuracy", "n {}", "ties {}")
+]
+_ACCURACIES = ("model", "dataset", *_BY_SPLIT)
+
+
+def model_accuracy(
+    datasets: Mapping[str, tuple[Sequence[SampledQuestion] | None, Sequence[SampledQuestion]]],
+    agents: Sequence[str],
+    setup: ScoringSetup,
+) -> Experiment:
+    """Returns each model's accuracy by dataset and split; its answer is that of its own leading cluster.
+
+    `datasets` holds training questions, or None, and validation questions, by the dataset's name.
+    """
+
+    def accuracy(
+        questions: Sequence[SampledQuestion] | None, model: str
+    ) -> tuple[Cell, Cell, Cell]:
+        if questions is None:
+            return None, None, None
+        alone = judge_group(questions, [model], setup)
+        return float(alone.correct.mean()), alone.correct.size, alone.n_ties
+
+    rows: tuple[Row, ...] = tuple(
+        (model, dataset, *accuracy(train, model), *accuracy(validation, model))
+        for model in agents
+        for dataset, (train, validation) in datasets.items()
+    )
+
+    return create_experiment(
+        name="model-accuracy",
+        title="Accuracy of each model alone",
+        columns=_ACCURACIES,
+        n_keys=2,
+        rows=rows,
+        notes=(
+            "A model's answer is the most probable response of its largest cluster.",
+            "Where its largest clusters tie, the share of them that is right counts.",
+        ),
+    )

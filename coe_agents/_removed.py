@@ -14,6 +14,10 @@ _SOLVER = "Pass a callable that takes and returns the distributions, or choose g
 _KL = "The divergence is KL; score has coe_js and others, coe_agents.uncertainty.collaborative_entropy takes divergence"
 _COE = "Compare `coe`, in nats: it is always under KL"
 _EPISTEMIC = "Compare `epistemic`, in nats: it is always under KL"
+_FIRST_TOKEN = (
+    "It read the first token alone, which is no reply. "
+    'Use "sampled", or "exact" of a model with "choice_log_probabilities"'
+)
 _FIXED_NUMBER = "Set `n_samples` of each agent: at equal risk a fixed number of 4 answers as much"
 _GRAPH_OPTIONS = (
     "weighting",
@@ -44,6 +48,7 @@ REMOVED: Mapping[str, Mapping[str, str]] = {
     },
     "score": {"renyi_3": "vote_share ranks as well"},
     "solver": {"genetic": _SOLVER, "bayesian": _SOLVER},
+    "choice": {"top_logprobs": _FIRST_TOKEN, "constrained": _FIRST_TOKEN},
     "measure": {"n_resamples": _INTERVAL, "divergence": _KL},
     "GroupDecision": {"interval": _INTERVAL, "divergence": _KL},
     "Measurement": {

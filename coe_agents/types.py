@@ -2,9 +2,13 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NotRequired, Protocol, runtime_checkable
+from typing import Any, Literal, NotRequired, Protocol, TypeAlias, runtime_checkable
 
 from typing_extensions import TypedDict
+
+JsonObject: TypeAlias = dict[str, Any]
+Fields: TypeAlias = Mapping[str, Any]
+"""A `JsonObject`, or another mapping of names to values, that is only read."""
 
 FinalAction = Literal["answer", "abstain", "escalate"]
 Action = Literal["answer", "abstain", "escalate", "another_round"]

@@ -24,7 +24,7 @@ OBJECTS = {
     "Measurement": measure([create_response("a", "x")], [0]),
 }
 TABLES = ("graph",)
-PARTS = ("score", "solver")
+PARTS = ("score", "solver", "choice")
 AGENT = '[[agents]]\nname = "a"\nprovider = "tinyworld"\nmodel = "tiny-llama"\n'
 
 

@@ -50,7 +50,7 @@ BUDGET = {
     "wide functions": 3,
     "public names": 128,
     "public names at the top": 36,
-    "arrows above the foundation": 107,
+    "arrows above the foundation": 115,
 }
 """The most that there may be of each, in the package unless it says tests."""
 

@@ -29,9 +29,8 @@ from coe_agents.agents.requests.parse import to_reply
 from coe_agents.agents.requests.send import Asker, Deadline, Server, places_of, tracing_options
 from coe_agents.checks import instance, integer, number, one_of, require
 from coe_agents.errors import FAILED_REPLY, InvalidReplyError, NoChoiceError
-from coe_agents.policy.bounds import MOST_SAMPLES
 from coe_agents.prompts import STATED_CONFIDENCE
-from coe_agents.types import AgentReply, AgentRequest, Fields
+from coe_agents.types import MOST_SAMPLES, AgentReply, AgentRequest, Fields
 
 _LOG = logging.getLogger(__name__)
 

@@ -17,9 +17,8 @@ from coe_agents.clustering.answers import strip_reasoning
 from coe_agents.clustering.protocols import EntailmentModel
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.decision.data import ClaimAction, ClaimData, ClaimedAnswer
-from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
 from coe_agents.text import quantity
-from coe_agents.types import Response
+from coe_agents.types import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD, Response
 from coe_agents.uncertainty import regime
 
 

@@ -23,8 +23,8 @@ from coe_agents.text import quantity
 
 if TYPE_CHECKING:
     from coe_agents.evaluation.calibration.risk_control import Shortfall
+    from coe_agents.measurement.weighted_vote import WeightsFrom
     from coe_agents.policy.calibrated import Calibration, GroupThreshold
-    from coe_agents.policy.weighted_vote import WeightsFrom
 
 _TO_JUDGE = "response to judge"
 _RARE, _ENOUGH, _LISTED = 0.1, 20, 5
@@ -144,7 +144,7 @@ def calibrate(
         policy.save(out)
     if proposer is not None:
         _print_support(calibration)
-        _print_disagreement([row.measurement.proposals for row in rows], proposer)
+        _print_disagreement([row.measurement.proposals.by_agent for row in rows], proposer)
     else:
         print_lines(_threshold_in_words(calibration))
     if not is_found:
@@ -183,7 +183,7 @@ def _check_scoring(
 ) -> tuple[str, bool]:
     """Returns the score, and whether it chooses the answer, so that each cluster must be judged."""
     from coe_agents.evaluation.calibration.calibrate import check_score, check_weights_from
-    from coe_agents.policy.weighted_vote import CONFIDENCE_VOTE_SHARE
+    from coe_agents.measurement.weighted_vote import CONFIDENCE_VOTE_SHARE
 
     try:
         score = check_score(score, proposer)
@@ -198,8 +198,8 @@ def _check_scoring(
 
 
 def _read_weights(given: str | None) -> "Mapping[str, float] | WeightsFrom":
+    from coe_agents.measurement.weighted_vote import WEIGHTS_FROM
     from coe_agents.policy import AgentWeights
-    from coe_agents.policy.weighted_vote import WEIGHTS_FROM
 
     for name in WEIGHTS_FROM:
         if given in (None, name):

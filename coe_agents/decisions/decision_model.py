@@ -47,9 +47,16 @@ from coe_agents.errors import (
     is_control_flow,
 )
 from coe_agents.policy.base import check_threshold, majority
-from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
 from coe_agents.text import quantity
-from coe_agents.types import Regime, Usage, add_usages, create_usage, to_usage
+from coe_agents.types import (
+    DEFAULT_ALEATORIC_THRESHOLD,
+    DEFAULT_EPISTEMIC_THRESHOLD,
+    Regime,
+    Usage,
+    add_usages,
+    create_usage,
+    to_usage,
+)
 from coe_agents.uncertainty import (
     CollaborativeEntropy,
     collaborative_entropy,

@@ -49,7 +49,7 @@ def test_a_round_is_made_smaller_to_fit_what_is_left_of_the_budget_or_of_the_cal
         sum(used["input_tokens"] + used["output_tokens"] for used in decision["tokens"].values())
         <= 25
     )
-    assert [measurement.tokens_left for *_, measurement in policy.seen] == [15, 3]
+    assert [measurement.run.tokens_left for *_, measurement in policy.seen] == [15, 3]
     assert decision["action"] == "escalate"
     assert decision["n_rounds"] == 2
     agents = [ScriptedAgent(name, ["Paris", "Lyon"], ["Paris"] * 4) for name in "ab"]

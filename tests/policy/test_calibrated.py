@@ -12,13 +12,13 @@ import pytest
 
 from coe_agents.actions import canonical_action
 from coe_agents.errors import ConfigurationError
+from coe_agents.measurement.measurement import AgentMeasurement, Run
 from coe_agents.policy import CalibratedPolicy, Decision, Policy, measure
 from coe_agents.policy.calibrated import CalibratedAgent, Calibration, GroupThreshold
-from coe_agents.policy.learned_support import LearnedSupport
-from coe_agents.policy.measurement import AgentMeasurement
+from coe_agents.policy.support import LearnedSupport
 from coe_agents.types import create_response
+from tests.measurement.measurements import measured, with_proposals
 from tests.policy import test_support as support
-from tests.policy.measurements import measured
 
 AGENTS = {name: CalibratedAgent(3, 4, "frequency") for name in ("a", "b")}
 FOUND = {"threshold": 0.3, "n_questions": 50, "n_answered": 20, "n_wrong": 1, "bound": 0.18}
@@ -67,9 +67,9 @@ def test_answers_up_to_the_threshold_and_says_the_promise_in_words_of_its_score(
     assert in_words(0.694, 0.6941) == "vote share 0.305900 is below the calibrated 0.306000"
     assert SUPPORTED.limit_in_words(0.3) == "learned probability of error is at most 0.300"
     own = replace(CALIBRATION, score="mine:own", threshold=-0.5)
-    decision = decide(own, replace(measurement(0.1), scores={"mine:own": -0.6}))
+    decision = decide(own, replace(measurement(0.1), run=Run(scores={"mine:own": -0.6})))
     assert decision.reason.startswith("mine:own -0.600 is at most the calibrated -0.500 (risk")
-    decision = decide(own, replace(measurement(0.1), scores={"mine:own": None}))
+    decision = decide(own, replace(measurement(0.1), run=Run(scores={"mine:own": None})))
     assert decision.reason == "the score mine:own cannot be computed of these responses"
 
 
@@ -482,7 +482,11 @@ def test_the_proposal_of_an_agent_is_judged_whatever_leads_and_under_whatever_na
     assert decision.reason == "calibrated for the proposals of a, not for those of b"
     silent = proposed(first=[])
     assert calibration.can_answer(silent)  # to call nothing may be right, whatever is said instead
-    others = (silent, replace(silent, calls=None), replace(silent, proposals={"a": "Paris"}))
+    others = (
+        silent,
+        with_proposals(silent, calls=None),
+        with_proposals(silent, by_agent={"a": "Paris"}),
+    )
     assert [calibration.threshold_of(each) for each in (proposed(), *others)] == [
         0.8,
         0.05,
@@ -490,7 +494,7 @@ def test_the_proposal_of_an_agent_is_judged_whatever_leads_and_under_whatever_na
         0.3,
     ]
     assert CALIBRATION.threshold_of(silent) == 0.3
-    assert decide(CALIBRATION, replace(measurement(0.1), proposer="b")).action == "answer"
+    assert decide(CALIBRATION, with_proposals(measurement(0.1), proposer="b")).action == "answer"
 
 
 def test_all_differences_of_a_group_are_listed_in_order():

@@ -9,8 +9,8 @@ from coe_agents.policy.base import change_thresholds, quorum, regime_thresholds,
 from coe_agents.policy.bounds import Bounds, Spent
 from coe_agents.policy.settle import Rules, settle
 from tests.graph.groups import Deciding
-from tests.policy.measurements import decide
-from tests.policy.measurements import measured as measurement
+from tests.measurement.measurements import decide
+from tests.measurement.measurements import measured as measurement
 
 
 def test_threshold_answers_up_to_the_threshold_which_may_be_0_and_says_the_numbers():

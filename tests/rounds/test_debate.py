@@ -1,7 +1,7 @@
 import re
 
 from coe_agents.rounds import Debate
-from tests.policy.measurements import measured_texts as measured
+from tests.measurement.measurements import measured_texts as measured
 from tests.rounds.contexts import context
 
 ANSWERS = ["Paris", "Lyon", "Nice", "Brest", "Metz"]

@@ -1,7 +1,7 @@
 import pytest
 
 from coe_agents.rounds.trajectory import conformity, former_answers, leading_answers, round_data
-from tests.policy.measurements import measured_texts as measured
+from tests.measurement.measurements import measured_texts as measured
 
 
 def account(measurement, *, former=None, labels=None, shows_answers=True):

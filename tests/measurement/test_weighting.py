@@ -3,8 +3,8 @@ import math
 import numpy as np
 import pytest
 
-from coe_agents.policy import measure, weighting
-from coe_agents.policy.weighting import (
+from coe_agents.measurement import weighting
+from coe_agents.measurement.weighting import (
     log_probabilities,
     most_probable,
     places_of,
@@ -12,6 +12,7 @@ from coe_agents.policy.weighting import (
     shares,
     weighed_agents,
 )
+from coe_agents.policy import measure
 from coe_agents.testing import create_response
 
 GIVEN = [("b", "x", -2.0, 4), ("a", "x", -3.0, 1), ("b", "y", -6.0, 2)]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from coe_agents.rulings.recorded import cases, pending_cases, rule
     from coe_agents.rulings.recording import Recording
 else:
-    __getattr__ = on_first_use(
+    __getattr__, __dir__ = on_first_use(
         __name__,
         {
             "audits": ("recalibrate",),

@@ -648,7 +648,7 @@ def _emit(runtime: Runtime[Any] | None, decision: CouncilDecision) -> None:
 def _check_agents(agents: object) -> list[Agent]:
     members: list[Any] = []
     if isinstance(agents, Sequence) and not isinstance(agents, str):
-        members = agents_of(agents)
+        members = agents_of(agents, where='"agents"')
     are_agents = all(isinstance(agent, Agent) and not isinstance(agent, type) for agent in members)
     if not members or not are_agents:
         raise TypeError(

@@ -139,7 +139,7 @@ def record_cases(path):
     from coe_agents.rulings import Recording, pending_cases, rule
 
     with open_store(str(path), may_be_new=True) as store:
-        options = {"policy": ThresholdPolicy(0.5), "recording": Recording(audit_rate=1.0)}
+        options = {"policy": ThresholdPolicy(0.5), "on_decision": Recording(audit_rate=1.0)}
         agents = [ScriptedAgent(name, ["Paris"]) for name in "ab"]
         graph = create_coe_graph(agents, clusterer=NormalizedMatch(), **options).compile(
             store=store

@@ -326,7 +326,7 @@ def test_claims_are_underlined_by_support_and_open_to_show_who_says_what(pipe):
         ["Ada was born in London. She wrote programs. Ada <b>died</b> in Rome."],
         ["Ada was born in London. She wrote programs. Her cat purred."],
     )
-    with opened(pipe, create_group(*said, claims=_ring.load("claims:Claims")())) as tab:
+    with opened(pipe, create_group(*said, answer_judge=_ring.load("claims:Claims")())) as tab:
         ask(tab)
         assert "[...]" in seen(tab, "#answer")
         assert everything(tab, "#answer .claim.keep") == [

@@ -16,8 +16,8 @@ from coe_agents.policy import Decision, Measurement
 from coe_agents.types import Action, Response, end_of
 
 
-class ClaimJudge(Protocol):
-    """Anything that judges long answers claim by claim: `coe_agents.claims.Claims`."""
+class AnswerJudge(Protocol):
+    """What judges answers in texts in place of the policy, as `coe_agents.claims.Claims` does, claim by claim."""
 
     def decide(
         self, questions: Sequence[Sequence[Response]], *, weights: Mapping[str, float] | None = None
@@ -26,7 +26,7 @@ class ClaimJudge(Protocol):
         ...
 
 
-def claims_node(claims: ClaimJudge, settings: RunSettings) -> TwoForms:
+def claims_node(claims: AnswerJudge, settings: RunSettings) -> TwoForms:
     """Returns the node that judges the responses that count; None where the turn asks for no text of its own."""
 
     def judge(state: CoEState, _: RunnableConfig) -> dict[str, Any]:

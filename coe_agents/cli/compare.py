@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from coe_agents.cli.inputs import create_setting, names_of
-from coe_agents.cli.options import JsonOption, JudgingOptions, ResamplesOption, expand_options
+from coe_agents.cli.options import (
+    JsonOption,
+    JudgingOptions,
+    ResamplesOption,
+    ScoringOptions,
+    expand_options,
+)
 from coe_agents.cli.terminal import print_json, print_lines
 
 if TYPE_CHECKING:
@@ -66,7 +72,7 @@ def compare(
 
 
 def _read_runs(paths: list[Path]) -> "_Found":
-    from coe_agents.evaluation.origin import in_words, read_run, recorded_judging
+    from coe_agents.evaluation.origin import in_words, origin_of, read_run
     from coe_agents.experiments.comparison import outcomes_of
 
     runs = dict(zip(names_of(paths), map(read_run, paths), strict=True))
@@ -75,7 +81,7 @@ def _read_runs(paths: list[Path]) -> "_Found":
         str(each.get("source")) if isinstance(each, dict) else "not recorded" for each in datasets
     ]
     outcomes = [outcomes_of(run, name=name) for name, run in runs.items()]
-    judgings = {name: recorded_judging([path]) for name, path in zip(runs, paths, strict=True)}
+    judgings = {name: origin_of([path]).judging for name, path in zip(runs, paths, strict=True)}
     told = [f"{name}: {in_words(judging)}" for name, judging in judgings.items()]
     is_mixed = any(judging != judgings[next(iter(judgings))] for judging in judgings.values())
     judged = {name: judging and judging.to_json() for name, judging in judgings.items()}
@@ -93,7 +99,8 @@ def _replay(paths: list[Path], policies: str, options: JudgingOptions) -> "_Foun
         raise typer.BadParameter("it must name at least one file", param_hint="--policies")
     names = names_of(files, of="file", option="--policies")
     replayed = [_policy_of(file, name) for file, name in zip(files, names, strict=True)]
-    setting, judging = create_setting(options, paths)
+    scoring = ScoringOptions(clusterer=options.clusterer, correctness=options.correctness)
+    setting, judging = create_setting(scoring, paths)
     with Samples(paths) as questions:
         saved = load_saved(without_rulings(questions), setting.clusterer)
         n_failed = len(questions) - len(saved)

@@ -9,7 +9,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -119,9 +119,7 @@ def create_run_group(
     including this one, ask the same servers at the same time.
     `correctness` is a name of `--correctness`; by default it is what `judging_of` says.
     """
-    judging = judging_of(config, is_tinyworld=is_tinyworld)
-    if correctness is not None:
-        judging = replace(judging, correctness=correctness)
+    judging = judging_of(config, is_tinyworld=is_tinyworld, correctness=correctness)
     criterion = _create_criterion(judging.correctness, config)
     settings: dict[str, Any] = {
         "coe_agents": coe_agents.__version__,

@@ -141,12 +141,11 @@ imports: $(READY) ## Check that each layer imports only from those below it
 	$(BIN)/lint-imports
 
 # each writes docs/results/NAME.md; `make benchmark-NAME` runs one; gpu wants a GPU, entailment is compared with
-# libraries in the environment of PEERS, its interpreter; speed compares with an older checkout, the folder BEFORE; and
-# served_sampling needs the environment of `make vllm`
+# libraries in the environment of PEERS, its interpreter; served_sampling needs the environment of `make vllm`
 BENCHMARKS := audits concurrency core council_overhead drift_year graph_overhead limitations local_sampling parallel ray_speedup report_page score_scale \
 	startup tinyworld_actions tinyworld_debate tinyworld_gate
-DATA_BENCHMARKS := actions advice calibration claims council_replay decisions defaults equivalence escalation \
-	one_score plan real_responses renaming runs weights
+DATA_BENCHMARKS := actions calibration claims council_replay decisions defaults equivalence escalation \
+	one_score real_responses runs weights
 
 benchmark: $(BENCHMARKS:%=benchmark-%) $(if $(DATA),$(DATA_BENCHMARKS:%=benchmark-%)) ## Write docs/results anew; with DATA=FOLDER of saved responses, all of it
 
@@ -154,7 +153,6 @@ $(DATA_BENCHMARKS:%=benchmark-%): ARGUMENTS = $(DATA)
 benchmark-score_scale: ARGUMENTS = --plot docs/score_scale.png
 benchmark-drift_year: ARGUMENTS = --plot docs/drift_year.png
 benchmark-entailment: ARGUMENTS = $(if $(PEERS),--peers $(PEERS))
-benchmark-speed: ARGUMENTS = $(BEFORE)
 benchmark-served_sampling: ARGUMENTS = --vllm-python $(VLLM_PYTHON)
 benchmark-served_sampling: $(VLLM_READY)
 benchmark-%: $(READY)

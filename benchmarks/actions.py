@@ -205,20 +205,18 @@ def coverage_at(risk: float):
 
 
 def show_failure(mixed: Proposals) -> None:
-    """The failure mode: models share the urge to act."""
+    """The failure mode: models that are wrong to call a tool agree that one is to be called."""
     n_none = int((~mixed.is_call).sum())
     print(
-        f"Models share the urge to act. Where no call is right ({n_none} prompts) they call a tool all the same, in the"
+        f"Several models call a tool where none is right: of {n_none} such prompts, in the first share below. Of these"
     )
     print(
-        "first share below. Of these wrong calls, a gate that asks whether most of the three others call a tool, too,"
+        "wrong calls, a gate that asks whether most of the three others call a tool, too, lets the second share pass;"
     )
     print(
-        "lets the second share pass; one that asks whether most propose the very same call, the third. So agreement on"
+        "one that asks whether most propose the very same call, the third. So agreement on calling is not agreement on"
     )
-    print(
-        "calling is not agreement on a call; whether to call at all has a threshold of its own, and is reported apart."
-    )
+    print("a call; whether to call at all has a threshold of its own, and is reported separately.")
     print(
         "AUROC: how well the share of the others that call tells whether any call is right (0.5 is chance)."
     )
@@ -227,11 +225,11 @@ def show_failure(mixed: Proposals) -> None:
         calling = ~mixed.nothing[:, place]
         share_calling = (~mixed.nothing[:, others]).mean(axis=1)
         same = 1.0 - support(mixed.labels, place, others)
-        urge = ~mixed.is_call & calling
+        needless = ~mixed.is_call & calling
         figure = Figure([(mixed.is_call[calling].astype(float), 1.0 - share_calling[calling])])
         print(
-            f"  {name:24} calls {urge.sum() / n_none:.3f}; pass {most(share_calling[urge])}, {most(same[urge])}; "
-            f"AUROC {figure}"
+            f"  {name:24} calls {needless.sum() / n_none:.3f}; "
+            f"pass {most(share_calling[needless])}, {most(same[needless])}; AUROC {figure}"
         )
 
 

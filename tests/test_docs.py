@@ -219,7 +219,7 @@ def test_every_benchmark_has_a_page_and_make_runs_it():
     assert {path.stem for path in scripts if "result_page" in path.read_text()} == pages
     makefile = (ROOT / "Makefile").read_text().replace("\\\n", "")
     lists = re.findall(r"^(?:DATA_)?BENCHMARKS := (.*)$", makefile, re.MULTILINE)
-    by_itself = {"entailment", "gpu", "served_sampling", "speed"}
+    by_itself = {"entailment", "gpu", "served_sampling"}
     assert {name for line in lists for name in line.split()} | by_itself == pages
     included = re.findall(
         r"^```\{include\} .*results/(\w+)\.md$", "\n".join(TEXTS.values()), re.MULTILINE

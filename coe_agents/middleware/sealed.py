@@ -58,8 +58,10 @@ class TurnsChannel(LastValue[dict[str, Any]]):
 
 
 def _with_pending(turn: Any, form: type[dict[str, Any]]) -> Any:
-    """Returns a turn whose pending proposal has this form; a client may have written anything."""
-    pending = turn.get("pending") if isinstance(turn, Mapping) else None
+    """Returns a turn whose pending proposal has this form; a client may have written anything, which is no turn."""
+    if not isinstance(turn, Mapping):
+        return {}
+    pending = turn.get("pending")
     if not isinstance(pending, dict):
         return turn
     return {**turn, "pending": form(pending.contents if isinstance(pending, Sealed) else pending)}

@@ -7,7 +7,7 @@ from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, Generation
 
 from coe_agents import ModelAgent
-from coe_agents.agents._requests.endings import judge_end
+from coe_agents.agents._requests.endings import judge_end, refusal_of
 from tests.doubles import REQUEST
 from tests.servers import answering, completion
 
@@ -145,6 +145,21 @@ def test_metadata_that_are_too_deep_to_read_are_unknown():
 )
 def test_a_block_that_refuses_is_filtered(block):
     assert judge_end(AIMessage([{"type": "text", "text": "Yes"}, block])) == "filtered"
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        (AIMessage("Yes", additional_kwargs={"refusal": " No.\n"}), "No."),
+        (AIMessage("Yes", additional_kwargs={"refusal": ["No."]}), ""),
+        (AIMessage([{"type": "refusal", "refusal": "No. "}]), "No."),
+        (AIMessage([{"type": "refusal", "refusal": None}]), ""),
+        (AIMessage(["refusal"]), ""),
+        (AIMessage("refusal"), ""),
+    ],
+)
+def test_the_words_of_a_refusal_are_text_alone(message, words):
+    assert refusal_of(message) == words
 
 
 @pytest.mark.parametrize(

@@ -301,8 +301,8 @@ def _print_support(calibration: "Calibration") -> None:
     """Prints a statement on each kind of proposal: of each tool with enough samples, the others, and no call."""
     tools = sorted(calibration.tools.items())
     groups: list[tuple[str, Calibration | GroupThreshold]] = []
-    for name, group in tools:
-        groups.append((f'Calls of "{name}"', group))
+    for name, threshold in tools:
+        groups.append((f'Calls of "{name}"', threshold))
     if calibration.n_questions:
         others = "Proposals"
         if tools:

@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,7 +49,8 @@ def load_quietly(
             "it needs --model. A file has [answers] for it", param_hint="--answers"
         )
     if path is None and not models:
-        if missing := [name for name in _TINYWORLD_NEEDS if find_spec(name) is None]:
+        missing = [name for name in _TINYWORLD_NEEDS if find_spec(name) is None]
+        if missing:
             raise ConfigurationError(
                 f"the default group is tinyworld, whose models need {', '.join(missing)} (not installed)",
                 hint='Run pip install "coe-agents[local]", or name another group with --config FILE; '
@@ -167,11 +167,14 @@ def judge_saved(
     from coe_agents.evaluation import Samples, judge_samples
     from coe_agents.evaluation.samples.reader import without_rulings
 
-    own: dict[str, Any] = {
-        name: getattr(setting, name) for name in ("clusterer", "weighting", "criterion")
-    }
     with Samples(samples) as questions:
-        rows = judge_samples((check or without_rulings)(questions), **own, **options)
+        rows = judge_samples(
+            (check or without_rulings)(questions),
+            clusterer=setting.clusterer,
+            weighting=setting.weighting,
+            criterion=setting.criterion,
+            **options,
+        )
         return rows, len(questions) - len(rows)
 
 
@@ -206,8 +209,12 @@ def names_of(paths: Sequence[Path], *, of: str = "folder", option: str = "PATHS"
         raise typer.BadParameter(
             f"each {of} must be given once. Remove the repetition", param_hint=option
         )
-    named = (["/".join(path.parts[-n_parts:]) for path in resolved] for n_parts in count(1))
-    return next(names for names in named if len(set(names)) == len(names))
+    n_parts = 1
+    while True:
+        names = ["/".join(path.parts[-n_parts:]) for path in resolved]
+        if len(set(names)) == len(names):
+            return names
+        n_parts += 1
 
 
 def ray_options(options: EngineOptions) -> EngineOptions | None:

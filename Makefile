@@ -96,9 +96,9 @@ test-lowest: ## Run the tests of the core, the graph and the agents with the low
 		--editable '.[evaluation,langchain,openai,otel,plots,sqlite]' --group test
 	$(LOWEST_VENV)/bin/python -m pytest --numprocesses auto --dist loadfile -m 'not slow' $(LOWEST_TESTS)
 
-# MODULES='policy.settle policy.support' restricts it; results are kept in ./mutants, and hold until the code or its tests change
+# MODULES='policy.settle policy.support' and SAMPLE=400 restrict it; results are kept in ./mutants, and hold until the code or its tests change
 mutation: $(READY) ## Change what decides in small ways, and list the changes that no test notices (about three hours)
-	$(BIN)/python -m tools.mutation $(MODULES)
+	$(BIN)/python -m tools.mutation $(MODULES) $(if $(SAMPLE),--sample $(SAMPLE))
 
 docs: $(READY) ## Build the documentation in docs/_build/html and run its notebooks; a warning is an error
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx --builder html --fail-on-warning --keep-going --quiet \

@@ -1,6 +1,6 @@
 """Changes the code in small ways, one after the other, and lists the changes that no test notices.
 
-    python -m tools.mutation [MODULE...] [--jobs N] [--tests PATH...] [--write docs/mutation.md]
+    python -m tools.mutation [MODULE...] [--sample N] [--jobs N] [--tests PATH...] [--write docs/mutation.md]
 
 A module is named below the package, such as `policy.settle`; without one it is all of `PACKAGES`. What
 was found is kept in `mutants/results.jsonl`: rerun the same command to resume, or to test only what is new. The command
@@ -9,6 +9,7 @@ fails if a change survives without a reason in `explained.toml`.
 
 import argparse
 import os
+import random
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import date
@@ -20,7 +21,7 @@ from tools.mutation.results import Result
 from tools.mutation.run import PACKAGE, path_of, run_changes
 from tools.mutation.table import count_modules, list_explanations, write_between_markers
 
-PACKAGES = ("actions", "middleware", "policy", "uncertainty")
+PACKAGES = ("actions", "decisions", "middleware", "policy", "uncertainty")
 """What decides whether something is answered or runs."""
 
 
@@ -39,8 +40,11 @@ def main() -> int:
     def has_reason(change: Change) -> bool:
         return explanations.find(change) is not None
 
-    changes.sort(key=has_reason)  # these come last: all their tests run
     print(f"{len(changes)} changes of {len(modules)} modules", flush=True)
+    if options.sample is not None and options.sample < len(changes):
+        changes = random.Random(0).sample(changes, options.sample)
+        print(f"a sample of {options.sample} of them", flush=True)
+    changes.sort(key=has_reason)  # these come last: all their tests run
     try:
         found = run_changes(
             changes, tests=options.tests, jobs=options.jobs, report=_report, has_reason=has_reason
@@ -48,7 +52,7 @@ def main() -> int:
     except KeyboardInterrupt:
         print("Stopped. Rerun the same command to resume.")
         return 130
-    return _conclude(found, explanations, options.write)
+    return _conclude(found, explanations, options.write, is_sample=options.sample is not None)
 
 
 def _read_options() -> argparse.Namespace:
@@ -60,6 +64,12 @@ def _read_options() -> argparse.Namespace:
         nargs="*",
         metavar="MODULE",
         help=f"such as policy.settle; else all of {PACKAGES}",
+    )
+    parser.add_argument(
+        "--sample",
+        type=int,
+        metavar="N",
+        help="only N of the changes, drawn at random with one seed",
     )
     parser.add_argument(
         "--jobs", type=int, default=os.cpu_count() or 1, help="changes that are tested at once"
@@ -99,13 +109,19 @@ def _line(change: Change) -> str:
     return f"{change.module}:{change.lines.start} {change.function}: {change.before} -> {change.after} ({change.kind})"
 
 
-def _conclude(found: Mapping[Change, Result], explanations: Explanations, page: Path | None) -> int:
+def _conclude(
+    found: Mapping[Change, Result],
+    explanations: Explanations,
+    page: Path | None,
+    *,
+    is_sample: bool,
+) -> int:
     survivors = [change for change, result in found.items() if not result.is_kill]
     unexplained = [change for change in survivors if explanations.find(change) is None]
     used = {explanations.find(change) for change in survivors}
     tested = {change.module for change in found}
     for each in explanations:
-        if each.module in tested and each not in used:
+        if each.module in tested and each not in used and not is_sample:
             print(f"explains no survivor: {each.module} {each.function}: {each.pattern}")
     for change in survivors:
         if (explanation := explanations.find(change)) is not None:

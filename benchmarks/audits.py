@@ -16,8 +16,8 @@ from drift_year import CONFIDENCE, RISK
 from result_page import result_page
 from scipy.stats import binom
 
-from coe_agents.evaluation.calibration.audits import choose_in_both_ways
 from coe_agents.evaluation.calibration.risk_control import choose_audited_threshold
+from coe_agents.rulings.audits import choose_in_both_ways
 
 RATE, PRESENT = 0.1, 0.5
 TRUTHS = {

@@ -17,13 +17,14 @@ import numpy as np
 from result_page import result_page
 from scipy.stats import binom
 
-from coe_agents.evaluation import RiskMonitor, recalibrate
-from coe_agents.evaluation.calibration.audits import Seen
+from coe_agents.evaluation import RiskMonitor
 from coe_agents.evaluation.calibration.calibrate import Judged
 from coe_agents.evaluation.calibration.risk_control import choose_threshold
 from coe_agents.policy import CalibratedPolicy, Measurement
 from coe_agents.policy.calibrated import Calibration
 from coe_agents.policy.measurement import AgentMeasurement
+from coe_agents.rulings import recalibrate
+from coe_agents.rulings.audits import Seen
 
 DAYS, PER_DAY, CHANGE = 365, 200, 183
 RISK, CONFIDENCE, FALSE_ALARMS = 0.1, 0.9, 0.05

@@ -20,7 +20,7 @@ from calibn import EQUALS, SETS, UNEQUALS
 from real_groups import CALIBN, LETTERS, MATHS, PROMPTS, judged
 from result_page import result_page
 
-from coe_agents.evaluation.advice import choose_escalated
+from coe_agents.advice.advice import choose_escalated
 from coe_agents.evaluation.metrics.bootstrap import mean_with_interval
 from coe_agents.evaluation.metrics.tallies import join_ties
 from coe_agents.policy.thresholds import REGIMES

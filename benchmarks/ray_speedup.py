@@ -37,11 +37,11 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from coe_agents.config.sampling_group import create_group
 from coe_agents.config.schema import Config, load_config
+from coe_agents.distributed.parts import sample_parts
+from coe_agents.distributed.ray_cluster import Pool, cluster
 from coe_agents.evaluation.datasets import Question, open_questions
 from coe_agents.evaluation.sample_collection import Participant, SampledGroup, Units
 from coe_agents.evaluation.samples.store import Store
-from coe_agents.experiments.dataset_run import sample
-from coe_agents.experiments.ray_cluster import Pool, cluster
 
 ACTORS, SIZE, AT_ONCE = (1, 2, 4), 4, 4
 MACHINE: dict[str, Any] = {
@@ -147,7 +147,7 @@ def seconds(config: Config, questions: Sequence[Question], n_actors: int) -> tup
             start = time.time()
             create = partial(create_noting, config, folder)
             names = [agent.name for agent in agents]
-            sample(questions, create, store, Pool(n_actors), agents=names, size=SIZE)
+            sample_parts(questions, create, store, Pool(n_actors), agents=names, size=SIZE)
             whole = time.time() - start
             if store.n_pending or any(map(store.error_of, units)):
                 raise RuntimeError("a reply is missing")
@@ -260,7 +260,7 @@ def run_all(folder: Path, n_questions: int) -> int:
 
     with Store(folder / "run", {}, Units(found.questions, {"a": 2}, seed=0)) as store:
         create: Callable[[], SampledGroup] = Repeating
-        sample(found.questions, create, store, Pool(2), agents=["a"], size=100)
+        sample_parts(found.questions, create, store, Pool(2), agents=["a"], size=100)
     return sum(len(question.question) for question in found.questions)
 
 

@@ -16,8 +16,8 @@ from score_scale import write_samples
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import Samples
-from coe_agents.evaluation.html.report_page import create_page
 from coe_agents.evaluation.scoring.scores import ScoringSetup
+from coe_agents.pages.report_page import create_page
 from tests.chromium import Page, running_chromium
 
 

@@ -3,26 +3,22 @@
 Names are imported on first use, so that `import coe_agents` and its numeric core stay light.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from coe_agents._first_use import on_first_use
 
 if TYPE_CHECKING:
     from coe_agents.agents import Arbiter, ModelAgent
     from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
     from coe_agents.decision import GroupDecision
     from coe_agents.errors import CoEError
-    from coe_agents.graph import (
-        AskPerson,
-        CoEContext,
-        Recording,
-        create_coe_graph,
-        create_sequential_graph,
-    )
+    from coe_agents.graph import AskPerson, CoEContext, create_coe_graph, create_sequential_graph
     from coe_agents.middleware import CoECouncil, CoEMiddleware
     from coe_agents.observability import CoETelemetry
     from coe_agents.policy import CalibratedPolicy, RegimePolicy, SupportPolicy, ThresholdPolicy
     from coe_agents.presets import sentences, short_answers
     from coe_agents.rounds import Debate
+    from coe_agents.rulings import Recording
     from coe_agents.shortcuts import aask, ask
     from coe_agents.tool import create_coe_tool
 
@@ -59,28 +55,18 @@ _NAMES = {
     "clustering": ("BidirectionalEntailment", "NormalizedMatch"),
     "decision": ("GroupDecision",),
     "errors": ("CoEError",),
-    "graph": (
-        "AskPerson",
-        "CoEContext",
-        "Recording",
-        "create_coe_graph",
-        "create_sequential_graph",
-    ),
+    "graph": ("AskPerson", "CoEContext", "create_coe_graph", "create_sequential_graph"),
     "middleware": ("CoECouncil", "CoEMiddleware"),
     "observability": ("CoETelemetry",),
     "policy": ("CalibratedPolicy", "RegimePolicy", "SupportPolicy", "ThresholdPolicy"),
     "presets": ("sentences", "short_answers"),
     "rounds": ("Debate",),
+    "rulings": ("Recording",),
     "shortcuts": ("aask", "ask"),
     "tool": ("create_coe_tool",),
 }
-_MODULES = {name: module for module, names in _NAMES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+if not TYPE_CHECKING:  # a type checker would accept every name
+    __getattr__ = on_first_use(__name__, _NAMES)
 
 
 def __dir__() -> list[str]:

@@ -13,6 +13,11 @@ _FIXED_NUMBER = "Set `n_samples` of each agent: at equal risk a fixed number of 
 
 REMOVED: Mapping[str, Mapping[str, str]] = {
     "coe_agents.rounds": {"AdaptiveSampling": _FIXED_NUMBER},
+    "coe_agents.graph": {"Recording": "Import it from coe_agents.rulings"},
+    "coe_agents.evaluation": {
+        "advise": "Import it from coe_agents.advice",
+        "recalibrate": "Import it from coe_agents.rulings",
+    },
     "create_coe_graph": {"adaptive": _FIXED_NUMBER, "divergence": _KL},
     "score": {"renyi_3": "vote_share ranks as well"},
     "solver": {"genetic": _SOLVER, "bayesian": _SOLVER},

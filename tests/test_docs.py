@@ -125,7 +125,8 @@ def test_links_into_the_repository_lead_somewhere(name):
 
 REFERENCE = "\n".join(text for page, text in TEXTS.items() if page.startswith("api/"))
 INTERNAL = {"cli", "cli.display", "doctor", "graph.nodes", "agents.choice", "agents._requests"}
-INTERNAL |= {f"evaluation.{name}" for name in ("calibration", "html", "samples", "scoring")}
+INTERNAL |= {"distributed", "pages", "paper"}
+INTERNAL |= {f"evaluation.{name}" for name in ("calibration", "samples", "scoring")}
 """Of the last, `coe_agents.evaluation` has what is public."""
 
 

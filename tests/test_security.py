@@ -19,13 +19,13 @@ from coe_agents.errors import ConfigurationError
 from coe_agents.testing import ScriptedAgent
 from coe_agents.text import REDACTED
 from tests.cli.command import run
+from tests.configurations import SERVED
 from tests.graph.groups import THREAD, graph
-from tests.serve import live
 from tests.servers import Served, running, served, write
 
 KEY = "sk-planted-0123456789abcdefghij"
 SOURCES = sorted(Path(coe_agents.__file__).parent.rglob("*.py"))
-CONFIG = live.CONFIG.format(url="{url}", max_coe=0.5).replace(
+CONFIG = SERVED.format(url="{url}", max_coe=0.5).replace(
     'on_greedy = "trust"\n', 'retries = 0\napi_key_env = "COE_PLANTED"\n'
 )
 

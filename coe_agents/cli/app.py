@@ -9,23 +9,21 @@ import io
 import os
 import sqlite3
 import sys
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
 import coe_agents
-from coe_agents.cli.advise import advise, weights
+from coe_agents import _ring
 from coe_agents.cli.ask import EPILOG, ask, demo
 from coe_agents.cli.calibrate import calibrate
 from coe_agents.cli.compare import compare
 from coe_agents.cli.config import config_app, doctor
 from coe_agents.cli.drift import DRIFT_EPILOG, drift
 from coe_agents.cli.options import Exit
-from coe_agents.cli.reproduce import reproduce
 from coe_agents.cli.sample import RUN_EPILOG, SAMPLE_EPILOG, evaluate, run, sample
-from coe_agents.cli.score import report, score
-from coe_agents.cli.serve import serve
-from coe_agents.cli.stores import audit, harvest
+from coe_agents.cli.score import score
 from coe_agents.cli.terminal import ending_soon, print_lines, show_warnings
 
 
@@ -55,6 +53,30 @@ def main_options(
     """Ask several language models at once, and answer only when they agree: when Collaborative Entropy is low."""
 
 
+def _lacking(error: ImportError) -> Callable[[], None]:
+    def fail() -> None:
+        raise error
+
+    return fail
+
+
+def _add_from_ring(*names: str) -> None:
+    """Adds commands of the ring; one that lacks a package, or whose room was taken away, says so when it is called."""
+    for name in names:
+        reference = _ring.COMMANDS[name]
+        epilog = SAMPLE_EPILOG if name == "reproduce" else None
+        try:
+            app.command(name, epilog=epilog)(_ring.load(reference))
+        except ImportError as error:
+            takes_all = {"allow_extra_args": True, "ignore_unknown_options": True}
+            app.command(
+                name,
+                help=f"Not installed: {error}.",
+                hidden=not _ring.is_there(reference),
+                context_settings=takes_all,
+            )(_lacking(error))
+
+
 app.command(epilog=EPILOG)(ask)
 app.command()(demo)
 app.command()(doctor)
@@ -63,15 +85,11 @@ app.command(epilog=RUN_EPILOG)(run)
 app.command()(compare)
 app.command("score")(score)
 app.command(epilog=SAMPLE_EPILOG)(evaluate)
-app.command()(report)
+_add_from_ring("report")
 app.command()(calibrate)
-app.command()(weights)
-app.command()(advise)
+_add_from_ring("weights", "advise")
 app.command(epilog=DRIFT_EPILOG)(drift)
-app.command()(audit)
-app.command()(harvest)
-app.command(epilog=SAMPLE_EPILOG)(reproduce)
-app.command()(serve)
+_add_from_ring("audit", "harvest", "reproduce", "serve")
 app.add_typer(config_app, name="config")
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from coe_agents import _ring
 from coe_agents.cli.inputs import load_quietly
 from coe_agents.cli.options import (
     AnswersOption,
@@ -130,6 +131,8 @@ def demo() -> None:
     )
     for request, note in ACTIONS:
         show_asked(request, note, tools=[*tool_schemas().values()])
+    if not _ring.is_there("claims"):
+        return
     print_lines("")
     show_note(
         "The same models, trained on to write paragraphs: each sentence is kept if the other models support it."

@@ -1,16 +1,17 @@
 """Owns the command `calibrate`: the threshold for a stated risk, from labels, or from what people ruled."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from coe_agents import _ring
 from coe_agents.checks import number
-from coe_agents.cli.claims import ClaimsOption, calibrate_on_claims
-from coe_agents.cli.inputs import check_proposer, create_setting, judge_saved, load_policy
+from coe_agents.cli.inputs import check_proposer, create_setting, judge_saved
 from coe_agents.cli.options import (
+    ClaimsOption,
     Exit,
     PolicyEstimatorOption,
     ProposerOption,
@@ -19,12 +20,9 @@ from coe_agents.cli.options import (
     expand_options,
 )
 from coe_agents.cli.terminal import clean, print_lines
-from coe_agents.errors import SamplesError
 from coe_agents.text import quantity
 
 if TYPE_CHECKING:
-    from coe_agents.evaluation import SampledQuestion
-    from coe_agents.evaluation.calibration.audits import Recalibration, Seen
     from coe_agents.evaluation.calibration.calibrate import Judged
     from coe_agents.evaluation.calibration.risk_control import Shortfall
     from coe_agents.policy.calibrated import Calibration, GroupThreshold
@@ -106,17 +104,18 @@ def calibrate(
             number(share, "it", above=0, below=1, advice="Pass a share such as 0.1")
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint=name) from error
+    risk: dict[str, float] = {"risk": options.risk, "confidence": options.confidence}
     if options.claims is not None:
-        calibrate_on_claims(
-            samples,
-            options.claims,
-            scoring.config,
-            options.out,
-            risk=options.risk,
-            confidence=options.confidence,
-        )
+        calibrate_on_claims = _ring.load("claims.command:calibrate_on_claims")
+        calibrate_on_claims(samples, options.claims, scoring.config, options.out, **risk)
     elif options.current is not None:
-        _recalibrate(samples, scoring, options, options.current)
+        if (options.score, options.proposer, options.weights) != (None, None, None):
+            message = (
+                "it cannot be combined with --score, --proposer or --weights: what is judged stays"
+            )
+            raise typer.BadParameter(message, param_hint="--current")
+        recalibrate = _ring.load("rulings.command:recalibrate_policy")
+        recalibrate(samples, scoring, options.current, options.estimator, options.out, **risk)
     else:
         _choose_threshold(samples, scoring, options)
 
@@ -170,11 +169,11 @@ def _choose_threshold(
     n_inside = sum(row.is_inside for row in rows)
     print_lines(inside_in_words(n_inside, n_judged, setting.criterion.name))
     if not is_usable:
-        _end_without_policy(options.out)
+        end_without_policy(options.out)
     of_graph = ""
     if of_file is not None:
         of_graph = f', and [graph] weights = "{clean(Path(str(options.weights)).name)}"'
-    _print_use(options.out, of_graph)
+    print_use(options.out, of_graph)
 
 
 def _read_weights(name: str | None) -> "Mapping[str, float] | WeightsFrom":
@@ -265,13 +264,15 @@ def _shortfall_in_words(near: "Shortfall | None", risk: float) -> str:
     return f"{least} About {more} like these would show it; or raise --risk."
 
 
-def _end_without_policy(out: Path) -> None:
+def end_without_policy(out: Path) -> None:
+    """Ends the command where no threshold keeps the risk; nothing was written."""
     kept = "the former file stays as it was" if out.exists() else "it would never answer"
     print_lines(f"No policy was written to {clean(str(out))}: {kept}.")
     raise typer.Exit(Exit.FAILED)
 
 
-def _print_use(out: Path, of_graph: str = "") -> None:
+def print_use(out: Path, of_graph: str = "") -> None:
+    """Says how to use the policy that was written; `of_graph` is what [graph] must say besides."""
     use = f'[policy] kind = "calibrated", path = "{clean(out.name)}"{of_graph}'
     print_lines(f"Wrote {clean(str(out))}. To use it: {use}")
 
@@ -340,103 +341,3 @@ def _print_disagreement(groups: Sequence[Mapping[str, str]], proposer: str) -> N
             f"Arguments on which the others almost never agree with {clean(proposer)}: {', '.join(rare[:_LISTED])}. To "
             f"compare one less strictly, give it a rule in the clusterer's options, such as {rule}."
         )
-
-
-def _recalibrate(
-    samples: list[Path], scoring: ScoringOptions, options: CalibrationOptions, current: Path
-) -> None:
-    from coe_agents.evaluation.calibration.audits import recalibrate
-
-    if (options.score, options.proposer, options.weights) != (None, None, None):
-        message = (
-            "it cannot be combined with --score, --proposer or --weights: what is judged stays"
-        )
-        raise typer.BadParameter(message, param_hint="--current")
-    setting, judging = create_setting(scoring, samples)
-    policy = load_policy(current, options.estimator)
-    former = policy.calibration
-    if (name := type(setting.clusterer).__name__) != former.clusterer:
-        raise typer.BadParameter(
-            f"the policy was calibrated with {clean(former.clusterer)}; got {name}. Name the same one",
-            param_hint="--clusterer",
-        )
-    seen: dict[str, Seen] = {}
-    rows, _ = judge_saved(
-        samples,
-        setting,
-        check=lambda questions: _noted(questions, seen),
-        every_cluster=former.chooses_answer,
-        weights=former.weights,
-        score=former.score,
-        estimator=former.estimator,
-    )
-    recalibration = recalibrate(
-        policy, rows, seen, risk=options.risk, confidence=options.confidence
-    )
-    is_usable = recalibration.policy.calibration.threshold is not None
-    if is_usable:
-        recalibration.policy.save(options.out)
-    mismatches = dict.fromkeys(
-        mismatch for row in rows for mismatch in policy.mismatches(row.measurement)
-    )
-    for mismatch in mismatches:
-        print_lines(f"mismatch: {mismatch}")
-    print_lines(_describe(recalibration, former.threshold, options))
-    if recalibration.n_below:
-        passing = quantity(recalibration.n_below, "escalation passes", "escalations pass")
-        print_lines(
-            f"note: {passing} the present threshold, escalated by a former, lower one or by another part, such as a "
-            "guard before the policy. Thresholds were chosen with and without them, and the stricter one is used."
-        )
-    print_lines(judging.note())
-    if not is_usable:
-        _end_without_policy(options.out)
-    _print_use(options.out)
-
-
-def _noted(
-    questions: "Iterable[SampledQuestion]", seen: "dict[str, Seen]"
-) -> "Iterator[SampledQuestion]":
-    from coe_agents.evaluation.calibration.audits import Seen
-
-    for question in questions:
-        try:
-            first, *others = {
-                Seen.of(sample): None for sample in (*question.responses, *question.failures)
-            }
-            if others:
-                raise ValueError(
-                    f"its samples must agree how it was seen; got {first} and {others[0]}"
-                )
-            seen[question.id] = first
-        except (TypeError, ValueError) as error:
-            hint = "Pass samples that `coe-agents harvest` wrote"
-            raise SamplesError(f"the case {question.id[:50]!r}: {error}", hint=hint) from error
-        yield question
-
-
-def _describe(
-    recalibration: "Recalibration", before: float | None, options: CalibrationOptions
-) -> str:
-    calibration, outcome = recalibration.policy.calibration, recalibration.outcome
-    escalations = quantity(recalibration.n_escalations, "escalation")
-    cases = f"{quantity(recalibration.n_audits, 'audited answer')} and {escalations}"
-    confidence = f"confidence {options.confidence:g}"
-    if outcome == "unaudited":
-        return (
-            f"The threshold stays: no answer was audited, and {escalations} cannot show the "
-            "risk of answers.\nAudit a share of them: create_coe_graph(..., recording=Recording(audit_rate=0.05))."
-        )
-    if outcome == "few":
-        return f"The threshold stays: {cases} are too few to show a risk of {options.risk:g} with {confidence}."
-    if calibration.threshold is None:
-        return (
-            f"No threshold is shown to keep a risk of {options.risk:g} with {confidence} on {cases}, not even the "
-            "present one. Take it out of use, raise the risk, or audit more answers."
-        )
-    changes = {"same": "The threshold stays", "raised": "More is answered"}
-    limit = calibration.limit_in_words(calibration.threshold)
-    if before is not None and outcome != "same":
-        limit += f" (before: {calibration.limit_in_words(before)})"
-    shown = f"the risk is at most {calibration.bound:.1%} with {confidence}"
-    return f"{changes.get(outcome, 'Less is answered')}. Answer where {limit}, on {cases}: {shown}."

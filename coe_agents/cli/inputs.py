@@ -1,11 +1,10 @@
-"""Owns the one way from options to objects: configuration, clusterer, criterion, questions, and the actors of Ray.
+"""Owns the one way from options to objects: configuration, clusterer, criterion and questions.
 
 A command reads its arguments, calls these functions and the package, and shows the result.
 """
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from coe_agents.evaluation.calibration.calibrate import Judged
     from coe_agents.evaluation.origin import ResolvedJudging
     from coe_agents.evaluation.scoring.scores import ScoringSetup
-    from coe_agents.experiments.ray_cluster import Pool
     from coe_agents.policy import CalibratedPolicy
 
 _TINYWORLD_NEEDS = ("safetensors", "tokenizers", "torch", "transformers")  # the extra "local"
@@ -229,61 +227,3 @@ def ray_options(options: EngineOptions) -> EngineOptions | None:
                 "it requires --engine ray. Add --engine ray, or omit it", param_hint=option
             )
     return None
-
-
-def create_pool(
-    ray: EngineOptions,
-    config: "Config | None",
-    create: Callable[..., Any],
-    *,
-    n_questions: int,
-    usual_size: int,
-    at_once: int | None,
-    **options: Any,
-) -> "tuple[Pool, Callable[..., Any], int]":
-    """Returns the actors, what makes the group in each, and how many of the questions are in a part.
-
-    The group is what `create` returns, called with its share of a configuration.
-
-    There are as many actors as requested, else one for each machine, but no more than parts of the work, and than can
-    share the limits of the endpoints: an idle one would waste its share.
-    """
-    from coe_agents.experiments.ray_cluster import Pool, n_nodes
-
-    bound, size = most_actors(config, at_once), ray.partition_size or usual_size
-    bounds = (
-        ray.actors or n_nodes(),
-        -(-n_questions // size),
-        *(() if bound is None else (bound,)),
-    )
-    limit = {} if ray.part_timeout is None else {"seconds": ray.part_timeout}
-    pool = Pool(max(1, min(bounds)), ray.gpus_per_actor, **limit)
-    # called in the actors, whose environment holds the keys
-    share = share_limits(config, pool.n_actors)
-    return pool, partial(create, share, n_sharing=pool.n_actors, at_once=at_once, **options), size
-
-
-def most_actors(config: "Config | None", at_once: int | None) -> int | None:
-    """Returns how many actors can share the limits of the agents' endpoints; None without endpoints."""
-    from coe_agents.config.models import LOCAL_PROVIDERS, default_at_once
-
-    remote = (
-        [agent for agent in config.agents if agent.provider not in LOCAL_PROVIDERS]
-        if config
-        else []
-    )
-    bounds = [
-        min(at_once or default_at_once(agent.provider), agent.max_concurrency) for agent in remote
-    ]
-    return min(bounds, default=None)
-
-
-def share_limits(config: "Config | None", n_actors: int) -> "Config | None":
-    """Returns a copy in which each endpoint's limit is one actor's share of it; all shares together fit the limit."""
-    if config is None:
-        return None
-    config = config.model_copy(deep=True)
-    for section in (*config.agents, config.clusterer):
-        if hasattr(section, "max_concurrency"):
-            section.max_concurrency = max(1, section.max_concurrency // n_actors)
-    return config

@@ -207,6 +207,14 @@ PolicyEstimatorOption = Annotated[
         "file of a policy names no code.",
     ),
 ]
+ClaimsOption = Annotated[
+    Literal["overlap", "entailment"] | None,
+    typer.Option(
+        "--claims",
+        help="The samples are files of labelled claims (*.claims.jsonl). Who supports a claim: overlap compares words "
+        "and needs no model; entailment asks the entailment model of --config.",
+    ),
+]
 _SAMPLES_HELP = "Files of saved responses (*.samples.jsonl[.gz]), or the folder of a run."
 SamplesArgument = Annotated[list[Path], typer.Argument(help=_SAMPLES_HELP)]
 OptionalSamplesArgument = Annotated[list[Path] | None, typer.Argument(help=_SAMPLES_HELP)]

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from coe_agents.cli.inputs import create_pool, create_setting, load_quietly, ray_options
+from coe_agents import _ring
+from coe_agents.cli.inputs import create_setting, load_quietly, ray_options
 from coe_agents.cli.options import (
     EngineOptions,
     Exit,
@@ -125,18 +126,9 @@ def sample_to(
             elif not missing:
                 store.finish()
             else:
-                from coe_agents.experiments.dataset_run import sample as sample_parts
-                from coe_agents.experiments.ray_cluster import cluster
-
-                with cluster(engine.address):
-                    parts = {"n_questions": max(missing.values()), "usual_size": 100}
-                    pool, create, size = create_pool(
-                        engine, config, create_group, **parts, **asking
-                    )
-                    names = list(missing)
-                    sample_parts(
-                        questions, create, store, pool, agents=names, size=size, on_unit=on_unit
-                    )
+                sample_on_cluster = _ring.load("distributed.command:sample_on_cluster")
+                kept = {"missing": missing, "on_unit": on_unit}
+                sample_on_cluster(engine, config, create_group, questions, store, **kept, **asking)
 
 
 def _judging_to_record(
@@ -293,15 +285,10 @@ def run(
         elif not store.n_pending:
             store.finish()
         else:
-            from coe_agents.experiments.ray_cluster import cluster
-
-            with cluster(ray.address):
-                create_group = dataset_run.create_run_group
-                parts = {"n_questions": store.n_pending, "usual_size": 10}
-                pool, create, size = create_pool(ray, config, create_group, **parts, **options)
-                dataset_run.decide_parts(
-                    questions, create, store, timings, pool, size=size, on_row=on_row
-                )
+            decide_on_cluster = _ring.load("distributed.command:decide_on_cluster")
+            create_group = dataset_run.create_run_group
+            kept = {"timings": timings, "on_row": on_row}
+            decide_on_cluster(ray, config, create_group, questions, store, **kept, **options)
     _show_end(asking.out, n_all, group.criterion.name)
 
 

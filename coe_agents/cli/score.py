@@ -1,4 +1,4 @@
-"""Owns the commands `score` and `report`: how well scores tell wrong answers from right ones; a page of it."""
+"""Owns the command `score`: how well scores tell wrong answers from right ones."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from coe_agents.cli.claims import ClaimsOption, show_claim_scores
-from coe_agents.cli.inputs import check_proposer, create_setting, load_quietly
+from coe_agents import _ring
+from coe_agents.cli.inputs import check_proposer, create_setting
 from coe_agents.cli.options import (
+    ClaimsOption,
     JsonOption,
     ProposerOption,
     ResamplesOption,
@@ -18,9 +19,7 @@ from coe_agents.cli.options import (
     ScoringOptions,
     expand_options,
 )
-from coe_agents.cli.terminal import clean, print_json, print_lines
-from coe_agents.files import write
-from coe_agents.text import quantity
+from coe_agents.cli.terminal import print_json
 
 if TYPE_CHECKING:
     from coe_agents.evaluation.scoring.scores import ScoringSetup
@@ -60,6 +59,7 @@ def show_scores(
     that call nothing. With --claims it is each claim of long answers, by the texts of the other agents.
     """
     if claims is not None:
+        show_claim_scores = _ring.load("claims.command:show_claim_scores")
         show_claim_scores(samples, claims, scoring.config, n_resamples=resamples, as_json=as_json)
         return
     from coe_agents.evaluation import Samples, report
@@ -136,58 +136,3 @@ def _load_estimators(names: Sequence[str]) -> "dict[str, Estimator]":
             )
         found[name.partition(":")[2]] = load_estimator(name, folder=Path())
     return found
-
-
-@expand_options
-def report(
-    run: Annotated[
-        list[Path],
-        typer.Argument(
-            help="The folder of a run of `sample`, or files of saved responses; or the folder of a `run`."
-        ),
-    ],
-    scoring: ScoringOptions,
-    out: Annotated[Path, typer.Option(help="Where to write the page.")] = Path("report.html"),
-    resamples: ResamplesOption = 1000,
-) -> None:
-    """Write one HTML page that needs no network: of saved responses, or of a run.
-
-    For saved responses it shows scores, curves, adjustable thresholds, which begin at those of the policy in --config,
-    and all questions. For a run it shows what the policy did with each question, round by round. The options of scoring
-    are for saved responses. To compare runs: coe-agents compare.
-    """
-    from coe_agents.evaluation import Samples
-    from coe_agents.evaluation.origin import DECISIONS, read_run
-
-    note = None
-    if any((path / DECISIONS).is_file() for path in run):
-        if len(run) > 1:
-            message = f"of decisions it must be one folder; got {len(run)} paths. To compare runs: coe-agents compare"
-            raise typer.BadParameter(message, param_hint="'run'")
-        from coe_agents.experiments.run_page import create_run_page
-
-        decided = read_run(run[0])
-        page, count = (
-            create_run_page(decided, n_resamples=resamples),
-            len(decided.items) + len(decided.errors),
-        )
-    else:
-        from coe_agents.evaluation.html.report_page import create_page
-
-        config = None if scoring.config is None else load_quietly(scoring.config)
-        setting, judging = create_setting(scoring, run, config)
-        title, note, policy = ", ".join(path.resolve().name for path in run), judging.note(), None
-        if config is not None:
-            from coe_agents.config.build import create_policy
-
-            policy = create_policy(config)
-        with Samples(run) as questions:
-            count = len(questions)
-            page = create_page(
-                questions, setting, title=title, n_resamples=resamples, note=note, policy=policy
-            )
-    write(out, page.encode(errors="replace"))
-    print_lines(
-        f"{quantity(count, 'question')}: {clean(str(out))}, {out.stat().st_size / 1e6:.1f} MB"
-    )
-    print_lines(note)

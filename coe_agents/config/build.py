@@ -13,9 +13,9 @@ from typing import Any, TypeAlias, TypeVar
 from langgraph.graph import StateGraph
 from pydantic import BaseModel
 
+from coe_agents import _ring
 from coe_agents.actions import ActionMatch
 from coe_agents.agents import Arbiter, ChatEntailment, ChatJudge, ModelAgent
-from coe_agents.claims import ClaimPolicy, Claims
 from coe_agents.clustering import (
     BidirectionalEntailment,
     CachedEntailment,
@@ -30,8 +30,9 @@ from coe_agents.config.schema import Config, ModelSection, load_config
 from coe_agents.errors import CoEError, ConfigurationError, prints_secret, secrets_of
 from coe_agents.extensions import NO_ENTRY_POINTS, did_you_mean, is_reference, load_extension
 from coe_agents.graph import CoEContext, CoEInput, CoEOutput, create_coe_graph
+from coe_agents.graph.nodes.claims import ClaimJudge
 from coe_agents.graph.nodes.coordinator import OnUnavailable
-from coe_agents.graph.recording import Recording
+from coe_agents.graph.on_decision import OnDecision
 from coe_agents.graph.state import CoEState
 from coe_agents.policy import AgentWeights, CalibratedPolicy, Policy, RegimePolicy, ThresholdPolicy
 from coe_agents.presets import preset
@@ -56,7 +57,7 @@ def assemble(
     *,
     seed: int = 0,
     on_unavailable: OnUnavailable = "abstain",
-    recording: Recording | None = None,
+    recording: OnDecision | None = None,
 ) -> _Graph:
     """Returns the uncompiled graph of a configuration, or of tinyworld for None; no model is loaded yet.
 
@@ -163,7 +164,7 @@ def clusterer_of(section: schema.ClustererSection, *, folder: Path) -> Clusterer
     return BidirectionalEntailment(judge, strict=section.strict)
 
 
-def create_claims(config: Config, clusterer: Clusterer) -> Claims | None:
+def create_claims(config: Config, clusterer: Clusterer) -> ClaimJudge | None:
     """Returns what judges long answers claim by claim; None where the configuration has no `[claims]`."""
     section = config.claims
     if section is None:
@@ -174,10 +175,14 @@ def create_claims(config: Config, clusterer: Clusterer) -> Claims | None:
             raise ValueError(
                 '"support" may be "entailment" with an entailment [clusterer] alone. Add one, or omit it'
             )
-        policy = ClaimPolicy(section.min_support, section.mark_from)
-        if section.policy is not None:
-            policy = ClaimPolicy.load(config.folder / section.policy)
-        return Claims(support=model if section.support == "entailment" else None, policy=policy)
+        claim_policy = _ring.load("claims:ClaimPolicy")
+        if section.policy is None:
+            policy = claim_policy(section.min_support, section.mark_from)
+        else:
+            policy = claim_policy.load(config.folder / section.policy)
+        support = model if section.support == "entailment" else None
+        judge: ClaimJudge = _ring.load("claims:Claims")(support=support, policy=policy)
+        return judge
 
 
 def create_policy(config: Config) -> Policy:
@@ -401,7 +406,7 @@ class Configuration:
     settings: Config = field(repr=False)
 
     def create_graph(
-        self, *, on_unavailable: OnUnavailable = "abstain", recording: Recording | None = None
+        self, *, on_unavailable: OnUnavailable = "abstain", recording: OnDecision | None = None
     ) -> StateGraph[CoEState, CoEContext, CoEInput, CoEOutput]:
         """Returns the graph of these objects, uncompiled; see `coe_agents.create_coe_graph`.
 

@@ -1,7 +1,8 @@
 """Owns the evaluation: datasets, saved samples, scores, correctness, metrics and calibrated gates."""
 
-from coe_agents.evaluation.advice import advise
-from coe_agents.evaluation.calibration.audits import recalibrate
+from typing import TYPE_CHECKING
+
+from coe_agents._removed import missing_name
 from coe_agents.evaluation.calibration.calibrate import calibrate, judge_samples
 from coe_agents.evaluation.calibration.drift import RiskMonitor, check_drift
 from coe_agents.evaluation.samples.reader import Samples
@@ -15,11 +16,14 @@ __all__ = [
     "Rule",
     "SampledQuestion",
     "Samples",
-    "advise",
     "calibrate",
     "check_drift",
     "judge_samples",
-    "recalibrate",
     "report",
     "score",
 ]
+
+if not TYPE_CHECKING:  # a type checker would accept every name
+
+    def __getattr__(name):
+        raise missing_name(__name__, name)

@@ -1,7 +1,6 @@
-"""Owns runs over a dataset, in this process or by the actors of a Ray cluster: of a policy, and of sampling.
+"""Owns runs of a policy over a dataset.
 
-Questions are asked concurrently; each decision is on the disk before the next one, in one file. What actors sample is
-kept as a run in one process does it.
+Questions are asked concurrently; each decision is on the disk before the next one, in one file.
 """
 
 import asyncio
@@ -9,8 +8,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from functools import partial
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +22,10 @@ from coe_agents.config.schema import CalibratedSection, Config
 from coe_agents.errors import AgentError, ConfigurationError, describe_error
 from coe_agents.evaluation import CRITERIA
 from coe_agents.evaluation.datasets import Question
-from coe_agents.evaluation.datasets.question import from_plain
 from coe_agents.evaluation.origin import DECIDER, JUDGED, PRICES, SECONDS
-from coe_agents.evaluation.sample_collection import SampledGroup, ask_each, run_all, to_failure
-from coe_agents.evaluation.samples.store import Store, Unit
+from coe_agents.evaluation.sample_collection import run_all
+from coe_agents.evaluation.samples.store import Store
 from coe_agents.evaluation.scoring.correctness import Criterion, Prediction, create_criterion, judge
-from coe_agents.experiments.ray_cluster import Pool, cut_parts, pack, unpack, work_through
 from coe_agents.files import append, write
 from coe_agents.text import redact_all
 
@@ -228,11 +224,11 @@ async def decide_all(
         keep(store, timings, row, seconds)
         on_row(row)
 
-    await _decide_each(pending_questions(questions, store), group, note)
+    await decide_each(pending_questions(questions, store), group, note)
     store.finish()
 
 
-async def _decide_each(
+async def decide_each(
     questions: Iterable[Question], group: RunGroup, note: Callable[[Row, float], None]
 ) -> None:
     """Asks the group all questions, and passes each line on with its seconds before the next question is asked."""
@@ -255,112 +251,3 @@ def keep(store: Store, timings: Timings, row: Row, seconds: float) -> None:
     if row["error"] is None:
         timings.append(row["id"], seconds)
     store.append([((row["id"], DECIDER), [row])])
-
-
-def decide_parts(
-    questions: Iterable[Question],
-    create: Callable[[], RunGroup],
-    store: Store,
-    timings: Timings,
-    pool: Pool,
-    *,
-    size: int,
-    on_row: Callable[[Row], None] = lambda row: None,
-) -> None:
-    """Asks the questions that the store lacks on the cluster that `cluster` joined, `size` of them a part.
-
-    The questions are read as actors take them. `create` makes the group in each actor; Ray carries it there, so it
-    holds no key. The file is the same as that of a run in one process. What is in hand when the driver is killed is
-    asked again. Questions that no actor finished have failed. Errors are those of `work_through`.
-    """
-    parts = cut_parts(map(asdict, pending_questions(questions, store)), size)
-    for content in work_through(parts, partial(_Deciding, create), pool, fail_questions):
-        for row, seconds in unpack(content):
-            keep(store, timings, row, seconds)
-            on_row(row)
-    store.finish()
-
-
-def fail_questions(content: bytes, reason: str) -> bytes:
-    """Returns a part whose questions all failed for this reason."""
-    asked = unpack(content)
-    rows = [({"id": question["id"], "agent": DECIDER, "error": reason}, 0.0) for question in asked]
-    return pack(rows)
-
-
-class _Deciding:
-    def __init__(self, create: Callable[[], RunGroup]) -> None:
-        self._group = create()
-
-    async def __call__(self, content: bytes) -> bytes:
-        found = list[tuple[Row, float]]()
-        await _decide_each(
-            map(from_plain, unpack(content)), self._group, lambda *each: found.append(each)
-        )
-        return pack(found)
-
-
-Rows = Sequence[Mapping[str, Any]]
-
-
-def sample(
-    questions: Iterable[Question],
-    create: Callable[[], SampledGroup],
-    store: Store,
-    pool: Pool,
-    *,
-    agents: Sequence[str],
-    size: int,
-    on_unit: Callable[[Unit], None] = lambda unit: None,
-) -> None:
-    """Asks every agent what the store lacks, on the cluster that `cluster` joined, `size` questions a part.
-
-    The questions are read when their part is sent, so that no more of them are in memory, here and in Ray's object
-    store, than those of the parts in hand: one for each actor, and one. `create` makes the agents in each actor; Ray
-    carries it there, so it holds no key. The actors ask at the same time, each of them `at_once` questions. `on_unit`
-    is called when the store has one more. Of a part that no actor finished, what is missing has failed. Errors are
-    those of `work_through`.
-    """
-    parts = cut_parts(_to_ask(questions, store, agents), size)
-    for content in work_through(parts, partial(_Asking, create), pool, fail_part):
-        replies = {(name, agent): rows for (name, agent), rows in unpack(content)}
-        store.append(replies.items())
-        for unit in replies:
-            on_unit(unit)
-    store.finish()
-
-
-def _to_ask(
-    questions: Iterable[Question], store: Store, agents: Sequence[str]
-) -> Iterator[dict[str, Any]]:
-    for question in questions:
-        if names := [name for name in agents if not store.is_kept((question.id, name))]:
-            yield {"question": asdict(question), "agents": names}
-
-
-class _Asking:
-    def __init__(self, create: Callable[[], SampledGroup]) -> None:
-        self._group = create()
-
-    async def __call__(self, content: bytes) -> bytes:
-        questions, pending = _read(content)
-        replies = list[tuple[Unit, Rows]]()
-        await ask_each(
-            questions.values(), self._group, pending, lambda *reply: replies.append(reply)
-        )
-        return pack(replies)
-
-
-def fail_part(content: bytes, reason: str) -> bytes:
-    """Returns a part in which all that was missing failed for this reason."""
-    questions, pending = _read(content)
-    return pack(
-        [((name, agent), [to_failure(agent, questions[name], reason)]) for name, agent in pending]
-    )
-
-
-def _read(content: bytes) -> tuple[dict[str, Question], list[Unit]]:
-    asked = unpack(content)
-    questions = [from_plain(each["question"]) for each in asked]
-    pending = [(each["question"]["id"], agent) for each in asked for agent in each["agents"]]
-    return {each.id: each for each in questions}, pending

@@ -1,12 +1,14 @@
 """Owns the state graph: agents in parallel, clusters, Collaborative Entropy, the gate, and who decides after it."""
 
+from typing import TYPE_CHECKING
+
+from coe_agents._removed import missing_name
 from coe_agents.graph.ask_person import AskPerson
 from coe_agents.graph.builder import create_coe_graph
 from coe_agents.graph.chains import create_sequential_graph
 from coe_agents.graph.context import CoEContext
 from coe_agents.graph.events import Event
 from coe_agents.graph.nodes.escalation import candidates
-from coe_agents.graph.recording import Recording
 from coe_agents.graph.state import CoEInput, CoEOutput
 
 __all__ = [
@@ -15,8 +17,12 @@ __all__ = [
     "CoEInput",
     "CoEOutput",
     "Event",
-    "Recording",
     "candidates",
     "create_coe_graph",
     "create_sequential_graph",
 ]
+
+if not TYPE_CHECKING:  # a type checker would accept every name
+
+    def __getattr__(name):
+        raise missing_name(__name__, name)

@@ -21,11 +21,10 @@ from coe_agents.graph.nodes.clarify import clarify_node
 from coe_agents.graph.nodes.cluster import Canonicalize, cluster_node
 from coe_agents.graph.nodes.coordinator import OnUnavailable, coordinator_node
 from coe_agents.graph.nodes.escalation import Escalation, escalation_node
-from coe_agents.graph.nodes.finish import finish
 from coe_agents.graph.nodes.measure import measure_node
 from coe_agents.graph.nodes.prepare import History, prepare_node
+from coe_agents.graph.on_decision import OnDecision, Recorder, check_on_decision, finish_node
 from coe_agents.graph.people import check_checkpointer
-from coe_agents.graph.recording import Recorder, Recording
 from coe_agents.graph.resuming import CoEStateGraph
 from coe_agents.graph.runnables import OneForm, of_this_version
 from coe_agents.graph.shown_tools import check_tools
@@ -79,7 +78,7 @@ def create_coe_graph(
     history: History = "conversation",
     max_question_chars: int = 100_000,
     tools: Sequence[Any] | None = None,
-    recording: Recording | None = None,
+    recording: OnDecision | None = None,
     on_unavailable: OnUnavailable = "abstain",
     claims: ClaimJudge | None = None,
     **removed: Never,
@@ -135,8 +134,9 @@ def create_coe_graph(
         max_question_chars: A longer question is rejected before any agent is asked.
         tools: What every agent is shown where the input names no tools: LangChain tools, functions, or OpenAI's
             schemas. Where an input has `choices`, none are shown.
-        recording: Which cases are recorded, for people to rule on, in the store with which the graph is compiled; None
-            records none.
+        recording: Who is told of each decided case: `coe_agents.rulings.Recording` records those on which people are
+            to rule, in the store with which the graph is compiled; or a function of a
+            `coe_agents.decision.case.DecidedCase`.
         on_unavailable: Where no agent replied: "abstain", with `coe` None and the reason; or "raise".
         claims: `coe_agents.claims.Claims()` judges answers in texts claim by claim: of the draft with the most
             content that the other models support, these claims are given, and `decision["claims"]` holds each.
@@ -190,8 +190,11 @@ def create_coe_graph(
     graph = CoEStateGraph(
         CoEState, context_schema=CoEContext, input_schema=CoEInput, output_schema=CoEOutput
     )
-    recorder = None if recording is None else Recorder(recording)
-    checks = [check_checkpointer] * may_interrupt + ([] if recorder is None else [recorder.check])
+    checks = [check_checkpointer] if may_interrupt else []
+    if recording is not None:
+        check_on_decision(recording, '"recording"')
+    if isinstance(recording, Recorder):
+        checks.append(recording.check)
     prepare = prepare_node(
         max_question_chars, settings, history=history, checks=checks, tools=shown
     )
@@ -247,9 +250,7 @@ def create_coe_graph(
         graph.add_conditional_edges(source, asks, {f"asks {name}": name for name in names})
     graph.add_edge("cluster", "measure")
     for end in _ENDS:
-        graph.add_node(
-            end, of_this_version(OneForm(finish) if recorder is None else recorder.node())
-        )
+        graph.add_node(end, of_this_version(finish_node(recording)))
         graph.add_edge(end, END)
     return graph
 

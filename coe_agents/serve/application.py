@@ -142,10 +142,8 @@ _NOT_FOUND = (
     "there is nothing at this address. The base URL for OpenAI's clients ends in /v1: "
     f"{', '.join(f'POST {path}' for path in _ASKS)}, GET /v1/models"
 )
-_OWN, _SHARED = (
-    resources.files("coe_agents.serve").joinpath("page"),
-    resources.files("coe_agents.evaluation.html"),
-)
+_OWN = resources.files("coe_agents.serve").joinpath("page")
+_SHARED = resources.files("coe_agents").joinpath("page_parts")
 _PAGE = {
     "/": (_OWN, "index.html", "text/html"),
     "/page.css": (_OWN, "page.css", "text/css"),

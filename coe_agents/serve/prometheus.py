@@ -15,7 +15,7 @@ except ModuleNotFoundError as error:
         'metrics need OpenTelemetry and its exporter; pip install "coe-agents[serve]"'
     ) from error
 
-from coe_agents.observability import CoETelemetry
+from coe_agents import _ring
 
 _BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 
@@ -29,7 +29,7 @@ class Metrics:
             disable_target_info=True, scope_info_enabled=False, registry=self._registry
         )
         provider = MeterProvider([reader])
-        self.telemetry = CoETelemetry(meter_provider=provider)
+        self.telemetry = _ring.load("observability:CoETelemetry")(meter_provider=provider)
         meter = provider.get_meter("coe_agents.serve")
         about = "coe.request.duration", "s", "Seconds of a request, by address and status"
         self._seconds = meter.create_histogram(*about, explicit_bucket_boundaries_advisory=_BUCKETS)

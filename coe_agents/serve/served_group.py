@@ -23,7 +23,7 @@ from coe_agents.errors import ConfigurationError, GroupUnavailableError
 from coe_agents.extensions import did_you_mean
 from coe_agents.graph import create_coe_graph
 from coe_agents.graph.context import CallersLimits
-from coe_agents.graph.recording import Recording
+from coe_agents.graph.on_decision import OnDecision
 from coe_agents.policy import CalibratedPolicy, Policy
 from coe_agents.policy.base import regime_thresholds
 from coe_agents.policy.bounds import LIMITS, NAMES, Bounds
@@ -110,7 +110,7 @@ class Group:
         configuration: Configuration,
         *,
         name: str,
-        recording: Recording | None = None,
+        recording: OnDecision | None = None,
         store: BaseStore | None = None,
     ) -> Group:
         """Returns the group of a configuration, which records cases as `of` says.

@@ -138,13 +138,14 @@ def tinyworld_writers(
     *, seed: int | None = 0
 ) -> "StateGraph[CoEState, CoEContext, CoEInput, CoEOutput]":
     """Returns the uncompiled graph of tinyworld's writers, whose paragraphs are judged claim by claim."""
-    from coe_agents.claims import ClaimPolicy, Claims
+    from coe_agents import _ring
     from coe_agents.clustering import NormalizedMatch
     from coe_agents.graph import create_coe_graph
 
+    claim_policy = _ring.load("claims:ClaimPolicy")(MIN_SUPPORT, mark_from=None)
     return create_coe_graph(
         tinyworld_agents(n_samples=5, seed=seed, writes=True),
         clusterer=NormalizedMatch(),
         policy=tinyworld_policy(),
-        claims=Claims(policy=ClaimPolicy(MIN_SUPPORT, mark_from=None)),
+        claims=_ring.load("claims:Claims")(policy=claim_policy),
     )

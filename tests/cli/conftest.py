@@ -5,10 +5,9 @@ import json
 
 import pytest
 
-from coe_agents import Recording, ThresholdPolicy, create_coe_graph
+from coe_agents import ThresholdPolicy, _ring, create_coe_graph
 from coe_agents.cli.stores import open_store
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.graph.rulings import pending_cases, rule
 from coe_agents.testing import ScriptedAgent
 from tests.cli.command import run
 from tests.cli.test_config import EXAMPLE
@@ -16,6 +15,7 @@ from tests.configurations import table
 from tests.evaluation.invented import group, row, write
 from tests.experiments.decided import step, went_on
 from tests.experiments.decided import written as decided
+from tests.rooms import can_run
 
 LOCAL = {"provider": "tinyworld", "model": "tiny-llama"}
 ASKED = {
@@ -120,7 +120,7 @@ def made(tmp_path_factory):
         (folder / f"{name}.gz").write_bytes(gzip.compress(FILES[name].encode(), mtime=0))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        for command in MAKING.splitlines():
+        for command in filter(can_run, MAKING.splitlines()):
             run(*command.split())
     went = went_on((0.1, 0.6, False), (0.1, 0.6, True), regime="conflict")
     prices = {name: {"input": 1.0, "output": 2.0} for name in "ab"}
@@ -129,7 +129,16 @@ def made(tmp_path_factory):
     (folder / "decided" / "settings.json").write_text(
         json.dumps({"dataset": {"source": "d.jsonl"}, "seed": 0})
     )
-    with open_store(str(folder / "store.sqlite"), may_be_new=True) as store:
+    if _ring.is_there("rulings"):
+        record_cases(folder / "store.sqlite")
+    return folder
+
+
+def record_cases(path):
+    """Writes a store with two recorded cases, of which one was ruled on."""
+    from coe_agents.rulings import Recording, pending_cases, rule
+
+    with open_store(str(path), may_be_new=True) as store:
         options = {"policy": ThresholdPolicy(0.5), "recording": Recording(audit_rate=1.0)}
         agents = [ScriptedAgent(name, ["Paris"]) for name in "ab"]
         graph = create_coe_graph(agents, clusterer=NormalizedMatch(), **options).compile(
@@ -138,7 +147,6 @@ def made(tmp_path_factory):
         for _ in range(2):
             graph.invoke({"question": "Which?"})
         rule(store, pending_cases(store)[0]["id"], correct=True)
-    return folder
 
 
 @pytest.fixture(scope="session")

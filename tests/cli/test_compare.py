@@ -100,15 +100,3 @@ def test_runs_of_the_same_name_are_told_apart_and_one_folder_is_given_once(tmp_p
     assert [each["name"] for each in said["policies"]] == ["a/run", "b/run"]
     again = run("compare", paths[0], paths[0], code=2)
     assert "each folder must be given once" in again.stderr
-
-
-def test_report_of_a_run(tmp_path):
-    paths = [
-        written(tmp_path / name, {"1": step(), "2": step(correct=0.0)})
-        for name in ("day <b>", "night")
-    ]
-    done = run("report", paths[0], "--out", tmp_path / "one.html", "--resamples", 10)
-    assert done.stdout.startswith(f"2 questions: {tmp_path / 'one.html'}, 0.")
-    html = (tmp_path / "one.html").read_text()
-    assert "<h1>day &lt;b&gt;</h1>" in html
-    assert "answers 100.0% and is wrong in 50.0% of its answers." in html

@@ -6,6 +6,7 @@ from coe_agents.evaluation.samples.store import SAMPLES, SETTINGS
 from tests.cli.command import run
 from tests.cli.test_sample import AGENT, config, questions
 from tests.evaluation.invented import group, row, write
+from tests.rooms import needs
 from tests.servers import served
 
 RECORDED = {"clusterer": "normalized", "correctness": "f1"}
@@ -24,6 +25,7 @@ def figures_of(*arguments):
     return json.loads(run("score", *arguments, "--resamples", 5, "--json").stdout)
 
 
+@needs("pages")
 @pytest.mark.slow
 def test_evaluate_score_and_report_agree_on_tinyworld(tmp_path):
     out = tmp_path / "r"
@@ -44,6 +46,7 @@ def test_evaluate_score_and_report_agree_on_tinyworld(tmp_path):
     assert json.loads((tmp_path / "d" / SETTINGS).read_bytes())["judged"] == evaluated["judged"]
 
 
+@needs("pages")
 def test_another_way_is_told(tmp_path):
     folder = recorded(tmp_path / "r")
     figures = figures_of(folder, "--correctness", "reference")

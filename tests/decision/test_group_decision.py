@@ -7,7 +7,7 @@ from coe_agents import AskPerson, GroupDecision, ThresholdPolicy, aask, ask
 from coe_agents.decision import DecisionData
 from coe_agents.errors import GroupUnavailableError
 from coe_agents.testing import ScriptedAgent
-from tests.evaluation.html.test_report_page import Elements
+from tests.elements import Elements
 from tests.graph.groups import THREAD, graph, saved, saying
 
 HOSTILE = '<script>alert("x")</script> $\\frac{1}{$ \x1b[31m'

@@ -6,8 +6,7 @@ import pytest
 from langchain_core.messages import AIMessage
 from rich.console import Console
 
-from coe_agents import ModelAgent, ThresholdPolicy, ask, create_coe_graph
-from coe_agents.claims import Claims
+from coe_agents import ModelAgent, ThresholdPolicy, _ring, ask, create_coe_graph
 from coe_agents.cli.display.decision import show_decision
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.decision.refusal import refusal
@@ -87,7 +86,10 @@ def test_a_conflict_is_one_where_few_responses_are_cut_off():
 @pytest.mark.parametrize("given", [{}, {"tools": [TOOL]}, {"answer_schema": SCHEMA}])
 def test_a_filtered_response_is_never_answered(text, given):
     agents = [ScriptedAgent(name, [text] * 2, end="filtered") for name in "ab"]
-    for claims in (None, Claims()):
+    judges = [None]
+    if _ring.is_there("claims"):
+        judges.append(_ring.load("claims:Claims")())
+    for claims in judges:
         graph = create_coe_graph(
             agents, clusterer=NormalizedMatch(), policy=ANSWERS_ALL, claims=claims
         )

@@ -11,26 +11,15 @@ from contextlib import contextmanager
 
 from coe_agents.serve import create_app
 from coe_agents.serve.http_server import address_of, create_server, open_socket
-from tests.configurations import table
+from tests.configurations import SERVED
 
 PATIENCE = 300.0
-ASKED = {
-    "model": "m",
-    "base_url": "{url}",
-    "n_samples": 2,
-    "on_greedy": "trust",
-    "options.max_retries": 0,
-}
-CONFIG = table("[agents]", name="served", provider="openai", **ASKED) + table(
-    "clusterer", kind="normalized"
-)
-CONFIG += table("policy", kind="threshold") + "max_coe = {max_coe}\n"
 
 
 def written(folder, url="http://127.0.0.1:9/v1", *, max_coe=0.5, more=""):
     """Writes the configuration of a group whose agent is at an address; returns its path."""
     path = folder / "coe.toml"
-    path.write_text(CONFIG.format(url=url, max_coe=max_coe) + more)
+    path.write_text(SERVED.format(url=url, max_coe=max_coe) + more)
     return path
 
 

@@ -6,7 +6,7 @@ from coe_agents.errors import ConfigurationError
 from coe_agents.policy.bounds import Bounds
 from coe_agents.rounds import Clarify
 from coe_agents.serve import Group
-from tests.serve.groups import AGREEING, create_group
+from tests.serve.groups import AGREEING, complete, create_group
 from tests.serve.live import written
 
 
@@ -28,3 +28,10 @@ def test_a_configuration_sets_the_operators_limits(tmp_path):
 def test_parts_that_ask_a_person_are_refused(options):
     with pytest.raises(ConfigurationError, match="stops to ask a person"):
         create_group(*AGREEING, max_rounds=2, **options)
+
+
+async def test_a_decided_case_is_passed_on():
+    decided = []
+    group = create_group(*AGREEING, recording=decided.append)
+    assert (await complete(group)).json()["choices"][0]["message"]["content"] == "Paris"
+    assert [case["leading"] for case in decided] == ["Paris"]

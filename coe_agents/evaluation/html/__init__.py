@@ -1,1 +1,0 @@
-"""Owns the evaluation as one self-contained web page, and the parts that all pages share."""

@@ -1,0 +1,278 @@
+"""Owns what pages hold, a line of each question, all responses in packed blocks, and curves; and how they are made.
+
+What models wrote is untrusted. It is in a page as base64 of gzip, so no text of theirs is ever parsed as HTML, and is
+shown as text nodes; names are escaped by the template. The page's policy lets only its own script run, by its hash,
+and forbids every connection.
+"""
+
+import base64
+import gzip
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from hashlib import sha256
+from importlib import resources
+from importlib.util import find_spec
+from typing import Any, TypeVar
+
+import numpy as np
+
+from coe_agents.clustering.refusals import answer_kind
+from coe_agents.evaluation.metrics import accuracy_rejection_curve
+from coe_agents.evaluation.metrics.tallies import FloatArray, Ranking
+from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion, Prediction, judge
+from coe_agents.evaluation.scoring.scores import Scores
+from coe_agents.policy import Policy
+from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
+from coe_agents.policy.score_names import BASELINE, name_of
+from coe_agents.policy.statistics import Statistics
+from coe_agents.text import printable, quantity
+from coe_agents.types import SampledQuestion
+
+T = TypeVar("T")
+BLOCK = 100
+"""Questions whose responses are unpacked together, when one of them is opened."""
+LONGEST = 4000
+"""Characters that are shown of a response; a longer one is cut and marked."""
+POINTS = 200
+"""Of a curve, as many as a screen can show."""
+_DIGITS = 7
+_COLUMNS = ("id", "text", "answer", "kind", "correct", "coe", "aleatoric", "epistemic")
+
+
+class Rows:
+    """The questions in the order in which they are added; of their responses only the packed form is kept.
+
+    A criterion that needs no model judges every cluster, another one only the cluster that leads.
+    """
+
+    def __init__(self, criterion: Criterion) -> None:
+        self._criterion = criterion
+        self.columns: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
+        self._waiting: list[dict[str, Any]] = []
+        self._blocks: list[str] = []
+
+    def keep_unanswered(self, questions: Iterable[SampledQuestion]) -> Iterator[SampledQuestion]:
+        """Passes the questions on, and keeps those without a response, which are not measured."""
+        for question in questions:
+            if not question.responses:
+                self._line(question, None, None, None, None, None, None)
+                self._detail({"references": question.references, "failures": _failures(question)})
+            yield question
+
+    def add(self, statistics: Statistics, correct: float | None) -> None:
+        """Keeps a question that was measured; a tie has a kind of its own, since it is never answered."""
+        uncertainty = (
+            shorten(statistics.figures[name] or 0.0) for name in ("coe", "aleatoric", "epistemic")
+        )
+        if statistics.is_tied:
+            answer, kind = " | ".join(map(statistics.answer_of, statistics.leading)), "tie"
+        elif not statistics.is_text:
+            answer, kind = statistics.measurement.answer, str(statistics.measurement.answer_kind)
+        else:
+            answer = statistics.answer_of(statistics.leading[0])
+            kind = answer_kind(answer)
+        self._line(statistics.question, cut(answer, 300), kind, correct, *uncertainty)
+        how = ["probability" if each else "frequency" for each in statistics.counts_by_probability]
+        rows = [[shorten(p) for p in row] for row in statistics.distributions.tolist()]
+        columns = (
+            statistics.names,
+            statistics.n_responses,
+            how,
+            map(shorten, statistics.entropies),
+            rows,
+        )
+        self._detail(
+            {
+                "references": statistics.question.references,
+                "clusters": self._clusters(statistics, correct),
+                "agents": list(zip(*columns, strict=True)),
+                "responses": _responses(statistics),
+                "failures": _failures(statistics.question),
+            }
+        )
+
+    def overview(self, scores: Scores, policy: Policy | None = None) -> dict[str, Any]:
+        """Returns what the page begins with; its thresholds are those of the policy, where it has any."""
+        return {
+            "block": BLOCK,
+            "thresholds": [
+                _finite(getattr(policy, "aleatoric_threshold", None), DEFAULT_ALEATORIC_THRESHOLD),
+                _finite(getattr(policy, "epistemic_threshold", None), DEFAULT_EPISTEMIC_THRESHOLD),
+            ],
+            "limit": _limit_of(policy, scores),
+            "questions": self.columns,
+            "labels": {name: name_of(name).label for name in scores.values},
+            "baseline": [name for name in BASELINE if name in scores.values],
+            "scores": {
+                name: [shorten(value) for value in values] for name, values in scores.values.items()
+            },
+            "curves": compute_curves(scores),
+        }
+
+    def blocks(self) -> list[str]:
+        return [*self._blocks, *([pack(self._waiting)] if self._waiting else [])]
+
+    def _clusters(self, statistics: Statistics, verdict: float | None) -> list[list[Any]]:
+        predictions = [
+            Prediction.of(statistics, cluster=cluster) for cluster in range(len(statistics.support))
+        ]
+        others = [
+            cluster for cluster in range(len(predictions)) if statistics.leading != (cluster,)
+        ]
+        verdicts: dict[int, float | None] = {}
+        if self._criterion in CRITERIA.values():
+            found = judge([predictions[cluster] for cluster in others], self._criterion)
+            verdicts = dict(zip(others, found, strict=True))
+        if not statistics.is_tied:
+            verdicts[statistics.leading[0]] = verdict
+        return [
+            [cut(prediction.answer, 300), shorten(share), verdicts.get(cluster)]
+            for cluster, (prediction, share) in enumerate(
+                zip(predictions, statistics.support.tolist(), strict=True)
+            )
+        ]
+
+    def _line(self, question: SampledQuestion, *values: Any) -> None:
+        for name, value in zip(_COLUMNS, (question.id, cut(question.text), *values), strict=True):
+            self.columns[name].append(value)
+
+    def _detail(self, detail: dict[str, Any]) -> None:
+        self._waiting.append(detail)
+        if len(self._waiting) == BLOCK:
+            self._blocks.append(pack(self._waiting))
+            self._waiting = []
+
+
+def _limit_of(policy: Policy | None, scores: Scores) -> list[Any] | None:
+    """Returns the score that a policy limits and the highest value that it answers; None if the page has no such."""
+    name = "coe" if hasattr(policy, "max_coe") else getattr(policy, "score", None)
+    limit = _finite(getattr(policy, "max_coe", getattr(policy, "threshold", None)), None)
+    return None if limit is None or name not in scores.values else [name, limit]
+
+
+def _finite(value: float | None, otherwise: T) -> float | T:
+    return otherwise if value is None or not math.isfinite(value) else value
+
+
+def pack(value: Any) -> str:
+    """Returns JSON, as base64 of gzip; the same for the same value."""
+    plain = json.dumps(value, allow_nan=False, separators=(",", ":")).encode()
+    return base64.b64encode(gzip.compress(plain, mtime=0)).decode()
+
+
+def _responses(statistics: Statistics) -> list[list[Any]]:
+    """Each agent's different responses: agent, cluster, text, answer where it differs, verdict, how often, share."""
+    total: Counter[tuple[Any, ...]] = Counter()
+    weight: dict[tuple[Any, ...], float] = {}
+    parts = statistics.response_shares.tolist()
+    for sample, agent, cluster, part in zip(
+        statistics.responses,
+        statistics.agents.tolist(),
+        statistics.labels.tolist(),
+        parts,
+        strict=True,
+    ):
+        answer = (
+            None
+            if sample["answer"] is None or sample["answer"] == sample["text"].strip()
+            else sample["answer"]
+        )
+        key = (agent, cluster, cut(sample["text"]), answer and cut(answer), sample["correct"])
+        total[key] += 1
+        weight[key] = weight.get(key, 0.0) + part
+    return [[*key, n, shorten(weight[key])] for key, n in total.items()]
+
+
+def _failures(question: SampledQuestion) -> list[list[str]]:
+    return [[sample["agent"], cut(sample["error"] or "")] for sample in question.failures]
+
+
+def cut(text: str, longest: int = LONGEST) -> str:
+    """Returns a text with U+FFFD for what does not show, cut and marked if it is longer than so many characters."""
+    shown = printable(text[:longest], keep="\n\t")
+    return shown if len(text) <= longest else f"{shown}… ({len(text)} characters)"
+
+
+def shorten(value: float) -> float:
+    """Returns a number with the digits that a page shows."""
+    return float(f"{value:.{_DIGITS}g}") + 0.0
+
+
+def compute_curves(scores: Scores) -> dict[str, dict[str, list[list[float]]]]:
+    """Returns by score the points, from left to right, of "accuracy" (rejected, value) and, of two classes, "roc"."""
+    found: dict[str, dict[str, list[list[float]]]] = {}
+    for name, values in scores.values.items():
+        if not scores.correct.size:
+            continue
+        kept = accuracy_rejection_curve(correct=scores.correct, uncertainty=values)
+        found[name] = {"accuracy": _thin(1.0 - kept.coverage[::-1], kept.values[::-1])}
+        if 0 < scores.correct.sum() < scores.correct.size:
+            # the least certain first; the shares of the right and of the wrong answers that are at least so unsure
+            answers, right = (
+                counts[0, -1] - counts[0, ::-1]
+                for counts in Ranking(scores.correct, values).tally()
+            )
+            found[name]["roc"] = _thin(right / right[-1], (answers - right) / (answers - right)[-1])
+    return found
+
+
+def _thin(x: FloatArray, y: FloatArray) -> list[list[float]]:
+    """Both ends stay."""
+    places = np.unique(np.linspace(0, x.size - 1, min(x.size, POINTS)).round().astype(np.int64))
+    return [np.round(values[places], 5).tolist() for values in (x, y)]
+
+
+def check_jinja() -> None:
+    """Raises ImportError if Jinja is not installed."""
+    if find_spec("jinja2") is None:
+        raise ImportError('a page needs Jinja; pip install "coe-agents[evaluation]"')
+
+
+def read_parts(*names: str) -> str:
+    """Returns parts of pages, one after the other: scripts are one module then."""
+    folder = resources.files("coe_agents.pages").joinpath("html")
+    return "".join(folder.joinpath(name).read_text("utf-8") for name in names)
+
+
+def _read_shared(name: str) -> str:
+    """Returns a part that the page of `serve` has, too."""
+    return resources.files("coe_agents").joinpath("page_parts", name).read_text("utf-8")
+
+
+STYLE = ("page.css",)
+SCRIPT = ("base.js", "table.js")
+"""What the report and the page of runs share."""
+
+
+def render(template: str, *, style: str, script: str, **values: Any) -> str:
+    """Returns the page: a template in the frame of all pages ("frame.html"), with values, which are escaped.
+
+    The frame reads of them `title`, the heading; `topic`, what the page is about, beside its title in the browser; and
+    `facts`, the sentences that it begins with. Both from `pack`: the script reads `overview` at once, and one of the
+    `blocks` when a question is opened.
+    """
+    from jinja2 import DictLoader, Environment, StrictUndefined
+    from markupsafe import Markup
+
+    style = _read_shared("parts.css") + style
+    script = _read_shared("parts.js") + script
+    frame = DictLoader({"frame.html": read_parts("frame.html")})
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, loader=frame
+    )
+    return environment.from_string(template).render(
+        **values,
+        quantity=quantity,
+        made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        style=Markup(style),
+        script=Markup(script),
+        style_hash=_digest(style),
+        script_hash=_digest(script),
+    )
+
+
+def _digest(source: str) -> str:
+    return f"sha256-{base64.b64encode(sha256(source.encode()).digest()).decode()}"

@@ -1,0 +1,103 @@
+"""Owns the page of saved responses: the sentences that it begins with, and its parts, put together."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from coe_agents.evaluation.scoring.scores import (
+    ScoringSetup,
+    find_standout,
+    report,
+    score_each,
+    to_scores,
+)
+from coe_agents.pages.page_data import SCRIPT, STYLE, Rows, check_jinja, pack, read_parts, render
+from coe_agents.policy import Policy
+from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
+from coe_agents.policy.score_names import BASELINE, group_scores, name_of
+from coe_agents.text import quantity
+from coe_agents.types import SampledQuestion
+
+_SCRIPT = (*SCRIPT, "charts.js", "plane.js", "questions.js", "start.js")
+
+
+def create_page(
+    questions: Iterable[SampledQuestion],
+    setup: ScoringSetup,
+    *,
+    title: str,
+    n_resamples: int = 1000,
+    note: str | None = None,
+    policy: Policy | None = None,
+) -> str:
+    """Scores the questions as `score` does and returns the page, HTML in one piece; it may hold lone surrogates.
+
+    `title` is the heading, `n_resamples` is of the bootstrap behind every interval, and `note` is one more sentence at
+    the beginning. The thresholds that a reader can move begin at those of the `policy`. The errors are those of
+    `score`, and ImportError if Jinja is not installed.
+    """
+    check_jinja()
+    rows = Rows(setup.criterion)
+    scores = to_scores(
+        score_each(rows.keep_unanswered(questions), setup, on_question=rows.add), setup
+    )
+    figures = report(scores, n_resamples=n_resamples)
+    return render(
+        read_parts("page.html"),
+        style=read_parts(*STYLE),
+        script=read_parts(*_SCRIPT),
+        title=title,
+        topic="uncertainty of a group of models",
+        facts=[*summarize(rows.columns, figures), *([] if note is None else [note])],
+        report=figures,
+        baseline=[name for name in BASELINE if name in figures["scores"]],
+        groups=group_scores(figures["scores"]),
+        name_of=name_of,
+        standout=find_standout(figures["scores"]),
+        overview=pack(rows.overview(scores, policy)),
+        blocks=rows.blocks(),
+    )
+
+
+def summarize(questions: Mapping[str, Sequence[Any]], figures: Mapping[str, Any]) -> list[str]:
+    """Returns plain sentences on the group's answers.
+
+    `questions` are the columns of `Rows`, and `figures` is what `report` returns on the same questions.
+    """
+    n = figures["n_scored"]
+    if not n:
+        return ["No answer could be judged."]
+    n_right = round(figures["accuracy"] * n, 1)
+    facts = [
+        f"The group is right on {n_right:g} of {quantity(n, 'question')} ({_percent(n_right / n)})."
+    ]
+    if n_right != round(n_right):
+        facts.append("A tie, or an answer whose labels differ, counts by the share that is right.")
+    auroc, low, high = figures["scores"]["coe"]["auroc"]
+    if auroc is not None:
+        facts.append(
+            f"CoE is higher for a wrong answer than for a right one in {_percent(auroc)} of pairs "
+            f"({_percent(0.95)} interval {_percent(low)} to {_percent(high)}; chance is {_percent(0.5)})."
+        )
+    judged = [place for place, correct in enumerate(questions["correct"]) if correct is not None]
+    aleatoric, epistemic, correct = (
+        np.array([questions[name][place] for place in judged], dtype=np.float64)
+        for name in ("aleatoric", "epistemic", "correct")
+    )
+    given = np.array([questions["kind"][place] == "answer" for place in judged])
+    low_both = (aleatoric <= DEFAULT_ALEATORIC_THRESHOLD) & (
+        epistemic <= DEFAULT_EPISTEMIC_THRESHOLD
+    )
+    n_confident = int((given & low_both & (correct == 0)).sum())
+    if n_confident:
+        facts.append(
+            f"{quantity(n_confident, 'wrong answer')} looked certain: both parts of CoE are low "
+            f"(aleatoric at most {DEFAULT_ALEATORIC_THRESHOLD:g}, epistemic at most {DEFAULT_EPISTEMIC_THRESHOLD:g} "
+            "nats). The list of questions begins with such answers."
+        )
+    return facts
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f}\N{NO-BREAK SPACE}%"

@@ -1,0 +1,144 @@
+"""Owns the command `reproduce`: the tables and figures of the paper, from responses sampled once."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from coe_agents.cli.options import ConfigOption, LimitOption, SeedOption
+from coe_agents.cli.terminal import print_lines
+from coe_agents.extensions import did_you_mean
+
+if TYPE_CHECKING:
+    from coe_agents.experiments.experiment import Experiment
+    from coe_agents.paper.material import Material
+
+NAMES = (
+    "all",
+    "model-accuracy",
+    "selective-prediction",
+    "triviaqa",
+    "squad",
+    "epsilon",
+    "sampling",
+    "divergences",
+)
+_OF_TWO = ("selective-prediction", "epsilon", "sampling", "divergences")
+
+
+def reproduce(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help=f"{', '.join(NAMES[1:])}, or all of them.")
+    ],
+    out: Annotated[
+        Path, typer.Option(help="Folder for tables, figures and stored responses.")
+    ] = Path("reproduced"),
+    config: ConfigOption = None,
+    dataset: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="As for sample, at most two; default: tinyworld, or triviaqa and squad with --config."
+        ),
+    ] = None,
+    samples: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Files of saved responses to use instead of asking agents. May be given several times."
+        ),
+    ] = None,
+    agents: Annotated[
+        str | None,
+        typer.Option(
+            help="Agents of the saved responses, comma-separated, in the order in which they join a group; default: "
+            "an order that does not depend on their names."
+        ),
+    ] = None,
+    limit: LimitOption = 200,
+    seed: SeedOption = 0,
+) -> None:
+    """Reproduce a table or figure of the paper next to the published numbers, as CSV and as a picture."""
+    if name not in NAMES:
+        near = did_you_mean(name, NAMES)
+        raise typer.BadParameter(f"{name!r} is no experiment. {near}".rstrip(), param_hint="'NAME'")
+    n_datasets = len(dataset or ())
+    for option, is_wrong, message in (
+        (
+            "--samples",
+            samples and dataset,
+            "it cannot be combined with --dataset. Omit one of them",
+        ),
+        (
+            "--agents",
+            agents and not samples,
+            'it requires "--samples". Omit it to use the agents of the configuration',
+        ),
+        (
+            "--dataset",
+            n_datasets > 2,
+            f"at most two can be given; got {n_datasets}. Omit the others",
+        ),
+    ):
+        if is_wrong:
+            raise typer.BadParameter(message, param_hint=option)
+    # slow to import: mistakes above are reported first
+    from coe_agents.paper.material import create_sampled_material, read_saved_material
+
+    if samples:
+        chosen = tuple(agents.split(",")) if agents else None
+        material: Material = read_saved_material(samples, chosen, config=config)
+    else:
+        material = create_sampled_material(config, dataset, out / "runs", limit=limit, seed=seed)
+    names = _all_of(material) if name == "all" else [name]
+    from coe_agents.cli.display.tables import show_experiment
+    from coe_agents.experiments.experiment import write_to
+
+    for each in names:
+        found = _experiment(each, material)
+        whole = replace(found, settings={**found.settings, **material.provenance})
+        show_experiment(whole, write_to(whole, out))
+
+
+def _all_of(material: "Material") -> list[str]:
+    names: list[str] = [name for name in NAMES if name != "all" and name not in material.left_out]
+    for name, why in material.left_out.items():
+        print_lines(f"Skipped {name}: {why}")
+    if len(material.agents) < 2:
+        print_lines(f"Skipped {', '.join(_OF_TWO)}: they need two agents")
+        names = [name for name in names if name not in _OF_TWO]
+    return names
+
+
+def _experiment(name: str, material: "Material") -> "Experiment":
+    from coe_agents.paper import algorithm_1, ranking
+
+    agents, twins, setting = material.agents, material.twins, material.setting
+
+    def datasets() -> dict[str, tuple[Any, Any]]:
+        return {
+            name: (train and train(), validation())
+            for name, (train, validation) in material.datasets.items()
+        }
+
+    def temperatures() -> dict[float, Any]:
+        return {value: load() for value, load in material.temperatures.items()}
+
+    def of_all_metrics(place: int, dataset: str) -> "Experiment":
+        source, questions = material.panel(place)
+        replaced = "" if source.startswith(name) else f", in place of {dataset}"
+        title = f"All metrics, from one model to six: {source}{replaced}"
+        return ranking.panels(name, title, questions, agents, setting, twins=twins)
+
+    experiments: dict[str, Callable[[], Experiment]] = {
+        "model-accuracy": lambda: ranking.model_accuracy(datasets(), agents, setting),
+        "selective-prediction": lambda: ranking.selective_prediction(
+            material.main, agents, setting
+        ),
+        "triviaqa": lambda: of_all_metrics(0, "TriviaQA"),
+        "squad": lambda: of_all_metrics(1, "SQuAD"),
+        "epsilon": lambda: algorithm_1.epsilon(material.main, agents, setting),
+        "sampling": lambda: algorithm_1.sampling(temperatures(), material.main, agents, setting),
+        "divergences": lambda: algorithm_1.divergences(material.main, agents, setting),
+    }
+    return experiments[name]()

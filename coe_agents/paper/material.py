@@ -1,0 +1,256 @@
+"""Owns the data of `reproduce`: responses sampled once and stored, or read from saved files."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import cache, partial
+from pathlib import Path
+
+import coe_agents
+from coe_agents.cli.inputs import create_setting, load_quietly
+from coe_agents.cli.options import SamplingOptions, ScoringOptions
+from coe_agents.cli.sample import sample_to
+from coe_agents.clustering import BidirectionalEntailment, CachedEntailment
+from coe_agents.config.build import create_clusterer
+from coe_agents.config.sampling_group import judging_of
+from coe_agents.config.schema import Config, load_config
+from coe_agents.errors import ConfigurationError
+from coe_agents.evaluation import SampledQuestion, Samples
+from coe_agents.evaluation.samples.store import SAMPLES
+from coe_agents.evaluation.scoring.correctness import create_criterion
+from coe_agents.evaluation.scoring.scores import ScoringSetup
+from coe_agents.paper.ranking import order_by_responses
+from coe_agents.text import quantity
+
+SHIPPED = Path(__file__).parent / "reproduce.toml"
+TEMPERATURES = (0.8, 0.9, 1.0)
+_TWIN = " (2)"
+_MOST_PAIRS = 10_000_000
+"""Entailments to cache: enough for all of a run."""
+
+
+Questions = Sequence[SampledQuestion]
+Load = Callable[[], Questions]
+"""Returns questions; they are sampled or read when it is first called."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Material:
+    """The data that experiments read.
+
+    Attributes:
+        agents: The models' names, in the order in which they join a group.
+        twins: The names of their second instances.
+        setting: How responses become numbers; results of its entailment model are cached.
+        provenance: The lines under every table.
+        datasets: By name, the training questions (None without any) and the validation questions.
+        panels: What stands for TriviaQA and for SQuAD, after a description of it.
+        temperatures: The responses of the first two agents at other temperatures, where they can be asked.
+        left_out: The experiments that "all" omits, and why.
+    """
+
+    agents: tuple[str, ...]
+    twins: tuple[str, ...]
+    setting: ScoringSetup
+    provenance: Mapping[str, str]
+    datasets: Mapping[str, tuple[Load | None, Load]]
+    panels: Sequence[tuple[str, Load]]
+    temperatures: Mapping[float, Load] = field(default_factory=dict)
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def main(self) -> Questions:
+        """The questions that stand for TriviaQA."""
+        return self.panels[0][1]()
+
+    def panel(self, place: int) -> tuple[str, Questions]:
+        """Returns the questions that stand for TriviaQA (0) or SQuAD (1), after a description of them."""
+        if place == len(self.panels):
+            raise ConfigurationError(
+                f"{self.panels[0][0]} has no second split", hint='Pass "--dataset" twice'
+            )
+        source, load = self.panels[place]
+        return source, load()
+
+
+def create_sampled_material(
+    config: Path | None, datasets: Sequence[str] | None, folder: Path, *, limit: int, seed: int
+) -> Material:
+    """Returns material from the agents of a configuration, by default `reproduce.toml`.
+
+    Responses are sampled when first needed, and stored under `folder`, in a folder for each run.
+    """
+    load_quietly(config)  # sets the environment
+    settings = load_config(config or SHIPPED)
+    sources = tuple(datasets or (["triviaqa", "squad"] if config else ["tinyworld"]))
+    judging = judging_of(settings, is_tinyworld=sources[0] == "tinyworld")
+    clusterer = create_clusterer(settings)
+    setting = _with_cache(ScoringSetup(clusterer, create_criterion(judging.correctness, clusterer)))
+    sampled = _create_sampling(settings, folder, limit=limit, seed=seed)
+
+    loads: dict[str, tuple[Load | None, Load]] = {}
+    panels: list[tuple[str, Load]] = []
+    for source in sources:
+        train, validation = _splits(source)
+        load = partial(sampled, source, validation)
+        loads[source] = (None if train is None else partial(sampled, source, train), load)
+        panels.append((_panel_name(source, validation), load))
+    other_split, _ = loads[sources[0]]
+    if len(sources) == 1 and other_split is not None:
+        panels.append((_panel_name(sources[0], _splits(sources[0])[0]), other_split))
+
+    main_split = _splits(sources[0])[1]
+    by_temperature: dict[float, Load] = {}
+    of_config = {agent.temperature for agent in settings.agents[:2]}
+    if len(of_config) == 1:  # the main responses are there already
+        by_temperature[of_config.pop()] = partial(sampled, sources[0], main_split)
+    for temperature in TEMPERATURES:
+        load = partial(sampled, sources[0], main_split, temperature=temperature)
+        by_temperature[temperature] = load
+
+    names = tuple(agent.name for agent in settings.agents)
+    sizes = _join(agent.n_samples for agent in settings.agents)
+    n_questions = quantity(limit, "question") if limit else "all questions"
+    n_responses = "1 response" if sizes == "1" else f"{sizes} responses"
+    return Material(
+        agents=names,
+        twins=tuple(name + _TWIN for name in names),
+        setting=setting,
+        provenance={
+            "dataset": " and ".join(sources),
+            "agents": ", ".join(names),
+            "n": f"{n_questions}, {n_responses} of each agent",
+            "temperature": _join(agent.temperature for agent in settings.agents),
+            "seed": str(seed),
+            **_provenance(setting, settings),
+        },
+        datasets=loads,
+        panels=panels,
+        temperatures=by_temperature,
+    )
+
+
+def _create_sampling(
+    settings: Config, folder: Path, *, limit: int, seed: int
+) -> Callable[..., Questions]:
+    """Returns a function of a source, a split and a temperature, which samples each once."""
+
+    @cache
+    def sampled(source: str, split: str | None, temperature: float | None = None) -> Questions:
+        name = Path(source).name
+        if split is not None:
+            name += f"-{split}"
+        if temperature is not None:
+            name += f"-temperature-{temperature:g}"
+        options = SamplingOptions(
+            dataset=source,
+            split=split,
+            out=folder / name,
+            limit=limit,
+            seed=seed,
+            p_false=temperature is None,
+        )
+        sample_to(options, _varied(settings, temperature, seed=seed))
+        return _read([options.out / SAMPLES])
+
+    return sampled
+
+
+def _panel_name(source: str, split: str | None) -> str:
+    return source if split is None else f"{source}, {split}"
+
+
+def _varied(settings: Config, temperature: float | None, *, seed: int) -> Config:
+    """Returns a copy with a second instance of each agent, or with the first two agents at another temperature."""
+    config = settings.model_copy(deep=True)
+    if temperature is None:
+        twins = [agent.model_copy(deep=True) for agent in config.agents]
+        for agent in twins:
+            agent.name += _TWIN
+            agent.seed = (seed if agent.seed is None else agent.seed) + 1
+        config.agents += twins
+    else:
+        del config.agents[2:]
+        for agent in config.agents:
+            agent.temperature = temperature
+    return config
+
+
+def read_saved_material(
+    paths: Sequence[Path], agents: Sequence[str] | None, *, config: Path | None
+) -> Material:
+    """Returns material from files of samples; they are judged as `score` does it, and no agent is asked."""
+    questions = _read(paths)
+    in_files = {response["agent"] for question in questions for response in question.responses}
+    if agents is None:
+        # by their responses only, so that groups do not depend on names
+        agents = order_by_responses(
+            (name for name in in_files if not name.endswith(_TWIN)), questions
+        )
+    elif missing := [name for name in agents if name not in in_files]:
+        hint = f"The files have {', '.join(sorted(in_files))}"
+        raise ConfigurationError(
+            f'"--agents" must name agents of the files; got {", ".join(missing)}', hint=hint
+        )
+    names, twins = tuple(agents), tuple(name + _TWIN for name in agents)
+    found, _ = create_setting(ScoringOptions(config=config), paths)
+    setting = _with_cache(found)
+    source = ", ".join(path.name for path in paths)
+    counts = [
+        sum(each["agent"] == name for each in question.responses)
+        for question in questions
+        for name in names
+    ]
+    return Material(
+        agents=names,
+        twins=twins if in_files.issuperset(twins) else (),
+        setting=setting,
+        provenance={
+            "dataset": source,
+            "agents": ", ".join(names),
+            "n": f"{quantity(len(questions), 'question')}, {min(counts)} to {max(counts)} responses of each agent",
+            "temperature and seed": "unknown: the files do not state them",
+            **_provenance(setting, None),
+        },
+        datasets={source: (None, lambda: questions)},
+        panels=[(source, lambda: questions)] * 2,
+        left_out={
+            "squad": "the files count as one dataset; run it by name to use them in place of SQuAD"
+        },
+    )
+
+
+def _read(paths: Sequence[Path]) -> list[SampledQuestion]:
+    with Samples(paths) as samples:
+        return list(samples)
+
+
+def _with_cache(setting: ScoringSetup) -> ScoringSetup:
+    if not isinstance(setting.clusterer, BidirectionalEntailment):
+        return setting
+    model = CachedEntailment(setting.clusterer.model, max_pairs=_MOST_PAIRS)
+    return replace(setting, clusterer=setting.clusterer.with_model(model), entailment=model)
+
+
+def _splits(source: str) -> tuple[str | None, str | None]:
+    if Path(source).is_file():
+        return None, None
+    return "calibration" if source == "tinyworld" else "train", "validation"
+
+
+def _provenance(setting: ScoringSetup, config: Config | None) -> dict[str, str]:
+    clusterer = type(setting.clusterer).__name__
+    if isinstance(setting.clusterer, BidirectionalEntailment):
+        model = getattr(config.clusterer, "model", None) if config else None
+        clusterer += f" ({model or type(setting.clusterer.model).__name__})"
+    return {
+        "clusterer": clusterer,
+        "right by": setting.criterion.name,
+        "weighting": setting.weighting,
+        "date": datetime.now(UTC).date().isoformat(),
+        "version": f"coe-agents {coe_agents.__version__}",
+    }
+
+
+def _join(values: Iterable[float]) -> str:
+    return ", ".join(f"{value:g}" for value in sorted(set(values)))

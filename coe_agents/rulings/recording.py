@@ -1,0 +1,108 @@
+"""Owns the recording of cases in LangGraph's store: what people rule, and which answers they audit afterwards."""
+
+import hashlib
+import secrets
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+
+from langgraph.config import get_store
+
+from coe_agents._steps import Call, Steps
+from coe_agents.checks import share
+from coe_agents.decision.case import DecidedCase, RecordedCase
+from coe_agents.errors import ConfigurationError
+from coe_agents.rulings.recorded import NAMESPACE, create_ruling, to_storable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    """What a graph records in the store of its `compile(store=...)`: all escalations, with what people rule on them.
+
+    Cases hold the text of your users; see `coe_agents.rulings`.
+
+    Attributes:
+        audit_rate: The probability with which an answer of the group is recorded, too, in [0, 1], for people to rule on
+            afterwards; the answer does not wait for them.
+
+    Raises:
+        TypeError: If the rate is no number.
+        ValueError: If it is not in [0, 1].
+
+    Example:
+        >>> from coe_agents import ThresholdPolicy, create_coe_graph
+        >>> from coe_agents.clustering import NormalizedMatch
+        >>> from coe_agents.rulings import Recording, pending_cases
+        >>> from coe_agents.testing import ScriptedAgent
+        >>> from langgraph.store.memory import InMemoryStore
+        >>> agents, store = [ScriptedAgent(name, ["Paris"]) for name in "ab"], InMemoryStore()
+        >>> parts = {"clusterer": NormalizedMatch(), "policy": ThresholdPolicy(0.5)}
+        >>> graph = create_coe_graph(agents, recording=Recording(audit_rate=1.0), **parts).compile(store=store)
+        >>> result = graph.invoke({"question": "What is the capital of France?"})
+        >>> [(case["kind"], case["answer"]) for case in pending_cases(store)]
+        [('audit', 'Paris')]
+    """
+
+    audit_rate: float = 0.0
+    _secret: bytes = field(
+        default_factory=partial(secrets.token_bytes, 16), init=False, repr=False, compare=False
+    )
+    """Which answers are audited is drawn with it, so that it depends on nothing that a client could choose."""
+
+    def __post_init__(self) -> None:
+        share(
+            self.audit_rate,
+            '"audit_rate" of a Recording',
+            advice="0.05 audits one answer of twenty",
+        )
+
+    def check(self) -> None:
+        """Refuses a run of a graph that was compiled without a store, before any agent is asked."""
+        if get_store() is None:
+            raise ConfigurationError(
+                "the graph records cases, and was compiled without a store",
+                hint="Pass one: graph.compile(store=...), or omit recording=",
+            )
+
+    def record(self, case: DecidedCase) -> Steps[None]:
+        """Records an escalation, what a person ruled in the run, or an answer that was drawn for an audit."""
+        recorded, store = self._to_recorded(case), get_store()
+        if recorded is None or store is None:
+            return
+        kept = yield Call(store.get, store.aget, (NAMESPACE, recorded["id"]))
+
+        # a replay repeats a case: it must change neither the answer that a person is shown, nor a ruling
+        is_new_ruling = recorded["ruling"] is not None and kept is not None
+        if kept is None or (is_new_ruling and kept.value.get("status") == "pending"):
+            storable = to_storable(recorded)
+            yield Call(store.put, store.aput, (NAMESPACE, recorded["id"], storable))
+
+    def _to_recorded(self, case: DecidedCase) -> RecordedCase | None:
+        """Returns the case as it is recorded; None for an answer that was not drawn, and for what is no such case."""
+        decision = case["decision"]
+        is_audit = decision["action"] == "answer" and decision["decided_by"] == "group"
+        is_ruled = decision["decided_by"] == "person"
+        if is_audit and not self._is_drawn(case["id"]):
+            return None
+        if not (is_audit or is_ruled or decision["action"] == "escalate"):
+            return None
+        ruling = create_ruling(correct=None, answer=decision["answer"]) if is_ruled else None
+        return RecordedCase(
+            id=case["id"],
+            kind="audit" if is_audit else "escalation",
+            status="ruled" if is_ruled else "pending",
+            time=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            seen_probability=self.audit_rate if is_audit else 1.0,
+            question=case["question"],
+            conversation=case["conversation"],
+            answer=decision["answer"] if is_audit else case["leading"],
+            reason=decision["reason"],
+            responses=case["responses"],
+            labels=case["labels"],
+            ruling=ruling,
+        )
+
+    def _is_drawn(self, case_id: str) -> bool:
+        """Returns whether an answer is audited: the hash is uniform in [0, 1) over secrets."""
+        drawn = hashlib.sha256(self._secret + case_id.encode()).digest()
+        return int.from_bytes(drawn[:7]) / 2**56 < self.audit_rate

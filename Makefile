@@ -14,7 +14,7 @@ VLLM_PYTHON := $(abspath $(VLLM_VENV))/bin/python
 
 .DEFAULT_GOAL := help
 .PHONY: help demo reproduce playground serve test test-all clients test-lowest coverage mutation soak docs vllm test-vllm check static format lint \
-	typecheck imports benchmark size models clean
+	typecheck imports ring benchmark size models clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -139,6 +139,9 @@ typecheck: $(READY) ## Check types
 
 imports: $(READY) ## Check that each layer imports only from those below it
 	$(BIN)/lint-imports
+
+ring: $(READY) ## Test each room of the ring alone, with all others taken away
+	$(BIN)/python -m tools.ring alone
 
 # each writes docs/results/NAME.md; `make benchmark-NAME` runs one; gpu wants a GPU, entailment is compared with
 # libraries in the environment of PEERS, its interpreter; served_sampling needs the environment of `make vllm`

@@ -20,10 +20,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from coe_agents._ring import ROOMS
+
 PACKAGE, TESTS = "coe_agents", "tests"
 
-FOUNDATION = {"types", "errors", "text", "checks", "files", "extensions", "_removed", "_steps"}
-"""The bottom layers, which everything may use: arrows to them say nothing about the structure."""
+FOUNDATION = {"types", "errors", "text", "checks", "files", "extensions"}
+FOUNDATION |= {"_first_use", "_removed", "_ring", "_steps"}
+"""The bottom layers, which everything may use: arrows to them say nothing about the structure.
+
+Nor do arrows from a room of the ring: it may use all of the core, and nothing uses it.
+"""
 
 MOST_LINES = 60
 """A function with more lines of code is a long one."""
@@ -44,7 +50,7 @@ BUDGET = {
     "wide functions": 3,
     "public names": 128,
     "public names at the top": 36,
-    "arrows above the foundation": 128,
+    "arrows above the foundation": 107,
 }
 """The most that there may be of each, in the package unless it says tests."""
 
@@ -99,7 +105,9 @@ class Size:
             "public names": len(set[str]().union(*self.names.values())),
             "public names at the top": len(self.names.get("__init__", ())),
             "arrows above the foundation": sum(
-                len(imported - FOUNDATION) for imported in self.arrows.values()
+                len(imported - FOUNDATION)
+                for package, imported in self.arrows.items()
+                if package not in ROOMS
             ),
         }
 

@@ -1,4 +1,4 @@
-"""Owns experiments: the paper's tables and figures, whole policies over a dataset, their comparison, and Ray.
+"""Owns experiments: whole policies over a dataset, and their comparison.
 
 A policy is compared with others from what a run stored (`coe_agents.experiments.comparison.outcomes_of`) or, without a
 model, from saved responses.

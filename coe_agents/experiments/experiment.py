@@ -1,20 +1,17 @@
-"""Owns the experiment as a value: a table with the rows of the paper (`paper.toml`) next to ours, and its picture.
+"""Owns the experiment as a value: a table, with the rows of the paper next to ours, and its picture.
 
 It is written as CSV, PNG and SVG; text of models in it is escaped.
 """
 
 import csv
-import functools
 import io
 import math
 import re
 import textwrap
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from coe_agents.checks import require
 from coe_agents.files import write
@@ -42,6 +39,8 @@ class Experiment:
         name: What `coe-agents reproduce` calls it, and its files: ASCII letters, digits, "-" and "_".
         columns: The heads; the first `n_keys` identify a row.
         rows: Ours.
+        paper: The paper's rows under the same columns; None where it gives no number.
+        label: The label of the paper's table, figure or section, as its source spells it; "" where it has none.
         draw: Draws them; the figure is as wide as `width` and as high as `height`, in inches. None: no picture.
         settings: What the numbers depend on, in the order in which they are shown.
         notes: What a reader must know to read them.
@@ -51,6 +50,8 @@ class Experiment:
     title: str
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
+    paper: tuple[Row, ...] = ()
+    label: str = ""
     draw: Callable[[Figure], None] | None = None
     n_keys: int = 1
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -62,16 +63,6 @@ class Experiment:
         is_plain = re.fullmatch(r"[A-Za-z0-9][\w-]*", self.name, re.ASCII) is not None
         must = '"name" must be letters, digits, "-" and "_", as files are named by it'
         require(is_plain, must, self.name, 'Put other text into "title"')
-
-    @property
-    def paper(self) -> tuple[Row, ...]:
-        """The paper's rows under the same columns; None where it gives no number."""
-        return paper_rows(self.name, self.columns)
-
-    @property
-    def label(self) -> str:
-        """The label of the paper's table, figure or section, as its source spells it; "" where it has none."""
-        return str(_numbers().get(self.name, {}).get("label", ""))
 
     @property
     def heads(self) -> tuple[str, ...]:
@@ -102,24 +93,6 @@ class Experiment:
 def plain(value: float) -> Cell:
     """Returns a number, or None for NaN."""
     return None if math.isnan(value) else float(value)
-
-
-def paper_rows(name: str, columns: Sequence[str]) -> tuple[Row, ...]:
-    """Returns what the paper prints for an experiment, in the order of `columns`; None where it has no number."""
-    rows = _numbers().get(name, {}).get("rows", ())
-    return tuple(tuple(map(row.get, columns)) for row in rows)
-
-
-def band(cell: Cell) -> tuple[float, float]:
-    """Returns the ends of what the paper gives as "low to high"."""
-    low, high = str(cell).split(" to ")
-    return float(low), float(high)
-
-
-@functools.cache
-def _numbers() -> dict[str, Any]:
-    source = resources.files("coe_agents.experiments").joinpath("paper.toml")
-    return tomllib.loads(source.read_text(encoding="utf-8"))
 
 
 _FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")

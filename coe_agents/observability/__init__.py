@@ -18,6 +18,8 @@ from coe_agents.decision.views import kind_of
 from coe_agents.errors import CoEError, is_control_flow
 from coe_agents.types import Usage, add_usages, usage_of
 
+__all__ = ["CoETelemetry"]
+
 try:
     from opentelemetry import metrics, trace
     from opentelemetry._logs import LoggerProvider, LogRecord, SeverityNumber, get_logger

@@ -13,7 +13,8 @@ import numpy as np
 from coe_agents.evaluation import SampledQuestion
 from coe_agents.evaluation.scoring.correctness import judge_clusters, mean_verdict
 from coe_agents.evaluation.scoring.scores import ScoringSetup
-from coe_agents.experiments.experiment import Cell, Experiment, Figure, Row, band, paper_rows, plain
+from coe_agents.experiments.experiment import Cell, Experiment, Figure, Row, plain
+from coe_agents.paper.published import band, create_experiment, paper_rows
 from coe_agents.paper.ranking import JudgedGroup, judge_group
 from coe_agents.uncertainty import coordinate, ensemble_mean
 from coe_agents.uncertainty.ties import shares_lead
@@ -118,7 +119,7 @@ def epsilon(
             axes.set_title(column, fontsize=10)
             axes.legend(fontsize=8)
 
-    return Experiment(
+    return create_experiment(
         name="epsilon",
         title="Algorithm 1 at several thresholds of convergence",
         columns=_EPSILON_COLUMNS,
@@ -209,7 +210,7 @@ def divergences(
             axes.legend(fontsize=8, loc="upper right", ncols=2)
         figure.axes[0].set_ylabel("CoE, mean over the questions")
 
-    return Experiment(
+    return create_experiment(
         name="divergences",
         title="CoE before and after Algorithm 1, and the gain in accuracy",
         columns=_DIVERGENCE_COLUMNS,
@@ -298,7 +299,7 @@ def sampling(
             )
             axes.legend(fontsize=8, loc="lower right")
 
-    return Experiment(
+    return create_experiment(
         name="sampling",
         title="Sampling temperature and number of generations",
         columns=_SAMPLING_COLUMNS,

@@ -19,7 +19,8 @@ from coe_agents.evaluation.metrics.bootstrap import estimate_all
 from coe_agents.evaluation.metrics.selective_prediction import RETENTIONS
 from coe_agents.evaluation.metrics.tallies import FloatArray, join_ties
 from coe_agents.evaluation.scoring.scores import ScoringSetup
-from coe_agents.experiments.experiment import Axes, Cell, Experiment, Figure, Row, paper_rows, plain
+from coe_agents.experiments.experiment import Axes, Cell, Experiment, Figure, Row, plain
+from coe_agents.paper.published import create_experiment, paper_rows
 from coe_agents.policy.estimators import ESTIMATORS
 from coe_agents.policy.statistics import Statistics
 from coe_agents.text import quantity
@@ -245,7 +246,7 @@ def _compare(
             theirs = {row[1]: row[columns.index("AUROC")] for row in paper if row[0] == group}
             _draw_aurocs(grid.flat[place], own, theirs, title=titles[group], legend=place == 0)
 
-    return Experiment(
+    return create_experiment(
         name=name,
         title=title,
         columns=columns,
@@ -347,7 +348,7 @@ def model_accuracy(
         for dataset, (train, validation) in datasets.items()
     )
 
-    return Experiment(
+    return create_experiment(
         name="model-accuracy",
         title="Accuracy of each model alone",
         columns=_ACCURACIES,

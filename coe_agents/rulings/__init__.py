@@ -16,26 +16,17 @@ from coe_agents._first_use import on_first_use
 
 if TYPE_CHECKING:
     from coe_agents.decision.case import RecordedCase
-    from coe_agents.rulings.audits import Recalibration, Seen, recalibrate
+    from coe_agents.rulings.audits import recalibrate
     from coe_agents.rulings.recorded import cases, pending_cases, rule
     from coe_agents.rulings.recording import Recording
 else:
     __getattr__ = on_first_use(
         __name__,
         {
-            "audits": ("Recalibration", "Seen", "recalibrate"),
+            "audits": ("recalibrate",),
             "recorded": ("RecordedCase", "cases", "pending_cases", "rule"),
             "recording": ("Recording",),
         },
     )
 
-__all__ = [
-    "Recalibration",
-    "RecordedCase",
-    "Recording",
-    "Seen",
-    "cases",
-    "pending_cases",
-    "recalibrate",
-    "rule",
-]
+__all__ = ["RecordedCase", "Recording", "cases", "pending_cases", "recalibrate", "rule"]

@@ -6,8 +6,8 @@ import pytest
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import Samples
 from coe_agents.evaluation.scoring.scores import ScoringSetup
-from coe_agents.experiments.experiment import paper_rows
 from coe_agents.paper.algorithm_1 import divergences, epsilon, sampling
+from coe_agents.paper.published import paper_rows
 from coe_agents.paper.ranking import judge_group, model_accuracy, panels, selective_prediction
 from tests.evaluation.invented import row, write
 

@@ -1,0 +1,37 @@
+"""Owns what the paper prints: the rows of `paper.toml`, and their labels."""
+
+import functools
+import tomllib
+from collections.abc import Sequence
+from importlib import resources
+from typing import Any
+
+from coe_agents.experiments.experiment import Cell, Experiment, Row
+
+
+def create_experiment(*, name: str, columns: tuple[str, ...], **fields: Any) -> Experiment:
+    """Returns an experiment with the paper's rows under the same columns, and the label of its table or figure."""
+    label = str(_numbers().get(name, {}).get("label", ""))
+    return Experiment(
+        name=name, columns=columns, paper=paper_rows(name, columns), label=label, **fields
+    )
+
+
+def paper_rows(name: str, columns: Sequence[str]) -> tuple[Row, ...]:
+    """Returns what the paper prints for an experiment, in the order of `columns`; None where it has no number."""
+    return tuple(
+        tuple(row.get(column) for column in columns)
+        for row in _numbers().get(name, {}).get("rows", ())
+    )
+
+
+def band(cell: Cell) -> tuple[float, float]:
+    """Returns the ends of what the paper gives as "low to high"."""
+    low, high = str(cell).split(" to ")
+    return float(low), float(high)
+
+
+@functools.cache
+def _numbers() -> dict[str, Any]:
+    source = resources.files("coe_agents.paper").joinpath("paper.toml")
+    return tomllib.loads(source.read_text(encoding="utf-8"))

@@ -152,9 +152,8 @@ def draw_to(experiment: Experiment, folder: Path) -> list[Path]:
         figure.text(
             0.5, 1 - 0.12 / height, _to_line(experiment.title), ha="center", va="top", fontsize=13
         )
-        below_left: dict[str, Any] = {"ha": "left", "va": "bottom"}
         figure.text(
-            0.01, 0.08 / height, "\n".join(caption), **below_left, fontsize=8, color="dimgrey"
+            0.01, 0.08 / height, "\n".join(caption), va="bottom", fontsize=8, color="dimgrey"
         )
         png = folder / f"{experiment.name}.png"
         svg = png.with_suffix(".svg")

@@ -1,6 +1,8 @@
 import gc
 import os
+import sys
 from collections.abc import Iterator
+from functools import cache
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -51,6 +53,11 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
+    # with LANGGRAPH_STRICT_MSGPACK each graph that is compiled reads the type hints of all of its state: a sixth of
+    # the time of a test with an agent
+    serde = sys.modules.get("langgraph._internal._serde")
+    if hasattr(serde, "_safe_get_type_hints"):
+        serde._safe_get_type_hints = cache(serde._safe_get_type_hints)
 
 
 @pytest.hookimpl(wrapper=True)

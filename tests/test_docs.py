@@ -41,7 +41,17 @@ def with_blocks(*languages: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("page", with_blocks("python"))
+LONG = ("guides/rounds.md", "guides/tinyworld.md")
+"""Pages whose blocks take seconds of CPU."""
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=pytest.mark.slow if page in LONG else ())
+        for page in with_blocks("python")
+    ],
+)
 def test_python_blocks_run_in_order(page, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)  # some write files
     namespace = {"__name__": "docs"}

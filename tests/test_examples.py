@@ -16,16 +16,17 @@ BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 # those on vLLM run in tests/vllm, that with inspect_ai in tests/test_inspect_approver.py
 EXAMPLES = [
-    path
+    pytest.param(path.name, marks=pytest.mark.slow if path.stem == "sequential_agents" else ())
     for path in sorted(ROOT.glob("examples/*.py"))
     if not path.stem.startswith(("vllm_", "inspect_"))
 ]
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_examples_run(path, capsys, monkeypatch):
-    monkeypatch.setattr(sys, "argv", [str(path)])
-    runpy.run_path(str(path), run_name="__main__")
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples_run(name, capsys, monkeypatch):
+    path = str(ROOT / "examples" / name)
+    monkeypatch.setattr(sys, "argv", [path])
+    runpy.run_path(path, run_name="__main__")
     assert capsys.readouterr().out
 
 

@@ -72,9 +72,10 @@ def test_a_damaged_file(made, tmp_path, monkeypatch, command, drawn):
         shutil.copytree(made, folder)
         monkeypatch.chdir(folder)
 
-    copied()
-    intact = run(*command.split(), code=None)
-    assert intact.returncode != 2, intact.stderr
+    if drawn == "all":  # else half of the time
+        copied()
+        intact = run(*command.split(), code=None)
+        assert intact.returncode != 2, intact.stderr
     named = [made / word for word in command.split() if (made / word).exists()]
     all_files = [
         each for path in named for each in (sorted(path.iterdir()) if path.is_dir() else [path])

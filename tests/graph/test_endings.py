@@ -13,7 +13,7 @@ from coe_agents.decision.refusal import refusal
 from coe_agents.errors import GroupUnavailableError
 from coe_agents.testing import ScriptedAgent
 from coe_agents.testing.driver import ScriptedDriver
-from tests.agents.requests.test_endings import ENDINGS
+from tests.agents.requests.test_endings import ONE_OF_EACH
 
 ANSWERS_ALL = ThresholdPolicy(float("inf"))
 PAY = {"name": "pay", "args": {"to": "Ann"}}
@@ -119,9 +119,7 @@ def test_calls_of_a_response_that_is_not_whole_are_a_failure(end):
     assert "not whole" in decision["failed_agents"]["a"]
 
 
-@pytest.mark.parametrize(
-    ("kind", "said"), [(kind, said) for kind in ENDINGS for said in ENDINGS[kind]], ids=repr
-)
+@pytest.mark.parametrize(("kind", "said"), ONE_OF_EACH)
 def test_what_models_say(kind, said):
     drivers = [ScriptedDriver(script=[AIMessage("Suva", response_metadata=said)]) for _ in "ab"]
     agents = [

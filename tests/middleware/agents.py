@@ -33,24 +33,30 @@ AGAINST = ["reject", "reject."], ["Reject", "reject"]
 DECLINING = ["I don't know."], ["I don't know."]
 
 
+@tool
+def transfer_money(to: str, amount: float) -> str:
+    """Sends money."""
+    raise NotImplementedError("a bank brings its own function")
+
+
+@tool
+def balance() -> str:
+    """Tells the balance."""
+    return "the balance is 100"
+
+
 class Bank:
     """A tool with a side effect that can be counted."""
 
     def __init__(self):
         self.transfers = []
+        # copies, since to infer a schema takes as long as to run an agent
+        transfer = transfer_money.model_copy(update={"func": self._transfer})
+        self.tools = [transfer, balance.model_copy()]
 
-        @tool
-        def transfer_money(to: str, amount: float) -> str:
-            """Sends money."""
-            self.transfers.append((to, amount))
-            return f"sent {amount} to {to}"
-
-        @tool
-        def balance() -> str:
-            """Tells the balance."""
-            return "the balance is 100"
-
-        self.tools = [transfer_money, balance]
+    def _transfer(self, to, amount):
+        self.transfers.append((to, amount))
+        return f"sent {amount} to {to}"
 
 
 def agent(graph, bank, *messages, middleware=None, saver=True, **options):

@@ -17,7 +17,7 @@ from coe_agents.agents._requests.chat_models import is_same_model
 from coe_agents.middleware.withheld import without_withheld
 from coe_agents.testing import create_response
 from coe_agents.testing.driver import ScriptedDriver
-from tests.agents.requests.test_endings import ENDINGS
+from tests.agents.requests.test_endings import ONE_OF_EACH
 from tests.middleware.agents import THREAD, Bank
 from tests.middleware.calls import ANN, BOB, DONE, LOOKS, PAY, call, replies, says
 from tests.middleware.council import Member, council_agent, members
@@ -539,8 +539,6 @@ def test_a_count_of_tokens_that_is_none_is_unknown_and_fails_nobody():
     assert decision["tokens"]["a"] == {"input_tokens": None, "output_tokens": None}
 
 
-WHOLE = ENDINGS["whole"]
-NOT_WHOLE = [said for ending, cases in ENDINGS.items() for said in cases if ending != "whole"]
 FORMS = [{}, {"adaptive": True}, {"tools": None}, {"mode": "choose"}]
 
 
@@ -548,12 +546,12 @@ def ended(said):
     return AIMessage("", tool_calls=[call(**TEN)], response_metadata=said)
 
 
-@pytest.mark.parametrize("said", [*WHOLE, *NOT_WHOLE], ids=repr)
-def test_only_whole_replies_of_members_vote(said):
+@pytest.mark.parametrize("form", FORMS, ids=str)
+@pytest.mark.parametrize(("kind", "said"), ONE_OF_EACH)
+def test_only_whole_replies_of_members_vote(kind, said, form):
     agents = [ModelAgent(name, ScriptedDriver(script=[ended(said), DONE])) for name in "ab"]
-    form = FORMS[len(repr(said)) % len(FORMS)]
     runs, decision = ruled("", [*agents, *members(AGREES)], max_blocked=1, min_votes=2, **form)
-    assert runs == (said in WHOLE)
+    assert runs == (kind == "whole")
     if runs:
         assert decision["failed_agents"] == {}
     else:
@@ -563,16 +561,16 @@ def test_only_whole_replies_of_members_vote(said):
         )
 
 
-@pytest.mark.parametrize("said", [*WHOLE, *NOT_WHOLE], ids=repr)
-def test_only_a_whole_message_of_the_driver_runs_and_no_person_is_asked_about_another(said):
-    agents, bank, form = (
-        members(*[[*AGREES, "Done."]] * 2),
-        Bank(),
-        FORMS[len(repr(said)) % len(FORMS)],
-    )
+@pytest.mark.parametrize("form", FORMS, ids=str)
+@pytest.mark.parametrize(("kind", "said"), ONE_OF_EACH)
+def test_only_a_whole_message_of_the_driver_runs_and_no_person_is_asked_about_another(
+    kind, said, form
+):
+    bank = Bank()
+    agents = members(*[[*AGREES, "Done."]] * 2)
     options = {"tools": GATED, "policy": None, "on_uncertain": "interrupt", "max_blocked": 1} | form
     state = council_agent(agents, bank, ended(said), DONE, **options).invoke(PAY, THREAD)
-    assert bank.transfers == ([("Ann", 10)] if said in WHOLE else [])
+    assert bank.transfers == ([("Ann", 10)] if kind == "whole" else [])
     assert "__interrupt__" not in state
 
 

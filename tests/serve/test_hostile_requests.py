@@ -138,6 +138,10 @@ HOSTILE = {
 }
 
 
+LARGEST = ("a long enumeration", "an enumeration of long lists", "many fields of many objects")
+"""Those that take more than a second of CPU: the slow tests have them."""
+
+
 def group_of_models(said):
     """Returns a group of two models, each of which says a text, or proposes calls, twice."""
     calls = [{**call, "id": "1"} for call in said] if isinstance(said, list) else []
@@ -149,8 +153,12 @@ def group_of_models(said):
     return group_of(*agents, policy=SupportPolicy(0.5))
 
 
-@pytest.mark.parametrize(("fields", "said"), HOSTILE.values(), ids=HOSTILE)
-async def test_no_request_holds_the_event_loop(fields, said):
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow if name in LARGEST else ()) for name in HOSTILE],
+)
+async def test_no_request_holds_the_event_loop(name):
+    fields, said = HOSTILE[name]
     body = fields if isinstance(fields, str) else json.dumps(body_of(**fields))
     longest, is_done = 0.0, False
 

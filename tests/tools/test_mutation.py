@@ -3,6 +3,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent.parent
 FILES = {
     "coe_agents/__init__.py": "",
@@ -18,6 +20,7 @@ def test_both_sides():
 }
 
 
+@pytest.mark.slow  # it starts pytest a dozen times
 def test_what_no_test_notices_is_listed_and_what_was_found_is_kept(tmp_path):
     for path, text in FILES.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)

@@ -3,6 +3,7 @@ import pytest
 from tools.size import BUDGET, count, measure_size
 
 
+@pytest.mark.slow  # seconds of CPU: `python -m tools.size` shows the same
 def test_the_house_keeps_its_budget():
     totals = measure_size().totals
     over = {what: totals[what] for what, most in BUDGET.items() if totals[what] > most}

@@ -120,6 +120,8 @@ ERROR = (
 )
 ENDINGS = {"whole": WHOLE, "cut": CUT, "filtered": FILTERED, "unknown": UNKNOWN, "error": ERROR}
 CASES = [(said, ending) for ending, cases in ENDINGS.items() for said in cases]
+ONE_OF_EACH = [(ending, cases[-1]) for ending, cases in ENDINGS.items()]
+"""For tests of what reads the ending of a response: that all words give it, the tests here show."""
 
 
 @pytest.mark.parametrize(("said", "ending"), CASES, ids=repr)

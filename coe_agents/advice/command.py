@@ -21,14 +21,11 @@ from coe_agents.cli.terminal import clean, print_json, print_lines
 from coe_agents.text import quantity
 
 if TYPE_CHECKING:
-    from coe_agents.advice.advice import TrustCheck
-    from coe_agents.policy.agreement import Agreement
-
-if TYPE_CHECKING:
-    from coe_agents.advice.advice import Advice, Difference
+    from coe_agents.advice.advice import Advice, Difference, TrustCheck
     from coe_agents.evaluation.calibration.calibrate import Judged
     from coe_agents.evaluation.scoring.scores import ScoringSetup
     from coe_agents.policy import CalibratedPolicy
+    from coe_agents.policy.agreement import Agreement
     from coe_agents.policy.calibrated import Calibration
 
 _POLICY_RISKS, _CONFIDENCE = (0.05, 0.1, 0.2, 0.3), 0.9

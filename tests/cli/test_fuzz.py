@@ -59,7 +59,7 @@ audit --store store.sqlite
 """Each is run with each damaged file that it names, or that is in a folder that it names."""
 
 
-@pytest.mark.parametrize("command", filter(can_run, COMMANDS.splitlines()))
+@pytest.mark.parametrize("command", list(filter(can_run, COMMANDS.splitlines())))
 @pytest.mark.parametrize("drawn", ["few", pytest.param("all", marks=pytest.mark.slow)])
 def test_a_damaged_file(made, tmp_path, monkeypatch, command, drawn):
     if _ring.is_there("serve"):

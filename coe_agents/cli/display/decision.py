@@ -107,7 +107,8 @@ def _reason(decision: Mapping[str, Any]) -> tuple[str, str]:
     if decision["coe"] is not None:
         reason = reason.replace(parts_in_words(decision["aleatoric"], decision["epistemic"]), "")
     clauses = _CLAUSE_END.split(reason)
-    plain, numeric = [], []
+    plain: list[str] = []
+    numeric: list[str] = []
     for clause in clauses:
         has_number = re.search(r"\d\.\d", _QUOTED.sub("", clause))
         (numeric if has_number else plain).append(clause)

@@ -111,7 +111,10 @@ def _reason(decision: Mapping[str, Any]) -> tuple[str, str]:
     numeric: list[str] = []
     for clause in clauses:
         has_number = re.search(r"\d\.\d", _QUOTED.sub("", clause))
-        (numeric if has_number else plain).append(clause)
+        if has_number:
+            numeric.append(clause)
+        else:
+            plain.append(clause)
     if not plain:
         plain, numeric = clauses, []
     sentences = [f"{'; '.join(part)}." if any(part) else "" for part in (plain, numeric)]

@@ -15,16 +15,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from coe_agents import _ring
 
 ROOT = Path(__file__).parent.parent
-FURTHER: dict[str, tuple[str, ...]] = {
-    "serve": ("tests/clients", "tests/client_table.py", "tests/serving", "tests/vllm")
-}
+FURTHER: dict[str, tuple[str, ...]] = {"serve": ("tests/clients", "tests/vllm")}
 """Tests elsewhere that go through a room."""
 CHOSEN = (
     "tests/cli",
@@ -41,11 +39,26 @@ OF_THE_WHOLE = (
 )
 """Tests of the documentation as a whole, with the pages of all rooms."""
 IMPORT_ALL = """
-import importlib, pkgutil, coe_agents
-for module in pkgutil.walk_packages(coe_agents.__path__, "coe_agents."):
-    if module.name != "coe_agents.__main__":
-        importlib.import_module(module.name)
+import importlib, os, pkgutil, sys
+import langchain, langgraph.graph, scipy.stats, torch, transformers  # once, not for each folder
+failed = 0
+for folder in sys.argv[1:]:
+    child = os.fork()
+    if child == 0:
+        sys.path.insert(0, folder)
+        import coe_agents
+        assert coe_agents.__file__.startswith(folder)
+        for module in pkgutil.walk_packages(coe_agents.__path__, "coe_agents."):
+            if module.name != "coe_agents.__main__":
+                importlib.import_module(module.name)
+        sys.argv[1:] = ["--help"]
+        sys.stdout = open(os.devnull, "w")
+        from coe_agents.cli import main
+        main()
+    failed |= os.waitpid(child, 0)[1]
+sys.exit(failed != 0)
 """
+"""Imports what is left in each of some folders, and shows the help of its command."""
 PYTEST = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "--hypothesis-profile=quick", "-m")
 FAST = "not slow and not clients"
 
@@ -57,17 +70,17 @@ def main(mode: str) -> int:
             leave_out = [f"--deselect=tests/test_docs.py::{name}" for name in OF_THE_WHOLE]
             paths = CHOSEN if mode == "chosen" else ("tests", "coe_agents")
             return report("the core", run(folder, *PYTEST, FAST, *leave_out, *paths))
+    if mode == "each":
+        with ExitStack() as copies:
+            folders = [copies.enter_context(copy_without([room])) for room in _ring.ROOMS]
+            return report(
+                "without each of the rooms", run(ROOT, "-c", IMPORT_ALL, *map(str, folders))
+            )
     failed = 0
     for room in _ring.ROOMS:
-        taken = [room] if mode == "each" else [other for other in _ring.ROOMS if other != room]
-        with copy_without(taken) as folder:
-            if mode == "each":
-                code = run(folder, "-c", IMPORT_ALL)
-                code = code or run(folder, "-m", "coe_agents", "--help", quiet=True)
-                failed += report(f"without {room}", code)
-            else:
-                code = run(folder, *PYTEST, FAST, f"tests/{room}", f"coe_agents/{room}")
-                failed += report(f"{room} alone", code)
+        with copy_without([other for other in _ring.ROOMS if other != room]) as folder:
+            code = run(folder, *PYTEST, FAST, f"tests/{room}", f"coe_agents/{room}")
+            failed += report(f"{room} alone", code)
     return min(failed, 1)
 
 
@@ -110,15 +123,12 @@ def take_away(copy: Path, room: str) -> None:
                 path.unlink()
 
 
-def run(folder: Path, *arguments: str, quiet: bool = False) -> int:
+def run(folder: Path, *arguments: str) -> int:
     """Runs Python in a copy; returns its exit status."""
     environment = os.environ | {"PYTHONPATH": str(folder)}
     environment.pop("COE_REQUIRE_ALL_DEPS", None)  # tests that need a room are skipped there
-    output = subprocess.DEVNULL if quiet else None
-    command: Sequence[str] = [sys.executable, *arguments]
-    return subprocess.run(
-        command, cwd=folder, env=environment, stdout=output, check=False
-    ).returncode
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, cwd=folder, env=environment, check=False).returncode
 
 
 def report(what: str, code: int) -> int:

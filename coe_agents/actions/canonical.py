@@ -88,10 +88,11 @@ def write_action(
     """
     several(calls, '"calls"', of="calls", advice="Wrap a single call in a list")
     room = Room()
-    written = (
-        _canonical(call, parameters, parsers, room, must_declare=must_declare) for call in calls
-    )
-    action = f"[{','.join(sorted(map(to_line, written)))}]"
+    lines = []
+    for call in calls:
+        written = _canonical(call, parameters, parsers, room, must_declare=must_declare)
+        lines.append(to_line(written))
+    action = f"[{','.join(sorted(lines))}]"
     if len(action) > MAX_CHARS:
         raise ValueError(
             f"an action must have at most {MAX_CHARS} characters; got {len(action)}. Refuse the proposal"
@@ -106,20 +107,24 @@ def read_action(action: str) -> list[dict[str, Any]] | None:
         >>> read_action('[{"args":{},"name":"pay"}]'), read_action("[]"), read_action("Paris")
         ([{'args': {}, 'name': 'pay'}], [], None)
     """
+    if len(action) > MAX_CHARS:
+        return None
     try:
-        calls = parse_json(action, is_strict=True) if len(action) <= MAX_CHARS else None
+        calls = parse_json(action, is_strict=True)
     except ValueError:
         return None
     if not isinstance(calls, list):
         return None
+    read = []
     for call in calls:
         match call:
-            case {"name": str(name), "args": dict()} if name and isinstance(
-                call.get("exact", []), list
-            ):
-                continue
-        return None
-    return [{**call, "name": tool_key(call["name"])} for call in calls]
+            case {"name": str(name), "args": dict()} if name:
+                if not isinstance(call.get("exact", []), list):
+                    return None
+                read.append({**call, "name": tool_key(name)})
+            case _:
+                return None
+    return read
 
 
 def tool_key(name: str) -> str:
@@ -129,7 +134,9 @@ def tool_key(name: str) -> str:
 
 def to_line(value: Any) -> str:
     """Returns a value as one line of JSON. Lines tell 1 from 1.0 and from true, which Python's `==` does not."""
-    return repr(value) if type(value) is int else _ENCODER.encode(value)  # mostly a short value
+    if type(value) is int:
+        return repr(value)  # the same, and faster: most values are short
+    return _ENCODER.encode(value)
 
 
 class Room:
@@ -157,12 +164,12 @@ class _DoubtError(ValueError):
 
 def read_call(call: object) -> tuple[str, Mapping[str, Any]]:
     """Returns the name and the arguments of a call."""
-    name, args = (call.get("name"), call.get("args")) if isinstance(call, Mapping) else (None, None)
-    if not isinstance(name, str) or not name or not isinstance(args, Mapping):
-        raise TypeError(
-            f'a call must have a "name" and a mapping "args"; got {call!r:.200}. Pass what the model called'
-        )
-    return name, args
+    match call:
+        case {"name": str(name), "args": Mapping() as args} if name:
+            return name, args
+    raise TypeError(
+        f'a call must have a "name" and a mapping "args"; got {call!r:.200}. Pass what the model called'
+    )
 
 
 def _canonical(
@@ -173,23 +180,27 @@ def _canonical(
     *,
     must_declare: bool,
 ) -> dict[str, Any]:
-    written, args = read_call(call)
+    written, call_args = read_call(call)
     name = tool_key(written)
     form = _Form(parameters.get(name, {}), room)
-    given = copy_json(args)
-    if must_declare and (unknown := form.find_undeclared(given)) is not None:
-        raise ValueError(
-            f'the proposal gives "{written}" the argument {unknown[:80]!r}, which it does not have'
-        )
-    found: Any = (
-        form.of_call(given)
-        if name not in parsers
-        else copy_json(parsers[name](given), most=3 * MAX_DEPTH)
-    )
-    exact = [
-        one for one, value in sorted(found.items()) if isinstance(value, str) and form.is_fixed(one)
-    ]
-    return {"name": name, "args": found, **({"exact": exact} if exact else {})}
+    args = copy_json(call_args)
+    if must_declare:
+        undeclared = form.find_undeclared(args)
+        if undeclared is not None:
+            raise ValueError(
+                f'the proposal gives "{written}" the argument {undeclared[:80]!r}, which it does not have'
+            )
+    if name in parsers:
+        canonical: Any = copy_json(parsers[name](args), most=3 * MAX_DEPTH)
+    else:
+        canonical = form.of_call(args)
+    exact = []
+    for argument, value in sorted(canonical.items()):
+        if isinstance(value, str) and form.is_fixed(argument):
+            exact.append(argument)
+    if not exact:
+        return {"name": name, "args": canonical}
+    return {"name": name, "args": canonical, "exact": exact}
 
 
 def copy_json(value: Any, *, most: int = MAX_DEPTH, depth: int = 0) -> Any:
@@ -210,12 +221,13 @@ def copy_json(value: Any, *, most: int = MAX_DEPTH, depth: int = 0) -> Any:
     if isinstance(value, Mapping):
         if not all(issubclass(kind, str) for kind in {*map(type, value)}):
             raise TypeError("the names of arguments must be strings. Convert them")
-        return {
-            name: own if type(own) in _PLAIN else copy_json(own, most=most, depth=depth + 1)
-            for name, own in value.items()
-        }
+        copied = {}
+        for name, inner in value.items():
+            is_plain = type(inner) in _PLAIN
+            copied[name] = inner if is_plain else copy_json(inner, most=most, depth=depth + 1)
+        return copied
     if isinstance(value, list | tuple):
-        return [copy_json(own, most=most, depth=depth + 1) for own in value]
+        return [copy_json(inner, most=most, depth=depth + 1) for inner in value]
     raise TypeError(f"arguments must be JSON values; got {type(value).__name__}. Convert it")
 
 
@@ -223,7 +235,8 @@ class _Form:
     """The canonical form of the arguments of one call under the JSON schema of its tool."""
 
     def __init__(self, root: Mapping[str, Any], room: Room) -> None:
-        self._root, self._room = root, room
+        self._root = root
+        self._room = room
         self._patterns = Patterns(room.take)
         # both by id: every schema that is read is kept, and so is every value, as long as this is
         self._readings: dict[int, tuple[Any, list[Reading]]] = {}
@@ -234,28 +247,28 @@ class _Form:
     def find_undeclared(self, args: Mapping[str, Any]) -> str | None:
         """Returns the first argument, by name, that the schema neither declares nor allows; None without one."""
         ways = self.ways(self._root)
-        return next(
-            (
-                name
-                for name in sorted(args)
-                if all(self._schemas_of(name, way) is None for way in ways)
-            ),
-            None,
-        )
+        for name in sorted(args):
+            if all(self._schemas_of(name, way) is None for way in ways):
+                return name
+        return None
 
     def of_call(self, args: dict[str, Any]) -> Any:
         """Returns the arguments with defaults, and numbers by value."""
-        return self._of(args, self._root, is_strict=False) if self._root else _by_value(args)
+        if not self._root:
+            return _by_value(args)
+        return self._of(args, self._root, is_strict=False)
 
     def is_fixed(self, name: str) -> bool:
         """Whether the schema fixes the text of an argument."""
-        stated = [
-            schema for way in self.ways(self._root) for schema in self._schemas_of(name, way) or ()
-        ]
-        for way in (way for schema in stated for way in self.ways(schema)):
-            self._room.take(len(way))
-            if any(key in part for part in way for key in _FIXED):
-                return True
+        stated = list[Any]()
+        for way in self.ways(self._root):
+            stated += self._schemas_of(name, way) or ()
+        for schema in stated:
+            for way in self.ways(schema):
+                self._room.take(len(way))
+                for part in way:
+                    if any(key in part for key in _FIXED):
+                        return True
         return False
 
     def ways(self, schema: Any) -> list[Reading]:
@@ -281,14 +294,14 @@ class _Form:
         key = (id(value), id(schema))
         if key not in self._known:
             self._known[key] = self._choose(value, ways), value
-        found = self._known[key][0]
-        if isinstance(found, _MisfitError) and not is_strict:
-            found = _DoubtError(
+        form = self._known[key][0]
+        if isinstance(form, _MisfitError) and not is_strict:
+            raise _DoubtError(
                 "a value fits none of the alternatives in the tool's schema. Refuse the proposal"
             )
-        if isinstance(found, Exception):
-            raise found
-        return found
+        if isinstance(form, Exception):
+            raise form
+        return form
 
     def _choose(self, value: Any, ways: Sequence[Reading]) -> Any:
         """Returns the form of a value under the alternatives that it fits, or what is wrong."""
@@ -317,17 +330,17 @@ class _Form:
             return self._fields(value, way, is_strict=is_strict)
         if isinstance(value, list):
             self._room.take(len(value) * len(way))
-            pairs = [
-                (item, self._join(item_schemas(place, way))) for place, item in enumerate(value)
-            ]
-            return list(self._all(dict(enumerate(pairs)), is_strict=is_strict).values())
+            pairs = {}
+            for place, item in enumerate(value):
+                pairs[place] = item, self._join(item_schemas(place, way))
+            return list(self._all(pairs, is_strict=is_strict).values())
         return _by_value(value)
 
-    def _fields(self, given: dict[str, Any], way: Reading, *, is_strict: bool) -> Any:
+    def _fields(self, fields: dict[str, Any], way: Reading, *, is_strict: bool) -> Any:
         pairs = {}
-        # else an alternative may be the one that runs though it does not name a field that is given
+        # else an alternative may be the one that runs though it does not name a field that is passed
         is_closed = is_strict and any(part.get("additionalProperties") is False for part in way)
-        for name, value in given.items():
+        for name, value in fields.items():
             stated = self._schemas_of(name, way)
             if stated is None and is_closed:
                 raise _MisfitError
@@ -336,13 +349,14 @@ class _Form:
         form = self._all(pairs, is_strict=is_strict)
         for name in stated_fields(way):
             self._room.take(_STEP)
-            if name not in given and (found := self._default(name, way)):
-                form[name] = found[0]
+            if name not in fields:
+                form |= self._default(name, way)
         return form
 
     def _all(self, pairs: dict[Any, tuple[Any, Any]], *, is_strict: bool) -> dict[Any, Any]:
         """Returns the forms of values under their schemas; a misfit among them comes before a doubt."""
-        forms, doubt = {}, None
+        forms = {}
+        doubt = None
         for key, (value, schema) in pairs.items():
             try:
                 forms[key] = self._of(value, schema, is_strict=is_strict)
@@ -352,46 +366,59 @@ class _Form:
             raise doubt
         return forms
 
-    def _default(self, name: str, way: Reading) -> list[Any]:
-        """Returns the default of a field that is left out, in a list; [] without one.
+    def _default(self, name: str, way: Reading) -> dict[str, Any]:
+        """Returns the default of a field that is left out, by its name; {} without one.
 
         It is compared as it is stated: many servers pass it on without filling in the defaults inside it.
         """
-        forms = {}
+        default: dict[str, Any] = {}
+        lines = set()
         for schema in self._schemas_of(name, way) or []:
-            parts = [schema]
-            if not isinstance(schema, Mapping) or "default" not in schema:
+            if isinstance(schema, Mapping) and "default" in schema:
+                parts = [schema]
+            else:
                 parts = _common_parts(self.ways(schema))
             for part in parts:
-                if "default" in part:
-                    form = _by_value(copy_json(part["default"]))
-                    forms[line := to_line(form)] = form
-                    self._room.take(len(name) + len(line))
-        if len(forms) > 1:
+                if "default" not in part:
+                    continue
+                default[name] = _by_value(copy_json(part["default"]))
+                line = to_line(default[name])
+                lines.add(line)
+                self._room.take(len(name) + len(line))
+        if len(lines) > 1:
             raise _DoubtError(
                 f"the tool's schema states several defaults of {name[:80]!r}. Refuse the proposal"
             )
-        return list(forms.values())
+        return default
 
     def _join(self, stated: list[Any]) -> Any:
-        if len(stated) < 2:
-            return stated[0] if stated else None
+        if not stated:
+            return None
+        if len(stated) == 1:
+            return stated[0]
         return self._joined.setdefault(tuple(map(id, stated)), {"allOf": stated})
 
 
 def _common_parts(ways: Sequence[Reading]) -> Reading:
     """Returns the parts of a schema that hold whichever of its alternatives does."""
-    common = set.intersection(*({id(part) for part in way} for way in ways))
+    common = set(map(id, ways[0]))
+    for way in ways[1:]:
+        common &= set(map(id, way))
     return [part for part in ways[0] if id(part) in common]
 
 
 def _by_value(value: Any) -> Any:
     """Returns a JSON value in which 1.0 is 1."""
     if isinstance(value, dict):
-        return {name: own if type(own) in _PLAIN else _by_value(own) for name, own in value.items()}
+        by_value = {}
+        for name, inner in value.items():
+            by_value[name] = inner if type(inner) in _PLAIN else _by_value(inner)
+        return by_value
     if isinstance(value, list):
         return list(map(_by_value, value))
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value
 
 
 def item_schemas(place: int, way: Reading) -> list[Any]:

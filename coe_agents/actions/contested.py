@@ -82,30 +82,36 @@ def contested(
     split = _Split(actions, masses, labels, clusterer, question)
     if not any(split.tools.values()):
         return None
-    votes = split.votes_against(
-        _leading_text(actions, masses, labels) if leading is None else actions[leading]
-    )
+
+    lead = _leading_text(actions, masses, labels) if leading is None else actions[leading]
+    votes = split.votes_against(lead)
     entropies = split.entropy["arguments"]
-    names = [name for name in entropies if max(entropies[name], votes.get(name, 0.0)) > _NOTHING]
+    names = []
+    for name, nats in entropies.items():
+        if max(nats, votes.get(name, 0.0)) > _NOTHING:
+            names.append(name)
     names.sort(key=lambda name: (-round(votes.get(name, 0.0) / TIE), name))
-    order = {name: place for place, name in enumerate(names)}
-    shown = [own for own in split.arguments if own.is_contested and own.one.name in order]
-    shown.sort(key=lambda own: order[own.one.name])
-    texts = sorted({own.one.path for own in shown if own.one.is_text})
-    found: dict[str, Any] = {
+
+    disputed = []
+    for argument in split.arguments:
+        if argument.is_contested and argument.comparison.name in names:
+            disputed.append(argument)
+    disputed.sort(key=lambda argument: names.index(argument.comparison.name))
+    texts = {argument.comparison.path for argument in disputed if argument.comparison.is_text}
+    data: dict[str, Any] = {
         **split.entropy,
         "arguments": {name: entropies[name] for name in names},
-        "candidates": _Proposals(actions, agents, values, split).list_candidates(shown),
-        **({"texts": texts} if texts else {}),
+        "candidates": _Proposals(actions, agents, values, split).list_candidates(disputed),
     }
-    line = json.dumps(found, ensure_ascii=False)
+    if texts:
+        data["texts"] = sorted(texts)
+    line = json.dumps(data, ensure_ascii=False)
     try:
         line.encode()
-    except (
-        UnicodeEncodeError
-    ):  # half of a surrogate pair, which JSON may escape, cannot be stored nor printed
-        found = json.loads(line.encode(errors="replace"))
-    return found
+    except UnicodeEncodeError:
+        # half of a surrogate pair, which JSON may escape, cannot be stored nor printed
+        data = json.loads(line.encode(errors="replace"))
+    return data
 
 
 def argument_support(
@@ -133,17 +139,16 @@ def argument_support(
         >>> argument_support(actions, [0.3, 0.3, 0.4], actions[0])
         {'sum': 0.6, 'to': 1.0}
     """
-    split = _Split(
-        actions,
-        np.asarray(mass, dtype=np.float64).tolist(),
-        [0] * len(actions),
-        clusterer,
-        question,
-    )
+    masses = np.asarray(mass, dtype=np.float64).tolist()
+    split = _Split(actions, masses, [0] * len(actions), clusterer, question)
+    against = split.votes_against(lead)
     group = next(group for group in split.groups if lead in group.texts)
-    total, against = math.fsum(split.mass[text] for text in group.texts), split.votes_against(lead)
+    total = math.fsum(split.mass[text] for text in group.texts)
     [call] = group.calls[group.texts.index(lead)]
-    return {name: min(1.0, max(0.0, total - against.get(name, 0.0))) for name in call["args"]}
+    support = {}
+    for name in call["args"]:
+        support[name] = min(1.0, max(0.0, total - against.get(name, 0.0)))
+    return support
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +159,7 @@ class _Argument:
     """
 
     group: AlignedActions
-    one: ArgumentComparison
+    comparison: ArgumentComparison
     nats: float
     parts: Mapping[int, frozenset[str]]
     is_contested: bool
@@ -191,56 +196,65 @@ class _Split:
         self.match = clusterer if isinstance(clusterer, ActionMatch) else ActionMatch()
         self.groups = self.match.align(actions)
         self.mass = _sums(actions, masses)
-        tools = {text: group.tools for group in self.groups for text in group.texts}
-        self.tools = {text: tools.get(text, ()) for text in self.mass}
-        self.arguments = [one for group in self.groups for one in self._compare(group, question)]
+        self.tools: dict[str, tuple[str, ...]] = dict.fromkeys(self.mass, ())
+        self.arguments = list[_Argument]()
+        for group in self.groups:
+            self.tools |= dict.fromkeys(group.texts, group.tools)
+            self.arguments += self._compare(group, question)
+
         of_tools = _sums(self.tools.values(), self.mass.values())
-        total, tool = _entropy(_sums(labels, masses).values()), _entropy(of_tools.values())
-        nats = _sums((own.one.name for own in self.arguments), (own.nats for own in self.arguments))
+        total = _entropy(_sums(labels, masses).values())
+        of_tool = _entropy(of_tools.values())
+        names = [argument.comparison.name for argument in self.arguments]
+        of_arguments = _sums(names, [argument.nats for argument in self.arguments])
+        calls_any = _sums(map(bool, of_tools), of_tools.values())
         self.entropy: dict[str, Any] = {
-            "tool": tool,
-            "arguments": nats,
-            "rest": total - tool - math.fsum(nats.values()) + 0.0,
-            "call": _entropy(_sums(map(bool, of_tools), of_tools.values()).values()),
+            "tool": of_tool,
+            "arguments": of_arguments,
+            "rest": total - of_tool - math.fsum(of_arguments.values()) + 0.0,
+            "call": _entropy(calls_any.values()),
         }
 
     def votes_against(self, lead: str) -> dict[str, float]:
         """Returns the mass of the actions with the tools of `lead` and another value of each argument."""
         against: dict[str, set[str]] = defaultdict(set)
-        for own in self.arguments:
-            if lead in (texts := own.group.texts):
-                first = own.one.firsts[texts.index(lead)]
-                against[own.one.name].update(
-                    *(part for other, part in own.parts.items() if other != first)
-                )
-        return {
-            name: math.fsum(self.mass[text] for text in texts) for name, texts in against.items()
-        }
+        for argument in self.arguments:
+            texts = argument.group.texts
+            if lead not in texts:
+                continue
+            of_lead = argument.comparison.firsts[texts.index(lead)]
+            others = against[argument.comparison.name]
+            for first, part in argument.parts.items():
+                if first != of_lead:
+                    others |= part
+        votes = {}
+        for name, others in against.items():
+            votes[name] = math.fsum(self.mass[text] for text in others)
+        return votes
 
     def _compare(self, group: AlignedActions, question: str) -> list[_Argument]:
         """Returns the arguments' parts of the entropy: m(x) log m(x) telescopes, so no part needs dividing by p(t)."""
         masses = [self.mass[text] for text in group.texts]
         joint: list[Any] = [None] * len(masses)
-        before, found = _entropy([math.fsum(masses)]), []
+        before = _entropy([math.fsum(masses)])
+        arguments = list[_Argument]()
         known: dict[tuple[int, ...], tuple[dict[int, frozenset[str]], bool]] = {}
-        for one in self.match.compare_arguments(group, question, reuse=True):
-            nats, firsts = 0.0, tuple(one.firsts)
-            if (
-                firsts not in known
-            ):  # what splits the actions as an argument before it explains nothing more
+        for comparison in self.match.compare_arguments(group, question, reuse=True):
+            firsts = tuple(comparison.firsts)
+            nats = 0.0
+            # what splits the actions as an argument before it explains nothing more
+            if firsts not in known:
                 joint = by_first_appearance(zip(joint, firsts, strict=True))
                 after = _entropy(_sums(joint, masses).values())
-                nats, before = max(0.0, after - before), after
-                parts: dict[int, set[str]] = defaultdict(set)
+                nats = max(0.0, after - before)
+                before = after
+                parts = dict[int, frozenset[str]]()
                 for text, first in zip(group.texts, firsts, strict=True):
-                    parts[first].add(text)
-                is_contested = sum(mass > _NOTHING for mass in _sums(firsts, masses).values()) > 1
-                known[firsts] = (
-                    {first: frozenset(part) for first, part in parts.items()},
-                    is_contested,
-                )
-            found.append(_Argument(group, one, nats, *known[firsts]))
-        return found
+                    parts[first] = parts.get(first, frozenset()) | {text}
+                n_held = sum(mass > _NOTHING for mass in _sums(firsts, masses).values())
+                known[firsts] = parts, n_held > 1
+            arguments.append(_Argument(group, comparison, nats, *known[firsts]))
+        return arguments
 
 
 class _Proposals:
@@ -259,57 +273,68 @@ class _Proposals:
         for text, agent in zip(actions, agents, strict=True):
             self._agents[text].add(agent)
         self._ranked: dict[frozenset[str], tuple[tuple[int, int], list[str]]] = {}
-        written: dict[str, str] = {}
+        lines: dict[str, str] = {}
         for text, calls in zip(actions, values or (), strict=False):
             if calls is None:
                 continue
-            with suppress(
-                TypeError, ValueError
-            ):  # calls that cannot be shown as they were proposed
+            # calls that cannot be shown as they were proposed are left out
+            with suppress(TypeError, ValueError):
                 line = canonical_action(calls)
-                written[text] = min(
-                    line, written.get(text, line)
-                )  # of several ways to write it the first by text
-        self._written = {text: _single_calls(line) for text, line in written.items()}
+                # of several ways to write it the first by text
+                lines[text] = min(line, lines.get(text, line))
+        self._written = {text: _single_calls(line) for text, line in lines.items()}
 
     def list_candidates(self, arguments: Sequence[_Argument]) -> dict[str, list[dict[str, Any]]]:
         """Returns the candidates of the tool, if that is contested, and of some arguments."""
         split = self._split
-        found: dict[str, dict[str | None, tuple[Any, frozenset[str]]]] = {}
+        by_path: dict[str, dict[str | None, tuple[Any, frozenset[str]]]] = {}
 
-        def add(key: str, line: str | None, value: Any, texts: frozenset[str]) -> None:
-            candidates = found.setdefault(key, {})
+        def add(path: str, line: str | None, value: Any, texts: frozenset[str]) -> None:
+            candidates = by_path.setdefault(path, {})
             first, known = candidates.get(line, (value, texts))
             candidates[line] = first, known | texts
 
         if split.entropy["tool"] > _NOTHING:
             for text, tools in split.tools.items():
-                value = None if not tools else tools[0] if len(tools) == 1 else list(tools)
+                value: Any = list(tools) or None
+                if len(tools) == 1:
+                    value = tools[0]
                 add("tool", to_line(value), value, frozenset({text}))
-        for own in arguments:
-            for first, texts in own.parts.items():
-                one, value = own.one, own.one.values[first]
-                line = None if value is MISSING else to_line(value)
-                add(one.path, line, self._value(one, own.group.texts[first], line, value), texts)
-        return {key: self._rank(list(candidates.values())) for key, candidates in found.items()}
+        for argument in arguments:
+            comparison = argument.comparison
+            for first, texts in argument.parts.items():
+                canonical = comparison.values[first]
+                if canonical is MISSING:
+                    add(comparison.path, None, None, texts)
+                    continue
+                line = to_line(canonical)
+                value = self._value(comparison, argument.group.texts[first], line, canonical)
+                add(comparison.path, line, value, texts)
+        return {path: self._rank(list(found.values())) for path, found in by_path.items()}
 
     def _rank(self, candidates: list[tuple[Any, frozenset[str]]]) -> list[dict[str, Any]]:
         ranked = sorted(candidates, key=lambda candidate: self._stand(candidate[1])[0])
-        return [{"value": value, "agents": [*self._stand(texts)[1]]} for value, texts in ranked]
+        rows = []
+        for value, texts in ranked:
+            _, agents = self._stand(texts)
+            rows.append({"value": value, "agents": [*agents]})
+        return rows
 
     def _stand(self, texts: frozenset[str]) -> tuple[tuple[int, int], list[str]]:
         """Returns the rank of a value that these actions have, and who proposed it."""
         if texts not in self._ranked:
             mass = math.fsum(self._split.mass[text] for text in texts)
-            rank = -round(mass / TIE), min(self._places[text] for text in texts)
-            self._ranked[texts] = rank, sorted(set().union(*(self._agents[text] for text in texts)))
+            first = min(self._places[text] for text in texts)
+            agents = set[str]()
+            for text in texts:
+                agents |= self._agents[text]
+            self._ranked[texts] = (-round(mass / TIE), first), sorted(agents)
         return self._ranked[texts]
 
-    def _value(self, one: ArgumentComparison, text: str, line: str | None, canonical: Any) -> Any:
+    def _value(self, comparison: ArgumentComparison, text: str, line: str, canonical: Any) -> Any:
         """Returns a value as it was proposed, if that is known to be the same, or in canonical form."""
-        if line is None:
-            return None
-        raw = self._written.get(text, {}).get(one.tool, {}).get(one.name, canonical)
+        args = self._written.get(text, {}).get(comparison.tool, {})
+        raw = args.get(comparison.name, canonical)
         is_same = raw == canonical or '"$' in line  # 5 for 5.0, or what JSON has no value for
         return raw if is_same else canonical
 
@@ -323,16 +348,17 @@ def _single_calls(action: str) -> dict[str, dict[str, Any]]:
 
 def _leading_text(actions: Sequence[str], masses: Sequence[float], labels: Sequence[int]) -> str:
     """Returns the most probable action of the most probable cluster; of several the first by text."""
-    clusters, pairs = _sums(labels, masses), _sums(zip(labels, actions, strict=True), masses)
+    clusters = _sums(labels, masses)
+    pairs = _sums(zip(labels, actions, strict=True), masses)
     most: dict[int, float] = defaultdict(float)
     for (label, _), mass in pairs.items():
         most[label] = max(most[label], mass)
     least = max(clusters.values()) - TIE
-    return min(
-        text
-        for (label, text), mass in pairs.items()
-        if clusters[label] > least and mass > most[label] - TIE
-    )
+    leading = list[str]()
+    for (label, text), mass in pairs.items():
+        if clusters[label] > least and mass > most[label] - TIE:
+            leading.append(text)
+    return min(leading)
 
 
 _Key = TypeVar("_Key", bound=Hashable)
@@ -343,7 +369,7 @@ def _sums(keys: Iterable[_Key], masses: Iterable[float]) -> dict[_Key, float]:
     parts: dict[_Key, list[float]] = defaultdict(list)
     for key, mass in zip(keys, masses, strict=True):
         parts[key].append(mass)
-    return {key: math.fsum(own) for key, own in parts.items()}
+    return {key: math.fsum(part) for key, part in parts.items()}
 
 
 def _entropy(masses: Iterable[float]) -> float:

@@ -161,24 +161,26 @@ class ActionMatch:
                 model.
         """
         for place, tool in enumerate(actions.tools):
-            calls = [own[place] for own in actions.calls]
-            args = [call["args"] for call in calls]
-            exact = [call.get("exact", ()) for call in calls]
-            for name in self._argument_names(tool, args):
-                values = [own.get(name, MISSING) for own in args]
+            calls = [of_action[place] for of_action in actions.calls]
+            for name in self._argument_names(tool, calls):
+                values = [call["args"].get(name, MISSING) for call in calls]
                 lines = [None if value is MISSING else to_line(value) for value in values]
                 if len(set(lines)) == 1:
                     continue
-                fixed = {line for line, names in zip(lines, exact, strict=True) if name in names}
+                fixed = set[str | None]()
+                for line, call in zip(lines, calls, strict=True):
+                    if name in call.get("exact", ()):
+                        fixed.add(line)
+
                 rule = self._rules.get(f"{tool}.{name}") or self._rules.get(name) or _EXACT
                 equal = self._equal(rule, lines, fixed, where=(tool, name, question), reuse=reuse)
-                firsts = list(map(lines.index, lines)) if equal is None else first_equals(equal)
-                is_text = (
-                    isinstance(rule, Exact)
-                    and not fixed
-                    and all(value is MISSING or isinstance(value, str) for value in values)
-                    and len({*lines} - {None}) > 1
-                )
+                if equal is None:
+                    firsts = list(map(lines.index, lines))
+                else:
+                    firsts = first_equals(equal)
+                are_texts = all(value is MISSING or isinstance(value, str) for value in values)
+                n_stated = len({*lines} - {None})
+                is_text = isinstance(rule, Exact) and not fixed and are_texts and n_stated > 1
                 yield ArgumentComparison(tool, name, values, firsts, equal, is_text)
 
     def _equal(
@@ -193,17 +195,17 @@ class ActionMatch:
         """Returns whether values, as lines of JSON, are equal by a rule; None if lines need only be compared."""
         if isinstance(rule, Exact):
             return None
-        ruled = sorted(
-            {
-                line
-                for line in lines
-                if line is not None and (line not in fixed or isinstance(rule, Ignore))
-            }
-        )
+        different = {line for line in lines if line is not None}
+        if not isinstance(rule, Ignore):
+            different.difference_update(fixed)
+        ruled = sorted(different)
         if not ruled:
             return None
+
         may_ask = not isinstance(rule, _WITHOUT_MODEL)
-        equal = self._known.find(where, ruled) if reuse and may_ask else None
+        equal = None
+        if reuse and may_ask:
+            equal = self._known.find(where, ruled)
         if equal is None:
             equal = _compare(rule, ruled, where[-1])
             if may_ask:
@@ -215,19 +217,15 @@ class ActionMatch:
             return by_first_appearance(texts)
         firsts = {text: text for text in texts}
         for actions in self.align(texts):
-            compared = list(self.compare_arguments(actions, question))
-            exact = [one.firsts for one in compared if one.equal is None]
-            labels = np.array(
-                by_first_appearance(zip(*exact, strict=True)) if exact else [0] * len(actions.texts)
-            )
-            equal = np.equal.outer(labels, labels)
-            for argument in compared:
-                if argument.equal is not None:
+            equal = np.ones((len(actions.texts), len(actions.texts)), dtype=np.bool_)
+            for argument in self.compare_arguments(actions, question):
+                if argument.equal is None:
+                    places = np.array(argument.firsts)
+                    equal &= np.equal.outer(places, places)
+                else:
                     equal &= argument.equal
-            firsts |= {
-                text: actions.texts[first]
-                for text, first in zip(actions.texts, first_equals(equal), strict=True)
-            }
+            for text, first in zip(actions.texts, first_equals(equal), strict=True):
+                firsts[text] = actions.texts[first]
         return by_first_appearance([firsts[text] for text in texts])
 
     def _read(self, text: str) -> list[dict[str, Any]] | None:
@@ -236,18 +234,20 @@ class ActionMatch:
             return None
         if self.is_loose:
             for call in calls:
-                kept = call.get("exact", ())
-                call["args"] = {
-                    name: own if name in kept else _loosen(own)
-                    for name, own in call["args"].items()
-                }
+                for name, value in call["args"].items():
+                    if name not in call.get("exact", ()):
+                        call["args"][name] = _loosen(value)
         return sorted(calls, key=lambda call: (call["name"], to_line(call)))
 
-    def _argument_names(self, tool: str, args: Sequence[Mapping[str, Any]]) -> list[str]:
-        given = {name for own in args for name in own}
+    def _argument_names(self, tool: str, calls: Sequence[Mapping[str, Any]]) -> list[str]:
+        names = set[str]()
+        for call in calls:
+            names.update(call["args"])
         stated = self._parameters.get(tool, {}).get("properties")
-        known = [name for name in stated if name in given] if isinstance(stated, Mapping) else []
-        return [*known, *sorted(given.difference(known))]
+        if not isinstance(stated, Mapping):
+            return sorted(names)
+        in_order = [name for name in stated if name in names]
+        return [*in_order, *sorted(names.difference(in_order))]
 
 
 def compare_actions(clusterer: Clusterer | None, tools: Sequence[Any] | None = None) -> ActionMatch:
@@ -257,7 +257,9 @@ def compare_actions(clusterer: Clusterer | None, tools: Sequence[Any] | None = N
     """
     if not isinstance(clusterer, ActionMatch):
         return ActionMatch(tools)
-    return clusterer if tools is None else clusterer.with_tools(tools)
+    if tools is None:
+        return clusterer
+    return clusterer.with_tools(tools)
 
 
 def first_equals(equal: Equalities) -> list[int]:
@@ -271,13 +273,17 @@ def first_equals(equal: Equalities) -> list[int]:
         [0, 0, 2]
     """
     firsts: list[int] = []
-    found: list[int] = []
+    of_each: list[int] = []
     for place in range(len(equal)):
-        first = next((first for first in firsts if equal[place, first]), place)
-        if first == place:
+        first = place
+        for known in firsts:
+            if equal[place, known]:
+                first = known
+                break
+        else:
             firsts.append(place)
-        found.append(first)
-    return found
+        of_each.append(first)
+    return of_each
 
 
 def _loosen(value: Any) -> Any:
@@ -288,8 +294,10 @@ def _loosen(value: Any) -> Any:
         rounded = round(value, 9)
         return int(rounded) if rounded.is_integer() else rounded
     if isinstance(value, dict):
-        return {name: _loosen(own) for name, own in value.items()}
-    return [_loosen(own) for own in value] if isinstance(value, list) else value
+        return {name: _loosen(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return list(map(_loosen, value))
+    return value
 
 
 _WITHOUT_MODEL = (Exact, Ignore, AnyOrder, Within, Text)
@@ -308,8 +316,8 @@ class _Comparisons:
 
     def find(self, where: _Where, lines: Sequence[str]) -> Equalities | None:
         """Returns whether values are equal, if all of them were compared with each other."""
-        for own, places, equal in reversed([*self._last]):
-            if own == where and all(line in places for line in lines):
+        for known_where, places, equal in reversed([*self._last]):
+            if known_where == where and places.keys() >= {*lines}:
                 chosen = [places[line] for line in lines]
                 return np.asarray(equal[np.ix_(chosen, chosen)])
         return None
@@ -317,13 +325,15 @@ class _Comparisons:
 
 def _compare(rule: Rule, lines: Sequence[str], question: str) -> Equalities:
     """Returns whether different values, as lines of JSON, are equal by a rule."""
-    found = np.asarray(rule.compare([json.loads(line) for line in lines], question))
-    if found.shape != (len(lines), len(lines)) or found.dtype != np.bool_:
+    values = list(map(json.loads, lines))
+    equal = np.asarray(rule.compare(values, question))
+    shape = (len(lines), len(lines))
+    if equal.shape != shape or equal.dtype != np.bool_:
         raise ValueError(
-            f'"compare" of {type(rule).__name__} must return booleans of shape {(len(lines), len(lines))}; got '
-            f"{found.dtype} of shape {found.shape}. Return one row per value"
+            f'"compare" of {type(rule).__name__} must return booleans of shape {shape}; got '
+            f"{equal.dtype} of shape {equal.shape}. Return one row per value"
         )
-    return found
+    return equal
 
 
 def _extend(
@@ -340,23 +350,28 @@ def _extend(
 def _check_rules(
     compare: Mapping[str, Rule], parameters: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Rule]:
-    stated = ((tool, schema.get("properties")) for tool, schema in parameters.items())
-    known = {
-        f"{tool}.{name}" for tool, names in stated if isinstance(names, Mapping) for name in names
-    }
+    paths = set[str]()
+    for tool, schema in parameters.items():
+        stated = schema.get("properties")
+        if isinstance(stated, Mapping):
+            paths.update(f"{tool}.{name}" for name in stated)
+
+    names = {path.rpartition(".")[2] for path in paths}
+
     rules = {}
     for path, rule in compare.items():
         has_method(rule, "compare", f'the rule of "{path}"', advice="Pass one such as Ignore()")
-        *tool, name = path.rsplit(".", 1)
-        key = f"{tool_key(tool[0])}.{name}" if tool else name
-        if (
-            parameters
-            and key not in known
-            and name not in {one.rsplit(".", 1)[1] for one in known if not tool}
-        ):
+        tool, dot, name = path.rpartition(".")
+        if dot:
+            key = f"{tool_key(tool)}.{name}"
+            is_known = key in paths
+        else:
+            key = name
+            is_known = name in names
+        if parameters and not is_known:
             raise ValueError(
                 f'the keys of "compare" must be "tool.argument" or "argument"; got {path!r}, and no tool has that. '
-                f"Known: {', '.join(sorted(known)) or 'none'}"
+                f"Known: {', '.join(sorted(paths)) or 'none'}"
             )
         rules[key] = rule
     return rules

@@ -3,7 +3,7 @@
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from operator import methodcaller
+from operator import itemgetter
 from typing import Any
 
 from coe_agents.actions.canonical import (
@@ -21,7 +21,6 @@ from coe_agents.types import Response
 
 NO_CALL = "no call"
 """How an action that calls nothing is shown."""
-_calls_of = methodcaller("get", "calls")
 
 
 def check_proposal(
@@ -42,22 +41,22 @@ def check_proposal(
             or `patternProperties`; or `canonical_action` refuses it.
     """
     shown = read_tools(tools)
-    for name, _ in map(read_call, calls):
-        alike = {own for own, _ in shown if tool_key(own) == tool_key(name)}
+    for call in calls:
+        name, _ = read_call(call)
+        alike = {tool for tool, _ in shown if tool_key(tool) == tool_key(name)}
         if not alike:
             raise ValueError(f"the proposal calls {name[:80]!r}, which is not one of the tools")
         if len(alike) > 1:  # these are one tool to the comparison, and another one might run
             raise ValueError(
                 f'the proposal calls {name[:80]!r}, and the name of another tool is equal but for "." and "_"'
             )
-    parameters = {tool_key(name): stated for name, stated in shown}
+    parameters = {tool_key(tool): stated for tool, stated in shown}
     return write_action(calls, parameters, parsers or {}, must_declare=True)
 
 
 def has_proposals(responses: Sequence[Response]) -> bool:
     """Returns whether an agent with tools gave a response; also one that calls nothing is a proposal."""
-    calls = list(map(_calls_of, responses))
-    return calls.count(None) < len(calls)
+    return any(response.get("calls") is not None for response in responses)
 
 
 def compared_answer(response: Response) -> str:
@@ -67,13 +66,14 @@ def compared_answer(response: Response) -> str:
     or parsers; where none is, that of the calls. A text that would be read as an action is changed: it was not proposed
     as one.
     """
-    calls, text = (
-        response.get("calls"),
-        response["text"] if response["answer"] is None else response["answer"],
-    )
+    text = response["text"] if response["answer"] is None else response["answer"]
+    calls = response.get("calls")
     if calls is None:
-        return f"(no proposal: {text!r})" if read_action(text.strip()) is not None else text
-    return text if read_action(text) is not None else canonical_action(calls)
+        is_action = read_action(text.strip()) is not None
+        return f"(no proposal: {text!r})" if is_action else text
+    if read_action(text) is not None:
+        return text
+    return canonical_action(calls)
 
 
 def describe_action(action: str) -> str:
@@ -81,19 +81,22 @@ def describe_action(action: str) -> str:
 
     A structured answer is its JSON.
     """
-    calls = [
-        json.dumps(call["args"])
-        if call["name"] == ANSWER
-        else f"{call['name']}({', '.join(f'{name}={json.dumps(value)}' for name, value in call['args'].items())})"
-        for call in json.loads(action)
-    ]
-    return " and ".join(calls) or NO_CALL
+    described = []
+    for call in json.loads(action):
+        if call["name"] == ANSWER:
+            described.append(json.dumps(call["args"]))
+            continue
+        args = [f"{name}={json.dumps(value)}" for name, value in call["args"].items()]
+        described.append(f"{call['name']}({', '.join(args)})")
+    return " and ".join(described) or NO_CALL
 
 
 def called_tools(action: str) -> list[str] | None:
     """Returns the names of the tools that a canonical action calls, each once; None of a text that is no action."""
     calls = read_action(action)
-    return None if calls is None else sorted({call["name"] for call in calls})
+    if calls is None:
+        return None
+    return sorted({call["name"] for call in calls})
 
 
 def argument_agreement(
@@ -112,19 +115,27 @@ def argument_agreement(
         >>> argument_agreement(groups, "a")
         {'pay.to': (0.0, 1)}
     """
-    found: dict[str, list[bool]] = defaultdict(list)
+    agreeing: dict[str, list[bool]] = defaultdict(list)
     for group in groups:
-        actions = {name: read_action(text) or [] for name, text in group.items()}
-        own = actions.pop(proposer, [])
-        for other in actions.values():
-            if [call["name"] for call in own] != [call["name"] for call in other]:
+        proposal = read_action(group.get(proposer, "")) or []
+        for name, text in group.items():
+            other = read_action(text) or []
+            if name == proposer or list(map(_name, proposal)) != list(map(_name, other)):
                 continue
-            for call, peer in zip(own, other, strict=True):
-                a, b = (
-                    {name: to_line(value) for name, value in one["args"].items()}
-                    for one in (call, peer)
-                )
-                for name in a.keys() | b.keys():
-                    found[f"{call['name']}.{name}"].append(a.get(name) == b.get(name))
-    shares = {path: (sum(same) / len(same), len(same)) for path, same in sorted(found.items())}
-    return dict(sorted(shares.items(), key=lambda one: one[1][0]))
+            for call, peer in zip(proposal, other, strict=True):
+                for argument in call["args"].keys() | peer["args"].keys():
+                    is_equal = _argument_line(call, argument) == _argument_line(peer, argument)
+                    agreeing[f"{call['name']}.{argument}"].append(is_equal)
+    shares = {}
+    for path, same in sorted(agreeing.items()):
+        shares[path] = sum(same) / len(same), len(same)
+    return dict(sorted(shares.items(), key=lambda share: share[1][0]))
+
+
+_name = itemgetter("name")
+
+
+def _argument_line(call: Mapping[str, Any], argument: str) -> str | None:
+    if argument not in call["args"]:
+        return None
+    return to_line(call["args"][argument])

@@ -58,12 +58,11 @@ class AnyOrder:
     """Arrays are equal if they have the same items, each as often; other values as in `Exact`."""
 
     def compare(self, values: Sequence[Any], question: str) -> Equalities:
-        return _same(
-            [
-                to_line(sorted(value, key=to_line) if isinstance(value, list) else value)
-                for value in values
-            ]
-        )
+        keys = []
+        for value in values:
+            is_array = isinstance(value, list)
+            keys.append(to_line(sorted(value, key=to_line) if is_array else value))
+        return _same(keys)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,11 +93,11 @@ class Within:
 
     def compare(self, values: Sequence[Any], question: str) -> Equalities:
         equal = Exact().compare(values, question)
-        numbers = {
-            i: number for i, value in enumerate(values) if (number := _to_number(value)) is not None
-        }
-        for i, a in numbers.items():
-            for j, b in numbers.items():
+        numbers = list(map(_to_number, values))
+        for i, a in enumerate(numbers):
+            for j, b in enumerate(numbers):
+                if a is None or b is None:
+                    continue
                 is_one_kind = isinstance(values[i], dict) is isinstance(values[j], dict)
                 equal[i, j] |= is_one_kind and self._are_close(a, b)
         return equal
@@ -106,18 +105,17 @@ class Within:
     def _are_close(self, a: float | Fraction, b: float | Fraction) -> bool:
         if not isinstance(a, Fraction) and not isinstance(b, Fraction):
             try:
+                largest = max(abs(a), abs(b))
                 # doubles are off by half of the distance to the next: 5.01 is within 0.01 of 5
-                rounding = 2 * math.ulp(max(abs(a), abs(b)))
-                return (
-                    abs(a - b) <= max(self.absolute, self.relative * max(abs(a), abs(b))) + rounding
-                )
+                rounding = 2 * math.ulp(largest)
+                return abs(a - b) <= max(self.absolute, self.relative * largest) + rounding
             except OverflowError:  # an integer that no double holds
                 pass
-        a, b = Fraction(a), Fraction(b)
-        most = max(
-            Fraction(repr(self.absolute)), Fraction(repr(self.relative)) * max(abs(a), abs(b))
-        )
-        return abs(a - b) <= most
+        a = Fraction(a)
+        b = Fraction(b)
+        absolute = Fraction(repr(self.absolute))
+        relative = Fraction(repr(self.relative)) * max(abs(a), abs(b))
+        return abs(a - b) <= max(absolute, relative)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,13 +132,15 @@ class Text:
     """
 
     def compare(self, values: Sequence[Any], question: str) -> Equalities:
-        # in a tuple, a text equals the line of no number
-        return _same(
-            [
-                (_without_case(value),) if isinstance(value, str) else to_line(value)
-                for value in values
-            ]
-        )
+        keys = list[Any]()
+        for value in values:
+            if isinstance(value, str):
+                keys.append(
+                    (_without_case(value),)
+                )  # in a tuple, a text equals the line of no number
+            else:
+                keys.append(to_line(value))
+        return _same(keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,8 +171,10 @@ def _same(keys: Sequence[Any]) -> Equalities:
 def _to_number(value: Any) -> float | Fraction | None:
     """Returns a number, also one that a tool's parser made a `Decimal`; None of anything else."""
     if isinstance(value, dict) and value.keys() == {DECIMAL}:
-        found = re.fullmatch(r"-?[0-9]{1,4300}E(-?[0-9]{1,4})|0", str(value[DECIMAL]))
-        return Fraction(found[0]) if found and abs(int(found[1] or 0)) <= _MOST_ZEROS else None
+        written = re.fullmatch(r"-?[0-9]{1,4300}E(-?[0-9]{1,4})|0", str(value[DECIMAL]))
+        if written is None or abs(int(written[1] or 0)) > _MOST_ZEROS:
+            return None
+        return Fraction(written[0])
     return value if is_number(value) else None
 
 

@@ -51,21 +51,23 @@ def find_parameters(tools: Sequence[Any]) -> dict[str, Mapping[str, Any]]:
 def read_tools(tools: Sequence[Any]) -> list[tuple[str, Mapping[str, Any]]]:
     """Returns each tool's name and the schema of its arguments."""
     several(tools, '"tools"', of="tools", advice="Wrap a single tool in a list")
-    found = list[tuple[str, Mapping[str, Any]]]()
+    named = list[tuple[str, Mapping[str, Any]]]()
     for tool in tools:
         schema: Mapping[str, Any] = tool if isinstance(tool, Mapping) else _schema_of(tool)
-        own = schema.get("function", schema)
-        name = own.get("name", own.get("title")) if isinstance(own, Mapping) else None
+        function = schema.get("function", schema)
+        name = None
+        if isinstance(function, Mapping):
+            name = function.get("name", function.get("title"))
         if not isinstance(name, str):
             raise TypeError(
                 f"a tool must have a name; got {tool!r:.200}. Pass a LangChain tool or its JSON schema"
             )
         # where OpenAI, Anthropic and MCP have the arguments; a schema that is titled has them at its top
-        stated = next(
-            (own[key] for key in ("parameters", "input_schema", "inputSchema") if key in own), own
-        )
-        found.append((name, stated if isinstance(stated, Mapping) else {}))
-    return found
+        stated: Any = function
+        for key in ("inputSchema", "input_schema", "parameters"):
+            stated = function.get(key, stated)
+        named.append((name, stated if isinstance(stated, Mapping) else {}))
+    return named
 
 
 def readings(schema: Any, root: Any, work: Work, within: tuple[int, ...] = ()) -> list[Reading]:
@@ -81,25 +83,31 @@ def readings(schema: Any, root: Any, work: Work, within: tuple[int, ...] = ()) -
         raise ValueError(
             f"a schema must lead from reference to reference at most {_MAX_REFERENCES} times. Simplify it"
         )
-    found, within = [[schema]], (*within, id(schema))
+    within = (*within, id(schema))
     choices = list[list[Any]]()
     if "$ref" in schema:
         work(len(str(schema["$ref"])))
         choices.append([_target(schema["$ref"], root)])
-    choices += [[part] for part in _list(schema, "allOf")]
-    choices += [options for key in _ALTERNATIVES if (options := _list(schema, key))]
+    for part in _list(schema, "allOf"):
+        choices.append([part])
+    for key in _ALTERNATIVES:
+        options = _list(schema, key)
+        if options:
+            choices.append(options)
+
+    combined: list[Reading] = [[schema]]
     for options in choices:
         ways = list[Reading]()
         for option in options:
             ways += readings(option, root, work, within)
-            if len(found) * len(ways) > MAX_READINGS:
+            if len(combined) * len(ways) > MAX_READINGS:
                 raise ValueError(
                     f"a schema must have at most {MAX_READINGS} alternatives; got more. Simplify the tool"
                 )
         # their lengths multiply, too: parts of parts are doubled by each "allOf" that refers twice to the next
-        work(len(ways) * sum(map(len, found)) + len(found) * sum(map(len, ways)))
-        found = [[*one, *way] for one in found for way in ways]
-    return found
+        work(len(ways) * sum(map(len, combined)) + len(combined) * sum(map(len, ways)))
+        combined = [[*reading, *way] for reading in combined for way in ways]
+    return combined
 
 
 def check_schema(schema: Any, *, where: str = "it") -> None:
@@ -122,49 +130,50 @@ def _check_part(schema: Any, root: Any, where: str) -> None:
         return
     if not isinstance(schema, Mapping):
         raise ValueError(f"{where[:_MAX_NAME]} is no schema")
-    stated = schema.get("type", [])
-    names = stated if isinstance(stated, list) else [stated]
-    faults = [
-        (
-            "type",
-            not all(isinstance(name, str) and name in _TYPES for name in names),
-            "is no type of JSON",
-        ),
-        ("$ref", "$ref" in schema and _target(schema["$ref"], root) is None, "leads nowhere"),
-        *((name, not isinstance(schema.get(name, []), list), "is no list") for name in _LISTS),
-        *(
-            (name, not isinstance(schema.get(name, {}), Mapping), "is no object")
-            for name in _FIELDS
-        ),
-    ]
-    for name, is_wrong, what in faults:
-        if is_wrong:
-            raise ValueError(f'"{name}" in {where[:_MAX_NAME]} {what}')
-    for part in (part for name in ("allOf", *_ALTERNATIVES) for part in schema.get(name, ())):
-        _check_part(part, root, where)
-    for name, part in (
-        (name, part) for key in _FIELDS for name, part in schema.get(key, {}).items()
-    ):
-        _check_part(part, root, str(name))
-    for name in {"items", "additionalProperties"} & schema.keys():
-        for part in schema[name] if isinstance(schema[name], list) else [schema[name]]:
+    _check_keywords(schema, root, where[:_MAX_NAME])
+    for name in ("allOf", *_ALTERNATIVES):
+        for part in schema.get(name, ()):
             _check_part(part, root, where)
+    for name in _FIELDS:
+        for field, part in schema.get(name, {}).items():
+            _check_part(part, root, str(field))
+    for name in ("items", "additionalProperties"):
+        stated = schema.get(name, [])
+        for part in stated if isinstance(stated, list) else [stated]:
+            _check_part(part, root, where)
+
+
+def _check_keywords(schema: Mapping[str, Any], root: Any, where: str) -> None:
+    stated = schema.get("type", [])
+    for name in stated if isinstance(stated, list) else [stated]:
+        if not isinstance(name, str) or name not in _TYPES:
+            raise ValueError(f'"type" in {where} is no type of JSON')
+    if "$ref" in schema and _target(schema["$ref"], root) is None:
+        raise ValueError(f'"$ref" in {where} leads nowhere')
+    for name in _LISTS:
+        if not isinstance(schema.get(name, []), list):
+            raise ValueError(f'"{name}" in {where} is no list')
+    for name in _FIELDS:
+        if not isinstance(schema.get(name, {}), Mapping):
+            raise ValueError(f'"{name}" in {where} is no object')
 
 
 def fits(part: Mapping[str, Any], value: Any, work: Work = _unbounded) -> bool:
     """Whether a value has the type of one part of a schema, is among what it lists, and has what it requires."""
-    stated = part.get("type")
-    names = stated if isinstance(stated, list) else [] if stated is None else [stated]
-    listed, required = part.get("enum"), _list(part, "required")
-    work(
-        _OF_AN_ITEM
-        * (len(names) + len(required) + (len(listed) if isinstance(listed, list) else 0))
-    )
+    names = part.get("type")
+    if names is None:
+        names = []
+    elif not isinstance(names, list):
+        names = [names]
+    listed = part.get("enum")
+    required = _list(part, "required")
+    n_listed = len(listed) if isinstance(listed, list) else 0
+    work(_OF_AN_ITEM * (len(names) + len(required) + n_listed))
     if names and not any(_is_of(str(name), value) for name in names):
         return False
     if "const" in part and not _equal(part["const"], value, work):
         return False
-    if isinstance(listed, list) and not any(_equal(one, value, work) for one in listed):
+    if isinstance(listed, list) and not any(_equal(item, value, work) for item in listed):
         return False
     return not isinstance(value, Mapping) or all(name in value for name in required)
 
@@ -209,37 +218,52 @@ def schemas_of(name: str, reading: Reading, patterns: Patterns | None = None) ->
     """Returns what a reading says about a field of an object; None if it states fields, but not this one."""
     patterns = patterns or Patterns(_unbounded)
     patterns.work(len(reading))
-    found, is_declared, states_fields = list[Any](), False, False
+    schemas = list[Any]()
+    states_fields = False
     for part in reading:
-        own = [properties[name]] if name in (properties := _mapping(part, "properties")) else []
-        for pattern, schema in _mapping(part, "patternProperties").items():
-            is_matched = patterns.match(pattern, name)
-            if is_matched or is_matched is None:
-                own.append(schema if is_matched else {"anyOf": [schema, {}]})
-        if not own:
-            branches = [
-                part.get("then"),
-                part.get("else"),
-                *_mapping(part, "dependentSchemas").values(),
-            ]
-            stated = [
-                _mapping(branch, "properties") for branch in branches if isinstance(branch, Mapping)
-            ]
-            if under := [fields[name] for fields in stated if name in fields]:
-                own = [{"anyOf": [*under, {}]}]  # whether the condition holds is not known
-        if not own and part.get("additionalProperties", False) is not False:
-            own = [part["additionalProperties"]]
-        found += own
-        is_declared |= bool(own)
-        states_fields |= (
-            isinstance(part.get("properties"), Mapping) or part.get("additionalProperties") is False
-        )
-    return found if is_declared or not states_fields else None
+        schemas += _schemas_in(part, name, patterns)
+        has_properties = isinstance(part.get("properties"), Mapping)
+        states_fields |= has_properties or part.get("additionalProperties") is False
+    if states_fields and not schemas:
+        return None
+    return schemas
+
+
+def _schemas_in(part: Mapping[str, Any], name: str, patterns: Patterns) -> list[Any]:
+    """Returns what one part of a schema says about a field."""
+    schemas = []
+    properties = _mapping(part, "properties")
+    if name in properties:
+        schemas.append(properties[name])
+    for pattern, schema in _mapping(part, "patternProperties").items():
+        is_matched = patterns.match(pattern, name)
+        if is_matched is None:
+            schemas.append({"anyOf": [schema, {}]})
+        elif is_matched:
+            schemas.append(schema)
+    if schemas:
+        return schemas
+
+    # whether the condition of a branch holds is not known
+    under = []
+    dependent = _mapping(part, "dependentSchemas").values()
+    for branch in (part.get("then"), part.get("else"), *dependent):
+        if isinstance(branch, Mapping):
+            fields = _mapping(branch, "properties")
+            if name in fields:
+                under.append(fields[name])
+    if under:
+        return [{"anyOf": [*under, {}]}]
+    additional = part.get("additionalProperties", False)
+    return [] if additional is False else [additional]
 
 
 def stated_fields(reading: Reading) -> list[str]:
     """Returns the fields that a reading names."""
-    return list(dict.fromkeys(name for part in reading for name in _mapping(part, "properties")))
+    names = dict[str, None]()
+    for part in reading:
+        names |= dict.fromkeys(_mapping(part, "properties"))
+    return list(names)
 
 
 def _schema_of(tool: Any) -> Mapping[str, Any]:
@@ -248,22 +272,23 @@ def _schema_of(tool: Any) -> Mapping[str, Any]:
     if arguments is None:
         return {}
     if not isinstance(arguments, Mapping):
-        arguments = (
-            getattr(arguments, "model_json_schema", None) or arguments.schema
-        )  # the second of pydantic 1
-        arguments = arguments()
+        # the second is of pydantic 1
+        to_schema = getattr(arguments, "model_json_schema", None) or arguments.schema
+        arguments = to_schema()
     return {"name": tool.name, "parameters": arguments}
 
 
 def _target(reference: Any, root: Any) -> Any:
-    found = root
+    target = root
     for part in str(reference).removeprefix("#").split("/")[1:]:
         key = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(found, list):
-            found = found[int(key)] if key.isdecimal() and int(key) < len(found) else None
+        if isinstance(target, Mapping):
+            target = target.get(key)
+        elif isinstance(target, list) and key.isdecimal() and int(key) < len(target):
+            target = target[int(key)]
         else:
-            found = found.get(key) if isinstance(found, Mapping) else None
-    return found
+            return None
+    return target
 
 
 def _is_of(name: str, value: Any) -> bool:
@@ -278,20 +303,22 @@ def _equal(a: Any, b: Any, work: Work) -> bool:
     """Whether two JSON values are equal; True is not 1."""
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):
         work(len(a))
-        return len(a) == len(b) and all(
-            _equal(one, other, work) for one, other in zip(a, b, strict=True)
-        )
+        if len(a) != len(b):
+            return False
+        return all(_equal(item, other, work) for item, other in zip(a, b, strict=True))
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         work(len(a))
-        return a.keys() == b.keys() and all(
-            _equal(value, b[name], work) for name, value in a.items()
-        )
+        if a.keys() != b.keys():
+            return False
+        return all(_equal(value, b[name], work) for name, value in a.items())
     return isinstance(a, bool) is isinstance(b, bool) and bool(a == b)
 
 
 def _list(schema: Mapping[str, Any], key: str) -> list[Any]:
     stated = schema.get(key)
-    return list(stated) if isinstance(stated, list | tuple) else []
+    if not isinstance(stated, list | tuple):
+        return []
+    return list(stated)
 
 
 def _mapping(schema: Mapping[str, Any], key: str) -> Mapping[str, Any]:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from coe_agents.actions.canonical import MAX_CHARS, MAX_DEPTH, Room, copy_json, item_schemas
@@ -30,9 +31,10 @@ def check_answer_schema(schema: Any, *, where: str, work: Work | None = None) ->
             it was given is for the message.
     """
     ways = readings(schema, schema, work or Room().take)
-    if not isinstance(schema, Mapping) or not any(
-        all(part.get("type", "object") == "object" for part in way) for way in ways
-    ):
+    is_of_object = False
+    for way in ways:
+        is_of_object |= all(part.get("type", "object") == "object" for part in way)
+    if not isinstance(schema, Mapping) or not is_of_object:
         raise TypeError(
             f'{where} must be a JSON schema of an object; got {schema!r:.80}. Add "type": "object"'
         )
@@ -51,19 +53,16 @@ def read_structured(text: str, schema: Mapping[str, Any]) -> dict[str, Any]:
         {'city': 'Paris'}
     """
     fenced = _FENCE.fullmatch(text)
-    try:
-        found = (
-            parse_json(fenced[1] if fenced else text.strip(), is_strict=True)
-            if len(text) <= MAX_CHARS
-            else None
-        )
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
+    plain = fenced[1] if fenced else text.strip()
+    answer = None
+    if len(text) <= MAX_CHARS:
+        with suppress(ValueError):
+            answer = parse_json(plain, is_strict=True)
+    if not isinstance(answer, dict):
         raise ValueError("the answer is not a JSON object, and nothing else")
-    if not conforms(found, schema):
+    if not conforms(answer, schema):
         raise ValueError("the answer does not fit the schema")
-    return found
+    return answer
 
 
 def conforms(value: Any, schema: Mapping[str, Any]) -> bool:
@@ -95,19 +94,22 @@ def conforms(value: Any, schema: Mapping[str, Any]) -> bool:
     def _all_fit(inner: Any, way: Sequence[Mapping[str, Any]]) -> bool:
         if not all(fits(part, inner, work) for part in way):
             return False
-        work(len(inner) * len(way) if isinstance(inner, list) else len(way))
         if isinstance(inner, list):
-            return all(
-                holds(item, one)
-                for place, item in enumerate(inner)
-                for one in item_schemas(place, [*way])
-            )
+            work(len(inner) * len(way))
+            for place, item in enumerate(inner):
+                for stated in item_schemas(place, [*way]):
+                    if not holds(item, stated):
+                        return False
+            return True
+        work(len(way))
         if not isinstance(inner, dict):
             return True
         is_closed = any(part.get("additionalProperties") is False for part in way)
-        for name, own in inner.items():
-            stated = schemas_of(name, [*way], patterns)
-            if (stated is None and is_closed) or not all(holds(own, one) for one in stated or ()):
+        for name, field in inner.items():
+            schemas = schemas_of(name, [*way], patterns)
+            if schemas is None and is_closed:
+                return False
+            if not all(holds(field, stated) for stated in schemas or ()):
                 return False
         return True
 

@@ -1,7 +1,7 @@
 """Owns clustering by bidirectional entailment: one shared space, greedy, as few and as large requests as possible."""
 
 from collections.abc import Sequence
-from itertools import compress
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,33 +96,38 @@ class BidirectionalEntailment:
         Raises:
             ValueError: Also if the model does not return one distribution per pair.
         """
-        batch, asked = check_batch(responses, questions)
-        plain = [[" ".join(text.split()) for text in texts] for texts in batch]
-        key = normalize_answer if self.merge_variants else str
-        keys = [[key(text) for text in texts] for texts in plain]
-        searches = [_Search(*each) for each in zip(keys, plain, asked, strict=True)]
-        unfinished = searches
-        while unfinished := [search for search in unfinished if search.open_cluster()]:
-            matched = iter(self._match([pair for search in unfinished for pair in search.pairs()]))
+        batch, question_texts = check_batch(responses, questions)
+        normalize = normalize_answer if self.merge_variants else str
+        searches = []
+        for texts, question in zip(batch, question_texts, strict=True):
+            plain = [" ".join(text.split()) for text in texts]
+            searches.append(_Search(list(map(normalize, plain)), plain, question))
+
+        unfinished = [search for search in searches if search.open_cluster()]
+        while unfinished:
+            pairs: _Pairs = []
             for search in unfinished:
-                search.close_cluster([next(matched) for _ in search.waiting])
-        return [
-            [search.labels[key] for key in texts]
-            for search, texts in zip(searches, keys, strict=True)
-        ]
+                pairs += search.pairs()
+            matched = iter(self._match(pairs))
+            for search in unfinished:
+                search.close_cluster(list(islice(matched, len(search.waiting))))
+            unfinished = [search for search in unfinished if search.open_cluster()]
+        return [search.labels_of_responses() for search in searches]
 
     def _match(self, pairs: _Pairs) -> list[bool]:
         forward = self._judge(pairs)
-        possible = forward == ENTAILMENT if self.strict else forward != CONTRADICTION
+        possible = np.flatnonzero(
+            forward == ENTAILMENT if self.strict else forward != CONTRADICTION
+        )
         matched: NDArray[np.bool_] = np.zeros(len(pairs), dtype=bool)
-        if (asked := np.flatnonzero(possible)).size:
-            backward = self._judge([(pairs[i][1], pairs[i][0]) for i in asked])
+        if possible.size:
+            backward = self._judge([(pairs[i][1], pairs[i][0]) for i in possible])
             if self.strict:
-                matched[asked] = backward == ENTAILMENT
+                matched[possible] = backward == ENTAILMENT
             else:
-                both_neutral = (forward[asked] == NEUTRAL) & (backward == NEUTRAL)
-                matched[asked] = (backward != CONTRADICTION) & ~both_neutral
-        return [bool(each) for each in matched]
+                both_neutral = (forward[possible] == NEUTRAL) & (backward == NEUTRAL)
+                matched[possible] = (backward != CONTRADICTION) & ~both_neutral
+        return list(map(bool, matched))
 
     def _judge(self, pairs: _Pairs) -> NDArray[np.intp]:
         """Returns each pair's label as a column index; ties go to the label that speaks more against a match."""
@@ -143,12 +148,13 @@ class _Search:
     """
 
     def __init__(self, keys: list[str], texts: list[str], question: str) -> None:
-        first = dict(zip(reversed(keys), reversed(texts), strict=True))
-        self._sides = {
-            key: f"{question.strip()} {first[key]}".strip() for key in dict.fromkeys(keys)
-        }
+        self._keys = keys
+        self._sides = dict[str, str]()
+        for key, text in zip(keys, texts, strict=True):
+            # the first of the texts that are merged is judged for all
+            self._sides.setdefault(key, f"{question.strip()} {text}".strip())
         self.waiting = list(self._sides)
-        self.labels = dict[str, int]()
+        self._labels = dict[str, int]()
         self._representative = ""
         self._newest = -1
 
@@ -157,7 +163,7 @@ class _Search:
         if self.waiting:
             self._representative, *self.waiting = self.waiting
             self._newest += 1
-            self.labels[self._representative] = self._newest
+            self._labels[self._representative] = self._newest
         return bool(self.waiting)
 
     def pairs(self) -> _Pairs:
@@ -165,5 +171,13 @@ class _Search:
 
     def close_cluster(self, matched: Sequence[bool]) -> None:
         """Puts the waiting keys that match into the newest cluster; the rest wait on."""
-        self.labels.update((key, self._newest) for key in compress(self.waiting, matched))
-        self.waiting = [key for key in self.waiting if key not in self.labels]
+        left = []
+        for key, is_match in zip(self.waiting, matched, strict=True):
+            if is_match:
+                self._labels[key] = self._newest
+            else:
+                left.append(key)
+        self.waiting = left
+
+    def labels_of_responses(self) -> list[int]:
+        return [self._labels[key] for key in self._keys]

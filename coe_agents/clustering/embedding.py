@@ -45,19 +45,10 @@ class EmbeddingSimilarity:
     """
 
     def __init__(self, embeddings: Any, *, threshold: float) -> None:
-        has_method(
-            embeddings,
-            "embed_documents",
-            '"embeddings"',
-            advice="Pass a LangChain Embeddings object",
-        )
-        number(
-            threshold,
-            '"threshold", a cosine,',
-            above=0,
-            most=1,
-            advice="0.9 is strict for most models",
-        )
+        advice = "Pass a LangChain Embeddings object"
+        has_method(embeddings, "embed_documents", '"embeddings"', advice=advice)
+        where = '"threshold", a cosine,'
+        number(threshold, where, above=0, most=1, advice="0.9 is strict for most models")
         self.embeddings = embeddings
         self.threshold = threshold
 
@@ -70,17 +61,23 @@ class EmbeddingSimilarity:
             ValueError: Also if the embeddings do not give one vector per text, all of one length, finite and not zero.
         """
         batch, _ = check_batch(responses, questions)
-        sides = [[one_line(text) for text in texts] for texts in batch]
-        several = [
-            own if len(own) > 1 else [] for own in (list(dict.fromkeys(texts)) for texts in sides)
-        ]
-        distinct = list(dict.fromkeys(text for own in several for text in own))
-        vectors = dict(zip(distinct, self._directions(distinct), strict=True)) if distinct else {}
+        lines = [list(map(one_line, texts)) for texts in batch]
+        distinct = dict[str, None]()
+        for texts in lines:
+            if len(set(texts)) > 1:  # else there is nothing to compare
+                distinct |= dict.fromkeys(texts)
+        vectors = dict[str, NDArray[np.float64]]()
+        if distinct:
+            vectors = dict(zip(distinct, self._directions(list(distinct)), strict=True))
+
         labels = []
-        for texts, own in zip(sides, several, strict=True):
-            found = _greedy(np.array([vectors[text] for text in own]), self.threshold)
-            cluster = dict(zip(own, found, strict=True))
-            labels.append([cluster.get(text, 0) for text in texts])
+        for texts in lines:
+            different = list(dict.fromkeys(texts))
+            label_of = dict.fromkeys(texts, 0)
+            if len(different) > 1:
+                directions = np.array([vectors[text] for text in different])
+                label_of = dict(zip(different, _greedy(directions, self.threshold), strict=True))
+            labels.append([label_of[text] for text in texts])
         return labels
 
     def _directions(self, texts: list[str]) -> NDArray[np.float64]:
@@ -97,27 +94,24 @@ class EmbeddingSimilarity:
 def _greedy(directions: NDArray[np.float64], threshold: float) -> list[int]:
     labels: NDArray[np.intp] = np.full(len(directions), -1)
     n_clusters = 0
-    while (waiting := np.flatnonzero(labels < 0)).size:
+    while (labels < 0).any():
+        waiting = np.flatnonzero(labels < 0)
         near = directions[waiting] @ directions[waiting[0]] >= threshold - _ROUNDING
         near[0] = True
         labels[waiting[near]] = n_clusters
         n_clusters += 1
-    return [int(label) for label in labels]
+    return list(map(int, labels))
 
 
 def _check_vectors(returned: Any, *, n_texts: int, source: object) -> NDArray[np.float64]:
     name = type(source).__name__
-    vectors = to_rows(
-        returned,
-        n_texts,
-        None,
-        where=f'"embed_documents" of {name}',
-        advice="Return list[list[float]]",
-    )
-    for wrong, what in (
-        (~np.isfinite(vectors).all(axis=1), "NaN or infinity"),
-        (~vectors.any(axis=1), "only zeros"),
-    ):
+    where = f'"embed_documents" of {name}'
+    vectors = to_rows(returned, n_texts, None, where=where, advice="Return list[list[float]]")
+    faults = {
+        "NaN or infinity": ~np.isfinite(vectors).all(axis=1),
+        "only zeros": ~vectors.any(axis=1),
+    }
+    for what, wrong in faults.items():
         if wrong.any():
             raise ValueError(
                 f"every vector must be finite and not 0; vector {int(np.argmax(wrong))} of the {n_texts} from {name} "

@@ -50,18 +50,25 @@ class CachedEntailment:
         Raises:
             ValueError: If the wrapped model does not return one distribution per pair; nothing is kept then.
         """
-        keys = [hashlib.sha256(json.dumps(list(pair)).encode()).digest() for pair in pairs]
+        keys = []
+        for pair in pairs:
+            written = json.dumps(list(pair))
+            keys.append(hashlib.sha256(written.encode()).digest())
         with self._lock:
             known = {key: self._rows[key] for key in keys if key in self._rows}
-        new = {key: pair for key, pair in zip(keys, pairs, strict=True) if key not in known}
-        if new:
-            returned = self.model.predict(list(new.values()))
-            rows = check_probabilities(returned, n_pairs=len(new), model=self.model)
-            judged = dict(zip(new, map(tuple, rows.tolist()), strict=True))
+        unknown = {}
+        for key, pair in zip(keys, pairs, strict=True):
+            if key not in known:
+                unknown[key] = pair
+        if unknown:
+            returned = self.model.predict(list(unknown.values()))
+            rows = check_probabilities(returned, n_pairs=len(unknown), model=self.model)
+            judged = dict(zip(unknown, map(tuple, rows.tolist()), strict=True))
             known |= judged
             with self._lock:
                 self._rows |= judged
-                for oldest in list(islice(self._rows, max(0, len(self._rows) - self.max_pairs))):
+                n_over = max(0, len(self._rows) - self.max_pairs)
+                for oldest in list(islice(self._rows, n_over)):
                     del self._rows[oldest]
         return np.array([known[key] for key in keys]).reshape(len(keys), len(ENTAILMENT_LABELS))
 

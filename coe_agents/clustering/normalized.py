@@ -59,21 +59,28 @@ def normalize_answer(text: str) -> str:
     if _WORDS.fullmatch(text):
         words = text.lower().rstrip(".").split()
         if _VALUES.keys().isdisjoint(words):  # without them, nothing below changes a word
-            return " ".join([word for word in words[:-1] if word not in _ARTICLES] + words[-1:])
+            *before, last = words
+            return " ".join([*(word for word in before if word not in _ARTICLES), last])
+
     plain = _fold(text)
     pieces = _NUMBER.split(_INITIALS.sub("", plain))
     words = []
     for i, piece in enumerate(pieces):
-        words += (
-            [_canonical_number(piece)]
-            if i % 2
-            else _ELLIPSIS.sub(" ", piece).translate(_CHARACTERS).split()
-        )
-    last = max((place for place, word in enumerate(words) if not _is_sign(word)), default=0)
-    kept = [word for place, word in enumerate(words) if place >= last or word not in _ARTICLES]
-    return _PERCENT.sub("%", " ".join(_join_signs(_numbers_by_value(kept)))) or " ".join(
-        plain.split()
-    )
+        is_number = i % 2 == 1
+        if is_number:
+            words.append(_canonical_number(piece))
+        else:
+            words += _ELLIPSIS.sub(" ", piece).translate(_CHARACTERS).split()
+    place_of_last = 0
+    for place, word in enumerate(words):
+        if not _is_sign(word):
+            place_of_last = place
+    kept = []
+    for place, word in enumerate(words):
+        if place >= place_of_last or word not in _ARTICLES:
+            kept.append(word)
+    normalized = " ".join(_join_signs(_numbers_by_value(kept)))
+    return _PERCENT.sub("%", normalized) or " ".join(plain.split())
 
 
 _ARTICLES = frozenset({"a", "an", "the"})
@@ -116,15 +123,19 @@ class _CharacterTable(dict[int, str]):
     """What each character becomes outside numbers, filled on demand: an answer uses few of a million."""
 
     def __missing__(self, code: int) -> str:
-        category = unicodedata.category(chr(code))
+        character = chr(code)
+        category = unicodedata.category(character)
+        is_sign = unicodedata.bidirectional(character) == "ET"
         if category == "Cf":
             self[code] = ""
-        elif unicodedata.bidirectional(chr(code)) == "ET":
-            self[code] = f" {chr(code)} "
+        elif is_sign:
+            self[code] = f" {character} "
         elif category[0] in "CPZ" or category in ("So", "Sk"):
             self[code] = " "
+        elif category[0] == "S":
+            self[code] = f" {character} "
         else:
-            self[code] = f" {chr(code)} " if category[0] == "S" else chr(code)
+            self[code] = character
         return self[code]
 
 
@@ -159,15 +170,22 @@ def _join_signs(words: Sequence[str]) -> list[str]:
 def _fold(text: str) -> str:
     """Returns `text` with equivalent characters made equal: NFKC, but "10²" stays a power and "5½" is not "51/2"."""
     if not text.isascii():
-        text = _SUPERSCRIPTS.sub(lambda found: f"^{found[0]}", text)
-        text = _VULGAR_FRACTIONS.sub(lambda found: f" {found[0]} ", text)
-        text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+        text = _SUPERSCRIPTS.sub(r"^\g<0>", text)
+        text = _VULGAR_FRACTIONS.sub(r" \g<0> ", text)
+        text = unicodedata.normalize("NFKC", text).casefold()
+        text = unicodedata.normalize("NFKC", text)
         text = text.replace("\N{FRACTION SLASH}", "/").replace("\N{MINUS SIGN}", "-")
     text = _LEADING_PLUS.sub("", text.casefold())
-    text = _MINUS_BEFORE_SIGN.sub(
-        lambda found: f"{found[1]}-" if _is_sign(found[1]) else found[0], text
-    )
-    return _TRAILING_MINUS.sub(r"\1 minus ", _SHARP.sub(" ♯ ", text))
+    text = _MINUS_BEFORE_SIGN.sub(_swap_minus, text)
+    text = _SHARP.sub(" ♯ ", text)
+    return _TRAILING_MINUS.sub(r"\1 minus ", text)
+
+
+def _swap_minus(match: re.Match[str]) -> str:
+    """Returns a sign before its minus, "$-5" for "-$5", where it is a sign of the number."""
+    if _is_sign(match[1]):
+        return f"{match[1]}-"
+    return match[0]
 
 
 def _canonical_number(number: str) -> str:
@@ -176,14 +194,22 @@ def _canonical_number(number: str) -> str:
     Strings all the way, because `int` refuses thousands of digits.
     """
     if not number.isascii():
-        number = "".join(str(unicodedata.decimal(c)) if c.isdecimal() else c for c in number)
+        characters = []
+        for character in number:
+            is_digit = character.isdecimal()
+            characters.append(str(unicodedata.decimal(character)) if is_digit else character)
+        number = "".join(characters)
     number = number.replace(",", "")
     if not _PLAIN_NUMBER.fullmatch(number):
         return number
     whole, _, fraction = number.removeprefix("-").partition(".")
-    whole, fraction = whole.lstrip("0") or "0", fraction.rstrip("0")
-    value = f"{whole}.{fraction}" if fraction else whole
-    return f"-{value}" if number.startswith("-") and value != "0" else value
+    value = whole.lstrip("0") or "0"
+    fraction = fraction.rstrip("0")
+    if fraction:
+        value += f".{fraction}"
+    if number.startswith("-") and value != "0":
+        return f"-{value}"
+    return value
 
 
 def _numbers_by_value(words: Sequence[str]) -> list[str]:

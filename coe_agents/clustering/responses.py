@@ -46,16 +46,11 @@ def cluster_responses(
         >>> cluster_responses(texts, question="What is the capital of France?", clusterer=NormalizedMatch())
         [0, 1, 0, 2, 1]
     """
-    instance(
-        question,
-        str,
-        '"question"',
-        what="a string",
-        advice='For several questions, call "cluster_many"',
-    )
-    return cluster_many(
-        [check_strings(responses, name='"responses"')], questions=[question], clusterer=clusterer
-    )[0]
+    advice = 'For several questions, call "cluster_many"'
+    instance(question, str, '"question"', what="a string", advice=advice)
+    texts = check_strings(responses, name='"responses"')
+    [labels] = cluster_many([texts], questions=[question], clusterer=clusterer)
+    return labels
 
 
 def cluster_many(
@@ -76,8 +71,8 @@ def cluster_many(
         >>> cluster_many([["8", "eight", "6"], []], questions=questions, clusterer=NormalizedMatch())
         [[0, 0, 1], []]
     """
-    batch, asked = check_batch(responses, questions)
-    return _cluster_batch(batch, [[] for _ in batch], asked, clusterer)
+    batch, question_texts = check_batch(responses, questions)
+    return _cluster_batch(batch, [[] for _ in batch], question_texts, clusterer)
 
 
 def cluster_with_former(
@@ -87,8 +82,8 @@ def cluster_with_former(
 
     The former texts are placed last, so that they represent no cluster that a response could join.
     """
-    batch, asked = check_batch([responses], [question])
-    labels = _cluster_batch(batch, [list(former)], asked, clusterer)[0]
+    batch, question_texts = check_batch([responses], [question])
+    [labels] = _cluster_batch(batch, [list(former)], question_texts, clusterer)
     return labels[: len(responses)], labels[len(responses) :]
 
 
@@ -99,34 +94,34 @@ def _cluster_batch(
     clusterer: Clusterer,
 ) -> list[list[int]]:
     """Returns the labels of each question's texts and then of those placed last."""
-    kinds = [
-        {text: answer_kind(text) for text in {*texts, *more}}
-        for texts, more in zip(batch, last, strict=True)
-    ]
-    answers = [
-        [text for text in [*_in_own_order(texts), *more] if kind[text] == "answer"]
-        for texts, more, kind in zip(batch, last, kinds, strict=True)
-    ]
-    answered = [i for i, texts in enumerate(answers) if texts]
-    found: dict[int, dict[str, int]] = {}
-    if answered:
-        expected = [answers[i] for i in answered]
-        returned = clusterer.cluster(expected, [questions[i] for i in answered])
-        for i, labels in zip(answered, _check_labels(returned, expected, clusterer), strict=True):
+    clusters: list[dict[str, Any]] = []
+    answers = []
+    clustered = []
+    for texts, last_texts, question in zip(batch, last, questions, strict=True):
+        # a refusal or an empty text is in the cluster of its kind
+        kinds: dict[str, Any] = {text: answer_kind(text) for text in {*texts, *last_texts}}
+        clusters.append(kinds)
+        in_order = [*_in_own_order(texts), *last_texts]
+        to_cluster = [text for text in in_order if kinds[text] == "answer"]
+        if to_cluster:
+            answers.append(to_cluster)
+            clustered.append((kinds, question))
+
+    if answers:
+        returned = clusterer.cluster(answers, [question for _, question in clustered])
+        rows = _check_labels(returned, answers, clusterer)
+        for (kinds, _), texts, labels in zip(clustered, answers, rows, strict=True):
             # reversed, so that the first of equal texts decides
-            found[i] = dict(zip(reversed(answers[i]), reversed(labels), strict=True))
-    return [
-        by_first_appearance(
-            found[i][text] if kind[text] == "answer" else kind[text] for text in [*texts, *more]
-        )
-        for i, (texts, more, kind) in enumerate(zip(batch, last, kinds, strict=True))
-    ]
+            kinds.update(zip(reversed(texts), reversed(labels), strict=True))
+    numbered = []
+    for texts, last_texts, cluster_of in zip(batch, last, clusters, strict=True):
+        numbered.append(by_first_appearance(cluster_of[text] for text in [*texts, *last_texts]))
+    return numbered
 
 
 def _in_own_order(texts: Sequence[str]) -> list[str]:
     counts = Counter(texts)
-    ordered = sorted((-count, len(text), text) for text, count in counts.items())
-    return [text for count, _, text in ordered for _ in range(-count)]
+    return sorted(texts, key=lambda text: (-counts[text], len(text), text))
 
 
 def _check_labels(
@@ -134,17 +129,18 @@ def _check_labels(
 ) -> list[list[int]]:
     name = type(clusterer).__name__
     try:
-        labels = [[operator.index(label) for label in row] for row in returned]
+        labels = [list(map(operator.index, row)) for row in returned]
     except TypeError as error:
         raise ValueError(
             f'"cluster" must return one list of integers per question; {name} returned something else ({error}). '
             "Return list[list[int]]"
         ) from error
     for place, (texts, row) in enumerate(zip_longest(answers, labels)):
-        wanted, found = ("no list" if each is None else len(each) for each in (texts, row))
-        if wanted != found:
+        n_texts = "no list" if texts is None else len(texts)
+        n_labels = "no list" if row is None else len(row)
+        if n_texts != n_labels:
             raise ValueError(
-                f'"cluster" must return one label per response; for question {place}, {name} returned {found} '
-                f"where {wanted} belongs. Return one list per question, as long as its responses"
+                f'"cluster" must return one label per response; for question {place}, {name} returned {n_labels} '
+                f"where {n_texts} belongs. Return one list per question, as long as its responses"
             )
     return labels

@@ -5,6 +5,7 @@ import logging
 import string
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import compress
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
@@ -270,9 +271,9 @@ class CoEDecisionModel(BaseDecisionModel):
         self, state: State, questions: Mapping[str, Question], config: RunnableConfig | None = None
     ) -> dict[str, QuestionDecision]:
         """Returns what the group says to each question; see `decide`."""
-        return (
-            await self.ainvoke(ClassifierRequest(state=state, questions=questions), config)
-        ).decisions
+        request = ClassifierRequest(state=state, questions=questions)
+        response = await self.ainvoke(request, config)
+        return response.decisions
 
     def invoke(
         self, input: ClassifierRequest, config: RunnableConfig | None = None, **_: Any
@@ -307,15 +308,16 @@ class CoEDecisionModel(BaseDecisionModel):
     def _classify(self, state: State, questions: dict[str, Question]) -> CoEClassifierResponse:
         with _untraced():
             started = [start_call(run_steps, part) for part in self._parts(state, questions)]
-            return self._combine(questions, [future.result() for future in started])
+            replies = [future.result() for future in started]
+            return self._combine(questions, replies)
 
     async def _aclassify(
         self, state: State, questions: dict[str, Question]
     ) -> CoEClassifierResponse:
         with _untraced():
-            return self._combine(
-                questions, await asyncio.gather(*map(arun_steps, self._parts(state, questions)))
-            )
+            parts = self._parts(state, questions)
+            replies = await asyncio.gather(*map(arun_steps, parts))
+            return self._combine(questions, replies)
 
     def _parts(self, state: State, questions: dict[str, Question]) -> list[Steps[_Reply]]:
         """Returns the requests to members: one for each question to a chat model, one to a decision model."""
@@ -350,49 +352,44 @@ class CoEDecisionModel(BaseDecisionModel):
         return parts
 
     def _prompts(self, state: State, questions: Mapping[str, Question]) -> dict[str, str]:
-        state_shown = to_json(state, prompts.MAX_REVIEWED)
-        return {
-            key: prompts.decision(
-                state_shown, self._words(question.instructions), self._replies(question)
-            )
-            for key, question in questions.items()
-            if not isinstance(question, Box)
-        }
+        shown_state = to_json(state, prompts.MAX_REVIEWED)
+        shown = {}
+        for key, question in questions.items():
+            if not isinstance(question, Box):
+                instructions = self._words(question.instructions)
+                shown[key] = prompts.decision(shown_state, instructions, self._replies(question))
+        return shown
 
     def _words(self, content: Any) -> str:
-        return content if isinstance(content, str) else to_json(content, prompts.MAX_REVIEWED)
+        if isinstance(content, str):
+            return content
+        return to_json(content, prompts.MAX_REVIEWED)
 
     def _replies(self, question: Noul | Choice | Score) -> dict[str, str]:
         """Returns the replies to ask a chat model for, in the order of the labels, each with its meaning."""
+        words = []
         if isinstance(question, Noul):
-            given = question.criteria
-            meant = (None, None) if given is None else (given.true, given.false)
-            words = ["" if meaning is None else self._words(meaning) for meaning in meant]
+            criteria = question.criteria
+            for meaning in (None, None) if criteria is None else (criteria.true, criteria.false):
+                words.append("" if meaning is None else self._words(meaning))
             return dict(zip(prompts.SELF_CHECK_CHOICES, words, strict=True))
         if isinstance(question, Score):
-            words = [self._words(meaning) for meaning in question.criteria]
+            words += map(self._words, question.criteria)
         else:
-            described = question.criteria.items()
-            words = [
-                label if it is None else f"{label}: {self._words(it)}" for label, it in described
-            ]
+            for label, meaning in question.criteria.items():
+                words.append(label if meaning is None else f"{label}: {self._words(meaning)}")
         return dict(zip(string.ascii_uppercase, words, strict=False))
 
     def _ask_decision_model(
         self, name: str, member: BaseDecisionModel, state: State, questions: dict[str, Question]
     ) -> Steps[_Reply]:
-        request, quiet = (
-            ClassifierRequest(state=state, questions=questions),
-            RunnableConfig(callbacks=[]),
-        )
+        request = ClassifierRequest(state=state, questions=questions)
+        arguments = request, RunnableConfig(callbacks=[])
         try:
-            response = yield Call(
-                member.invoke, member.ainvoke, (request, quiet), seconds=self.timeout
-            )
-            votes = {
-                key: _read(response.answers.get(key), one, _labels(key, one))
-                for key, one in questions.items()
-            }
+            response = yield Call(member.invoke, member.ainvoke, arguments, seconds=self.timeout)
+            votes = {}
+            for key, question in questions.items():
+                votes[key] = _read(response.answers.get(key), question, _labels(key, question))
             usage = to_usage(response.usage)
         except Exception as error:
             return _Reply(name, dict.fromkeys(questions, _describe(error, member)))
@@ -401,17 +398,20 @@ class CoEDecisionModel(BaseDecisionModel):
     def _combine(
         self, questions: Mapping[str, Question], replies: Sequence[_Reply]
     ) -> CoEClassifierResponse:
-        decisions, answers = dict[str, QuestionDecision](), dict[str, Answer]()
+        decisions = dict[str, QuestionDecision]()
+        answers = dict[str, Answer]()
         for key, question in questions.items():
             votes = {reply.member: reply.votes[key] for reply in replies if key in reply.votes}
-            decisions[key] = found = self._decide(key, question, votes)
-            answers[key] = _to_answer(
-                question, found["probabilities"], self._blocking(key, question)
-            )
-        given, said = add_usages(reply.usage for reply in replies).values()
+            decisions[key] = self._decide(key, question, votes)
+            shares = decisions[key]["probabilities"]
+            answers[key] = _to_answer(question, shares, self._blocking(key, question))
+
+        used = add_usages(reply.usage for reply in replies)
+        n_in = used["input_tokens"]
+        n_out = used["output_tokens"]
         usage = None
-        if isinstance(given, int) and isinstance(said, int):
-            usage = UsageMetadata(input_tokens=given, output_tokens=said, total_tokens=given + said)
+        if isinstance(n_in, int) and isinstance(n_out, int):
+            usage = UsageMetadata(input_tokens=n_in, output_tokens=n_out, total_tokens=n_in + n_out)
         return CoEClassifierResponse(
             model=self.model, answers=answers, usage=usage, decisions=decisions
         )
@@ -419,38 +419,29 @@ class CoEDecisionModel(BaseDecisionModel):
     def _decide(
         self, key: str, question: Question, votes: Mapping[str, _Vote | str]
     ) -> QuestionDecision:
-        labels, blocking = _labels(key, question), self._blocking(key, question)
-        answered = {name: vote for name, vote in votes.items() if isinstance(vote, _Vote)}
-        failed = {name: reason for name, reason in votes.items() if isinstance(reason, str)}
-        needed = majority(len(votes))
-        if failed:
-            _LOG.warning(
-                'of the group, these failed in "%s": %s',
-                key,
-                "; ".join(map(": ".join, failed.items())),
-            )
-        if len(answered) < needed:
-            kinds = ", ".join(f"{name} ({_kind(reason)})" for name, reason in failed.items())
-            raise GroupUnavailableError(
-                f'{quantity(len(answered), "member")} of {len(votes)} answered "{key}"; at least {needed} must. '
-                f"Failed: {kinds}",
-                hint="The log has their messages",
-            )
+        labels = _labels(key, question)
+        blocking = self._blocking(key, question)
+        answered = dict[str, _Vote]()
+        failed = dict[str, str]()
+        for name, vote in votes.items():
+            if isinstance(vote, _Vote):
+                answered[name] = vote
+            else:
+                failed[name] = vote
+        _check_quorum(key, failed, n_members=len(votes))
+
         rows = sorted(list(vote.row) for vote in answered.values())
         parts = collaborative_entropy(rows)
         coe, aleatoric, epistemic = map(float, parts)
-        limits = {
-            "aleatoric_threshold": self.aleatoric_threshold,
-            "epistemic_threshold": self.epistemic_threshold,
-        }
-        mean, is_raised, passing = ensemble_mean(rows), False, None
+        mean = ensemble_mean(rows)
+        is_raised = False
+        passing = None
         if blocking is not None:
             place = labels.index(blocking)
-            passing = [
-                name
-                for name, vote in answered.items()
-                if vote.is_clear and vote.row[place] < 0.5 - TIE
-            ]
+            passing = []
+            for name, vote in answered.items():
+                if vote.is_clear and vote.row[place] < 0.5 - TIE:
+                    passing.append(name)
             passes = self._passes(passing, votes, parts)
             mean, is_raised = _raise_unless(passes, _mean_of_all(votes, labels, place), place)
         return QuestionDecision(
@@ -458,7 +449,12 @@ class CoEDecisionModel(BaseDecisionModel):
             coe=coe,
             aleatoric=aleatoric,
             epistemic=epistemic,
-            regime=regime(aleatoric, epistemic, **limits),
+            regime=regime(
+                aleatoric,
+                epistemic,
+                aleatoric_threshold=self.aleatoric_threshold,
+                epistemic_threshold=self.epistemic_threshold,
+            ),
             raised_by_conflict=is_raised and epistemic > self.epistemic_threshold,
             votes=passing,
             members={name: _by_label(labels, vote.row) for name, vote in answered.items()},
@@ -471,18 +467,22 @@ class CoEDecisionModel(BaseDecisionModel):
         self, passing: Collection[str], votes: Collection[str], parts: CollaborativeEntropy
     ) -> bool:
         """Returns whether a question of `blocks` passes, as a council lets a call pass: nothing else lets it."""
-        return (
-            len(passing) >= majority(len(votes))
-            and float(parts.epistemic) <= self.epistemic_threshold
-        )
+        if len(passing) < majority(len(votes)):
+            return False
+        return float(parts.epistemic) <= self.epistemic_threshold
 
     def _blocking(self, key: str, question: Question) -> str | None:
         """Returns the label of the answer that blocks; None where no answer does."""
         blocks = {**DEFAULT_BLOCKS, **self.blocks}  # a copy with other ones has the default, too
         if key not in blocks:
             return None
-        answer, labels = blocks[key], _labels(key, question)
-        kind = bool if isinstance(question, Noul) else int if isinstance(question, Score) else str
+        answer = blocks[key]
+        labels = _labels(key, question)
+        kind: type = str
+        if isinstance(question, Noul):
+            kind = bool
+        elif isinstance(question, Score):
+            kind = int
         label = str(answer).lower() if isinstance(answer, bool) else str(answer)
         must = f'"blocks" of CoEDecisionModel must name an answer to "{key}", one of {", ".join(labels)}'
         require(type(answer) is kind and label in labels, must, answer, "{} names no question")
@@ -504,17 +504,29 @@ def _without_state(request: ClassifierRequest) -> Any:
     return {"questions": dict(request["questions"])}
 
 
+def _check_quorum(key: str, failed: Mapping[str, str], *, n_members: int) -> None:
+    """Raises an error if fewer than a majority of the members answered a question."""
+    if not failed:
+        return
+    whys = "; ".join(f"{name}: {why}" for name, why in failed.items())
+    _LOG.warning('of the group, these failed in "%s": %s', key, whys)
+    n_answered = n_members - len(failed)
+    needed = majority(n_members)
+    if n_answered < needed:
+        kinds = ", ".join(f"{name} ({_kind(why)})" for name, why in failed.items())
+        raise GroupUnavailableError(
+            f'{quantity(n_answered, "member")} of {n_members} answered "{key}"; at least {needed} must. '
+            f"Failed: {kinds}",
+            hint="The log has their messages",
+        )
+
+
 def _for_trace(response: CoEClassifierResponse) -> CoEClassifierResponse:
     """Returns the response without the messages of errors, which may quote the state."""
-    decisions = {
-        key: {
-            **one,
-            "failed_members": {
-                name: _kind(reason) for name, reason in one["failed_members"].items()
-            },
-        }
-        for key, one in response.decisions.items()
-    }
+    decisions = {}
+    for key, decision in response.decisions.items():
+        failed = {name: _kind(why) for name, why in decision["failed_members"].items()}
+        decisions[key] = {**decision, "failed_members": failed}
     return response.model_copy(update={"decisions": decisions})
 
 
@@ -531,11 +543,14 @@ def _describe(error: Exception, member: object) -> str:
 
 def _mean_of_all(votes: Mapping[str, _Vote | str], labels: Sequence[str], place: int) -> FloatArray:
     """Returns the mean in which whoever failed, or is unclear, is certain of the label at `place`."""
-    certain = [float(number == place) for number in range(len(labels))]
-    rows = [
-        list(vote.row) if isinstance(vote, _Vote) and vote.is_clear else certain
-        for vote in votes.values()
-    ]
+    certain = [0.0] * len(labels)
+    certain[place] = 1.0
+    rows = []
+    for vote in votes.values():
+        if isinstance(vote, _Vote) and vote.is_clear:
+            rows.append(list(vote.row))
+        else:
+            rows.append(certain)
     return ensemble_mean(sorted(rows))  # by value: sums must not depend on the order of members
 
 
@@ -556,21 +571,19 @@ def _ask(
     labels = _labels(key, question)
     if len(labels) == 1:
         return _Reply(agent.name, {key: _Vote([1.0], "exact")})
-    replies = (
-        prompts.SELF_CHECK_CHOICES
-        if isinstance(question, Noul)
-        else string.ascii_uppercase[: len(labels)]
-    )
+    replies = tuple(string.ascii_uppercase[: len(labels)])
+    if isinstance(question, Noul):
+        replies = tuple(prompts.SELF_CHECK_CHOICES)
     try:
         if isinstance(prompt, MediaError):
             raise prompt
-        found = yield Call(
-            agent.choice, agent.achoice, ([("user", prompt)], tuple(replies)), {"strict": blocks}
-        )
+        messages = [("user", prompt)]
+        choice = yield Call(agent.choice, agent.achoice, (messages, replies), {"strict": blocks})
     except Exception as error:
         return _Reply(agent.name, {key: _describe(error, agent)})
-    vote = _Vote([found.probabilities[reply] for reply in replies], found.method, found.mass)
-    return _Reply(agent.name, {key: vote}, create_usage(found.input_tokens, found.output_tokens))
+    row = [choice.probabilities[reply] for reply in replies]
+    vote = _Vote(row, choice.method, choice.mass)
+    return _Reply(agent.name, {key: vote}, create_usage(choice.input_tokens, choice.output_tokens))
 
 
 def _labels(key: str, question: Question) -> tuple[str, ...]:
@@ -581,14 +594,13 @@ def _labels(key: str, question: Question) -> tuple[str, ...]:
         raise ValueError(
             f'question "{key}" must be {kinds}; got {type(question).__name__}. Ask one model for a Box'
         )
+    n_labels = len(question.criteria)
     most = len(string.ascii_uppercase)
     must = f'question "{key}" must have at most {most} labels or levels'
-    require(len(question.criteria) <= most, must, len(question.criteria), "Ask in two steps")
-    return (
-        tuple(question.criteria)
-        if isinstance(question, Choice)
-        else tuple(map(str, range(len(question.criteria))))
-    )
+    require(n_labels <= most, must, n_labels, "Ask in two steps")
+    if isinstance(question, Choice):
+        return tuple(question.criteria)
+    return tuple(map(str, range(n_labels)))
 
 
 def _by_label(labels: Sequence[str], row: Iterable[float]) -> dict[str, float]:
@@ -601,22 +613,23 @@ def _read(answer: Answer | None, question: Question, labels: Sequence[str]) -> _
     if not isinstance(answer, kind):
         must = f"the answer to a {type(question).__name__} must be a {kind.__name__}"
         return describe_error(InvalidReplyError(f"{must}; got {type(answer).__name__}"))
+    shares: dict[str, float] = {}
     if isinstance(answer, NoulAnswer):
-        given: dict[str, float] = dict(zip(_TRUTH, (answer.noul, 1.0 - answer.noul), strict=True))
+        shares = dict(zip(_TRUTH, (answer.noul, 1.0 - answer.noul), strict=True))
     else:
-        given = {str(label): p for label, p in answer.probabilities.items()}
-    row = np.array([given.get(label, 0.0) for label in labels])
-    is_valid = (
-        set(given) <= set(labels) and bool(np.all(row >= 0)) and abs(row.sum() - 1.0) <= _ROUNDING
-    )
-    if not is_valid:  # NaN and infinity are not, either
+        for label, share in answer.probabilities.items():
+            shares[str(label)] = share
+    row = np.array([shares.get(label, 0.0) for label in labels])
+    # NaN and infinity are not valid, either
+    sums_to_1 = bool(np.all(row >= 0)) and abs(row.sum() - 1.0) <= _ROUNDING
+    if not sums_to_1 or not set(shares) <= set(labels):
         must = f"the probabilities of {', '.join(labels)} must be at least 0 and sum to 1"
-        return describe_error(InvalidReplyError(f"{must}; got {given}"))
+        return describe_error(InvalidReplyError(f"{must}; got {shares}"))
     return _Vote((row / row.sum()).tolist(), "decision_model")
 
 
 def _to_answer(question: Question, shares: Mapping[str, float], blocking: str | None) -> Answer:
-    labels, p = list(shares), list(shares.values())
+    p = list(shares.values())
     if isinstance(question, Noul):
         return NoulAnswer(type="noul", noul=p[0])
     if isinstance(question, Score):
@@ -626,9 +639,7 @@ def _to_answer(question: Question, shares: Mapping[str, float], blocking: str | 
         return ScoreAnswer(
             type="score", score=expected, legend=legend, probabilities=levels, confidence=max(p)
         )
-    leading = [
-        label for label, leads in zip(labels, shares_lead(np.array(p)), strict=True) if leads
-    ]
+    leading = list(compress(shares, shares_lead(np.array(p))))
     chosen = blocking if blocking in leading else leading[0]
     return ChoiceAnswer(
         type="choice", choice=chosen, probabilities=dict(shares), confidence=shares[chosen]

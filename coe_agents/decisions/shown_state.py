@@ -40,10 +40,11 @@ def _to_data(item: Any) -> Any:
         if "type" in item and is_data_content_block(dict(item)):
             raise _unshowable(item)
         if all(isinstance(key, str) for key in item):
-            return {key: _to_data(one) for key, one in item.items()}
+            return {key: _to_data(value) for key, value in item.items()}
     if isinstance(item, list | tuple):
-        is_conversation = bool(item) and all(isinstance(one, BaseMessage) for one in item)
-        return _last(item) if is_conversation else [_to_data(one) for one in item]
+        if item and all(isinstance(part, BaseMessage) for part in item):
+            return _last(item)
+        return list(map(_to_data, item))
     if item is None or isinstance(item, str | int | float):
         return item
     must = "a state must hold texts, numbers, lists, mappings with texts as keys, and messages"
@@ -52,35 +53,34 @@ def _to_data(item: Any) -> Any:
 
 def _last(messages: Sequence[BaseMessage]) -> list[Any]:
     """Returns the last messages of a conversation that fit, at least one, as they are shown."""
-    shown, left = list[Any](), prompts.MAX_CONVERSATION
+    shown = list[Any]()
+    left = prompts.MAX_CONVERSATION
     for message in reversed(messages):
-        one = _shown(message)
-        left -= len(json.dumps(one, ensure_ascii=False))
+        data = _shown(message)
+        left -= len(json.dumps(data, ensure_ascii=False))
         if left < 0 and shown:
-            return [prompts.OMITTED, *reversed(shown)]
-        shown.append(one)
-    return [*reversed(shown)]
+            shown.append(prompts.OMITTED)
+            break
+        shown.append(data)
+    return shown[::-1]
 
 
 def _shown(message: BaseMessage) -> dict[str, Any]:
     """Returns a message as JSON data; what a text cannot show is refused."""
     calls: list[Any] = []
     shown_ids = set[str]()
+    is_assistants = isinstance(message, AIMessage)
     if isinstance(message, AIMessage):
         for call in [*message.tool_calls, *message.invalid_tool_calls]:
             calls.append({"name": call["name"], "args": call["args"]})
             if call["id"]:
                 shown_ids.add(call["id"])
     for block in message.content if isinstance(message.content, list) else ():
-        if not isinstance(block, str) and not _is_shown(
-            block, isinstance(message, AIMessage), shown_ids
-        ):
+        if not isinstance(block, str) and not _is_shown(block, is_assistants, shown_ids):
             raise _unshowable(block)
     role = {"human": "user", "ai": "assistant"}.get(message.type, message.type)
-    shown: dict[str, Any] = {
-        "role": role,
-        "content": one_line(str(message.text), prompts.MAX_JUDGED),
-    }
+    content = one_line(str(message.text), prompts.MAX_JUDGED)
+    shown: dict[str, Any] = {"role": role, "content": content}
     if calls:
         try:
             shown["tool_calls"] = json.loads(to_json(calls, prompts.MAX_JUDGED))
@@ -96,9 +96,9 @@ def _is_shown(block: Mapping[str, Any], is_assistants: bool, calls: Collection[s
         return isinstance(block.get("text"), str) and not is_data_content_block(dict(block))
     if not is_assistants:
         return False
-    return kind in _REASONING or (
-        kind in _CALLS and (block.get("call_id") or block.get("id")) in calls
-    )
+    if kind in _CALLS:
+        return (block.get("call_id") or block.get("id")) in calls
+    return kind in _REASONING
 
 
 def _unshowable(block: Mapping[str, Any]) -> MediaError:

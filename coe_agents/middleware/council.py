@@ -54,13 +54,19 @@ from coe_agents.middleware.deliberation import (
     check_reply,
 )
 from coe_agents.middleware.driver import AsyncHandler, Handler
-from coe_agents.middleware.guard import GuardsTools, OnUncertain, is_edited, is_same_call, refuse
+from coe_agents.middleware.guard import (
+    GuardsTools,
+    OnUncertain,
+    is_edited,
+    is_same_call,
+    not_vouched_for,
+)
 from coe_agents.middleware.marks import is_mark, is_shared, make_mark
 from coe_agents.middleware.once import INCOMPLETE, REGISTER, VouchedAction, new_action
 from coe_agents.middleware.open_calls import close_calls
 from coe_agents.middleware.sealed import Sealed, TurnsChannel
 from coe_agents.middleware.verdict import last_reply
-from coe_agents.middleware.withheld import block_calls, is_refusal, not_run, refusal
+from coe_agents.middleware.withheld import block_calls, is_withheld, not_run, withheld_answer
 from coe_agents.policy import CalibratedPolicy, Policy, SupportPolicy
 from coe_agents.policy.base import majority
 from coe_agents.presets import agents_of
@@ -243,20 +249,14 @@ class CoECouncil(GuardsTools[CouncilState]):
             )
         if clusterer is not None:
             _check_clusterer(clusterer)
-        integer(
-            max_blocked,
-            '"max_blocked" of CoECouncil',
-            least=1,
-            advice="3 lets the driver try twice more",
-        )
-        self._agents, self._mode, self._on_uncertain, self._max_blocked = (
-            members,
-            mode,
-            on_uncertain,
-            max_blocked,
-        )
-        self._trust_edits, self._adaptive, self._schemas = trust_edits, adaptive, ToolSchemas()
-        self._names = [agent.name for agent in members]
+        where = '"max_blocked" of CoECouncil'
+        integer(max_blocked, where, least=1, advice="3 lets the driver try twice more")
+        self._agents = members
+        self._on_uncertain = on_uncertain
+        self._max_blocked = max_blocked
+        self._trust_edits = trust_edits
+        self._adaptive = adaptive
+        self._schemas = ToolSchemas()
         self._deliberation = Deliberation(
             members, mode=mode, policy=policy, clusterer=clusterer, min_votes=min_votes
         )
@@ -273,20 +273,20 @@ class CoECouncil(GuardsTools[CouncilState]):
         """Asks the driver and the members, and passes on the message that the council lets pass."""
         if self._waits(request.state):
             return ExtendedModelResponse(ModelResponse([]))
-        asked = self._prepare(request, is_async=False)
-        early = self._start(asked) if self._asks_at_once else []
-        response = asked.ask_driver(handler)  # if it fails, what the members say is not waited for
-        if (message := self._judged(asked, response)) is None:
-            return self._returned(asked, response, None)
+        turn = self._prepare(request, is_async=False)
+        members = self._start(turn) if self._asks_at_once else []
+        response = turn.ask_driver(handler)  # if it fails, what the members say is not waited for
+        message = self._judged(turn, response)
+        if message is None:
+            return self._returned(turn, response, None)
+
         if self._adaptive:
-            return self._settle(
-                asked, message, response, run_steps(self._ask_in_turn(asked, message, response))
-            )
-        answers = [future.result() for future in early or self._start(asked)]
-        proposals = self._proposals(
-            asked, message, response, dict(zip(self._names, answers, strict=True))
-        )
-        return self._settle(asked, message, response, self._deliberation.rule(proposals))
+            result = run_steps(self._ask_in_turn(turn, message, response))
+        else:
+            members = members or self._start(turn)
+            replies = self._by_name([member.result() for member in members])
+            result = self._deliberation.rule(self._proposals(turn, message, response, replies))
+        return self._settle(turn, message, response, result)
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: AsyncHandler
@@ -294,37 +294,38 @@ class CoECouncil(GuardsTools[CouncilState]):
         """Asks the driver and the members; see `wrap_model_call`."""
         if self._waits(request.state):
             return ExtendedModelResponse(ModelResponse([]))
-        asked = self._prepare(request, is_async=True)
-        tasks = self._create_tasks(asked) if self._asks_at_once else []
+        turn = self._prepare(request, is_async=True)
+        members = self._create_tasks(turn) if self._asks_at_once else []
         try:
-            response = await asked.aask_driver(handler)
-            if (message := self._judged(asked, response)) is None:
-                return self._returned(asked, response, None)
+            response = await turn.aask_driver(handler)
+            message = self._judged(turn, response)
+            if message is None:
+                return self._returned(turn, response, None)
+
             if self._adaptive:
-                result = await arun_steps(self._ask_in_turn(asked, message, response))
-                return self._settle(asked, message, response, result)
-            tasks = tasks or self._create_tasks(asked)
-            answers = await asyncio.gather(*tasks)
+                result = await arun_steps(self._ask_in_turn(turn, message, response))
+            else:
+                members = members or self._create_tasks(turn)
+                replies = self._by_name(await asyncio.gather(*members))
+                proposals = self._proposals(turn, message, response, replies)
+                # in a thread: a clusterer may ask a model
+                result = await asyncio.to_thread(self._deliberation.rule, proposals)
         finally:
-            left = [task for task in tasks if not task.done()]
-            for task in left:
-                task.cancel()
-            if left:
-                await asyncio.gather(*left, return_exceptions=True)
-        proposals = self._proposals(
-            asked, message, response, dict(zip(self._names, answers, strict=True))
-        )
-        result = await asyncio.to_thread(
-            self._deliberation.rule, proposals
-        )  # a clusterer may ask a model
-        return self._settle(asked, message, response, result)
+            unfinished = [member for member in members if not member.done()]
+            for member in unfinished:
+                member.cancel()
+            if unfinished:
+                await asyncio.gather(*unfinished, return_exceptions=True)
+        return self._settle(turn, message, response, result)
 
     def _after_model(
         self, state: CouncilState, runtime: Runtime[Any]
     ) -> Steps[dict[str, Any] | None]:
         turn = self._turn(state)
-        if (pending := self._pending(state)) is None:
+        pending = self._pending(state)
+        if pending is None:
             return {"jump_to": turn["jump"]} if turn.get("jump") else None
+
         if is_own(pending, self.name):
             reviewed = apply_decisions(pending, ask_person(pending))
         elif pending.get("is_asked_anew") and not is_shared():
@@ -334,23 +335,23 @@ class CoECouncil(GuardsTools[CouncilState]):
             anew = mark_pending({**pending, "is_asked_anew": True}, self.name)
             drop_replies(anew["mark"])
             return {_KEY: {self.name: {**turn, "pending": Sealed(anew)}}, "jump_to": "model"}
+
         if reviewed.calls:
-            reply = VouchedAction(
-                f"{pending['action_key']} person", frozenset({"person"})
-            )  # of replies, one counts
-            if (
-                why_not := (yield from REGISTER.start(reply, "person", None, runtime.store))
-            ) is not None:
+            # of several replies to one request, one counts
+            reply = VouchedAction(f"{pending['action_key']} person", frozenset({"person"}))
+            why_not = yield from REGISTER.start(reply, "person", None, runtime.store)
+            if why_not is not None:
                 reviewed = take_back(reviewed, why_not)
         _emit(runtime, reviewed.decision)
-        proposed = [
-            call
-            for one in pending["messages"]
-            if isinstance(one, AIMessage)
-            for call in one.tool_calls
-        ]
-        unedited = {call["id"] or "" for call in reviewed.calls if call in proposed}
-        forms = {id_: of_call for id_, of_call in pending["forms"].items() if id_ in unedited}
+        proposed = list[ToolCall]()
+        for message in pending["messages"]:
+            if isinstance(message, AIMessage):
+                proposed += message.tool_calls
+        forms = {}
+        for call in reviewed.calls:
+            id_ = call["id"] or ""
+            if call in proposed and id_ in pending["forms"]:  # no form is known of an edited call
+                forms[id_] = pending["forms"][id_]
         vouched = self._vouch(
             pending["action_key"], reviewed.message_id, reviewed.calls, forms, "person"
         )
@@ -364,11 +365,9 @@ class CoECouncil(GuardsTools[CouncilState]):
 
     def _pending(self, state: Any) -> PendingProposal | None:
         sealed = self._turn(state).get("pending")
-        return (
-            cast("PendingProposal", sealed.contents)
-            if isinstance(sealed, Sealed) and sealed.contents
-            else None
-        )
+        if not isinstance(sealed, Sealed) or not sealed.contents:
+            return None
+        return cast("PendingProposal", sealed.contents)
 
     @property
     def _asks_at_once(self) -> bool:
@@ -376,134 +375,150 @@ class CoECouncil(GuardsTools[CouncilState]):
         return self._gated is None and not self._adaptive
 
     def _prepare(self, request: ModelRequest[Any], *, is_async: bool) -> TurnRequest:
-        own = [
-            agent.name
-            for agent in self._agents
-            if isinstance(agent, ModelAgent) and agent.uses(request.model)
-        ]
+        drivers = []
+        for agent in self._agents:
+            if isinstance(agent, ModelAgent) and agent.uses(request.model):
+                drivers.append(agent.name)
         must = f'"agents" of {self.name} must have other models than the driver, which would vouch for itself'
-        require(not own, must, own, "Give these members other models")
-        return TurnRequest(
-            request, self._schemas.of(request.tools), self._gated_keys, is_async=is_async
-        )
+        require(not drivers, must, drivers, "Give these members other models")
+        schemas = self._schemas.of(request.tools)
+        return TurnRequest(request, schemas, self._gated_keys, is_async=is_async)
 
-    def _ask(self, agent: Agent, asked: TurnRequest) -> Steps[AgentReply | Exception]:
+    def _ask(self, agent: Agent, turn: TurnRequest) -> Steps[AgentReply | Exception]:
         try:
-            if asked.driver.is_of(agent):  # it would be asked in vain
+            if turn.driver.is_of(agent):  # it would be asked in vain
                 return _no_vote()
-            reply: Any = yield Call(
-                agent.sample, agent.asample, (asked.for_member(agent), asked.config)
-            )
+            arguments = turn.for_member(agent), turn.config
+            reply: Any = yield Call(agent.sample, agent.asample, arguments)
             return check_reply(reply)
-        except (
-            Exception
-        ) as error:  # whatever a model's client raises: this member then supports nothing
+        except Exception as error:
             if is_control_flow(error):
                 raise
-            return error
+            return error  # whatever a model's client raises: this member then supports nothing
 
     def _ask_in_turn(
-        self, asked: TurnRequest, message: AIMessage, response: ModelResponse[Any]
+        self, turn: TurnRequest, message: AIMessage, response: ModelResponse[Any]
     ) -> Steps[CouncilResult]:
         """Asks one member after another until no vote can change what goes on."""
         replies: Replies = {}
         for agent in [agent for agent in self._agents if agent.weight > 0]:
-            replies[agent.name] = yield from self._ask(agent, asked)
-            proposals = self._proposals(asked, message, response, replies)
-            if (
-                yield Call(self._deliberation.is_settled, None, (proposals,))
-            ):  # a clusterer may ask a model
+            replies[agent.name] = yield from self._ask(agent, turn)
+            proposals = self._proposals(turn, message, response, replies)
+            # a clusterer may ask a model: in a thread, where there is a loop
+            is_settled = yield Call(self._deliberation.is_settled, None, (proposals,))
+            if is_settled:
                 break
         result: CouncilResult = yield Call(self._deliberation.rule, None, (proposals,))
         return result
 
+    def _by_name(self, replies: Sequence[AgentReply | Exception]) -> Replies:
+        names = [agent.name for agent in self._agents]
+        return dict(zip(names, replies, strict=True))
+
     def _proposals(
-        self, asked: TurnRequest, message: AIMessage, response: ModelResponse[Any], replies: Replies
+        self, turn: TurnRequest, message: AIMessage, response: ModelResponse[Any], replies: Replies
     ) -> Proposals:
         """Returns what was proposed; a member whose model gave the driver's message counts as one that failed."""
         voting: Replies = {}
         for agent in self._agents:
-            if (reply := replies.get(agent.name)) is not None:
-                said = {} if isinstance(reply, Exception) else reply.get("messages", {})
-                is_driver = asked.driver.is_of(agent, [*said.values()])
-                voting[agent.name] = _no_vote() if is_driver else reply
-        return asked.proposals(message, response, voting)
+            reply = replies.get(agent.name)
+            if reply is None:
+                continue
+            messages = {} if isinstance(reply, Exception) else reply.get("messages", {})
+            is_driver = turn.driver.is_of(agent, [*messages.values()])
+            voting[agent.name] = _no_vote() if is_driver else reply
+        return turn.proposals(message, response, voting)
 
-    def _start(self, asked: TurnRequest) -> list[Future[AgentReply | Exception]]:
-        return [start_call(run_steps, self._ask(agent, asked)) for agent in self._agents]
+    def _start(self, turn: TurnRequest) -> list[Future[AgentReply | Exception]]:
+        return [start_call(run_steps, self._ask(agent, turn)) for agent in self._agents]
 
-    def _create_tasks(self, asked: TurnRequest) -> list[asyncio.Task[AgentReply | Exception]]:
-        return [asyncio.create_task(arun_steps(self._ask(agent, asked))) for agent in self._agents]
+    def _create_tasks(self, turn: TurnRequest) -> list[asyncio.Task[AgentReply | Exception]]:
+        return [asyncio.create_task(arun_steps(self._ask(agent, turn))) for agent in self._agents]
 
-    def _judged(self, asked: TurnRequest, response: ModelResponse[Any]) -> AIMessage | None:
+    def _judged(self, turn: TurnRequest, response: ModelResponse[Any]) -> AIMessage | None:
         """Returns the driver's message if the council is to judge it."""
-        message = asked.message_of(response)
-        if any(isinstance(one, ToolMessage) and is_refusal(one) for one in response.result):
+        if any(map(is_withheld, response.result)):
             return None  # another council behind this one has withheld it
+        message = turn.message_of(response)
         if message is None or self._gated is None:
             return message
-        names = [call["name"] for call in [*message.tool_calls, *message.invalid_tool_calls]]
-        return message if any(map(self._gates, names)) else None
+        for call in [*message.tool_calls, *message.invalid_tool_calls]:
+            if self._gates(call["name"]):
+                return message
+        return None
 
     def _settle(
         self,
-        asked: TurnRequest,
+        turn: TurnRequest,
         driver: AIMessage,
         response: ModelResponse[Any],
         result: CouncilResult,
     ) -> ExtendedModelResponse[Any]:
         """Returns the response with the message that goes on, or with what takes its place."""
         asks_person = self._on_uncertain == "interrupt" and result.is_readable
-        decision, message = result.decision, result.message
+        decision = result.decision
+        message = result.message
         waiting = driver if message is None and asks_person else message
-        n_calls = 0 if waiting is None else len(self._gated_calls(waiting, asked))
-        if n_calls > asked.n_places:
-            asks_person, message = False, None
+        n_calls = 0 if waiting is None else len(self._gated_calls(waiting, turn))
+        if n_calls > turn.n_places:
+            asks_person = False
+            message = None
             reason = (
                 f"{n_calls} calls of one message would have to run together, and this run has places for "
-                f'{asked.n_places:g} ("max_concurrency" of its config); propose fewer calls at once'
+                f'{turn.n_places:g} ("max_concurrency" of its config); propose fewer calls at once'
             )
             decision = _closed(decision, reason)
         if message is not None:
-            chosen = response if message is driver else asked.respond(message)
+            chosen = response if message is driver else turn.respond(message)
             if chosen is not None:
-                return self._returned(asked, chosen, decision, vouched=asked.message_of(chosen))
+                return self._returned(turn, chosen, decision, vouched=turn.message_of(chosen))
             decision = _closed(
                 decision, "the chosen message gives no structured answer that can be read"
             )
         if asks_person:
-            called = {tool_key(call["name"]) for call in driver.tool_calls}
-            pending = PendingProposal(
-                messages=[*response.result],
-                structured_response=response.structured_response,
-                outputs=[name for name in asked.outputs if tool_key(name) in called],
-                tools=[
-                    tool for tool in asked.tools if tool_key(tool["function"]["name"]) in called
-                ],
-                decision=decision,
-                action_key=new_action(self.name, driver.id),
-                is_asked_anew=False,
-                forms=asked.forms_of(self._gated_calls(driver, asked)),
-                mark="",
-            )
+            pending = self._pend(turn, driver, response, decision)
             # if this is lost in a crash, the model is asked again: only a checkpoint holds what is sealed
-            marked = mark_pending(pending, self.name)
-            return self._returned(asked, ModelResponse([]), decision, pending=marked, jump="model")
-        n_blocked = self._turn(asked.request.state).get("n_blocked", 0) + 1
-        if not [*driver.tool_calls, *driver.invalid_tool_calls] or n_blocked >= self._max_blocked:
-            withheld = ModelResponse[Any]([refusal(decision)])
-            return self._returned(asked, withheld, decision, n_blocked=n_blocked, jump="end")
+            return self._returned(turn, ModelResponse([]), decision, pending=pending, jump="model")
+
+        n_blocked = self._turn(turn.request.state).get("n_blocked", 0) + 1
+        is_text = not driver.tool_calls and not driver.invalid_tool_calls
+        if is_text or n_blocked >= self._max_blocked:
+            withheld = ModelResponse[Any]([withheld_answer(decision)])
+            return self._returned(turn, withheld, decision, n_blocked=n_blocked, jump="end")
         withheld = ModelResponse(list(block_calls(driver, decision)))
-        return self._returned(asked, withheld, decision, n_blocked=n_blocked, jump="model")
+        return self._returned(turn, withheld, decision, n_blocked=n_blocked, jump="model")
+
+    def _pend(
+        self,
+        turn: TurnRequest,
+        driver: AIMessage,
+        response: ModelResponse[Any],
+        decision: CouncilDecision,
+    ) -> PendingProposal:
+        """Returns what a person is to decide on, marked."""
+        called = {tool_key(call["name"]) for call in driver.tool_calls}
+        tools = [tool for tool in turn.tools if tool_key(tool["function"]["name"]) in called]
+        pending = PendingProposal(
+            messages=[*response.result],
+            structured_response=response.structured_response,
+            outputs=[name for name in turn.outputs if tool_key(name) in called],
+            tools=tools,
+            decision=decision,
+            action_key=new_action(self.name, driver.id),
+            is_asked_anew=False,
+            forms=turn.forms_of(self._gated_calls(driver, turn)),
+            mark="",
+        )
+        return mark_pending(pending, self.name)
 
     def _returned(
         self,
-        asked: TurnRequest,
+        turn: TurnRequest,
         response: ModelResponse[Any],
         decision: CouncilDecision | None,
         *,
         vouched: AIMessage | None = None,
-        n_blocked: int | None = None,
+        n_blocked: int = 0,
         jump: Literal["model", "end"] | None = None,
         pending: PendingProposal | None = None,
     ) -> ExtendedModelResponse[Any]:
@@ -512,34 +527,31 @@ class CoECouncil(GuardsTools[CouncilState]):
         `decision` is None where it was not asked: what the model call returned is passed on, and no gated call in it
         may run.
         """
-        if n_blocked is None:
-            n_blocked = (
-                0 if decision is not None else self._turn(asked.request.state).get("n_blocked", 0)
-            )
         may_run = None
         if vouched is not None:
-            calls = self._gated_calls(vouched, asked)
-            may_run = self._vouch(
-                new_action(self.name, vouched.id), vouched.id, calls, asked.forms_of(calls), "group"
-            )
-        sealed = None if pending is None else Sealed(pending)
-        turn = _Turn(
+            calls = self._gated_calls(vouched, turn)
+            action = new_action(self.name, vouched.id)
+            may_run = self._vouch(action, vouched.id, calls, turn.forms_of(calls), "group")
+        if decision is None:
+            n_blocked = self._turn(turn.request.state).get("n_blocked", 0)
+        memory = _Turn(
             vouched=may_run,
-            outputs=[*asked.outputs],
+            outputs=[*turn.outputs],
             n_blocked=n_blocked,
             jump=jump,
-            pending=sealed,
+            pending=None if pending is None else Sealed(pending),
         )
-        update: dict[str, Any] = {_KEY: {self.name: turn}}
+        update: dict[str, Any] = {_KEY: {self.name: memory}}
         if decision is not None:
-            # the values that were proposed are for the person who decides
-            update["council"] = decision if pending is None else {**decision, "contested": None}
-            _emit(asked.request.runtime, decision)
+            update["council"] = decision
+            if pending is not None:  # the values that were proposed are for the person who decides
+                update["council"] = {**decision, "contested": None}
+            _emit(turn.request.runtime, decision)
         return ExtendedModelResponse(response, Command(update=update))
 
     def _turn(self, state: Any) -> _Turn:
-        found: _Turn = (state.get(_KEY) or {}).get(self.name) or _Turn()
-        return found
+        turn: _Turn = (state.get(_KEY) or {}).get(self.name) or _Turn()
+        return turn
 
     def _vouch(
         self,
@@ -562,43 +574,45 @@ class CoECouncil(GuardsTools[CouncilState]):
     def _outputs(self, state: Any) -> Collection[str]:
         return self._turn(state).get("outputs", ())
 
-    def _gated_calls(self, message: AIMessage, asked: TurnRequest) -> list[ToolCall]:
-        return [
-            call
-            for call in message.tool_calls
-            if self._gates(call["name"]) and call["name"] not in asked.outputs
-        ]
+    def _gated_calls(self, message: AIMessage, turn: TurnRequest) -> list[ToolCall]:
+        gated = []
+        for call in message.tool_calls:
+            if self._gates(call["name"]) and call["name"] not in turn.outputs:
+                gated.append(call)
+        return gated
 
     def _find_vouched(
         self, request: ToolCallRequest, call: ToolCall
     ) -> VouchedAction | ToolMessage:
         messages = request.state["messages"]
-        vouched, found = self._turn(request.state).get("vouched"), last_reply(messages)
-        if vouched is None or found is None:
-            return refuse(call, messages)
-        place, message = found
-        calls = [one for one in message.tool_calls if one["id"] in vouched["ids"]]
+        vouched = self._turn(request.state).get("vouched")
+        if vouched is None:
+            return not_vouched_for(call, messages)
         key = vouched["action_key"]
+        place, message = last_reply(messages)
+        calls = [proposed for proposed in message.tool_calls if proposed["id"] in vouched["ids"]]
         decided = [key, vouched.get("forms"), vouched["decided_by"]]
-        if not is_mark(
-            vouched["mark"], make_mark("vouched", self.name, message.id, calls, decided)
-        ):
-            return refuse(call, messages)
-        answered = {
-            one.tool_call_id for one in messages[place + 1 :] if isinstance(one, ToolMessage)
-        }
-        if not answered.isdisjoint(vouched["ids"]):
-            REGISTER.refuse(key)
-            return not_run(call, INCOMPLETE)
-        own = next((one for one in calls if one["id"] == call["id"]), None)
-        if own is None:  # it was added, and is no part of the action
-            return refuse(call, messages)
-        is_unchanged = is_same_call(own, call)
-        if not (is_unchanged or (self._trust_edits and is_edited(call, request.state))):
-            REGISTER.refuse(key)
-            return refuse(call, messages)
-        forms = vouched["forms"].get(call["id"] or "", ()) if is_unchanged else ()
-        return VouchedAction(key, frozenset(vouched["ids"]), forms)
+        mark = make_mark("vouched", self.name, message.id, calls, decided)
+        if not is_mark(vouched["mark"], mark):
+            return not_vouched_for(call, messages)
+
+        for reply in messages[place + 1 :]:
+            if isinstance(reply, ToolMessage) and reply.tool_call_id in vouched["ids"]:
+                REGISTER.close(key)
+                return not_run(call, INCOMPLETE)
+        for proposed in calls:
+            if proposed["id"] == call["id"]:
+                break
+        else:  # it was added, and is no part of the action
+            return not_vouched_for(call, messages)
+
+        ids = frozenset(vouched["ids"])
+        if is_same_call(proposed, call):
+            return VouchedAction(key, ids, vouched["forms"].get(call["id"] or "", ()))
+        if self._trust_edits and is_edited(call, request.state):
+            return VouchedAction(key, ids)
+        REGISTER.close(key)
+        return not_vouched_for(call, messages)
 
 
 def _closed(decision: CouncilDecision, reason: str) -> CouncilDecision:
@@ -626,12 +640,11 @@ def _emit(runtime: Runtime[Any] | None, decision: CouncilDecision) -> None:
 
 
 def _check_agents(agents: object) -> list[Agent]:
-    members: list[Any] = (
-        agents_of(agents) if isinstance(agents, Sequence) and not isinstance(agents, str) else []
-    )
-    if not members or not all(
-        isinstance(agent, Agent) and not isinstance(agent, type) for agent in members
-    ):
+    members: list[Any] = []
+    if isinstance(agents, Sequence) and not isinstance(agents, str):
+        members = agents_of(agents)
+    are_agents = all(isinstance(agent, Agent) and not isinstance(agent, type) for agent in members)
+    if not members or not are_agents:
         raise TypeError(
             f'"agents" must be a list of at least one agent; got {agents!r:.200}. Pass ["openai:gpt-5-mini", ...]'
         )
@@ -639,12 +652,8 @@ def _check_agents(agents: object) -> list[Agent]:
     must = f'the names of "agents" must differ, and none may be "{DRIVER}", the agent\'s own model'
     require(len({*names, DRIVER}) > len(names), must, names, "Rename one")
     weights = [agent.weight for agent in members]
-    require(
-        any(weight > 0 for weight in weights),
-        'one of "agents" must have a weight above 0',
-        weights,
-        "Omit them",
-    )
+    must = 'one of "agents" must have a weight above 0'
+    require(any(weight > 0 for weight in weights), must, weights, "Omit them")
     return members
 
 
@@ -669,22 +678,17 @@ def _check_votes(members: Sequence[Agent], policy: Policy | None, min_votes: int
     """Returns the policy, by default that a strict majority of all members must vote for what goes on."""
     n_members = sum(agent.weight > 0 for agent in members)
     if policy is None:
-        policy = SupportPolicy(
-            0.0, min_votes=majority(n_members) if min_votes is None else min_votes
-        )
+        least = majority(n_members) if min_votes is None else min_votes
+        policy = SupportPolicy(0.0, min_votes=least)
     has_method(policy, "decide", '"policy"', advice="Pass SupportPolicy(0.6), for example")
-    for where, wanted in (
-        ('"min_votes" of CoECouncil', min_votes),
-        ('"min_votes" of its policy', getattr(policy, "min_votes", None)),
-    ):
-        if wanted is not None:
-            integer(
-                wanted,
-                where,
-                least=1,
-                most=n_members,
-                advice="There are as many members of a weight above 0",
-            )
+    numbers = {
+        '"min_votes" of CoECouncil': min_votes,
+        '"min_votes" of its policy': getattr(policy, "min_votes", None),
+    }
+    advice = "There are as many members of a weight above 0"
+    for where, n_votes in numbers.items():
+        if n_votes is not None:
+            integer(n_votes, where, least=1, most=n_members, advice=advice)
     return policy
 
 

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 from operator import is_
-from typing import Any
+from typing import Any, cast
 
 from langchain.agents.middleware.types import ExtendedModelResponse, ModelRequest, ModelResponse
 from langchain.agents.structured_output import (
@@ -50,23 +50,22 @@ class ToolSchemas:
     """The schemas of an agent's tools, read once as long as the tools are the same objects."""
 
     def __init__(self) -> None:
-        self._last: tuple[list[Any], list[dict[str, Any]]] = (
-            [],
-            [],
-        )  # one value: turns may run at once
+        # one value: turns may run at once
+        self._last: tuple[list[Any], list[dict[str, Any]]] = ([], [])
 
     def of(self, tools: Sequence[Any]) -> list[dict[str, Any]]:
         """Returns the schemas as OpenAI's, of the tools that have one."""
-        own = [tool for tool in tools if isinstance(tool, BaseTool)]
-        parts = [
-            part for tool in own for part in (tool, tool.name, tool.description, tool.args_schema)
-        ]
-        read, known = self._last
-        # a dict is read each time, since it may be changed in place
-        if len(own) < len(tools) or len(parts) != len(read) or not all(map(is_, parts, read)):
-            known = [schema for schema in map(_to_schema, tools) if schema is not None]
-            self._last = parts, known
-        return known
+        parts = list[Any]()
+        for tool in tools:
+            if isinstance(tool, BaseTool):
+                parts += [tool, tool.name, tool.description, tool.args_schema]
+            else:
+                parts.append(object())  # a dict is read each time: it may be changed in place
+        known_parts, schemas = self._last
+        if len(parts) != len(known_parts) or not all(map(is_, parts, known_parts)):
+            schemas = [schema for schema in map(_to_schema, tools) if schema is not None]
+            self._last = parts, schemas
+        return schemas
 
 
 class TurnRequest:
@@ -95,20 +94,34 @@ class TurnRequest:
         *,
         is_async: bool,
     ) -> None:
-        self.request, self._gated = request, gated
+        self.request = request
+        self._gated = gated
         self.driver = Driver()
-        outputs = _outputs(request)
-        self.tools = [*schemas, *(schema for schema, _ in outputs.values())]
-        self.outputs = {name: binding for name, (_, binding) in outputs.items()}
+        self.outputs = dict[str, OutputToolBinding[Any]]()
+        self.tools = [*schemas]
+        for spec in _output_specs(request):
+            function = {
+                "name": spec.name,
+                "description": spec.description,
+                "parameters": spec.json_schema,
+            }
+            self.tools.append({"type": "function", "function": function})
+            self.outputs[spec.name] = OutputToolBinding.from_schema_spec(spec)
         self.parsers = parsers_of(request.tools)
-        # as they are: LangChain's conversion drops the inner levels of a schema that refers to itself
+
         named = {tool.name: tool for tool in request.tools if isinstance(tool, BaseTool)}
-        of_json = {name: tool for name, tool in named.items() if isinstance(tool.args_schema, dict)}
-        self._compared = [of_json.get(schema["function"]["name"], schema) for schema in self.tools]
-        self._shown: dict[str, Any] = {
-            tool_key(schema["function"]["name"]): schema for schema in self.tools
-        }
-        self._shown |= {tool_key(name): tool for name, tool in named.items()}
+        self._compared = list[Any]()
+        self._shown = dict[str, Any]()
+        for schema in self.tools:
+            name = schema["function"]["name"]
+            tool = named.get(name)
+            # as they are: LangChain's conversion drops the inner levels of a schema that refers to itself
+            is_of_json = tool is not None and isinstance(tool.args_schema, dict)
+            self._compared.append(tool if is_of_json else schema)
+            self._shown[tool_key(name)] = schema
+        for name, tool in named.items():
+            self._shown[tool_key(name)] = tool
+
         config = ensure_config()
         self.n_places = n_places(config, is_async=is_async)
         self.config: RunnableConfig = _hide_replies(disable_streaming(config))
@@ -119,29 +132,36 @@ class TurnRequest:
 
         Calls that were withheld are left out, and why: a member that read them might propose them, too.
         """
-        unset = agent.unset if isinstance(agent, ModelAgent) else ()
-        usual: Any = {name: value for name, value in _USUAL.items() if name in unset}
-        return {**self._for_members, **usual}
+        request: Any = {**self._for_members}
+        if isinstance(agent, ModelAgent):
+            for name, value in _USUAL.items():
+                if name in agent.unset:
+                    request[name] = value
+        return cast("AgentRequest", request)
 
     @cached_property
     def _for_members(self) -> AgentRequest:
-        system, messages = self.request.system_message, without_withheld(self.request.messages)
-        texts = (
-            str(one.text).strip() for one in reversed(messages) if isinstance(one, HumanMessage)
-        )
+        messages = without_withheld(self.request.messages)
+        question = ""
+        for message in messages:
+            if isinstance(message, HumanMessage):
+                question = str(message.text).strip() or question
+        if self.request.system_message is not None:
+            messages = [self.request.system_message, *messages]
         return AgentRequest(
-            question=next(filter(None, texts), ""),
-            messages=convert_to_openai_messages([*([] if system is None else [system]), *messages]),
+            question=question,
+            messages=convert_to_openai_messages(messages),
             round=0,
             tools=[*self.tools],
             parses_calls=True,
         )
 
     def _for_driver(self) -> ModelRequest[Any]:
-        observed, model = self.driver.observe(self.request), self.request.model
-        if isinstance(model, BaseChatModel):
-            return observed.override(model=model.model_copy(update={"disable_streaming": True}))
-        return observed
+        observed = self.driver.observe(self.request)
+        model = self.request.model
+        if not isinstance(model, BaseChatModel):
+            return observed
+        return observed.override(model=model.model_copy(update={"disable_streaming": True}))
 
     def ask_driver(self, handler: Handler) -> ModelResponse[Any]:
         """Returns the driver's response; nothing that it says is streamed, nor what a fallback behind it says."""
@@ -159,12 +179,14 @@ class TurnRequest:
         """Returns a response whose messages have ids, of which none is that of an earlier message."""
         if isinstance(returned, ExtendedModelResponse):
             returned = returned.model_response
-        response = ModelResponse([returned]) if isinstance(returned, AIMessage) else returned
-        self.driver.note_reply(response.result)
-        result = [
-            self.with_own_id(one) if isinstance(one, AIMessage) else one for one in response.result
-        ]
-        return ModelResponse(result, structured_response=response.structured_response)
+        if isinstance(returned, AIMessage):
+            returned = ModelResponse([returned])
+        self.driver.note_reply(returned.result)
+        messages = []
+        for message in returned.result:
+            is_models = isinstance(message, AIMessage)
+            messages.append(self.with_own_id(message) if is_models else message)
+        return ModelResponse(messages, structured_response=returned.structured_response)
 
     def with_own_id(self, message: AIMessage) -> AIMessage:
         """Returns a message that replaces no other one in the state: the same if it has an id of its own."""
@@ -174,7 +196,10 @@ class TurnRequest:
 
     def message_of(self, response: ModelResponse[Any]) -> AIMessage | None:
         """Returns the model's message in a response; None if it has none."""
-        return next((one for one in reversed(response.result) if isinstance(one, AIMessage)), None)
+        for message in reversed(response.result):
+            if isinstance(message, AIMessage):
+                return message
+        return None
 
     def proposals(
         self, message: AIMessage, response: ModelResponse[Any], replies: Replies
@@ -193,11 +218,11 @@ class TurnRequest:
 
     def forms_of(self, calls: Iterable[ToolCall]) -> dict[str, list[str]]:
         """Returns the forms in which calls are compared, by their ids; see `tool_forms`."""
-        shown = self._shown
-        return {
-            call["id"] or "": [*tool_forms(shown[tool_key(call["name"])], call, self.parsers)]
-            for call in calls
-        }
+        forms = {}
+        for call in calls:
+            tool = self._shown[tool_key(call["name"])]
+            forms[call["id"] or ""] = list(tool_forms(tool, call, self.parsers))
+        return forms
 
     def respond(self, message: AIMessage) -> ModelResponse[Any] | None:
         """Returns the response with a member's message, as if the driver had given it; None if it cannot be read."""
@@ -205,50 +230,35 @@ class TurnRequest:
         response_format: Any = self.request.response_format
         if response_format is None:
             return ModelResponse([message])
-        structured = [call for call in message.tool_calls if call["name"] in self.outputs]
-        if not structured:
+        if not any(call["name"] in self.outputs for call in message.tool_calls):
             return ModelResponse([message]) if message.tool_calls else None
         if len(message.tool_calls) > 1:
             return None
-        call = structured[0]
+
+        [call] = message.tool_calls
         try:
             answer = self.outputs[call["name"]].parse(call["args"])
         except Exception:  # the schema's own code
             return None
-        content = (
-            getattr(response_format, "tool_message_content", None)
-            or f"Returning structured response: {answer}"
-        )
+        content = getattr(response_format, "tool_message_content", None)
+        if not content:
+            content = f"Returning structured response: {answer}"
         reply = ToolMessage(content, tool_call_id=call["id"], name=call["name"])
         return ModelResponse([message, reply], structured_response=answer)
 
 
-def _outputs(
-    request: ModelRequest[Any],
-) -> dict[str, tuple[dict[str, Any], OutputToolBinding[Any]]]:
-    """Returns the schema and the parser of each tool by which the driver gives a structured answer, by name."""
-    response_format: Any = request.response_format
-    if response_format is None or isinstance(response_format, ProviderStrategy):
-        return {}
-    strategy = response_format
-    if not isinstance(strategy, ToolStrategy):
-        if (getattr(request.model, "profile", None) or {}).get("structured_output"):
-            return {}
-        strategy = ToolStrategy(strategy.schema if isinstance(strategy, AutoStrategy) else strategy)
-    return {
-        spec.name: (
-            {
-                "type": "function",
-                "function": {
-                    "name": spec.name,
-                    "description": spec.description,
-                    "parameters": spec.json_schema,
-                },
-            },
-            OutputToolBinding.from_schema_spec(spec),
-        )
-        for spec in strategy.schema_specs
-    }
+def _output_specs(request: ModelRequest[Any]) -> Sequence[Any]:
+    """Returns the schemas of the tools by which the driver gives a structured answer."""
+    strategy: Any = request.response_format
+    if strategy is None or isinstance(strategy, ProviderStrategy):
+        return ()
+    if isinstance(strategy, ToolStrategy):
+        return strategy.schema_specs
+    profile = getattr(request.model, "profile", None) or {}
+    if profile.get("structured_output"):
+        return ()
+    schema = strategy.schema if isinstance(strategy, AutoStrategy) else strategy
+    return ToolStrategy(schema).schema_specs
 
 
 def _to_schema(tool: Any) -> dict[str, Any] | None:
@@ -257,31 +267,37 @@ def _to_schema(tool: Any) -> dict[str, Any] | None:
         schema = convert_to_openai_tool(tool)
     except ValueError:
         return None
-    return schema if isinstance(schema.get("function"), dict) else None
+    if not isinstance(schema.get("function"), dict):
+        return None
+    return schema
 
 
 def _hide_replies(config: RunnableConfig) -> RunnableConfig:
     """Returns a config under which `astream_events` and `astream_log` show no reply of a model; traces do."""
-    found = config.get("callbacks")
-    if not isinstance(found, BaseCallbackManager):
-        return {**config, "callbacks": [_hidden(one) for one in found or []]}
-    manager = found.copy()
-    for one in found.handlers:
-        if (hidden := _hidden(one)) is not one:
-            manager.remove_handler(one)
+    callbacks = config.get("callbacks")
+    if not isinstance(callbacks, BaseCallbackManager):
+        return {**config, "callbacks": [_hidden(handler) for handler in callbacks or []]}
+    manager = callbacks.copy()
+    for handler in callbacks.handlers:
+        hidden = _hidden(handler)
+        if hidden is not handler:
+            manager.remove_handler(handler)
             manager.add_handler(hidden)
     return {**config, "callbacks": manager}
 
 
 def _hidden(handler: BaseCallbackHandler) -> BaseCallbackHandler:
-    return _WithoutReplies(handler) if hasattr(handler, "tap_output_iter") else handler
+    if hasattr(handler, "tap_output_iter"):
+        return _WithoutReplies(handler)
+    return handler
 
 
 class _WithoutReplies(AsyncCallbackHandler):
     """Tells a handler that streams what a run does when a model is asked, and when it has replied, but not what."""
 
     def __init__(self, handler: Any) -> None:
-        self._handler, self.run_inline = handler, handler.run_inline
+        self._handler = handler
+        self.run_inline = handler.run_inline
 
     async def on_chat_model_start(self, *args: Any, **options: Any) -> None:
         await _call(self._handler.on_chat_model_start, *args, **options)

@@ -11,16 +11,16 @@ from typing_extensions import TypedDict
 from coe_agents.actions.canonical import tool_key
 from coe_agents.actions.proposals import check_proposal
 from coe_agents.graph.people import ActionRequest, Edit, Reject, Review, ask_for_decisions, fence
-from coe_agents.middleware.deliberation import DRIVER, CouncilDecision
+from coe_agents.middleware.deliberation import DRIVER, CouncilDecision, plain_calls
 from coe_agents.middleware.guard import is_same_call
 from coe_agents.middleware.marks import NOT_SHARED, is_mark, make_mark
 from coe_agents.middleware.reviewer import structured_text
-from coe_agents.middleware.verdict import call_as_json
+from coe_agents.middleware.verdict import call_as_json, last_reply
 from coe_agents.middleware.withheld import (
     MAX_NAME,
     contested_in_words,
     not_run,
-    refusal,
+    withheld_answer,
     without_text,
 )
 from coe_agents.text import for_log, for_prompt
@@ -76,94 +76,94 @@ class ReviewedProposal:
 def apply_decisions(pending: PendingProposal, decided: Sequence[Review]) -> ReviewedProposal:
     """Returns what follows from the decisions on a pending proposal; the message is the same but for edits."""
     message = _proposed(pending)
-    # what others proposed is withheld: the person was shown it
-    decision: CouncilDecision = {**pending["decision"], "decided_by": "person", "contested": None}
     if not message.tool_calls:
-        return _apply_to_text(pending, message, decision, decided[0])
-    calls, going, replies = list[ToolCall](), list[ToolCall](), list[ToolMessage]()
-    for call, one in zip(message.tool_calls, decided, strict=True):
-        now: ToolCall = {**call, "args": one.edited_action.args} if isinstance(one, Edit) else call
+        return _apply_to_text(pending, message, decided[0])
+
+    calls = list[ToolCall]()
+    going = list[ToolCall]()
+    replies = list[ToolMessage]()
+    for call, review in zip(message.tool_calls, decided, strict=True):
+        now = call
+        if isinstance(review, Edit):
+            now = {**call, "args": review.edited_action.args}
         calls.append(now)
-        if isinstance(one, Reject):
-            told = f"a person rejected it{': ' if one.message else ''}{one.message}"
-            replies.append(not_run(call, told))
+        if isinstance(review, Reject):
+            replies.append(not_run(call, _rejected(review.message)))
         else:
             going.append(now)
     if not all(map(is_same_call, calls, message.tool_calls)):
         message = message.model_copy(update={"tool_calls": calls})
     if not going:
         message = message.model_copy(update={"content": without_text(message.content)})
-    ids = {reply.tool_call_id for reply in replies}
-    # the reply to the call of a structured answer, unless that was rejected
-    kept = [
-        one
-        for one in pending["messages"]
-        if isinstance(one, ToolMessage) and one.tool_call_id not in ids
-    ]
-    update: dict[str, Any] = {"messages": [message, *kept, *replies]}
-    if kept and pending["structured_response"] is not None:
-        update["structured_response"] = pending["structured_response"]
-    if not going:
+
+    rejected = {reply.tool_call_id for reply in replies}
+    update: dict[str, Any] = {"messages": [message]}
+    for reply in pending["messages"]:
+        # the reply to the call of a structured answer, unless that was rejected
+        if isinstance(reply, ToolMessage) and reply.tool_call_id not in rejected:
+            update["messages"].append(reply)
+            if pending["structured_response"] is not None:
+                update["structured_response"] = pending["structured_response"]
+    update["messages"] += replies
+    if going:
+        decision = _approved(pending, "a person approved it", going)
+    else:
         update["jump_to"] = "model"
-        return ReviewedProposal(
-            update,
-            {**decision, "reason": f"a person rejected it; {decision['reason']}"},
-            (),
-            message.id,
-        )
-    shown = [{"name": call["name"], "args": call["args"], "id": call["id"]} for call in going]
-    reason = f"a person approved it; {decision['reason']}"
-    allowed: CouncilDecision = {
-        **decision,
+        decision = _decided_by_person(pending, "a person rejected it")
+    return ReviewedProposal(update, decision, going, message.id)
+
+
+def _rejected(why: str) -> str:
+    if not why:
+        return "a person rejected it"
+    return f"a person rejected it: {why}"
+
+
+def _decided_by_person(pending: PendingProposal, what: str) -> CouncilDecision:
+    # what others proposed is withheld: the person was shown it
+    reason = f"{what}; {pending['decision']['reason']}"
+    return {**pending["decision"], "decided_by": "person", "contested": None, "reason": reason}
+
+
+def _approved(pending: PendingProposal, what: str, calls: Sequence[ToolCall]) -> CouncilDecision:
+    return {
+        **_decided_by_person(pending, what),
         "action": "answer",
-        "reason": reason,
         "proposer": DRIVER,
-        "calls": shown,
+        "calls": plain_calls(calls),
     }
-    return ReviewedProposal(update, allowed, going, message.id)
 
 
 def _apply_to_text(
-    pending: PendingProposal, message: AIMessage, decision: CouncilDecision, decided: Review
+    pending: PendingProposal, message: AIMessage, decided: Review
 ) -> ReviewedProposal:
     if isinstance(decided, Reject):
-        reason = f"a person rejected it{': ' if decided.message else ''}{for_log(decided.message)}"
-        rejected: CouncilDecision = {**decision, "reason": reason}
-        return ReviewedProposal(
-            {"messages": [refusal(rejected)], "jump_to": "end"}, rejected, (), None
-        )
+        rejected = _decided_by_person(pending, "a person rejected it")
+        rejected["reason"] = _rejected(for_log(decided.message))
+        messages = [withheld_answer(rejected)]
+        return ReviewedProposal({"messages": messages, "jump_to": "end"}, rejected, (), None)
+
     update: dict[str, Any] = {"messages": pending["messages"]}
+    what = "a person approved it"
     if isinstance(decided, Edit):
-        update["messages"] = [
-            message.model_copy(update={"content": decided.edited_action.args["text"]})
-        ]
+        what = "a person wrote it"
+        text = decided.edited_action.args["text"]
+        update["messages"] = [message.model_copy(update={"content": text})]
     elif pending["structured_response"] is not None:
         update["structured_response"] = pending["structured_response"]
-    how = "wrote" if isinstance(decided, Edit) else "approved"
-    reason = f"a person {how} it; {decision['reason']}"
-    allowed: CouncilDecision = {
-        **decision,
-        "action": "answer",
-        "reason": reason,
-        "proposer": DRIVER,
-        "calls": [],
-    }
-    return ReviewedProposal(update, allowed, (), message.id)
+    return ReviewedProposal(update, _approved(pending, what, ()), (), message.id)
 
 
 def take_back(reviewed: ReviewedProposal, why_not: str) -> ReviewedProposal:
     """Returns what follows if another reply to the same request came first: nothing runs because of this one."""
-    replies = [not_run(call, why_not) for call in reviewed.calls]
-    update = {
-        **reviewed.update,
-        "messages": [*reviewed.update["messages"], *replies],
-        "jump_to": "model",
-    }
-    reason = f"another reply decided on it already; {reviewed.decision['reason']}"
+    messages = [*reviewed.update["messages"]]
+    for call in reviewed.calls:
+        messages.append(not_run(call, why_not))
+    update = {**reviewed.update, "messages": messages, "jump_to": "model"}
     decision: CouncilDecision = {
         **reviewed.decision,
         "action": "abstain",
-        "reason": reason,
+        "reason": f"another reply decided on it already; {reviewed.decision['reason']}",
         "calls": None,
     }
     return ReviewedProposal(update, decision, (), reviewed.message_id)
@@ -173,36 +173,24 @@ def give_up(pending: PendingProposal) -> ReviewedProposal:
     """Returns what follows where no reply can count: each process draws a secret that no other one knows."""
     logger.warning("the gate is closed: %s", NOT_SHARED)
     decision: CouncilDecision = {**pending["decision"], "reason": NOT_SHARED, "contested": None}
-    return ReviewedProposal({"messages": [refusal(decision)], "jump_to": "end"}, decision, (), None)
+    update = {"messages": [withheld_answer(decision)], "jump_to": "end"}
+    return ReviewedProposal(update, decision, (), None)
 
 
 def mark_pending(pending: PendingProposal, gate: str) -> PendingProposal:
     """Returns a proposal under the mark of a council; see `make_mark`."""
+    contents: dict[str, Any] = {**pending}
+    del contents["mark"]
+    contents["messages"] = [message.model_dump(mode="json") for message in pending["messages"]]
+    contents["structured"] = structured_text(contents.pop("structured_response"))
     message = _proposed(pending)
-    return {
-        **pending,
-        "mark": make_mark("waits", gate, message.id, message.tool_calls, _contents(pending)),
-    }
-
-
-def _contents(pending: PendingProposal) -> dict[str, Any]:
-    rest = {
-        key: value
-        for key, value in pending.items()
-        if key not in ("mark", "messages", "structured_response")
-    }
-    messages = [message.model_dump(mode="json") for message in pending["messages"]]
-    return {
-        **rest,
-        "messages": messages,
-        "structured": structured_text(pending["structured_response"]),
-    }
+    mark = make_mark("waits", gate, message.id, message.tool_calls, contents)
+    return {**pending, "mark": mark}
 
 
 def _proposed(pending: PendingProposal) -> AIMessage:
-    return next(
-        message for message in reversed(pending["messages"]) if isinstance(message, AIMessage)
-    )
+    _, message = last_reply(pending["messages"])
+    return message
 
 
 def is_own(pending: PendingProposal, gate: str) -> bool:
@@ -213,15 +201,18 @@ def is_own(pending: PendingProposal, gate: str) -> bool:
 def ask_person(pending: PendingProposal) -> list[Review]:
     """Interrupts the run until the reply holds a fitting decision on each call, or on the text."""
     message = _proposed(pending)
-    actions = [(call["name"], call["args"]) for call in message.tool_calls] or [
-        (ANSWER, {"text": str(message.text)})
-    ]
+    actions = list[ActionRequest]()
+    for call in message.tool_calls:
+        actions.append(_describe(call["name"], call["args"], pending))
+    is_text = not actions
+    if is_text:
+        actions.append(_describe(ANSWER, {"text": str(message.text)}, pending))
 
     def check(action: ActionRequest, decision: Review) -> None:
         if isinstance(decision, Edit):
-            _check_edit(action.name, decision, pending, is_text=not message.tool_calls)
+            _check_edit(action.name, decision, pending, is_text=is_text)
 
-    return ask_for_decisions([_asked(name, args, pending) for name, args in actions], check)
+    return ask_for_decisions(actions, check)
 
 
 def _check_edit(name: str, decision: Edit, pending: PendingProposal, *, is_text: bool) -> None:
@@ -234,46 +225,48 @@ def _check_edit(name: str, decision: Edit, pending: PendingProposal, *, is_text:
         if set(action.args) != {"text"} or not isinstance(action.args["text"], str):
             raise ValueError('"args" of an edited answer must be {"text": "..."}')
         return
+    call = {"name": name, "args": action.args}
+    # as it is: what the tool's own parser makes of it is not compared with anything
+    parsers = {tool_key(name): dict}
     try:
-        # as it is: what the tool's own parser makes of it is not compared with anything
-        check_proposal(
-            [{"name": name, "args": action.args}],
-            tools=pending["tools"],
-            parsers={tool_key(name): dict},
-        )
+        check_proposal([call], tools=pending["tools"], parsers=parsers)
     except TypeError as error:
         raise ValueError(str(error)) from error
 
 
-def _asked(name: str, args: dict[str, Any], pending: PendingProposal) -> ActionRequest:
+def _describe(name: str, args: dict[str, Any], pending: PendingProposal) -> ActionRequest:
     """Returns what a person is asked, as Markdown in which no text of a model is rendered; first what is contested."""
-    decision, parts = pending["decision"], list[str]()
-    if about := contested_in_words(decision["contested"]):
-        parts.append(
-            fence(
-                "\n".join(
-                    [f"The models do not agree on {about}.", *_candidates(decision["contested"])]
-                )
-            )
-        )
+    decision = pending["decision"]
+    parts = list[str]()
+    about = contested_in_words(decision["contested"])
+    if about:
+        lines = [f"The models do not agree on {about}.", *_candidates(decision["contested"])]
+        parts.append(fence("\n".join(lines)))
     parts += ["To decide:", fence(f"{name} {call_as_json(args)}"), fence(decision["reason"])]
     if decision["support"]:
-        shares = (
-            f"{for_prompt(agent)}: {share:.0%}" for agent, share in decision["support"].items()
-        )
+        shares = []
+        for agent, share in decision["support"].items():
+            shares.append(f"{for_prompt(agent)}: {share:.0%}")
         parts += ["How much the others support what each proposed:", fence("\n".join(shares))]
-    if failed := decision["failed_agents"]:
-        said = "\n".join(f"{for_prompt(agent)}: {for_prompt(why)}" for agent, why in failed.items())
-        parts += ["No proposal:", fence(said)]
-    allowed = ["approve", "reject"] if name in pending["outputs"] else ["approve", "edit", "reject"]
+    if decision["failed_agents"]:
+        reasons = []
+        for agent, why in decision["failed_agents"].items():
+            reasons.append(f"{for_prompt(agent)}: {for_prompt(why)}")
+        parts += ["No proposal:", fence("\n".join(reasons))]
+    allowed = ["approve", "edit", "reject"]
+    if name in pending["outputs"]:
+        allowed.remove("edit")
     return ActionRequest(name, args, "\n\n".join(parts), allowed)
 
 
 def _candidates(contested: Mapping[str, Any] | None) -> list[str]:
     """Returns a line for each value that was proposed, in the order of the contested arguments."""
-    return [
-        f"{for_prompt(path, limit=2 * MAX_NAME)}: {for_prompt(call_as_json(one['value']), limit=_VALUE)} "
-        f"({', '.join(map(for_prompt, one['agents']))})"
-        for path, values in ((contested or {}).get("candidates") or {}).items()
-        for one in values
-    ]
+    lines = []
+    candidates = (contested or {}).get("candidates") or {}
+    for path, values in candidates.items():
+        name = for_prompt(path, limit=2 * MAX_NAME)
+        for candidate in values:
+            value = for_prompt(call_as_json(candidate["value"]), limit=_VALUE)
+            agents = ", ".join(map(for_prompt, candidate["agents"]))
+            lines.append(f"{name}: {value} ({agents})")
+    return lines

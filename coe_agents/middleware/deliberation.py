@@ -18,6 +18,7 @@ from coe_agents.actions.proposals import check_proposal
 from coe_agents.agents._requests.endings import IN_WORDS, judge_end
 from coe_agents.agents._requests.parse import read_proposal
 from coe_agents.clustering import Clusterer
+from coe_agents.clustering.protocols import by_first_appearance
 from coe_agents.decision.data import Proposed
 from coe_agents.errors import INVALID, InvalidReplyError, describe_error, is_control_flow
 from coe_agents.policy import Decision, Measurement, Policy, measure, settle
@@ -44,16 +45,24 @@ logger = logging.getLogger(__name__)
 Mode = Literal["verify", "choose"]
 
 _OWN_BLOCKS = {
-    *("text", "output_text", "text-plain", "refusal", "reasoning", "thinking", "redacted_thinking"),
-    *(
-        "tool_use",
-        "tool_call",
-        "invalid_tool_call",
-        "function_call",
-        "custom_tool_call",
-        "input_json_delta",
-    ),
-    *("image", "image_url", "audio", "video", "file"),
+    "text",
+    "output_text",
+    "text-plain",
+    "refusal",
+    "reasoning",
+    "thinking",
+    "redacted_thinking",
+    "tool_use",
+    "tool_call",
+    "invalid_tool_call",
+    "function_call",
+    "custom_tool_call",
+    "input_json_delta",
+    "image",
+    "image_url",
+    "audio",
+    "video",
+    "file",
 }
 """The types of content that a model says, or calls: nothing has run."""
 
@@ -149,7 +158,10 @@ class Deliberation:
         clusterer: Clusterer | None,
         min_votes: int | None = None,
     ) -> None:
-        self._agents, self._mode, self._policy, self._clusterer = agents, mode, policy, clusterer
+        self._agents = agents
+        self._mode = mode
+        self._policy = policy
+        self._clusterer = clusterer
         # what a message says beside its calls is not judged, and whoever fails is counted
         self._rules = Rules(min_agents=0, min_votes=min_votes, answerable=get_args(AnswerKind))
         self._aleatoric_threshold, self._epistemic_threshold = regime_thresholds(policy)
@@ -158,7 +170,6 @@ class Deliberation:
     def rule(self, proposals: Proposals) -> CouncilResult:
         """Returns the decision, with the message that goes on; nothing does if anything fails."""
         failed, rows = self._read_members(proposals)
-        unasked = self._unasked(proposals)
         decision = CouncilDecision(
             action="abstain",
             reason="",
@@ -173,66 +184,76 @@ class Deliberation:
             failed_agents=failed,
             tokens=_tokens(proposals),
         )
-        own: Response | None = None
+        driver = _failure(DRIVER, "it cannot be read")
         try:
-            own = _read_driver(proposals)
+            driver = _read_driver(proposals)
         except InvalidReplyError as error:
             if self._mode == "verify":
                 decision["reason"] = for_log(str(error).partition("\n")[0])
                 return CouncilResult(decision, None, is_readable=False)
-        blocked = CouncilResult(decision, None, is_readable=own is not None)
-        driver = _failure(DRIVER, "it cannot be read") if own is None else own
-        missing = [
-            _failure(name, "it was not asked") for name in unasked
-        ]  # `is_settled`: as any other votes
+
+        is_readable = driver["error"] is None
+        blocked = CouncilResult(decision, None, is_readable=is_readable)
+        unasked = self._unasked(proposals)
+        # `is_settled`: the vote of whoever was not asked changes nothing
+        missing = [_failure(name, "it was not asked") for name in unasked]
         try:
-            measurement, found = self._decide([driver, *rows, *missing], proposals)
+            measurement, settled = self._decide([driver, *rows, *missing], proposals)
         except Exception as error:  # a user's clusterer or policy may raise anything
             if is_control_flow(error):
                 raise
-            logger.warning(
-                "the council is closed: judging failed with %s",
-                type(error).__name__,
-                exc_info=error,
-            )
+            kind = type(error).__name__
+            logger.warning("the council is closed: judging failed with %s", kind, exc_info=error)
             # only the type: the text of an error may reveal what the driving model must not read
-            decision["reason"] = f"judging the proposals failed with {type(error).__name__}"
+            decision["reason"] = f"judging the proposals failed with {kind}"
             return blocked
-        decision["action"], decision["reason"] = found.action, for_log(found.reason)
-        action = representative_of(measurement, found.answer)
-        judged, besides = (
-            (measurement.proposals[DRIVER], DRIVER) if self._mode == "verify" else (action, None)
-        )
-        votes = decision["votes"] = measurement.voters(judged, besides=besides)
-        if unasked:
-            asked, others = (
-                quantity(len(proposals.replies), "member"),
-                quantity(len(unasked), "other"),
-            )
-            said = f"{len(votes)} of {asked} asked {'proposes' if len(votes) == 1 else 'propose'} the same"
-            decision["reason"] = f"{said}, and the votes of {others} would not change the decision"
-        else:
-            support = measurement.proposal_support
-            decision["support"] = {
-                name: float(value) for name, value in support.items() if name not in failed
-            }
-            decision["contested"] = (
-                None if measurement.contested is None else dict(measurement.contested)
-            )
-        if found.action != "answer":
+
+        decision["action"] = settled.action
+        decision["reason"] = for_log(settled.reason)
+        action = representative_of(measurement, settled.answer)
+        self._note_measured(decision, measurement, action, unasked=unasked)
+        if settled.action != "answer":
             if failed:
                 self._tell_failures(decision, proposals, rows)
-            if own is not None and own["calls"] and (names := _without_calls(rows, proposals)):
-                servers = "its server" if len(names) == 1 else "their servers"
-                decision["reason"] += (
-                    f"; {for_log(', '.join(names))} called no tool: {servers} may ignore tools"
-                )
+            if driver["calls"]:
+                _tell_without_calls(decision, proposals, rows)
             return blocked
-        if own is not None and measurement.proposals[DRIVER] == action:
+        if is_readable and measurement.proposals[DRIVER] == action:
             return _goes_on(decision, DRIVER, proposals.driver)
         return self._choose(
             blocked, action, most=measurement.writings.get(action), rows=rows, proposals=proposals
         )
+
+    def _note_measured(
+        self,
+        decision: CouncilDecision,
+        measurement: Measurement,
+        action: str,
+        *,
+        unasked: Sequence[str],
+    ) -> None:
+        """Adds who votes for what is judged, and how much of the rest was measured."""
+        if self._mode == "verify":
+            votes = measurement.voters(measurement.proposals[DRIVER], besides=DRIVER)
+        else:
+            votes = measurement.voters(action, besides=None)
+        decision["votes"] = votes
+        if unasked:
+            n_members = quantity(decision["n_asked"], "member")
+            others = quantity(len(unasked), "other")
+            verb = "proposes" if len(votes) == 1 else "propose"
+            decision["reason"] = (
+                f"{len(votes)} of {n_members} asked {verb} the same, and the votes of {others} would not change "
+                "the decision"
+            )
+            return
+        support = {}
+        for name, value in measurement.proposal_support.items():
+            if name not in decision["failed_agents"]:
+                support[name] = float(value)
+        decision["support"] = support
+        if measurement.contested is not None:
+            decision["contested"] = dict(measurement.contested)
 
     def is_settled(self, proposals: Proposals) -> bool:
         """Returns whether no reply of the members that were not asked yet can change what goes on.
@@ -240,83 +261,72 @@ class Deliberation:
         That holds where it goes on without their votes, or does not even with all of them: a vote more never closes the
         gate of a `SupportPolicy`.
         """
-        if not (unasked := self._unasked(proposals)):
+        unasked = self._unasked(proposals)
+        if not unasked:
             return True
         try:
-            own = _read_driver(proposals)
-            known = [own, *self._read_members(proposals)[1]]
+            driver = _read_driver(proposals)
+            _, rows = self._read_members(proposals)
             failing = [_failure(name, "") for name in unasked]
-            agreeing: list[Response] = [{**own, "agent": name} for name in unasked]
-            goes_on = [
-                self._decide([*known, *rest], proposals)[1].action == "answer"
-                for rest in (failing, agreeing)
-            ]
+            _, without_them = self._decide([driver, *rows, *failing], proposals)
+            agreeing: list[Response] = [{**driver, "agent": name} for name in unasked]
+            _, with_all = self._decide([driver, *rows, *agreeing], proposals)
         except Exception:  # `rule` meets it again, and says what failed
             return True
-        return goes_on[0] or not goes_on[1]
+        return without_them.action == "answer" or with_all.action != "answer"
 
     def _unasked(self, proposals: Proposals) -> list[str]:
-        return [
-            agent.name
-            for agent in self._agents
-            if agent.weight > 0 and agent.name not in proposals.replies
-        ]
+        unasked = []
+        for agent in self._agents:
+            if agent.weight > 0 and agent.name not in proposals.replies:
+                unasked.append(agent.name)
+        return unasked
 
     def _decide(
         self, responses: Sequence[Response], proposals: Proposals
     ) -> tuple[Measurement, Decision]:
+        is_verifying = self._mode == "verify"
         clusterer = compare_actions(self._clusterer, proposals.tools)
-        judged = responses[0]["answer"] if self._mode == "verify" else None
+        judged = responses[0]["answer"] if is_verifying else None
         actions = {row["answer"] or "" for row in responses if row["error"] is None}
         label_of = _cluster(clusterer, actions, judged, proposals.question)
-        # whoever failed counts as one that proposed something that nobody else does
-        keys = [
-            row["agent"] if row["error"] is not None else label_of[row["answer"] or ""]
-            for row in responses
-        ]
-        numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+        keys = list[Any]()
+        for row in responses:
+            if row["error"] is None:
+                keys.append(label_of[row["answer"] or ""])
+            else:  # whoever failed counts as one that proposed something that nobody else does
+                keys.append(row["agent"])
         measurement = measure(
             responses,
-            [numbers[key] for key in keys],
+            by_first_appearance(keys),
             weights=self._weights,
             aleatoric_threshold=self._aleatoric_threshold,
             epistemic_threshold=self._epistemic_threshold,
-            proposer=DRIVER if self._mode == "verify" else None,
+            proposer=DRIVER if is_verifying else None,
             clusterer=clusterer,
             question=proposals.question,
         )
-        asked = [*self._weights]
-        return measurement, settle(
-            self._policy, measurement, self._rules, asked=asked, answered=asked, spent=Spent()
+        names = [*self._weights]
+        decision = settle(
+            self._policy, measurement, self._rules, asked=names, answered=names, spent=Spent()
         )
+        return measurement, decision
 
     def _read_members(self, proposals: Proposals) -> tuple[dict[str, str], list[Response]]:
         """Returns why members that were asked gave no proposal, by name, and a row for each sample of them all."""
         failed: dict[str, str] = {}
         rows: list[Response] = []
         for agent in self._agents:
-            if (reply := proposals.replies.get(agent.name)) is None:
+            reply = proposals.replies.get(agent.name)
+            if reply is None:
                 continue
             if isinstance(reply, Exception):
-                own = [_failure(agent.name, describe_error(reply, agent))]
+                members = [_failure(agent.name, describe_error(reply, agent))]
             else:
-                given = reply["responses"]
-                own = [
-                    _as_proposal(row, agent.name, place, proposals)
-                    for place, row in enumerate(given)
-                ]
-                match reply.get("sampling"):
-                    case {
-                        "n_requested": int(n_wanted),
-                        "counted": "each",
-                    }:  # what it failed to give is no vote
-                        missing = range(len(own), min(n_wanted, MOST_SAMPLES))
-                        own += [
-                            _failure(agent.name, "it gave no response", place) for place in missing
-                        ]
-            rows += own
-            if not usable(own):
-                failed[agent.name] = own[0]["error"] or "it gave no response"
+                members = _read_reply(reply, agent.name, proposals)
+            rows += members
+            if not usable(members):
+                failed[agent.name] = members[0]["error"] or "it gave no response"
         return failed, rows
 
     def _tell_failures(
@@ -324,23 +334,26 @@ class Deliberation:
     ) -> None:
         """Adds to the reason which members failed and why; what they proposed is not for the driver to read."""
         whys = list[str]()
-        for name in decision["failed_agents"]:
+        for name, error in decision["failed_agents"].items():
             reply = proposals.replies[name]
-            own = [row for row in rows if row["agent"] == name]
+            responses: Sequence[Any] = [row for row in rows if row["agent"] == name]
+            why = "it gave no valid proposal"
             if isinstance(reply, InvalidReplyError):
-                own = (reply.reply or {}).get("responses", [])
-            if isinstance(reply, Exception) and not isinstance(reply, InvalidReplyError):
-                why = decision["failed_agents"][name]
-            else:
-                ends = [end for row in own if (end := end_of(row)) != "whole"]
-                why = IN_WORDS[ends[0]] if ends else "it gave no valid proposal"
+                responses = (reply.reply or {}).get("responses", [])
+            elif isinstance(reply, Exception):
+                responses = []
+                why = error
+            for ending in map(end_of, responses):
+                if ending != "whole":
+                    why = IN_WORDS[ending]
+                    break
             whys.append(f"{name} failed: {why}")
-        told = for_log("; ".join(whys))
+        reasons = for_log("; ".join(whys))
         if len(whys) < len(proposals.replies):
-            decision["reason"] += f"; {told}"
+            decision["reason"] += f"; {reasons}"
             return
-        decision["reason"] = f"no member gave a proposal: {told}"
-        logger.warning("the council is closed: no member gave a proposal: %s", told)
+        decision["reason"] = f"no member gave a proposal: {reasons}"
+        logger.warning("the council is closed: no member gave a proposal: %s", reasons)
 
     def _choose(
         self,
@@ -352,25 +365,25 @@ class Deliberation:
         proposals: Proposals,
     ) -> CouncilResult:
         """Returns the result that lets a member's message with this very action go on; `most` is how most write it."""
-        reason = "no member's message has the chosen action"
-        same = [
-            row
-            for row in usable(rows)
-            if row["answer"] == action and self._weights[row["agent"]] > 0
-        ]
+        same = list[Response]()
+        for row in usable(rows):
+            if row["answer"] == action and self._weights[row["agent"]] > 0:
+                same.append(row)
 
         def rank(row: Response) -> tuple[bool, str, str, str]:
             # how most write it, else a text: no order of agents decides which of equal actions goes on
-            return (line := to_line(row["calls"])) != to_line(most), line, row["text"], row["agent"]
+            line = to_line(row["calls"])
+            return line != to_line(most), line, row["text"], row["agent"]
 
+        reason = "no member's message has the chosen action"
         for row in sorted(same, key=rank):
             message = _message(row, proposals)
-            if (problem := faulty_ids(message.tool_calls)) is None:
+            fault = faulty_ids(message.tool_calls)
+            if fault is None:
                 return _goes_on(blocked.decision, row["agent"], message)
-            reason = f"the message of the chosen action is invalid: {problem}"
-        return replace(
-            blocked, decision={**blocked.decision, "action": "abstain", "reason": reason}
-        )
+            reason = f"the message of the chosen action is invalid: {fault}"
+        decision: CouncilDecision = {**blocked.decision, "action": "abstain", "reason": reason}
+        return replace(blocked, decision=decision)
 
 
 def faulty_ids(calls: Sequence[ToolCall]) -> str | None:
@@ -378,7 +391,9 @@ def faulty_ids(calls: Sequence[ToolCall]) -> str | None:
     ids = [call["id"] for call in calls]
     if not all(ids):
         return "a call has no id"
-    return "two calls have the same id" if len(set(ids)) < len(ids) else None
+    if len(set(ids)) < len(ids):
+        return "two calls have the same id"
+    return None
 
 
 def _read_driver(proposals: Proposals) -> Response:
@@ -388,17 +403,23 @@ def _read_driver(proposals: Proposals) -> Response:
         InvalidReplyError: It has calls that cannot be read or do not fit the tools, or may lack some: it is not whole.
             Or all tools are gated, and its provider ran one.
     """
-    calls, action = read_proposal(proposals.driver, proposals.check)
-    if calls and (ending := judge_end(proposals.driver)) != "whole":
-        raise InvalidReplyError(f"{INVALID}: {IN_WORDS[ending]}", retryable=False)
-    if proposals.gated is None and (ran := _run_by_provider(proposals.driver)):
-        raise InvalidReplyError(
-            f"{INVALID}: its provider ran {ran!r:.80} itself, which nobody judged", retryable=False
-        )
-    if (problem := faulty_ids(proposals.driver.tool_calls)) is not None:
-        raise InvalidReplyError(f"{INVALID}: {problem}", retryable=False)
+    message = proposals.driver
+    calls, action = read_proposal(message, proposals.check)
+    fault = None
+    if calls:
+        ending = judge_end(message)
+        if ending != "whole":
+            fault = IN_WORDS[ending]
+    if fault is None and proposals.gated is None:
+        tool = _run_by_provider(message)
+        if tool:
+            fault = f"its provider ran {tool!r:.80} itself, which nobody judged"
+    fault = fault or faulty_ids(message.tool_calls)
+    if fault is not None:
+        raise InvalidReplyError(f"{INVALID}: {fault}", retryable=False)
+
     compared, action = _compared(calls, action, proposals.gated)
-    return create_response(DRIVER, str(proposals.driver.text), answer=action, calls=compared)
+    return create_response(DRIVER, str(message.text), answer=action, calls=compared)
 
 
 def _run_by_provider(message: AIMessage) -> str | None:
@@ -406,11 +427,10 @@ def _run_by_provider(message: AIMessage) -> str | None:
 
     Providers write it as blocks of many types, so each that is not the model's own counts.
     """
-    blocks = message.content if isinstance(message.content, list) else []
-    outputs: list[Any] = (
-        message.additional_kwargs.get("tool_outputs") or []
-    )  # earlier form of the Responses API
-    for block in [*blocks, *outputs]:
+    blocks: list[Any] = [*message.content] if isinstance(message.content, list) else []
+    # an earlier form of the Responses API has them beside the content
+    blocks += message.additional_kwargs.get("tool_outputs") or []
+    for block in blocks:
         if isinstance(block, Mapping) and block.get("type") not in _OWN_BLOCKS:
             return str(block.get("name") or block.get("type"))
     return None
@@ -443,11 +463,12 @@ def _compared(
     """Returns the part of calls and of their canonical action that is compared; the others run, or not, with them."""
     if gated is None:
         return [*calls], action
-    kept, own = (
-        [call for call in part if tool_key(call["name"]) in gated]
-        for part in (calls, json.loads(action))
-    )
-    return kept, f"[{','.join(map(to_line, own))}]"
+    compared = [call for call in calls if tool_key(call["name"]) in gated]
+    lines = []
+    for call in json.loads(action):
+        if tool_key(call["name"]) in gated:
+            lines.append(to_line(call))
+    return compared, f"[{','.join(lines)}]"
 
 
 def _cluster(
@@ -458,16 +479,39 @@ def _cluster(
     Each is compared with the judged one by itself. Under a tolerance, which is not transitive, a third proposal would
     else decide whether two are equal, and a vote more could cost another.
     """
+    label_of = dict[str, int]()
     others = sorted({*actions} - {judged})
-    label_of = {} if judged is None else {judged: 0}
-    if judged is not None and others:
-        pairs = clusterer.cluster([[judged, other] for other in others], [question] * len(others))
-        label_of |= {
-            other: 0 for other, (own, label) in zip(others, pairs, strict=True) if own == label
-        }
-    rest = [other for other in others if other not in label_of]
-    [labels] = clusterer.cluster([rest], [question]) if len(rest) > 1 else [[0] * len(rest)]
-    return label_of | {other: 1 + label for other, label in zip(rest, labels, strict=True)}
+    rest = others
+    if judged is not None:
+        label_of[judged] = 0
+        rest = []
+        pairs = [[judged, other] for other in others]
+        labels_of_pairs = clusterer.cluster(pairs, [question] * len(pairs)) if pairs else []
+        for other, (of_judged, of_other) in zip(others, labels_of_pairs, strict=True):
+            if of_other == of_judged:
+                label_of[other] = 0
+            else:
+                rest.append(other)
+
+    labels = [0] * len(rest)
+    if len(rest) > 1:
+        [labels] = clusterer.cluster([rest], [question])
+    for other, label in zip(rest, labels, strict=True):
+        label_of[other] = 1 + label
+    return label_of
+
+
+def _read_reply(reply: AgentReply, agent: str, proposals: Proposals) -> list[Response]:
+    """Returns a row for each sample that a member was asked for."""
+    rows = []
+    for place, row in enumerate(reply["responses"]):
+        rows.append(_as_proposal(row, agent, place, proposals))
+    match reply.get("sampling"):
+        case {"n_requested": int(n_wanted), "counted": "each"}:
+            # what it failed to give is no vote
+            for place in range(len(rows), min(n_wanted, MOST_SAMPLES)):
+                rows.append(_failure(agent, "it gave no response", place))
+    return rows
 
 
 def _as_proposal(row: Response, agent: str, place: int, proposals: Proposals) -> Response:
@@ -475,40 +519,41 @@ def _as_proposal(row: Response, agent: str, place: int, proposals: Proposals) ->
     try:
         if row["error"] is not None:
             return _failure(agent, str(row["error"]) or "it says no reason", place)
-        if (end := end_of(row)) != "whole":  # a call, or another one, may have followed
-            known: End = end if end in IN_WORDS else "unknown"
-            return {
-                **_failure(agent, f"its reply does not count: {IN_WORDS[known]}", place),
-                "end": known,
-            }
+        ending = end_of(row)
+        if ending != "whole":  # a call, or another one, may have followed
+            known: End = ending if ending in IN_WORDS else "unknown"
+            failure = _failure(agent, f"its reply does not count: {IN_WORDS[known]}", place)
+            return {**failure, "end": known}
         calls = _all_calls(row, proposals)
         compared, action = _compared(calls, proposals.check(calls), proposals.gated)
         match row:
             case {"text": str(text), "logprob": int() | float() | None, "n_tokens": int() | None}:
-                read = create_response(agent, text, index=place, answer=action, calls=compared)
-                said = {
-                    "logprob": row["logprob"],
-                    "n_tokens": row["n_tokens"],
-                    "confidence": row.get("confidence"),
-                }
-                return cast("Response", {**read, **said})
+                proposal = create_response(agent, text, index=place, answer=action, calls=compared)
+                proposal["logprob"] = row["logprob"]
+                proposal["n_tokens"] = row["n_tokens"]
+                proposal["confidence"] = row.get("confidence")
+                return proposal
         raise TypeError("the response has no text, or no number where one must be")
     except Exception as error:  # a member may return anything
         return _failure(agent, describe_error(error), place)
 
 
-def _without_calls(rows: Sequence[Response], proposals: Proposals) -> list[str]:
-    """Returns the members all of whose samples are texts, without a call of any tool."""
+def _tell_without_calls(
+    decision: CouncilDecision, proposals: Proposals, rows: Sequence[Response]
+) -> None:
+    """Adds to the reason the members all of whose samples are texts, without a call of any tool."""
     failing = {row["agent"] for row in rows if row["error"] is not None}
-    return [
-        name
-        for name, reply in proposals.replies.items()
-        if not (
-            name in failing
-            or isinstance(reply, Exception)
-            or any(row.get("calls") for row in reply["responses"])
+    names = []
+    for name, reply in proposals.replies.items():
+        if name in failing or isinstance(reply, Exception):
+            continue
+        if not any(row.get("calls") for row in reply["responses"]):
+            names.append(name)
+    if names:
+        servers = "its server" if len(names) == 1 else "their servers"
+        decision["reason"] += (
+            f"; {for_log(', '.join(names))} called no tool: {servers} may ignore tools"
         )
-    ]
 
 
 def _all_calls(row: Response, proposals: Proposals) -> list[dict[str, Any]]:
@@ -519,40 +564,37 @@ def _message(row: Response, proposals: Proposals) -> AIMessage:
     """Returns the message of a member's proposal: its own where the member gave it, else one with the same calls."""
     reply = cast("AgentReply", proposals.replies[row["agent"]])  # whoever failed has no proposal
     calls = _all_calls(reply["responses"][row["index"]], proposals)
-    own = (reply.get("messages") or {}).get(row["index"])
-    if isinstance(own, AIMessage) and not own.invalid_tool_calls:
-        given = [{"name": call["name"], "args": call["args"]} for call in own.tool_calls]
-        if to_line(given) == to_line(calls):  # True is not 1, which Python's `==` does not tell
-            return own
-    numbered = [
-        ToolCall(
-            name=call["name"], args=call["args"], id=f"call_{uuid.uuid4().hex}", type="tool_call"
-        )
-        for call in calls
-    ]
+    message = (reply.get("messages") or {}).get(row["index"])
+    if isinstance(message, AIMessage) and not message.invalid_tool_calls:
+        written = [{"name": call["name"], "args": call["args"]} for call in message.tool_calls]
+        if to_line(written) == to_line(calls):  # True is not 1, which Python's `==` does not tell
+            return message
+    numbered = []
+    for call in calls:
+        id_ = f"call_{uuid.uuid4().hex}"
+        numbered.append(ToolCall(name=call["name"], args=call["args"], id=id_, type="tool_call"))
     return AIMessage(row["text"], tool_calls=numbered)
 
 
+def plain_calls(calls: Sequence[ToolCall]) -> list[dict[str, Any]]:
+    """Returns the calls of a message as a decision has them: each with "name", "args" and "id"."""
+    return [{"name": call["name"], "args": call["args"], "id": call["id"]} for call in calls]
+
+
 def _goes_on(decision: CouncilDecision, proposer: str, message: AIMessage) -> CouncilResult:
-    calls = [
-        {"name": call["name"], "args": call["args"], "id": call["id"]}
-        for call in message.tool_calls
-    ]
     votes = [name for name in decision["votes"] or [] if name != proposer]
-    return CouncilResult(
-        {**decision, "proposer": proposer, "calls": calls, "votes": votes}, message
-    )
+    calls = plain_calls(message.tool_calls)
+    allowed: CouncilDecision = {**decision, "proposer": proposer, "calls": calls, "votes": votes}
+    return CouncilResult(allowed, message)
 
 
 def _tokens(proposals: Proposals) -> dict[str, Usage]:
-    used: dict[str, Any] = {DRIVER: proposals.driver.usage_metadata}
-    used |= {
-        name: reply["usage"]
-        for name, reply in proposals.replies.items()
-        if not isinstance(reply, Exception)
-    }
-    return {
-        name: create_usage(own["input_tokens"], own["output_tokens"])
-        for name, own in used.items()
-        if own
-    }
+    reported: dict[str, Any] = {DRIVER: proposals.driver.usage_metadata}
+    for name, reply in proposals.replies.items():
+        if not isinstance(reply, Exception):
+            reported[name] = reply["usage"]
+    tokens = {}
+    for name, usage in reported.items():
+        if usage:
+            tokens[name] = create_usage(usage["input_tokens"], usage["output_tokens"])
+    return tokens

@@ -26,8 +26,11 @@ class Driver:
 
     def observe(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
         """Returns an equal request; which models other middleware puts into it is noted."""
-        parts = {part.name: getattr(request, part.name) for part in fields(ModelRequest)}
-        return _ObservedRequest(drivers=[*getattr(request, "drivers", ()), self], **parts)
+        parts = {}
+        for part in fields(ModelRequest):
+            parts[part.name] = getattr(request, part.name)
+        drivers = [*getattr(request, "drivers", ()), self]
+        return _ObservedRequest(drivers=drivers, **parts)
 
     def note(self, model: Any) -> None:
         self._models.append(model)
@@ -42,13 +45,12 @@ class Driver:
         uses = getattr(agent, "uses", None)
         if uses is not None and any(map(uses, self._models)):
             return True
-        stated = [
-            name
-            for message in messages
-            if isinstance(message, AIMessage)
-            for name in names_in(message)
-        ]
-        return any(is_same_model(name, model) for name in stated for model in self._models)
+        for message in messages:
+            if isinstance(message, AIMessage):
+                for name in names_in(message):
+                    if any(is_same_model(name, model) for model in self._models):
+                        return True
+        return False
 
 
 @dataclass(init=False)
@@ -62,14 +64,9 @@ class _ObservedRequest(ModelRequest[Any]):
         super().__init__(**parts)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name == "model":
-            model = value
-        elif (
-            name == "model_settings" and "model" in value
-        ):  # bound to the model, whose own name it replaces
-            model = ModelName(None, str(value["model"]))
-        else:
-            model = None
+        model = value if name == "model" else None
+        if name == "model_settings" and "model" in value:
+            model = ModelName(None, str(value["model"]))  # it replaces the name of the model itself
         if model is not None:
             for driver in self.drivers:
                 driver.note(model)

@@ -30,7 +30,13 @@ from coe_agents.graph.nodes.agent import without_votes
 from coe_agents.graph.runnables import OneForm, check_compiled, steps_node
 from coe_agents.middleware.driver import AsyncHandler, Driver, Handler
 from coe_agents.middleware.gate_review import WRITTEN, ReviewState, ask_person, by_person
-from coe_agents.middleware.guard import GuardsTools, OnUncertain, is_edited, proposal_of, refuse
+from coe_agents.middleware.guard import (
+    GuardsTools,
+    OnUncertain,
+    is_edited,
+    not_vouched_for,
+    proposal_of,
+)
 from coe_agents.middleware.marks import NOT_SHARED, is_mark, make_mark
 from coe_agents.middleware.once import VouchedAction, new_action
 from coe_agents.middleware.open_calls import DUPLICATES, ProposedCalls, close_calls
@@ -63,13 +69,15 @@ _MOST_DRIVERS = 10_000
 
 
 class VerdictState(AgentState[Any]):
-    """The agent's state with the verdicts, which neither its input nor its output holds."""
+    """The agent's state with the verdicts, which neither its input nor its output holds.
+
+    Attributes:
+        coe_answers: The mark of the decided end, by gate; "": of a withheld one.
+    """
 
     coe_verdicts: NotRequired[Annotated[dict[str, dict[str, Verdict]], PrivateStateAttr]]
     coe_duplicates: NotRequired[Annotated[list[str], PrivateStateAttr]]
-    coe_answers: NotRequired[
-        Annotated[dict[str, str], PrivateStateAttr]
-    ]  # the mark of the decided end, by gate; "": of a withheld one
+    coe_answers: NotRequired[Annotated[dict[str, str], PrivateStateAttr]]
 
 
 class CoEMiddleware(GuardsTools[VerdictState]):
@@ -162,9 +170,12 @@ class CoEMiddleware(GuardsTools[VerdictState]):
         one_of(on_uncertain, '"on_uncertain"', get_args(OnUncertain))
         one_of(on_error, '"on_error"', get_args(OnError), advice='"block" is safe')
         self._graph = check_compiled(graph)
-        self._on_uncertain, self._on_error = on_uncertain, on_error
-        self._question, self._approves = question, approves
-        self._judges_answers, self._include_results = final_answer, include_results
+        self._on_uncertain = on_uncertain
+        self._on_error = on_error
+        self._question = question
+        self._approves = approves
+        self._judges_answers = final_answer
+        self._include_results = include_results
         self._trust_edits = trust_edits
         self._drivers = dict[str, Driver]()  # by the id of the message
 
@@ -185,23 +196,23 @@ class CoEMiddleware(GuardsTools[VerdictState]):
         return returned
 
     def _note(self, driver: Driver, returned: ModelCallResult[Any]) -> None:
-        response = (
-            returned.model_response if isinstance(returned, ExtendedModelResponse) else returned
-        )
-        messages = [response] if isinstance(response, AIMessage) else response.result
+        if isinstance(returned, ExtendedModelResponse):
+            returned = returned.model_response
+        messages = [returned] if isinstance(returned, AIMessage) else returned.result
         driver.note_reply(messages)
-        self._drivers |= {message.id: driver for message in messages if message.id is not None}
+        for message in messages:
+            if message.id is not None:
+                self._drivers[message.id] = driver
         while len(self._drivers) > _MOST_DRIVERS:
-            self._drivers.pop(next(iter(self._drivers)), None)
+            oldest = next(iter(self._drivers))
+            self._drivers.pop(oldest, None)
 
     def _driver_of(self, messages: Sequence[AnyMessage]) -> Driver:
         """Returns who gave the last message: as this process saw it, else as the message itself says."""
-        found = last_reply(messages)
-        driver = Driver()
-        if found is not None:
-            driver.note_reply([found[1]])
-            driver = self._drivers.get(found[1].id or "", driver)
-        return driver
+        _, reply = last_reply(messages)
+        stated = Driver()
+        stated.note_reply([reply])
+        return self._drivers.get(reply.id or "", stated)
 
     def _before_agent(self, state: VerdictState) -> dict[str, Any] | None:
         return close_calls(state["messages"], self._gates)
@@ -211,28 +222,26 @@ class CoEMiddleware(GuardsTools[VerdictState]):
     ) -> VouchedAction | ToolMessage:
         if not call["id"]:  # the tool would run, and its result would belong to no call
             return block_call(call, create_unmeasured("failed", "the call has no id"))
-        messages = request.state["messages"]
         verdict = verdicts_of(request.state, call).get(self.name)
-        if verdict is not None and verdict["outcome"] != "approved":
+        if verdict is None:
+            key = self._key_of_edit(request, call)
+        elif verdict["outcome"] == "approved":
+            key = verdict["action_key"]
+        else:
             return block_call(call, verdict)
-        key = self._key_of_edit(request, call) if verdict is None else verdict["action_key"]
-        return (
-            refuse(call, messages) if key is None else VouchedAction(key, frozenset({call["id"]}))
-        )
+        if key is None:
+            return not_vouched_for(call, request.state["messages"])
+        return VouchedAction(key, frozenset({call["id"]}))
 
     def _key_of_edit(self, request: ToolCallRequest, call: ToolCall) -> str | None:
         """Returns the key of the model's own call, if a trusted person made this one of it and it was free to run."""
         messages = request.state["messages"]
-        found, proposed = last_reply(messages), proposal_of(call, messages)
-        if (
-            not self._trust_edits
-            or found is None
-            or proposed is None
-            or not is_edited(call, request.state)
-        ):
+        proposed = proposal_of(call, messages)
+        if not self._trust_edits or proposed is None or not is_edited(call, request.state):
             return None
         if not self._gates(proposed["name"]):
-            return new_action(self.name, found[1].id, call["id"])
+            _, reply = last_reply(messages)
+            return new_action(self.name, reply.id, call["id"])
         verdict = verdicts_of(request.state, proposed).get(self.name)
         if verdict is None or verdict["outcome"] != "approved":
             return None
@@ -241,99 +250,100 @@ class CoEMiddleware(GuardsTools[VerdictState]):
     def _after_model(
         self, state: VerdictState, runtime: Runtime[Any]
     ) -> Steps[dict[str, Any] | None]:
-        if (asks := self._about_answer(state)) is not None:
-            return self._decide_answer(
-                state, (yield from self._review(asks, state["messages"], get_config()))
-            )
+        asks = self._about_answer(state)
+        if asks is not None:
+            verdict = yield from self._review(asks, state["messages"], get_config())
+            return self._decide_answer(state, verdict)
+
         proposed = ProposedCalls(state, self._gates)
         judged = self._judged(proposed)
         if judged and self._on_uncertain == "interrupt":
-            start = ReviewState(
-                edits={},
-                verdicts={},
-                answers={},
-                is_asked_anew=False,
-                asks_again=True,
-                gives_up=False,
-            )
-            decided = yield invoke(self._steps(proposed, runtime), start, get_config())
-            proposed.replace(decided["edits"])
-            answers = [*decided["answers"].values()]
-            if decided.get("gives_up"):
-                changed = [proposed.reply] if proposed.reply and proposed.is_changed else []
-                last = AIMessage(f"I stop here: {NOT_SHARED}.", id=str(uuid.uuid4()))
-                mark = make_mark("answer", "", None, (), _end_of({}, [last]))
-                return {
-                    "messages": [*changed, *answers, last],
-                    "coe_answers": {"": mark},
-                    "jump_to": "end",
-                }
-            return self._update(state, proposed, decided["verdicts"], answers)
+            return (yield from self._settle_with_person(state, proposed, runtime))
         verdicts = dict[str | None, Verdict]()
         # one after another, so that each finds its own run if the group's graph is resumed
         for call in judged:
             verdicts[call["id"]] = yield from self._review_call(proposed.request(call, runtime))
         return self._update(state, proposed, verdicts)
 
+    def _settle_with_person(
+        self, state: VerdictState, proposed: ProposedCalls, runtime: Runtime[Any]
+    ) -> Steps[dict[str, Any] | None]:
+        """Judges the calls, asks a person about the uncertain ones, and returns the update of the agent's state."""
+        start = ReviewState(
+            edits={}, verdicts={}, answers={}, is_asked_anew=False, asks_again=True, gives_up=False
+        )
+        settled = yield invoke(self._steps(proposed, runtime), start, get_config())
+        proposed.replace(settled["edits"])
+        answers = [*settled["answers"].values()]
+        if not settled.get("gives_up"):
+            return self._update(state, proposed, settled["verdicts"], answers)
+
+        changed = [proposed.reply] if proposed.is_changed else []
+        last = AIMessage(f"I stop here: {NOT_SHARED}.", id=str(uuid.uuid4()))
+        return {
+            "messages": [*changed, *answers, last],
+            "coe_answers": {"": _mark_of("", {}, [last])},
+            "jump_to": "end",
+        }
+
     def _review_call(self, request: ToolCallRequest) -> Steps[Verdict]:
         """Asks the group about a call, and returns its verdict, marked."""
         messages = request.state["messages"]
-        verdict = yield from self._review(
-            lambda: self._about_call(request), messages, request.runtime.config
-        )
-        found = last_reply(messages)
-        return mark_verdict(
-            verdict, self.name, request.tool_call, None if found is None else found[1].id
-        )
+        asks = partial(self._about_call, request)
+        verdict = yield from self._review(asks, messages, request.runtime.config)
+        _, reply = last_reply(messages)
+        return mark_verdict(verdict, self.name, request.tool_call, reply.id)
 
     def _review(
         self, asks: Asks, messages: Sequence[AnyMessage], config: RunnableConfig
     ) -> Steps[Verdict]:
         """Asks the group about the last message, and returns its verdict; a failure to ask is the verdict "failed"."""
         try:
-            asked = asks()
-            if isinstance(asked, dict):
-                return asked
-            shown = visible(asked)
-            # a reading of the user's own reads answers, which the graph extracts
-            kind = (
-                {"is_review": True}
-                if self._approves is not None
-                else {"choices": list(REVIEW_CHOICES)}
-            )
+            question = asks()
+            if isinstance(question, dict):
+                return question
+            shown = visible(question)
+            review: dict[str, Any] = {"question": shown}
+            if self._approves is None:
+                review["choices"] = list(REVIEW_CHOICES)
+            else:
+                review["is_review"] = (
+                    True  # a function of the user's own reads what the graph extracts
+                )
             with without_votes(self._driver_of(messages).is_of):
-                result = yield invoke(self._graph, {"question": shown, **kind}, config)
+                result = yield invoke(self._graph, review, config)
             return read_verdict(result, self._approves, shown)
         except Exception as error:
             # LangGraph handles interrupts inside the graph, and replies that it cannot use
             if self._on_error == "raise" or is_control_flow(error):
                 raise
-            logger.warning(
-                "the gate is closed: asking the group failed with %s", type(error).__name__
-            )
+            kind = type(error).__name__
+            logger.warning("the gate is closed: asking the group failed with %s", kind)
             # only the type: the text of an error may reveal what the driving model must not read
-            return create_unmeasured("failed", f"asking it failed with {type(error).__name__}")
+            return create_unmeasured("failed", f"asking it failed with {kind}")
 
     def _about_call(self, request: ToolCallRequest) -> str | Verdict:
-        found = last_reply(request.state["messages"])
-        if found is not None and (ending := judge_end(found[1])) != "whole":
+        _, reply = last_reply(request.state["messages"])
+        ending = judge_end(reply)
+        if ending != "whole":
             return create_unmeasured(
                 "failed", f"the model's message does not count: {IN_WORDS[ending]}"
             )
         if self._question is not None:
-            asked: object = self._question(request)
-            if inspect.iscoroutine(asked):
-                asked.close()
-            if not isinstance(asked, str):
+            question: object = self._question(request)
+            if inspect.iscoroutine(question):
+                question.close()
+            if not isinstance(question, str):
                 raise TypeError(
-                    f'"question" must return a string; got {type(asked).__name__}. Write a plain function'
+                    f'"question" must return a string; got {type(question).__name__}. Write a plain function'
                 )
-            return asked
-        calls = [] if found is None else found[1].tool_calls
-        verdicts = {call["id"]: verdicts_of(request.state, call).get(self.name) for call in calls}
-        approved = {
-            id_ for id_, verdict in verdicts.items() if verdict and verdict["outcome"] == "approved"
-        }
+            return question
+
+        approved = set[str | None]()
+        for call in reply.tool_calls:
+            verdict = verdicts_of(request.state, call).get(self.name)
+            if verdict is not None and verdict["outcome"] == "approved":
+                approved.add(call["id"])
         return about_call(request, approved, include_results=self._include_results)
 
     def _judged(self, proposed: ProposedCalls) -> list[ToolCall]:
@@ -347,21 +357,29 @@ class CoEMiddleware(GuardsTools[VerdictState]):
         verdicts: Mapping[str | None, Verdict],
         answers: Sequence[ToolMessage] = (),
     ) -> dict[str, Any] | None:
-        if proposed.reply is None or not (verdicts or answers or proposed.is_changed):
+        if not (verdicts or answers or proposed.is_changed):
             return None
-        # of the other verdicts, only those of another gate on the same calls
+        message_id = proposed.reply.id
         known = state.get("coe_verdicts", {})
-        current = {fingerprint(call, proposed.reply.id): call for call in proposed.calls}
-        kept = {key: known[key] for key in current if key in known}
-        for key, call in current.items():
-            if (verdict := verdicts.get(call["id"])) is not None:
-                if call["id"] in proposed.duplicates:
-                    failed: Verdict = {**verdict, "outcome": "failed", "reason": SAME_ID}
-                    verdict = mark_verdict(failed, self.name, call, proposed.reply.id)
-                kept[key] = {**kept.get(key, {}), self.name: verdict}
-        changed = [proposed.reply] if proposed.is_changed else []
+        kept: dict[str, dict[str, Verdict]] = {}
+        for call in proposed.calls:
+            key = fingerprint(call, message_id)
+            # of the other verdicts, only those of another gate on the same calls
+            if key in known:
+                kept[key] = known[key]
+            verdict = verdicts.get(call["id"])
+            if verdict is None:
+                continue
+            if call["id"] in proposed.duplicates:
+                failed: Verdict = {**verdict, "outcome": "failed", "reason": SAME_ID}
+                verdict = mark_verdict(failed, self.name, call, message_id)
+            kept[key] = {**kept.get(key, {}), self.name: verdict}
+
         update: dict[str, Any] = {VERDICTS: kept, DUPLICATES: proposed.duplicates}
-        return {**update, "messages": [*changed, *answers]} if changed or answers else update
+        changed = [proposed.reply] if proposed.is_changed else []
+        if changed or answers:
+            update["messages"] = [*changed, *answers]
+        return update
 
     def after_agent(self, state: VerdictState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Withholds the final answer unless the group has approved exactly this answer."""
@@ -374,63 +392,68 @@ class CoEMiddleware(GuardsTools[VerdictState]):
         return await arun_steps(self._after_agent(state))
 
     def _after_agent(self, state: VerdictState) -> Steps[dict[str, Any] | None]:
-        if (asks := self._about_end(state)) is None:
+        asks = self._about_end(state)
+        if asks is None:
             return None
-        return self._decide_answer(
-            state, (yield from self._review(asks, state["messages"], get_config()))
-        )
+        verdict = yield from self._review(asks, state["messages"], get_config())
+        return self._decide_answer(state, verdict)
 
     def _steps(self, proposed: ProposedCalls, runtime: Runtime[Any]) -> Runnable[Any, Any]:
         """Returns the graph that settles a message's calls: the group judges, a person decides, the group judges edits.
 
         It is a graph of its own so that a run resumed after the interrupt finds the verdicts.
         """
-        message_id = proposed.reply.id if proposed.reply else None
+        message_id = proposed.reply.id
 
         def marked(state: ReviewState) -> dict[str | None, Verdict]:
             """Returns the verdicts that this gate wrote, by the calls' ids."""
             proposed.replace(state["edits"])
-            found = [(call, state["verdicts"].get(call["id"] or "")) for call in proposed.calls]
-            return {
-                call["id"]: one
-                for call, one in found
-                if one and has_mark(one, self.name, call, message_id)
-            }
+            verdicts = dict[str | None, Verdict]()
+            for call in proposed.calls:
+                verdict = state["verdicts"].get(call["id"] or "")
+                if verdict and has_mark(verdict, self.name, call, message_id):
+                    verdicts[call["id"]] = verdict
+            return verdicts
 
         def judge(state: ReviewState, _: RunnableConfig) -> Steps[dict[str, Any]]:
-            verdicts, found = {**state["verdicts"]}, marked(state)
-            written = {
-                id_
-                for id_, one in found.items()
-                if (one["decided_by"], one["outcome"]) == ("person", "uncertain")
-            }
-            judged = {id_: verdict for id_, verdict in found.items() if id_ not in written}
-            known = {
-                fingerprint(call, message_id): {self.name: judged[call["id"]]}
-                for call in proposed.calls
-                if call["id"] in judged
-            }
-            settled = judged.keys() | state["answers"].keys()
-            for call in [call for call in self._judged(proposed) if call["id"] not in settled]:
+            written = set[str | None]()
+            judged = dict[str | None, Verdict]()
+            for id_, verdict in marked(state).items():
+                if verdict["decided_by"] == "person" and verdict["outcome"] == "uncertain":
+                    written.add(id_)
+                else:
+                    judged[id_] = verdict
+            known = {}
+            for call in proposed.calls:
+                if call["id"] in judged:
+                    known[fingerprint(call, message_id)] = {self.name: judged[call["id"]]}
+
+            verdicts = {**state["verdicts"]}
+            for call in self._judged(proposed):
+                id_ = call["id"] or ""
+                if id_ in judged or id_ in state["answers"]:
+                    continue
                 verdict = yield from self._review_call(proposed.request(call, runtime, known))
-                if verdict["outcome"] == "uncertain" and call["id"] in written:
+                if verdict["outcome"] == "uncertain" and id_ in written:
                     allowed = by_person(verdict, "approved", f"{WRITTEN}; {in_words(verdict)}")
                     verdict = mark_verdict(allowed, self.name, call, message_id)
-                verdicts[call["id"] or ""] = verdict
+                verdicts[id_] = verdict
             return {"verdicts": verdicts}
 
         def ask(state: ReviewState) -> dict[str, Any]:
             return ask_person(proposed, state, self.name, marked(state))
 
+        def after_person(state: ReviewState) -> str:
+            return "person" if state["asks_again"] else "judge_edits"
+
         steps = StateGraph(ReviewState)
         steps.add_node("judge", steps_node(judge, name="judge"))
         steps.add_node("person", OneForm(ask))
         steps.add_node("judge_edits", steps_node(judge, name="judge_edits"))
-        for one, other in ((START, "judge"), ("judge", "person"), ("judge_edits", END)):
-            steps.add_edge(one, other)
-        steps.add_conditional_edges(
-            "person", lambda state: "person" if state["asks_again"] else "judge_edits"
-        )
+        steps.add_edge(START, "judge")
+        steps.add_edge("judge", "person")
+        steps.add_conditional_edges("person", after_person)
+        steps.add_edge("judge_edits", END)
         return steps.compile()
 
     def _about_answer(self, state: VerdictState) -> Asks | None:
@@ -438,10 +461,9 @@ class CoEMiddleware(GuardsTools[VerdictState]):
 
         A structured answer beside calls is the end of the run only when those have been made.
         """
-        found = last_reply(state["messages"])
-        if not self._judges_answers or found is None:
+        place, reply = last_reply(state["messages"])
+        if not self._judges_answers or place == len(state["messages"]):
             return None
-        place, reply = found
         structured = state.get("structured_response")
         # without one, a message with calls is no answer, even if something else replied to all of them
         if reply.tool_calls and (structured is None or ProposedCalls(state, self._gates).calls):
@@ -451,73 +473,68 @@ class CoEMiddleware(GuardsTools[VerdictState]):
     def _about_end(self, state: VerdictState) -> Asks | None:
         """Returns the maker of the question about the end of the run; None if that is decided already."""
         messages = state["messages"]
-        found = last_reply(messages)
-        if not self._judges_answers or found is None:
+        place, reply = last_reply(messages)
+        if not self._judges_answers or place == len(messages):
             return None
-        decided, end = state.get("coe_answers", {}), _end_of(state, messages)
-        if any(
-            is_mark(decided.get(gate), make_mark("answer", gate, None, (), end))
-            for gate in (self.name, "")
-        ):
-            return None
-        place, reply = found
-        after, last = messages[place + 1 :], messages[-1]
-        if not after and (asks := self._about_answer(state)) is not None:
-            return asks
-        structured, ids = (
-            state.get("structured_response"),
-            {call["id"] for call in reply.tool_calls},
-        )
-        results = {one.tool_call_id for one in after if isinstance(one, ToolMessage)}
+        decided = state.get("coe_answers", {})
+        for gate in (self.name, ""):
+            if is_mark(decided.get(gate), _mark_of(gate, state, messages)):
+                return None
+
+        after = messages[place + 1 :]
+        if not after:
+            asks = self._about_answer(state)
+            if asks is not None:
+                return asks
+        structured = state.get("structured_response")
+        ids = {call["id"] for call in reply.tool_calls}
+        results = {message.tool_call_id for message in after if isinstance(message, ToolMessage)}
         if structured is not None and results <= ids and len(results) == len(after):
             return partial(about_answer, reply, structured, messages[:place], after)
-        what = (
-            f"the result of {last.name}"
-            if isinstance(last, ToolMessage)
-            else f"a message of type {last.type!r}"
-        )
-        return lambda: create_unmeasured(
-            "uncertain", f"the run ends with {what}, which the group is not shown"
-        )
+
+        last = messages[-1]
+        what = f"a message of type {last.type!r}"
+        if isinstance(last, ToolMessage):
+            what = f"the result of {last.name}"
+        reason = f"the run ends with {what}, which the group is not shown"
+        return partial(create_unmeasured, "uncertain", reason)
 
     def _decide_answer(self, state: VerdictState, verdict: Verdict) -> dict[str, Any]:
         """Gives the answer or withholds it, and records what was decided."""
         messages = state["messages"]
         if verdict["outcome"] == "approved":
-            mark = make_mark("answer", self.name, None, (), _end_of(state, messages))
+            mark = _mark_of(self.name, state, messages)
             return {"coe_answers": {**state.get("coe_answers", {}), self.name: mark}}
-        found = last_reply(messages)
-        place, reply = found if found is not None else (len(messages), AIMessage(""))
-        # the question and the replies would repeat the answer, and so would a reason that quotes them
-        silent: Verdict = {**verdict, "question": None, "votes": {}, "answer": None}
-        if not {reply for vote in verdict["votes"].values() for reply in vote} <= {*REVIEW_CHOICES}:
-            silent["reason"] = (
-                'not all replies are "approve" or "reject", and they may repeat the answer'
-            )
-        text = f"I withhold my answer: {in_words(silent)}."
-        after, is_structured = messages[place + 1 :], state.get("structured_response") is not None
+
+        place, reply = last_reply(messages)
+        after = messages[place + 1 :]
+        is_structured = state.get("structured_response") is not None
         # that calls were made stays known, lest the agent makes them again; the first reply is the structured answer's
-        kept = [one for one in after[is_structured:] if isinstance(one, ToolMessage)]
-        ids = {one.tool_call_id for one in kept}
+        results = after[1:] if is_structured else after
+        kept = [message for message in results if isinstance(message, ToolMessage)]
+        ids = {result.tool_call_id for result in kept}
         calls = [call for call in reply.tool_calls if call["id"] in ids]
+        silent = _without_answer(verdict)
         withheld = AIMessage(
-            text,
+            f"I withhold my answer: {in_words(silent)}.",
             id=str(uuid.uuid4()) if calls else reply.id,
             response_metadata={"coe_verdict": silent},
         )
+
+        now = list[Any]()
         if calls:
+            now.append(AIMessage("", id=reply.id, tool_calls=calls))
             hidden = {"content": "The result is withheld.", "artifact": None}
-            now: list[Any] = [
-                AIMessage("", id=reply.id, tool_calls=calls),
-                *(one.model_copy(update=hidden) for one in kept),
-                *(RemoveMessage(one.id) for one in after if one not in kept and one.id),
-                withheld,
-            ]
+            now += [result.model_copy(update=hidden) for result in kept]
         else:
-            now = [withheld, *(RemoveMessage(one.id) for one in after if one.id)]
+            kept = []
+        removed = [
+            RemoveMessage(message.id) for message in after if message.id and message not in kept
+        ]
+        now += [*removed, withheld] if calls else [withheld, *removed]
         update: dict[str, Any] = {
             "messages": now,
-            "coe_answers": {"": make_mark("answer", "", None, (), _end_of({}, [withheld]))},
+            "coe_answers": {"": _mark_of("", {}, [withheld])},
             "jump_to": "end",
         }
         if is_structured:
@@ -531,14 +548,25 @@ def block_call(call: ToolCall, verdict: Verdict) -> ToolMessage:
     return not_run(call, in_words(verdict), artifact=silent)
 
 
-def _end_of(state: Mapping[str, Any], messages: list[AnyMessage]) -> str:
-    """Returns what identifies the end of a run: the model's last message, what follows it, a structured answer."""
-    found = last_reply(messages)
-    rest = messages if found is None else messages[found[0] :]
-    end = [
-        [message.type, message.id, repr(message.content), repr(message.additional_kwargs)]
-        for message in rest
-    ]
+def _without_answer(verdict: Verdict) -> Verdict:
+    """Returns a verdict that repeats nothing of the answer: no question, no replies, no reason that quotes them."""
+    silent: Verdict = {**verdict, "question": None, "votes": {}, "answer": None}
+    for vote in verdict["votes"].values():
+        if not vote.keys() <= {*REVIEW_CHOICES}:
+            silent["reason"] = (
+                'not all replies are "approve" or "reject", and they may repeat the answer'
+            )
+    return silent
+
+
+def _mark_of(gate: str, state: Mapping[str, Any], messages: list[AnyMessage]) -> str:
+    """Returns the mark of a run's end: the model's last message, what follows it, and a structured answer."""
+    place, _ = last_reply(messages)
+    end = []
+    for message in messages[place:]:
+        content = repr(message.content)
+        end.append([message.type, message.id, content, repr(message.additional_kwargs)])
     structured = state.get("structured_response")
     whole = (end, None if structured is None else structured_text(structured))
-    return hashlib.sha256(repr(whole).encode(errors="replace")).hexdigest()
+    digest = hashlib.sha256(repr(whole).encode(errors="replace")).hexdigest()
+    return make_mark("answer", gate, None, (), digest)

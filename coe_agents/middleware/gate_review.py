@@ -72,25 +72,25 @@ def ask_person(
     Where the mark of a verdict is not the gate's, what was replied so far is not used: it may be about another call.
     The verdicts are then marked anew, for another task that asks.
     """
-    verdicts, answers, edits = dict(state["verdicts"]), dict[str, ToolMessage](), dict[str, Any]()
-    uncertain = [
-        (call, verdicts[id_])
-        for call in proposed.calls
-        if (id_ := call["id"]) in verdicts.keys() - proposed.duplicates
-        and verdicts[id_]["outcome"] == "uncertain"
-    ]
-    if not uncertain or proposed.reply is None:
-        return {"asks_again": False}
+    verdicts = dict(state["verdicts"])
     message_id = proposed.reply.id
-    places = {call["id"]: str(place) for place, call in enumerate(proposed.reply.tool_calls)}
+    uncertain = list[tuple[ToolCall, Verdict]]()
+    for call in proposed.calls:
+        verdict = verdicts.get(call["id"] or "")
+        if verdict is None or call["id"] in proposed.duplicates:
+            continue
+        if verdict["outcome"] == "uncertain":
+            uncertain.append((call, verdict))
+    if not uncertain:
+        return {"asks_again": False}
 
     def question() -> str:
-        asked = [call for call, _ in uncertain]
-        return make_mark(
-            "waits", gate, message_id, asked, [verdicts[call["id"] or ""] for call in asked]
-        )
+        calls = [call for call, _ in uncertain]
+        decided = [verdicts[call["id"] or ""] for call in calls]
+        return make_mark("waits", gate, message_id, calls, decided)
 
-    if not (all(call["id"] in marked for call, _ in uncertain) or is_asked_anew(question())):
+    are_own = all(call["id"] in marked for call, _ in uncertain)
+    if not (are_own or is_asked_anew(question())):
         if state.get("is_asked_anew") and not is_shared():
             logger.warning("the gate is closed: %s", NOT_SHARED)
             answers = {call["id"] or "": not_run(call, NOT_SHARED) for call in proposed.calls}
@@ -100,17 +100,24 @@ def ask_person(
             verdicts[call["id"] or ""] = mark_verdict(by_group, gate, call, message_id)
         drop_replies(question())
         return {"verdicts": verdicts, "is_asked_anew": True, "asks_again": True}
+
     decisions = ask_for_decisions([_about(call, verdict) for call, verdict in uncertain])
+    answers = dict[str, ToolMessage]()
+    edits = dict[str, ToolCall]()
+    places = {call["id"]: str(place) for place, call in enumerate(proposed.reply.tool_calls)}
     for (call, verdict), decision in zip(uncertain, decisions, strict=True):
         id_ = call["id"] or ""
         now = call
         outcome: VerdictOutcome = "rejected"
         match decision:
             case Edit(edited_action=action):
-                edits[places[id_]] = now = {**call, "name": action.name, "args": action.args}
-                outcome, why = "uncertain", WRITTEN
+                outcome = "uncertain"
+                why = WRITTEN
+                now = {**call, "name": action.name, "args": action.args}
+                edits[places[id_]] = now
             case Approve():
-                outcome, why = "approved", f"a person approved it; {in_words(verdict)}"
+                outcome = "approved"
+                why = f"a person approved it; {in_words(verdict)}"
             case Reject(message=message):
                 why = f"a person rejected it{': ' if message else ''}{message}"
                 answers[id_] = not_run(call, why)
@@ -131,19 +138,20 @@ def by_person(verdict: Verdict, outcome: VerdictOutcome, why: str) -> Verdict:
 def _about(call: ToolCall, verdict: Verdict) -> ActionRequest:
     """Returns what a person is asked, as Markdown in which no text of a model is rendered."""
     parts = [fence(f"{call['name']} {call_as_json(call['args'])}"), fence(in_words(verdict))]
-    coe, aleatoric, epistemic = verdict["coe"], verdict["aleatoric"], verdict["epistemic"]
+    coe = verdict["coe"]
+    aleatoric = verdict["aleatoric"]
+    epistemic = verdict["epistemic"]
     if coe is not None and aleatoric is not None and epistemic is not None:
-        parts += [f"CoE {decomposition(coe=coe, aleatoric=aleatoric, epistemic=epistemic)}"]
+        numbers = decomposition(coe=coe, aleatoric=aleatoric, epistemic=epistemic)
+        parts.append(f"CoE {numbers}")
     votes = list[str]()
     for name, vote in verdict["votes"].items():
-        ranked = sorted(vote.items(), key=lambda one: -one[1])
-        votes.append(
-            f"{for_prompt(name)}: {', '.join(f'{for_prompt(reply)} {share:.0%}' for reply, share in ranked)}"
-        )
-    votes += [
-        f"{for_prompt(name)}: no vote, {for_prompt(why)}"
-        for name, why in verdict["failed_judges"].items()
-    ]
+        shares = []
+        for reply, share in sorted(vote.items(), key=lambda pair: -pair[1]):
+            shares.append(f"{for_prompt(reply)} {share:.0%}")
+        votes.append(f"{for_prompt(name)}: {', '.join(shares)}")
+    for name, why in verdict["failed_judges"].items():
+        votes.append(f"{for_prompt(name)}: no vote, {for_prompt(why)}")
     if votes:
         parts += ["Votes of the judges:", fence("\n".join(votes))]
     if verdict["question"] is not None:
@@ -158,9 +166,9 @@ def describe_call(call: ToolCall, state: AgentState[Any], runtime: Runtime[Any])
     such as an image or a comment in the arguments, is a block of code.
     """
     verdict = verdict_of(state, call)
-    lines = [
-        f"{call['name']} {call_as_json(call['args'])}",
-        "the group was not asked" if verdict is None else in_words(verdict),
-    ]
+    about = "the group was not asked" if verdict is None else in_words(verdict)
+    lines = [f"{call['name']} {call_as_json(call['args'])}", about]
     text = "\n".join(lines)
-    return visible(text) if all(map(_NO_MARKUP.fullmatch, lines)) else fence(text)
+    if all(map(_NO_MARKUP.fullmatch, lines)):
+        return visible(text)
+    return fence(text)

@@ -19,7 +19,6 @@ from langgraph.types import Command
 
 from coe_agents._steps import Call, Steps, arun_steps, run_steps
 from coe_agents.actions.canonical import tool_key
-from coe_agents.checks import require
 from coe_agents.middleware.marks import to_text
 from coe_agents.middleware.once import REGISTER, VouchedAction
 from coe_agents.middleware.parsing import INJECTED, tool_forms
@@ -68,16 +67,16 @@ class GuardsTools(AgentMiddleware[_State, Any, Any]):
     ) -> None:
         super().__init__()
         self._name = name or type(self).__name__
-        self._gated = None if tools is None else _read_names(tools)
+        self._gated: frozenset[str] | None = None
         """The names of the gated tools; None for all tools."""
-        must = '"tools" must name at least one tool'
-        require(
-            self._gated != frozenset() or may_gate_none,
-            must,
-            tools,
-            'Write tools=["transfer_money"]',
-        )
-        self._gated_keys = None if self._gated is None else frozenset(map(tool_key, self._gated))
+        self._gated_keys: frozenset[str] | None = None
+        if tools is not None:
+            self._gated = _read_names(tools)
+            self._gated_keys = frozenset(map(tool_key, self._gated))
+        if self._gated == frozenset() and not may_gate_none:
+            raise ValueError(
+                f'"tools" must name at least one tool; got {tools}. Write tools=["transfer_money"]'
+            )
 
     @property
     def name(self) -> str:
@@ -106,17 +105,23 @@ class GuardsTools(AgentMiddleware[_State, Any, Any]):
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], ToolResult]
     ) -> ToolResult:
         """Runs the tool if exactly this call may run; otherwise says why not."""
-        return run_steps(self._refuse(request)) or _note_edit(
-            handler(self._guarded(request)), request
-        )
+        withheld = run_steps(self._withhold_unguarded(request))
+        if withheld is not None:
+            return withheld
+        result = handler(self._guarded(request))
+        _note_edit(result, request)
+        return result
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[ToolResult]]
     ) -> ToolResult:
         """Runs the tool if it may; see `wrap_tool_call`."""
-        return await arun_steps(self._refuse(request)) or _note_edit(
-            await handler(self._guarded(request)), request
-        )
+        withheld = await arun_steps(self._withhold_unguarded(request))
+        if withheld is not None:
+            return withheld
+        result = await handler(self._guarded(request))
+        _note_edit(result, request)
+        return result
 
     def _before_agent(self, state: _State) -> dict[str, Any] | None:
         raise NotImplementedError
@@ -137,40 +142,41 @@ class GuardsTools(AgentMiddleware[_State, Any, Any]):
         """Returns what was vouched for together with a gated call that is about to run, or its refusal."""
         raise NotImplementedError
 
-    def _refuse(self, request: ToolCallRequest) -> Steps[ToolMessage | None]:
-        """Returns the refusal of a call whose tool cannot be guarded, since other middleware brings it."""
+    def _withhold_unguarded(self, request: ToolCallRequest) -> Steps[ToolMessage | None]:
+        """Returns the reply to a call that may not run, where other middleware brings the tool, unguarded."""
         known = {tool.name for tool in request.runtime.tools}
-        missing = sorted(
-            ()
-            if self._gated is None
-            else self._gated.difference(known, self._outputs(request.state))
-        )
-        if missing and known:  # a misspelt name would gate nothing
-            raise ValueError(
-                f'"tools" of {self.name} must name tools of the agent; it has no {", ".join(missing)}. '
-                f"Its tools are {', '.join(sorted(known))}"
-            )
+        if known and self._gated is not None:
+            missing = sorted(self._gated.difference(known, self._outputs(request.state)))
+            if missing:  # a misspelt name would gate nothing
+                raise ValueError(
+                    f'"tools" of {self.name} must name tools of the agent; it has no {", ".join(missing)}. '
+                    f"Its tools are {', '.join(sorted(known))}"
+                )
+
         call = request.tool_call
-        if request.tool is None and self._gates(call["name"]):
-            found = yield from self._admit(request, call)
-            return found if isinstance(found, ToolMessage) else None
+        if request.tool is not None or not self._gates(call["name"]):
+            return None
+        admitted = yield from self._admit(request, call)
+        if isinstance(admitted, ToolMessage):
+            return admitted
         return None
 
     def _admit(
         self, request: ToolCallRequest, call: ToolCall, tool: BaseTool | None = None
     ) -> Steps[VouchedAction | ToolMessage]:
-        """Returns the action of a call that may run now, or the refusal of one that may not: here it is decided."""
+        """Returns the action of a call that may run now, or the reply to one that may not: here it is decided."""
         action = self._find_vouched(request, call)
         if isinstance(action, ToolMessage):
             return action
+
         if tool is not None and not _reads_alike(tool, call, action.forms, request):
-            REGISTER.refuse(action.key)
+            REGISTER.close(action.key)
             return not_run(
                 call, _OTHER_TOOL, advice="Propose the call again if it is still to be made."
             )
-        why_not = yield from REGISTER.start(
-            action, call["id"] or "", request.runtime, request.runtime.store
-        )
+
+        runtime = request.runtime
+        why_not = yield from REGISTER.start(action, call["id"] or "", runtime, runtime.store)
         if why_not is None:
             return action
         return not_run(call, why_not, advice="Propose it again if it is still to be done.")
@@ -191,7 +197,8 @@ class GuardsTools(AgentMiddleware[_State, Any, Any]):
             object.__setattr__(guarded, _GUARDED_BY, guard)
             return guarded
 
-        runtime = replace(request.runtime, tools=[guard(tool) for tool in request.runtime.tools])
+        tools = list(map(guard, request.runtime.tools))
+        runtime = replace(request.runtime, tools=tools)
         return _GuardedRequest(request.tool_call, request.tool, request.state, runtime, guard)
 
     def _guard(self, tool: BaseTool, request: ToolCallRequest) -> BaseTool:
@@ -203,19 +210,22 @@ class GuardsTools(AgentMiddleware[_State, Any, Any]):
 
         def run(input: Any, *args: Any, **options: Any) -> Steps[Any]:
             is_call = isinstance(input, dict) and input.get("type") == "tool_call"
+            run_tool = Call(tool.invoke, tool.ainvoke, (input, *args), options)
             if not is_gated and not (is_call and self._gates(input["name"])):
-                return (yield Call(tool.invoke, tool.ainvoke, (input, *args), options))
+                return (yield run_tool)
             if not is_call:  # not from the agent: arguments alone
                 refuse_method()
-            # a call of another name has the arguments of that tool replaced
-            hidden = _injected(tool) if input["name"] == tool.name else set[str]()
-            shown = {key: value for key, value in input["args"].items() if key not in hidden}
-            call = ToolCall(name=tool.name, args=shown, id=input["id"], type="tool_call")
+
+            arguments = dict(input["args"])
+            if input["name"] == tool.name:  # a call of another name has those of that tool replaced
+                for name in _injected(tool):
+                    arguments.pop(name, None)
+            call = ToolCall(name=tool.name, args=arguments, id=input["id"], type="tool_call")
             action = yield from self._admit(request, call, tool)
             if isinstance(action, ToolMessage):
                 return action
             try:
-                return (yield Call(tool.invoke, tool.ainvoke, (input, *args), options))
+                return (yield run_tool)
             except GraphInterrupt:
                 yield from REGISTER.interrupt(action, call["id"] or "", request.runtime.store)
                 raise
@@ -233,26 +243,27 @@ class GuardsTools(AgentMiddleware[_State, Any, Any]):
             return await arun_steps(run(input, *args, **options))
 
         # the same tool in all else: middleware may look at its class, its schema or its fields
-        guard = tool.model_copy()
-        functions = [one for one in ("func", "coroutine") if callable(getattr(tool, one, None))]
-        for method in ("run", "arun", "_run", "_arun", *functions) if is_gated else ():
-            object.__setattr__(guard, method, refuse_method)
-        object.__setattr__(
-            guard, INJECTED, lambda: _injected(tool)
-        )  # another gate cannot see it of this one
-        object.__setattr__(guard, "invoke", invoke)
-        object.__setattr__(guard, "ainvoke", ainvoke)
-        return guard
+        guarded = tool.model_copy()
+        if is_gated:
+            for method in ("run", "arun", "_run", "_arun", "func", "coroutine"):
+                if callable(getattr(tool, method, None)):
+                    object.__setattr__(guarded, method, refuse_method)
+        # another gate cannot see the function of this one, nor what is injected into it
+        object.__setattr__(guarded, INJECTED, lambda: _injected(tool))
+        object.__setattr__(guarded, "invoke", invoke)
+        object.__setattr__(guarded, "ainvoke", ainvoke)
+        return guarded
 
 
 def _read_names(tools: object) -> frozenset[str]:
     """Returns the names in a collection, which is read once: an iterator would be empty the next time."""
-    names = None if isinstance(tools, str) or not isinstance(tools, Iterable) else list(tools)
-    if names is None or not all(isinstance(name, str) for name in names):
-        raise TypeError(
-            f'"tools" must be a list of names of tools; got {tools!r}. Write tools=["transfer_money"]'
-        )
-    return frozenset(names)
+    if isinstance(tools, Iterable) and not isinstance(tools, str):
+        names = list(tools)
+        if all(isinstance(name, str) for name in names):
+            return frozenset(names)
+    raise TypeError(
+        f'"tools" must be a list of names of tools; got {tools!r}. Write tools=["transfer_money"]'
+    )
 
 
 def is_same_call(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
@@ -262,9 +273,11 @@ def is_same_call(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 def proposal_of(call: ToolCall, messages: list[AnyMessage]) -> ToolCall | None:
     """Returns the call with the same id in the model's last message; None without one."""
-    found = last_reply(messages)
-    proposed = [] if found is None else found[1].tool_calls
-    return next((one for one in proposed if one["id"] == call["id"]), None)
+    _, reply = last_reply(messages)
+    for proposed in reply.tool_calls:
+        if proposed["id"] == call["id"]:
+            return proposed
+    return None
 
 
 def edit_of(call: ToolCall, state: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -282,21 +295,25 @@ def is_edited(call: ToolCall, state: Mapping[str, Any]) -> bool:
     return edit is not None and is_same_call(edit, call)
 
 
-def _note_edit(result: Any, request: ToolCallRequest) -> Any:
-    """Returns a tool's result, with the call that ran if a person edited it elsewhere: the message holds the former."""
+def _note_edit(result: Any, request: ToolCallRequest) -> None:
+    """Adds to a tool's result the call that ran, if a person edited it elsewhere: the message holds the former."""
+    call_id = request.tool_call["id"]
     edit = edit_of(request.tool_call, request.state)
     if edit is None:
-        return result
-    for part in result if isinstance(result, list) else [result]:
-        update = part.update if isinstance(part, Command) and isinstance(part.update, dict) else {}
-        messages = update.get("messages", [])
-        for message in [part, *(messages if isinstance(messages, list) else [messages])]:
-            if isinstance(message, ToolMessage) and message.tool_call_id == request.tool_call["id"]:
-                message.response_metadata = {**message.response_metadata, EXECUTED: dict(edit)}
-    return result
+        return
+
+    parts = result if isinstance(result, list) else [result]
+    messages = [*parts]
+    for part in parts:
+        if isinstance(part, Command) and isinstance(part.update, dict):
+            update = part.update.get("messages", [])
+            messages += update if isinstance(update, list) else [update]
+    for message in messages:
+        if isinstance(message, ToolMessage) and message.tool_call_id == call_id:
+            message.response_metadata = {**message.response_metadata, EXECUTED: dict(edit)}
 
 
-def refuse(call: ToolCall, messages: list[AnyMessage]) -> ToolMessage:
+def not_vouched_for(call: ToolCall, messages: list[AnyMessage]) -> ToolMessage:
     """Returns the reply to a call that nobody vouched for: what differs from the model's own, to be proposed again."""
     proposed = proposal_of(call, messages)
     if proposed is None:
@@ -304,20 +321,20 @@ def refuse(call: ToolCall, messages: list[AnyMessage]) -> ToolMessage:
     elif proposed["name"] != call["name"]:
         differs = f"you called {_named(proposed['name'])}"
     else:
-        was, now = proposed["args"], call["args"]
-        nothing = object()
-        names = [
-            name
-            for name in {**was, **now}
-            if to_text(was.get(name, nothing)) != to_text(now.get(name, nothing))
-        ]
-        differs = (
-            f"since then, {', '.join(map(_named, names))} changed"
-            if names
-            else "it was changed meanwhile"
-        )
+        differs = _changed_arguments(proposed["args"], call["args"])
     why = f"the group has not vouched for this call; {differs}"
     return not_run(call, why, advice="Propose the call again, as it is meant to run.")
+
+
+def _changed_arguments(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    missing = object()
+    names = []
+    for name in {**before, **now}:
+        if to_text(before.get(name, missing)) != to_text(now.get(name, missing)):
+            names.append(_named(name))
+    if not names:
+        return "it was changed meanwhile"
+    return f"since then, {', '.join(names)} changed"
 
 
 def _reads_alike(
@@ -329,12 +346,16 @@ def _reads_alike(
     name; with that of the request only where the agent has none, since middleware in front may have put it there.
     """
     if not forms:
-        own = [one for one in request.runtime.tools if one.name == call["name"]]
-        if not own and request.tool is not None and request.tool.name == call["name"]:
-            own = [request.tool]
-        if not own or own[0] is tool:
+        agents_own = None
+        for known in request.runtime.tools:
+            if known.name == call["name"]:
+                agents_own = known
+                break
+        if agents_own is None and request.tool is not None and request.tool.name == call["name"]:
+            agents_own = request.tool
+        if agents_own is None or agents_own is tool:
             return True
-        forms = {*tool_forms(own[0], call)}
+        forms = {*tool_forms(agents_own, call)}
     return any(form in forms for form in tool_forms(tool, call))
 
 

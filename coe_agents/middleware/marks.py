@@ -37,16 +37,18 @@ def make_mark(
 
     A mark for one `purpose` is not valid for another; `decided` is what was decided on the calls, as JSON.
     """
-    named = [[call.get("id"), call["name"], call["args"]] for call in calls]
+    named = []
+    for call in calls:
+        named.append([call.get("id"), call["name"], call["args"]])
     text = to_text([purpose, gate, thread_id(), message_id, named, decided])
     return hmac.new(_secret(), text.encode(errors="surrogatepass"), hashlib.sha256).hexdigest()
 
 
-def is_mark(found: object, mark: str) -> bool:
+def is_mark(value: object, mark: str) -> bool:
     """Returns whether something is this mark, in a time that does not tell how much of it is."""
-    return isinstance(found, str) and hmac.compare_digest(
-        found.encode(errors="replace"), mark.encode()
-    )
+    if not isinstance(value, str):
+        return False
+    return hmac.compare_digest(value.encode(errors="replace"), mark.encode())
 
 
 def to_text(value: Any) -> str:
@@ -61,8 +63,10 @@ def to_text(value: Any) -> str:
 
 def thread_id() -> str | None:
     """Returns the thread of the present run; None where no checkpointer keeps it."""
-    found = configurable().get("thread_id")
-    return None if found is None else str(found)
+    thread = configurable().get("thread_id")
+    if thread is None:
+        return None
+    return str(thread)
 
 
 def configurable() -> Mapping[str, Any]:
@@ -76,12 +80,12 @@ def is_shared() -> bool:
 
 
 def _secret() -> bytes:
-    given = os.environ.get(SECRET)
-    if not given:
+    secret = os.environ.get(SECRET)
+    if not secret:
         return _DRAWN
-    if len(given) < _LEAST:
+    if len(secret) < _LEAST:
         hint = 'Draw one: python -c "import secrets; print(secrets.token_urlsafe(32))"'
         raise ConfigurationError(
-            f"{SECRET} must have at least {_LEAST} characters; got {len(given)}", hint=hint
+            f"{SECRET} must have at least {_LEAST} characters; got {len(secret)}", hint=hint
         )
-    return given.encode(errors="surrogateescape")
+    return secret.encode(errors="surrogateescape")

@@ -87,24 +87,34 @@ def _name_memory(saver: BaseCheckpointSaver[Any]) -> str | None:
     Of two such savers, each has a thread "1" of its own. It is None for a file or a database: another saver, or another
     process, may have opened the same one, and must find the same key.
     """
-    if (memory := _memory_of(saver)) is None:
+    memory = _memory_of(saver)
+    if memory is None:
         return None
     with _NAMING:
-        name = next(
-            (name for known, name in _MEMORIES.values() if known is memory), uuid.uuid4().hex
-        )
+        name = uuid.uuid4().hex
+        for known, known_name in _MEMORIES.values():
+            if known is memory:
+                name = known_name
         return _MEMORIES.setdefault(saver, (memory, name))[1]
 
 
 def _memory_of(saver: BaseCheckpointSaver[Any]) -> object | None:
     if isinstance(saver, InMemorySaver):
-        return None if isinstance(saver.storage, PersistentDict) else saver.storage
+        if isinstance(saver.storage, PersistentDict):
+            return None
+        return saver.storage
+
     connection = getattr(saver, "conn", None)
     if isinstance(connection, sqlite3.Connection):
-        is_file = any(path for _, _, path in connection.execute("PRAGMA database_list"))
-        return None if is_file else connection
-    wrapped = [part for part in vars(saver).values() if isinstance(part, BaseCheckpointSaver)]
-    return _memory_of(wrapped[0]) if wrapped else None
+        for _, _, path in connection.execute("PRAGMA database_list"):
+            if path:
+                return None
+        return connection
+
+    for part in vars(saver).values():
+        if isinstance(part, BaseCheckpointSaver):
+            return _memory_of(part)
+    return None
 
 
 def n_places(config: RunnableConfig, *, is_async: bool) -> float:
@@ -112,10 +122,12 @@ def n_places(config: RunnableConfig, *, is_async: bool) -> float:
 
     In the asynchronous form, threads do not bound them.
     """
-    default = (
-        math.inf if is_async else min(32, (os.cpu_count() or 1) + 4)
-    )  # as many threads as LangGraph's pool has
-    return config.get("max_concurrency") or default
+    places = config.get("max_concurrency")
+    if places:
+        return places
+    if is_async:
+        return math.inf
+    return min(32, (os.cpu_count() or 1) + 4)  # as many threads as LangGraph's pool has
 
 
 class Register:
@@ -153,16 +165,16 @@ class Register:
             try:
                 yield Wait(gathered, SECONDS_TO_GATHER)
             except TimeoutError:  # or the others came meanwhile, and run
-                self.refuse(action.key)
+                self.close(action.key)
             return gathered.result()
         except GeneratorExit:  # the call was cancelled: it will not run, nor may the others
-            self.refuse(action.key)
+            self.close(action.key)
             raise
         except Exception as error:  # whatever a store raises
             logger.warning(
                 "a gated call is refused: the store failed with %s", type(error).__name__
             )
-            self.refuse(action.key)
+            self.close(action.key)
             return "the store of the runs failed"
 
     def interrupt(
@@ -173,8 +185,8 @@ class Register:
             self._started[action.key].invocations[call_id] = _INTERRUPTED
         yield from self._keep(action, store)
 
-    def refuse(self, key: str) -> None:
-        """Refuses the calls of an action, unless they run already."""
+    def close(self, key: str) -> None:
+        """Lets no call of an action run any more, unless they run already."""
         with self._lock:
             started = self._started.setdefault(key, _Started())
             if not started.runs:
@@ -188,23 +200,21 @@ class Register:
         gathered = Future[str | None]()
         with self._lock:
             started = self._started.setdefault(action.key, _Started())
-            former = started.invocations.get(call_id)
-            if started.why_not is None and (
-                former is _INTERRUPTED or (former is None and not started.runs)
-            ):
-                started.invocations[call_id] = (
-                    _over if invocation is None else weakref.ref(invocation)
-                )
+            former: Any = started.invocations.get(call_id)
+            is_open = former is _INTERRUPTED or (former is None and not started.runs)
+            if started.why_not is None and is_open:
+                started.invocations[call_id] = _over
+                if invocation is not None:
+                    started.invocations[call_id] = weakref.ref(invocation)
                 started.waiting.append(gathered)
                 gathered.set_running_or_notify_cancel()  # who stops waiting must not cancel it
                 return gathered, action.ids <= started.invocations.keys()
-            is_retry = (
-                started.runs
-                and invocation is not None
-                and former is not None
-                and former() is invocation
-            )
-            gathered.set_result(started.why_not or (None if is_retry else SPENT))
+
+            is_retry = started.runs and invocation is not None and former is not None
+            if started.why_not is None and is_retry and former() is invocation:
+                gathered.set_result(None)
+            else:
+                gathered.set_result(started.why_not or SPENT)
             return gathered, False
 
     def _decide(self, key: str) -> None:
@@ -219,12 +229,13 @@ class Register:
     def _keep(self, action: VouchedAction, store: BaseStore | None) -> Steps[None]:
         if store is None:
             return
+        interrupted = []
         with self._lock:
-            invocations = self._started[action.key].invocations
-            interrupted = sorted(id_ for id_, one in invocations.items() if one is _INTERRUPTED)
-        yield Call(
-            store.put, store.aput, (_NAMESPACE, action.key, self._record(action, interrupted))
-        )
+            for id_, invocation in self._started[action.key].invocations.items():
+                if invocation is _INTERRUPTED:
+                    interrupted.append(id_)
+        record = self._record(action, sorted(interrupted))
+        yield Call(store.put, store.aput, (_NAMESPACE, action.key, record))
 
     def _record(self, action: VouchedAction, interrupted: Sequence[str]) -> dict[str, Any]:
         """Returns what the store holds of an action that was started, under a mark: whoever writes there has none."""
@@ -234,17 +245,17 @@ class Register:
     def _restore(self, action: VouchedAction, record: Mapping[str, Any]) -> None:
         """Takes over what another process, or this one before it ended, has started."""
         interrupted: Any = record.get("interrupted")
-        is_own = is_mark(record.get("mark"), self._record(action, interrupted)["mark"])
-        if not is_own:
+        started = _Started(runs=True)
+        started.invocations = dict.fromkeys(action.ids, _over)
+        if is_mark(record.get("mark"), self._record(action, interrupted)["mark"]):
+            for id_ in action.ids:
+                if id_ in interrupted:
+                    started.invocations[id_] = _INTERRUPTED
+        else:
             logger.warning("a gated call is refused: %s", UNVERIFIED)
+            started.why_not = UNVERIFIED
         with self._lock:
-            known = {
-                id_: _INTERRUPTED if is_own and id_ in interrupted else _over for id_ in action.ids
-            }
-            why_not = None if is_own else UNVERIFIED
-            self._started.setdefault(
-                action.key, _Started(invocations=known, why_not=why_not, runs=True)
-            )
+            self._started.setdefault(action.key, started)
 
 
 def _over() -> None:

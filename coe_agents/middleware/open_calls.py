@@ -31,7 +31,7 @@ class ProposedCalls:
     """The calls of the model's last message that nothing has replied to yet, each with an id of its own.
 
     Attributes:
-        reply: The message; None before there is one.
+        reply: The message; before there is one, an empty message.
         calls: Its calls without a reply.
         duplicates: The new ids of gated calls that had the id of an earlier call.
         is_changed: Whether the message is not the one in the state.
@@ -42,42 +42,60 @@ class ProposedCalls:
 
         An ungated call that loses it still runs, and a gated one does not. `gates` tells them apart by their tools.
         """
-        self._state, self.is_changed = state, False
-        self.reply: AIMessage | None = None
-        self.calls, self.duplicates = list[ToolCall](), list[str]()
-        if (found := last_reply(state["messages"])) is None:
-            return
-        place, self.reply = found
-        after, known = state["messages"][place + 1 :], state.get("coe_duplicates", ())
-        answered = {message.tool_call_id for message in after if isinstance(message, ToolMessage)}
-        self.calls = [call for call in self.reply.tool_calls if call["id"] not in answered]
-        self.duplicates = [call["id"] for call in self.calls if call["id"] and call["id"] in known]
-        shared = {call["id"] for call in self.calls if gates(call["name"])}
-        seen, renamed = set[str | None](), dict[str, ToolCall]()
+        self._state = state
+        self.is_changed = False
+        self.calls = list[ToolCall]()
+        self.duplicates = list[str]()
+        place, self.reply = last_reply(state["messages"])
+        answered = set[str]()
+        for message in state["messages"][place + 1 :]:
+            if isinstance(message, ToolMessage):
+                answered.add(message.tool_call_id)
+
+        known_duplicates = state.get(DUPLICATES, ())
+        ids_of_gated = set[str | None]()
+        for call in self.reply.tool_calls:
+            if call["id"] in answered:
+                continue
+            self.calls.append(call)
+            if call["id"] and call["id"] in known_duplicates:
+                self.duplicates.append(call["id"])
+            if gates(call["name"]):
+                ids_of_gated.add(call["id"])
+        self.replace(self._rename_shared(ids_of_gated, gates))
+
+    def _rename_shared(
+        self, ids_of_gated: set[str | None], gates: Callable[[str], bool]
+    ) -> dict[str, ToolCall]:
+        """Returns the calls that are given an id of their own, by their place in the message."""
+        seen = set[str | None]()
+        renamed = dict[str, ToolCall]()
         for index, call in enumerate(self.reply.tool_calls):
             id_ = call["id"]
-            if id_ and id_ in seen & shared:
+            if id_ and id_ in seen and id_ in ids_of_gated:
                 # deterministic: a resumed run repeats this
-                digest = hashlib.sha256(
-                    f"{self.reply.id} {index} {id_}".encode(errors="replace")
-                ).hexdigest()
+                identity = f"{self.reply.id} {index} {id_}"
+                digest = hashlib.sha256(identity.encode(errors="replace")).hexdigest()
                 id_ = f"call_{digest[:24]}"
                 renamed[str(index)] = {**call, "id": id_}
                 if gates(call["name"]):
                     self.duplicates.append(id_)
             seen.add(id_)
-        self.replace(renamed)
+        return renamed
 
     def replace(self, calls: Mapping[str, ToolCall]) -> None:
         """Replaces the calls at these places of the message; each a number, as a key of JSON."""
-        if self.reply is None or not calls:
+        if not calls:
             return
-        former = self.reply.tool_calls
-        now = [calls.get(str(index), call) for index, call in enumerate(former)]
-        ids = {call["id"] for call in self.calls}
-        changed = {new["id"] for new, old in zip(now, former, strict=True) if new != old}
-        self.reply = self.reply.model_copy(update={"tool_calls": now})
-        self.calls = [call for call in now if call["id"] in ids | changed]
+        unanswered = {call["id"] for call in self.calls}
+        after = []
+        for index, call in enumerate(self.reply.tool_calls):
+            now = calls.get(str(index), call)
+            if now != call:
+                unanswered.add(now["id"])
+            after.append(now)
+        self.reply = self.reply.model_copy(update={"tool_calls": after})
+        self.calls = [call for call in after if call["id"] in unanswered]
         self.is_changed = True
 
     def request(
@@ -87,27 +105,22 @@ class ProposedCalls:
         verdicts: Mapping[str, dict[str, Verdict]] | None = None,
     ) -> ToolCallRequest:
         """Returns the request for one of the calls, as it would reach its tool; `verdicts` take the state's place."""
-        messages = self._state["messages"]
-        if self.is_changed and self.reply is not None:
-            messages = [
-                self.reply if message.id == self.reply.id else message for message in messages
-            ]
+        messages = []
+        for message in self._state["messages"]:
+            is_replaced = self.is_changed and message.id == self.reply.id
+            messages.append(self.reply if is_replaced else message)
         state: dict[str, Any] = {**self._state, "messages": messages}
         if verdicts is not None:
             state[VERDICTS] = verdicts
-        return ToolCallRequest(
-            tool_call=call,
-            tool=None,
+        tool_runtime = ToolRuntime(
             state=state,
-            runtime=ToolRuntime(
-                state=state,
-                context=runtime.context,
-                config=get_config(),
-                stream_writer=runtime.stream_writer,
-                tool_call_id=call["id"],
-                store=runtime.store,
-            ),
+            context=runtime.context,
+            config=get_config(),
+            stream_writer=runtime.stream_writer,
+            tool_call_id=call["id"],
+            store=runtime.store,
         )
+        return ToolCallRequest(tool_call=call, tool=None, state=state, runtime=tool_runtime)
 
 
 def close_calls(
@@ -119,27 +132,26 @@ def close_calls(
     refuses the conversation, and the thread could not continue. A reply to a gated call that a chat interface invented,
     which says that it was handled, is replaced: it did not run.
     """
-    last = max(
-        (place for place, message in enumerate(messages) if isinstance(message, HumanMessage)),
-        default=-1,
-    )
-    answered = {message.tool_call_id for message in messages if isinstance(message, ToolMessage)}
+    last = -1
+    answered = set[str | None]()
+    for place, message in enumerate(messages):
+        if isinstance(message, HumanMessage):
+            last = place
+        elif isinstance(message, ToolMessage):
+            answered.add(message.tool_call_id)
+
     closed: list[AnyMessage] = []
     for place, message in enumerate(messages):
-        if (
-            isinstance(message, ToolMessage)
-            and gates(message.name)
-            and (message.id or "").startswith(_INVENTED)
-        ):
-            closed.append(
-                _not_decided({"name": message.name, "id": message.tool_call_id})
-            )  # under another id, it is shown
-            continue
-        closed.append(message)
+        is_invented = (message.id or "").startswith(_INVENTED)
+        if is_invented and isinstance(message, ToolMessage) and gates(message.name):
+            # under another id, it is shown
+            closed.append(_not_decided({"name": message.name, "id": message.tool_call_id}))
+        else:
+            closed.append(message)
         if isinstance(message, AIMessage) and place < last:
-            closed += [
-                _not_decided(call) for call in message.tool_calls if call["id"] not in answered
-            ]
+            for call in message.tool_calls:
+                if call["id"] not in answered:
+                    closed.append(_not_decided(call))
     if closed == list(messages):
         return None
     return {"messages": [RemoveMessage(REMOVE_ALL_MESSAGES), *closed]}

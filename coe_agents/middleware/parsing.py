@@ -53,11 +53,11 @@ def parsers_of(tools: Iterable[Any]) -> dict[str, Parser]:
 
     The function of a tool that has a JSON schema alone receives the JSON as it is.
     """
-    return {
-        tool_key(tool.name): _ArgumentParser(tool)
-        for tool in tools
-        if isinstance(tool, BaseTool) and isinstance(tool.args_schema, type)
-    }
+    parsers: dict[str, Parser] = {}
+    for tool in tools:
+        if isinstance(tool, BaseTool) and isinstance(tool.args_schema, type):
+            parsers[tool_key(tool.name)] = _ArgumentParser(tool)
+    return parsers
 
 
 def tool_forms(
@@ -81,12 +81,9 @@ def tool_forms(
             line = canonical_action([call], tools=[tool])
         else:
             yield f"{_PROCESS} {parser.class_name}"
-            is_faithful = parser.form_of(copy_json(call["args"])) is not None
-            line = (
-                canonical_action([call], parsers={key: parser})
-                if is_faithful
-                else parser.class_name
-            )
+            line = parser.class_name
+            if parser.form_of(copy_json(call["args"])) is not None:
+                line = canonical_action([call], parsers={key: parser})
     except (TypeError, ValueError):  # the tool refuses the arguments
         return
     yield hashlib.sha256(line.encode()).hexdigest()
@@ -98,9 +95,9 @@ def injected_arguments(tool: BaseTool) -> set[str]:
     They are found as LangGraph's `ToolNode` finds them: by the tool's schema, and by the function's annotations of what
     the schema does not name.
     """
-    if (known := getattr(tool, INJECTED, None)) is not None:
-        names: set[str] = known()
-        return names
+    of_guarded: Callable[[], set[str]] | None = getattr(tool, INJECTED, None)
+    if of_guarded is not None:
+        return of_guarded()
     function = getattr(tool, "func", None) or getattr(tool, "coroutine", None)
     hints = _hints(function) if function else {}
     hints |= get_all_basemodel_annotations(tool.get_input_schema())
@@ -112,8 +109,9 @@ def _is_injected(hint: Any) -> bool:
     kind = get_origin(hint) or hint
     if kind in (Annotated, Union, UnionType):
         return any(map(_is_injected, get_args(hint)))
-    kinds = InjectedToolArg | ToolRuntime
-    return isinstance(kind, InjectedToolArg) or (isinstance(kind, type) and issubclass(kind, kinds))
+    if isinstance(kind, type):
+        return issubclass(kind, InjectedToolArg | ToolRuntime)
+    return isinstance(kind, InjectedToolArg)
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
@@ -143,20 +141,22 @@ class _ArgumentParser:
 
     def __init__(self, tool: BaseTool) -> None:
         self._tool = tool
-        self._own = cast("Any", tool.args_schema)
-        self._is_v1 = issubclass(self._own, BaseModelV1)
+        self._schema = cast("Any", tool.args_schema)
+        self._is_v1 = issubclass(self._schema, BaseModelV1)
         self._kinds: dict[str, type] = {}
         self._forms: dict[str, dict[str, Any] | None] = {}
         self._fresh: dict[tuple[type, str, str], str] = {}
 
     def __call__(self, args: dict[str, Any]) -> dict[str, Any]:
         form = self.form_of(args)
-        return {name: {"$json": value} for name, value in args.items()} if form is None else form
+        if form is None:
+            return {name: {"$json": value} for name, value in args.items()}
+        return form
 
     @property
     def class_name(self) -> str:
         """The classes that parse: the tool's, and its schema's."""
-        return f"{_class_name(type(self._tool))} {_class_name(self._own)}"
+        return f"{_class_name(type(self._tool))} {_class_name(self._schema)}"
 
     def form_of(self, args: dict[str, Any]) -> dict[str, Any] | None:
         """Returns what the function receives, as JSON values; None if that has no faithful form.
@@ -165,23 +165,26 @@ class _ArgumentParser:
         """
         written = json.dumps(args)  # not sorted: a validator may see the order
         if written not in self._forms:
-            first = self._parse(args)
-            second = self._parse(args)
-            self._forms[written] = first if to_line(first) == to_line(second) else None
+            form = self._parse(args)
+            is_stable = to_line(form) == to_line(self._parse(args))
+            self._forms[written] = form if is_stable else None
         return self._forms[written]
 
     def _parse(self, args: dict[str, Any]) -> dict[str, Any] | None:
         if not self._parses_plainly:
             return None
-        given = copy_json(args)  # a validator may change what it is given
+        copied = copy_json(args)  # a validator may change what it is given
         try:
-            parsed: Any = (
-                self._model.parse_obj(given) if self._is_v1 else self._model.model_validate(given)
-            )
-            names = {*given, *_set_fields(parsed)}
-            left_out = self._injected | (_UNPASSED - names)
-            forms = self._fields(parsed, 1, given=names)
-            return {name: form for name, form in forms.items() if name not in left_out}
+            parsed: Any
+            if self._is_v1:
+                parsed = self._model.parse_obj(copied)
+            else:
+                parsed = self._model.model_validate(copied)
+            passed = {*copied, *_set_fields(parsed)}
+            forms = self._fields(parsed, 1, passed=passed)
+            for name in self._injected | (_UNPASSED - passed):
+                forms.pop(name, None)
+            return forms
         except _NoFormError:
             return None
         except Exception as error:  # a tool's validator may raise anything
@@ -190,11 +193,11 @@ class _ArgumentParser:
     @cached_property
     def _parses_plainly(self) -> bool:
         """Whether only LangChain's own methods stand between a call and the tool's function."""
-        methods = (getattr(type(self._tool), name) for name in _PARSING)
-        return all(
-            str(getattr(method, "__module__", "")).startswith("langchain_core.")
-            for method in methods
-        )
+        for name in _PARSING:
+            method = getattr(type(self._tool), name)
+            if not str(getattr(method, "__module__", "")).startswith("langchain_core."):
+                return False
+        return True
 
     @cached_property
     def _injected(self) -> set[str]:
@@ -203,36 +206,37 @@ class _ArgumentParser:
     @cached_property
     def _model(self) -> Any:
         """The model that LangChain parses by; injected fields are optional. `tool_call_schema` has no validators."""
-        stated = self._own.__fields__ if self._is_v1 else self._own.model_fields
+        schema = self._schema
+        stated = schema.__fields__ if self._is_v1 else schema.model_fields
         injected = self._injected.intersection(stated)
         if not injected:
-            return self._own
+            return schema
         create: Any = create_model_v1 if self._is_v1 else create_model
-        return create(
-            self._own.__name__, __base__=self._own, **dict.fromkeys(injected, (Any, None))
-        )
+        optional = dict.fromkeys(injected, (Any, None))
+        return create(schema.__name__, __base__=schema, **optional)
 
-    def _fields(self, parsed: Any, depth: int, *, given: Collection[str]) -> dict[str, Any]:
+    def _fields(self, parsed: Any, depth: int, *, passed: Collection[str]) -> dict[str, Any]:
         """Returns the values of a model's fields, as JSON.
 
-        One that is not given is left out where its value is what its factory makes afresh: a validator may have filled
+        One that is not passed is left out where its value is what its factory makes afresh: a validator may have filled
         it since.
         """
         names = [*parsed.__dict__]  # a validator may keep there what is no field
+        stated: Mapping[str, Any]
         if isinstance(parsed, BaseModelV1):
-            stated: Mapping[str, Any] = parsed.__fields__
+            stated = parsed.__fields__
         else:
             stated = type(parsed).model_fields
             names += parsed.__pydantic_extra__ or ()
         values = {name: getattr(parsed, name) for name in names}
         forms = {name: self._plain(value, depth) for name, value in values.items()}
-        made = [
-            name
-            for name, field in stated.items()
-            if name not in given and field.default_factory is not None
-        ]
-        fresh = {name: self._make_fresh(type(parsed), name, stated, values, depth) for name in made}
-        return {name: form for name, form in forms.items() if to_line(form) != fresh.get(name)}
+        for name, field in stated.items():
+            if name in passed or field.default_factory is None:
+                continue
+            fresh = self._make_fresh(type(parsed), name, stated, values, depth)
+            if name in forms and to_line(forms[name]) == fresh:
+                del forms[name]
+        return forms
 
     def _make_fresh(
         self,
@@ -249,14 +253,14 @@ class _ArgumentParser:
         field = stated[name]
         validated = list[dict[str, Any]]()
         if getattr(field, "default_factory_takes_validated_data", False):
-            validated.append({other: values[other] for other in takewhile(name.__ne__, stated)})
+            before = takewhile(name.__ne__, stated)
+            validated.append({other: values[other] for other in before})
         key = kind, name, to_line(self._plain(validated, depth))
         if key not in self._fresh:
             try:
                 fresh = field.default_factory(*validated)
-            except (
-                Exception
-            ) as error:  # it may raise anything, once a validator has changed what it takes
+            except Exception as error:
+                # it may raise anything, once a validator has changed what it takes
                 raise _NoFormError from error
             self._fresh[key] = to_line(self._plain(fresh, depth))
         return self._fresh[key]
@@ -269,18 +273,22 @@ class _ArgumentParser:
         """
         if depth > MAX_DEPTH:
             raise _NoFormError
-        kind, inner = type(value), depth + 1
+        kind = type(value)
+        inner = depth + 1
         if value is None or kind in (bool, int, str):
             return value
         if kind is float:
             return {"$float": str(value)} if math.isinf(value) else value  # the line has -0.0 as 0
         if kind is list:
-            return [self._plain(one, inner) for one in value]
+            return [self._plain(item, inner) for item in value]
+        if kind is tuple:
+            return {"$tuple": [self._plain(item, inner) for item in value]}
         if kind is dict and all(type(name) is str for name in value):
-            return _escaped({name: self._plain(own, inner) for name, own in value.items()})
-        if kind in (tuple, set, frozenset, dict):
-            items = [self._plain(one, inner) for one in (value.items() if kind is dict else value)]
-            return {f"${kind.__name__}": items if kind is tuple else sorted(items, key=to_line)}
+            return _escaped({name: self._plain(item, inner) for name, item in value.items()})
+        if kind in (set, frozenset, dict):
+            items = value.items() if kind is dict else value
+            forms = [self._plain(item, inner) for item in items]
+            return {f"${kind.__name__}": sorted(forms, key=to_line)}
         return self._tagged(value, kind, inner)
 
     def _tagged(self, value: Any, kind: type, inner: int) -> dict[str, Any]:
@@ -292,11 +300,10 @@ class _ArgumentParser:
             return {"$type": self._name(value)}
         tag = f"${self._name(kind)}"
         if isinstance(value, Enum):
-            return {
-                tag: self._plain([value._name_, value._value_], inner)
-            }  # "_missing_" may reuse a name
+            # "_missing_" may reuse a name
+            return {tag: self._plain([value._name_, value._value_], inner)}
         if isinstance(value, BaseModel | BaseModelV1):
-            fields = self._fields(value, inner + 1, given=_set_fields(value))
+            fields = self._fields(value, inner + 1, passed=_set_fields(value))
             private = {name: getattr(value, name, None) for name in value.__private_attributes__}
             return {tag: [_escaped(fields), self._plain(private, inner)]}
         return {tag: [self._plain(part, inner) for part in _reduce(value)]}
@@ -311,35 +318,34 @@ class _ArgumentParser:
 
 def _escaped(values: Mapping[str, Any]) -> dict[str, Any]:
     """Returns an object that imitates no value that JSON has none for: see `_plain`."""
-    return {f"${name}" if name.startswith("$") else name: value for name, value in values.items()}
+    escaped = {}
+    for name, value in values.items():
+        escaped[f"${name}" if name.startswith("$") else name] = value
+    return escaped
 
 
 def _set_fields(parsed: Any) -> Collection[str]:
     """Returns the names of the fields that a model was given."""
-    names: Collection[str] = (
-        parsed.__fields_set__ if isinstance(parsed, BaseModelV1) else parsed.model_fields_set
-    )
+    names: Collection[str]
+    if isinstance(parsed, BaseModelV1):
+        names = parsed.__fields_set__
+    else:
+        names = parsed.model_fields_set
     return names
 
 
 def _reduce(value: Any) -> list[Any]:
     """Returns what `pickle` would make a copy of a value from, where that is all of it."""
-    ways = (
-        getattr(type(value), name, None) for name in ("__reduce_ex__", "__reduce__", "__getstate__")
-    )
-    if not all(
-        (getattr(way, "__module__", None) or "builtins").partition(".")[0] in _KNOWN for way in ways
-    ):
-        raise _NoFormError
+    for name in ("__reduce_ex__", "__reduce__", "__getstate__"):
+        method = getattr(type(value), name, None)
+        module = getattr(method, "__module__", None) or "builtins"
+        if module.partition(".")[0] not in _KNOWN:
+            raise _NoFormError
     try:
-        create, args, state, items, pairs = (*value.__reduce_ex__(4), None, None, None)[:5]
-        return [
-            create.__name__,
-            args,
-            state,
-            list(items or ()),
-            [list(pair) for pair in pairs or ()],
-        ]
+        parts = (*value.__reduce_ex__(4), None, None, None)
+        create, args, state, items, pairs = parts[:5]
+        listed = [list(pair) for pair in pairs or ()]
+        return [create.__name__, args, state, list(items or ()), listed]
     except Exception as error:
         raise _NoFormError from error
 
@@ -351,11 +357,14 @@ def _digits(value: Decimal) -> str:
         raise ValueError(f"numbers must be finite; got {value}. Refuse the proposal")
     whole = "".join(map(str, digits)).lstrip("0")
     kept = whole.rstrip("0")
-    return f"{'-' * sign}{kept}E{exponent + len(whole) - len(kept)}" if kept else "0"
+    if not kept:
+        return "0"
+    return f"{'-' * sign}{kept}E{exponent + len(whole) - len(kept)}"
 
 
 def _why(error: Exception) -> str:
-    if not isinstance(error, ValidationError):
-        return f"{type(error).__name__}: {error}"[:_MOST]
-    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"[:_MOST]
+    why = f"{type(error).__name__}: {error}"
+    if isinstance(error, ValidationError):
+        fault, *_ = error.errors(include_url=False, include_context=False, include_input=False)
+        why = f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}"
+    return why[:_MOST]

@@ -5,7 +5,6 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from decimal import Decimal, InvalidOperation
-from itertools import takewhile
 from typing import Any
 
 from langchain.agents.middleware.types import ToolCallRequest
@@ -14,7 +13,13 @@ from pydantic import BaseModel
 
 from coe_agents.agents._requests.endings import IN_WORDS, judge_end
 from coe_agents.clustering.answers import parse_choice
-from coe_agents.middleware.verdict import Verdict, call_as_json, create_unmeasured, too_long
+from coe_agents.middleware.verdict import (
+    Verdict,
+    call_as_json,
+    create_unmeasured,
+    last_reply,
+    too_long,
+)
 from coe_agents.prompts import (
     MAX_REVIEWED,
     REVIEW_CHOICES,
@@ -41,15 +46,22 @@ def about_call(
     request: ToolCallRequest, approved: Collection[str | None] = (), *, include_results: bool
 ) -> str | Verdict:
     """Returns the question about a tool call, or a verdict if it is too long; `approved`: ids of calls that may run."""
-    call, messages = request.tool_call, request.state["messages"]
+    call = request.tool_call
+    messages = request.state["messages"]
     arguments = _no_verdict(call_as_json(call["args"]))
     made, others, is_repetition = _beside(call, messages, approved, include_results=include_results)
-    n_chars = len(visible(arguments)) + sum(len(shown_call(one)) for one in (*made, *others))
+    n_chars = len(visible(arguments))
+    for beside in (*made, *others):
+        n_chars += len(shown_call(beside))
     if n_chars > MAX_REVIEWED:
         return too_long(n_chars)
-    conversation = _conversation(messages)
     return review_tool_call(
-        call["name"], arguments, conversation, made=made, others=others, is_repetition=is_repetition
+        call["name"],
+        arguments,
+        _conversation(messages),
+        made=made,
+        others=others,
+        is_repetition=is_repetition,
     )
 
 
@@ -66,26 +78,28 @@ def about_answer(
     """
     if judge_end(reply) == "filtered":
         return create_unmeasured("uncertain", f"the answer does not count: {IN_WORDS['filtered']}")
-    replies = _replies(after)
-    shown: list[AnyMessage] = [reply, *replies.values()]
-    for message in shown:
-        if hidden := _hidden_blocks(message) or _hidden_extras(message):
+    replies = replies_to(after)
+    shown_whole: list[AnyMessage] = [reply, *replies.values()]
+    for message in shown_whole:
+        hidden = _hidden_blocks(message) or _hidden_extras(message)
+        if hidden:
             what = "the answer" if message is reply else "a result beside the answer"
             return create_unmeasured(
                 "uncertain", f"{what} holds {hidden}, which the group is not shown"
             )
+
     text = _whole_text(reply)
-    answer = _no_verdict(
-        text if structured is None else f"{structured_text(structured)}\n{text}".strip()
-    )
-    made = [
-        _made(call, replies[call["id"]], result=_whole_text(replies[call["id"]]))
-        for call in reply.tool_calls
-        if call["id"] in replies
-    ]
-    n_chars = len(visible(answer)) + sum(
-        len(visible(f"{one.arguments}{one.result}")) for one in made
-    )
+    if structured is not None:
+        text = f"{structured_text(structured)}\n{text}".strip()
+    answer = _no_verdict(text)
+    n_chars = len(visible(answer))
+    made = []
+    for call in reply.tool_calls:
+        result = replies.get(call["id"])
+        if result is not None:
+            shown = _made(call, result, text=_whole_text(result))
+            made.append(shown)
+            n_chars += len(visible(f"{shown.arguments}{shown.result}"))
     if n_chars > MAX_REVIEWED:
         return too_long(n_chars)
     return review_answer(answer, _conversation(messages), made=made)
@@ -95,9 +109,11 @@ def _no_verdict(shown: str) -> str:
     """Returns JSON that reads as a verdict as equal JSON that does not, so that a judge may repeat it."""
     if parse_choice(shown, REVIEW_CHOICES) is None:
         return shown
-    return re.sub(
-        r'(?<=")[ar](?=pprove|eject)', lambda found: f"\\u{ord(found[0]):04x}", shown, flags=re.I
-    )
+
+    def escape(letter: re.Match[str]) -> str:
+        return f"\\u{ord(letter[0]):04x}"
+
+    return re.sub(r'(?<=")[ar](?=pprove|eject)', escape, shown, flags=re.I)
 
 
 def _beside(
@@ -109,32 +125,29 @@ def _beside(
 ) -> tuple[list[ShownCall], list[ShownCall], bool]:
     """Returns the calls made in this turn, those of the same message, and whether the call repeats one of them."""
     turn = _turn(messages)
-    last = max(
-        (place for place, message in enumerate(turn) if isinstance(message, AIMessage)), default=-1
-    )
+    last, _ = last_reply(turn)
     made: list[ShownCall] = []
     others: list[ShownCall] = []
     repeatable: list[Any] = []
     for place, message in enumerate(turn):
         if not isinstance(message, AIMessage):
             continue
-        replies = _replies(turn[place + 1 :])
-        is_later = False
+        replies = replies_to(turn[place + 1 :])
+        status = "earlier"
         for other in message.tool_calls:
             if place == last and other["id"] == call["id"]:
-                is_later = True
+                status = "later"
                 continue
             reply = replies.get(other["id"])
             if reply is None:
-                shown = _shown(other, "later" if is_later else "earlier")
+                shown = _shown(other, status)
                 others.append(shown)
             else:
-                shown = _made(other, reply, result=str(reply.text) if include_results else None)
+                shown = _made(other, reply, text=str(reply.text) if include_results else None)
                 made.append(shown)
             # one that stands later may have been approved before this one was edited
-            if shown.status in ("run", "failed", "earlier") or (
-                place == last and other["id"] in approved
-            ):
+            is_approved = place == last and other["id"] in approved
+            if is_approved or shown.status in ("run", "failed", "earlier"):
                 repeatable.append((shown.name, _comparable(json.loads(shown.arguments))))
     return made, others, (call["name"], _comparable(call["args"])) in repeatable
 
@@ -144,33 +157,37 @@ def _turn(messages: Sequence[AnyMessage]) -> Sequence[AnyMessage]:
 
     A message of type "human" beside the results of tools is not the user's: a tool, or a middleware, added it.
     """
-    start, is_added = 0, False
+    start = 0
+    is_added = False
     for place, message in enumerate(messages):
         if isinstance(message, AIMessage):
-            is_added = bool(_replies(messages[place + 1 :]))
+            is_added = bool(replies_to(messages[place + 1 :]))
         elif isinstance(message, HumanMessage) and not is_added:
             start = place + 1
     return messages[start:]
 
 
-def _replies(after: Sequence[AnyMessage]) -> dict[str | None, ToolMessage]:
+def replies_to(after: Sequence[AnyMessage]) -> dict[str | None, ToolMessage]:
     """Returns the tool messages before the model's next message, by the id of their call."""
-    before_next = takewhile(lambda message: not isinstance(message, AIMessage), after)
-    return {
-        message.tool_call_id: message for message in before_next if isinstance(message, ToolMessage)
-    }
+    replies: dict[str | None, ToolMessage] = {}
+    for message in after:
+        if isinstance(message, AIMessage):
+            break
+        if isinstance(message, ToolMessage):
+            replies[message.tool_call_id] = message
+    return replies
 
 
 def _shown(call: ToolCall | Mapping[str, Any], status: Any, result: str | None = None) -> ShownCall:
     return ShownCall(status, call["name"], call_as_json(call["args"]), result)
 
 
-def _made(call: ToolCall, reply: ToolMessage, *, result: str | None) -> ShownCall:
+def _made(call: ToolCall, reply: ToolMessage, *, text: str | None) -> ShownCall:
     if reply.response_metadata.get(NOT_RUN):
         return _shown(call, "blocked")
     status = "failed" if reply.status == "error" else "run"
     executed = reply.response_metadata.get(EXECUTED, call)
-    return _shown(executed, status, result)
+    return _shown(executed, status, text)
 
 
 def _comparable(value: Any) -> Any:
@@ -194,15 +211,15 @@ def _conversation(messages: Sequence[AnyMessage]) -> list[tuple[str, str]]:
     """Returns the messages of users and the assistant, without tool results, which anyone may have written."""
     conversation = []
     for message in messages:
-        if isinstance(message, HumanMessage | AIMessage):
-            hidden = _hidden_blocks(message)
-            text = (
-                f"{message.text.strip()} ({hidden}: not shown)" if hidden else message.text.strip()
-            )
-            if text:
-                conversation.append(
-                    ("user" if isinstance(message, HumanMessage) else "assistant", text.strip())
-                )
+        if not isinstance(message, HumanMessage | AIMessage):
+            continue
+        text = message.text.strip()
+        hidden = _hidden_blocks(message)
+        if hidden:
+            text = f"{text} ({hidden}: not shown)".strip()
+        if text:
+            role = "user" if isinstance(message, HumanMessage) else "assistant"
+            conversation.append((role, text))
     return conversation
 
 
@@ -217,25 +234,30 @@ def _hidden_blocks(message: AnyMessage) -> str:
 
 def _hidden_extras(reply: AnyMessage) -> str:
     """Names what a message holds beside its content and the group is not shown, such as audio or a refusal."""
-    shown = {_REASONING, "tool_calls", "function_call"}
-    extras = sorted(
-        f'"{key}"' for key, value in reply.additional_kwargs.items() if value and key not in shown
-    )
-    return f"{', '.join(extras)} beside its content" if extras else ""
+    extras = []
+    for key, value in sorted(reply.additional_kwargs.items()):
+        if value and key not in (_REASONING, "tool_calls", "function_call"):
+            extras.append(f'"{key}"')
+    if not extras:
+        return ""
+    return f"{', '.join(extras)} beside its content"
 
 
 def _whole_text(reply: AnyMessage) -> str:
     """Returns everything that a message shows: its text, or its blocks as JSON if they hold more than text."""
-    is_plain = isinstance(reply.content, str) or all(
-        isinstance(block, str)
-        or (block.get("type") == "text" and set(block) <= {"type", "text", "id", "index"})
-        for block in reply.content
-    )
-    text = str(reply.text) if is_plain else json.dumps(reply.content, ensure_ascii=False)
+    text = str(reply.text)
+    if not isinstance(reply.content, str) and not all(map(_is_text, reply.content)):
+        text = json.dumps(reply.content, ensure_ascii=False)
     reasoning = reply.additional_kwargs.get(_REASONING)
-    return (
-        f"{text}\n{json.dumps({_REASONING: reasoning}, ensure_ascii=False)}" if reasoning else text
-    )
+    if reasoning:
+        text += f"\n{json.dumps({_REASONING: reasoning}, ensure_ascii=False)}"
+    return text
+
+
+def _is_text(block: str | Mapping[str, Any]) -> bool:
+    if isinstance(block, str):
+        return True
+    return block.get("type") == "text" and set(block) <= {"type", "text", "id", "index"}
 
 
 def structured_text(structured: Any) -> str:
@@ -245,11 +267,15 @@ def structured_text(structured: Any) -> str:
 
 def _fields(value: Any) -> Any:
     """Returns the fields of a model or a data class by name; any other value as text."""
+    names: list[str]
     if isinstance(value, BaseModel):
-        return {
-            **dict(value),
-            **{name: getattr(value, name) for name in type(value).model_computed_fields},
-        }
-    if is_dataclass(value):
-        return {field.name: getattr(value, field.name) for field in fields(value)}
-    return repr(value)
+        stated = dict(value)
+        names = [*type(value).model_computed_fields]
+    elif is_dataclass(value):
+        stated = {}
+        names = [field.name for field in fields(value)]
+    else:
+        return repr(value)
+    for name in names:
+        stated[name] = getattr(value, name)
+    return stated

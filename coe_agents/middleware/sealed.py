@@ -50,10 +50,9 @@ class TurnsChannel(LastValue[dict[str, Any]]):
 
     def update(self, values: Sequence[dict[str, Any]]) -> bool:
         for turns in values:
-            self.value = {
-                **self.value,
-                **{name: _with_pending(turn, Sealed) for name, turn in turns.items()},
-            }
+            self.value = dict(self.value)  # what was read before stays as it was
+            for name, turn in turns.items():
+                self.value[name] = _with_pending(turn, Sealed)
         return bool(values)
 
 
@@ -62,6 +61,8 @@ def _with_pending(turn: Any, form: type[dict[str, Any]]) -> Any:
     if not isinstance(turn, Mapping):
         return {}
     pending = turn.get("pending")
-    if not isinstance(pending, dict):
+    if isinstance(pending, Sealed):
+        pending = pending.contents
+    elif not isinstance(pending, dict):
         return turn
-    return {**turn, "pending": form(pending.contents if isinstance(pending, Sealed) else pending)}
+    return {**turn, "pending": form(pending)}

@@ -5,12 +5,12 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NotRequired
 
-from langchain_core.messages import AIMessage, AnyMessage, ToolCall
+from langchain_core.messages import AIMessage, BaseMessage, ToolCall
 
 from coe_agents.clustering.answers import parse_choice
 from coe_agents.decision import GroupDecision
 from coe_agents.decision.data import Grounds, view
-from coe_agents.middleware.marks import is_mark, make_mark
+from coe_agents.middleware.marks import is_mark, make_mark, to_text
 from coe_agents.middleware.once import new_action
 from coe_agents.prompts import MAX_REVIEWED, REVIEW_CHOICES
 from coe_agents.text import for_log, for_prompt
@@ -79,64 +79,77 @@ def read_verdict(
             verdict than its text is.
     """
     decision = GroupDecision.from_state(result)
-    action, answer, reason, by = (
-        decision.action,
-        decision.answer,
-        decision.reason,
-        decision.decided_by,
-    )
-    if action == "answer" and approves is None and by not in DECIDERS:
+    outcome: VerdictOutcome = "uncertain"
+    answer = decision.answer
+    reason = decision.reason
+    by = decision.decided_by
+    if decision.action != "answer":
+        pass
+    elif approves is None and by not in DECIDERS:
+        answer = None
         reason = f"{for_prompt(by)} decided, and only the group or a person may approve; {reason}"
-        action, answer = "escalate", None
-    approved = False
-    if action == "answer":
-        if answer is None:
-            raise TypeError('the "answer" of a decision must be a text; got None. Return a string')
-        given: object = is_approval(answer) if approves is None else approves(answer)
-        if not isinstance(given, bool):  # a coroutine, for example, would be true
-            raise TypeError(
-                f'"approves" must return a bool; got {type(given).__name__}. Write a plain function'
-            )
-        approved = given
-        if approves is None and parse_choice(answer, REVIEW_CHOICES) is None:
-            reason = f'most replies are no verdict, neither "approve" nor "reject"; {reason}'
-            action, answer = "escalate", None  # a group without a view is not confident
-        elif approved and approves is None:
-            # a graph around ours may not have passed them on, and need not keep the responses, which would show it
-            if decision.choices != list(REVIEW_CHOICES):
-                raise ValueError(
-                    f'the graph of a review must apply "choices" of its input; its decision has {decision.choices!r}. '
-                    'Pass "choices" of the input on to the CoE graph, and its whole decision back'
-                )
-            if by == "group":
-                _check_responses(result)
+    elif answer is None:
+        raise TypeError('the "answer" of a decision must be a text; got None. Return a string')
+    elif approves is not None:
+        outcome = _outcome_of(approves(answer))
+    elif parse_choice(answer, REVIEW_CHOICES) is None:
+        answer = None  # a group without a view is not confident
+        reason = f'most replies are no verdict, neither "approve" nor "reject"; {reason}'
+    else:
+        outcome = _outcome_of(is_approval(answer))
+        if outcome == "approved":
+            _check_choices(decision)
+        if outcome == "approved" and by == "group":
+            _check_responses(result)
+
+    votes = {}
+    for name, agent in decision.agents.items():
+        votes[name] = agent["distribution"]
     return {
         **view(decision.data, Verdict),  # who decided, and the numbers
-        "outcome": "uncertain" if action != "answer" else "approved" if approved else "rejected",
+        "outcome": outcome,
         "reason": for_log(reason),
         "answer": answer,
         "question": question,
-        "votes": {name: said["distribution"] for name, said in decision.agents.items()},
+        "votes": votes,
         "failed_judges": decision.failed_agents,
     }
 
 
+def _outcome_of(approval: object) -> VerdictOutcome:
+    if not isinstance(approval, bool):  # a coroutine, for example, would be true
+        raise TypeError(
+            f'"approves" must return a bool; got {type(approval).__name__}. Write a plain function'
+        )
+    return "approved" if approval else "rejected"
+
+
+def _check_choices(decision: GroupDecision) -> None:
+    """Raises ValueError if a graph around ours did not pass the choices on: it need not keep the responses either."""
+    if decision.choices != list(REVIEW_CHOICES):
+        raise ValueError(
+            f'the graph of a review must apply "choices" of its input; its decision has {decision.choices!r}. '
+            'Pass "choices" of the input on to the CoE graph, and its whole decision back'
+        )
+
+
 def _check_responses(result: Mapping[str, Any]) -> None:
     """Raises ValueError if responses were counted as something other than their raw texts."""
-    labelled = list(zip(result.get("responses") or (), result.get("labels") or (), strict=False))
-    readings: dict[int, set[str | None]] = {}
-    for response, label in labelled:
-        read = (
-            parse_choice(response["text"], REVIEW_CHOICES) if end_of(response) == "whole" else None
-        )
+    responses = result.get("responses") or ()
+    labels = result.get("labels") or ()
+    reading_of: dict[int, str | None] = {}
+    for response, label in zip(responses, labels, strict=False):
+        reading = None
+        if end_of(response) == "whole":
+            reading = parse_choice(response["text"], REVIEW_CHOICES)
         counted = response["text"] if response["answer"] is None else response["answer"]
-        readings.setdefault(label, set()).add(read)
-        if parse_choice(counted, REVIEW_CHOICES) != read or len(readings[label]) > 1:
+        is_as_written = parse_choice(counted, REVIEW_CHOICES) == reading
+        if not is_as_written or reading_of.setdefault(label, reading) != reading:
             raise ValueError(
                 "every response of a review must count as the verdict in its text; got one that an extracted answer or "
                 'the clusterer changed. Pass "choices" of the input on to the CoE graph'
             )
-    if labelled and {"approve"} not in readings.values():
+    if reading_of and "approve" not in reading_of.values():
         raise ValueError(
             "an approving group must hold an approving response; got none. Ask a graph of create_coe_graph"
         )
@@ -165,8 +178,10 @@ def in_words(verdict: Verdict) -> str:
     """Returns the verdict and its reason in words, for the driving model or a person."""
     if verdict["decided_by"] == "person":
         return verdict["reason"]
-    regime = f" (regime: {verdict['regime']})" if verdict["regime"] else ""
-    return f"{_WORDS[verdict['outcome']]}: {verdict['reason']}{regime}"
+    words = f"{_WORDS[verdict['outcome']]}: {verdict['reason']}"
+    if verdict["regime"]:
+        words += f" (regime: {verdict['regime']})"
+    return words
 
 
 def call_as_json(args: Any) -> str:
@@ -176,22 +191,17 @@ def call_as_json(args: Any) -> str:
 
 def fingerprint(call: ToolCall, message_id: str | None) -> str:
     """Returns the key of a verdict: this call with these arguments in this message; an edited call has none."""
-    identity = json.dumps(
-        [message_id, call.get("id"), call["name"], call["args"]], sort_keys=True, default=repr
-    )
+    identity = to_text([message_id, call.get("id"), call["name"], call["args"]])
     return hashlib.sha256(identity.encode(errors="surrogatepass")).hexdigest()
 
 
-def last_reply(messages: Sequence[AnyMessage]) -> tuple[int, AIMessage] | None:
-    """Returns the place of the model's last message, and the message; None before there is one."""
-    return next(
-        (
-            (place, one)
-            for place, one in reversed([*enumerate(messages)])
-            if isinstance(one, AIMessage)
-        ),
-        None,
-    )
+def last_reply(messages: Sequence[BaseMessage]) -> tuple[int, AIMessage]:
+    """Returns the place of the model's last message, and the message; before there is one, an empty one at the end."""
+    for place in reversed(range(len(messages))):
+        message = messages[place]
+        if isinstance(message, AIMessage):
+            return place, message
+    return len(messages), AIMessage("")
 
 
 def mark_verdict(verdict: Verdict, gate: str, call: ToolCall, message_id: str | None) -> Verdict:
@@ -212,11 +222,13 @@ def _mark(verdict: Verdict, gate: str, call: ToolCall, message_id: str | None) -
 
 def verdicts_of(state: Mapping[str, Any], call: ToolCall) -> dict[str, Verdict]:
     """Returns the verdicts on a call of the agent's last message, by the gate's name; those that the gates wrote."""
-    found: dict[str, dict[str, Verdict]] = state.get(VERDICTS) or {}
-    reply = last_reply(state.get("messages") or [])
-    message_id = None if reply is None else reply[1].id
-    verdicts = found.get(fingerprint(call, message_id), {})
-    return {gate: one for gate, one in verdicts.items() if has_mark(one, gate, call, message_id)}
+    _, reply = last_reply(state.get("messages") or [])
+    stored: dict[str, dict[str, Verdict]] = state.get(VERDICTS) or {}
+    written = {}
+    for gate, verdict in stored.get(fingerprint(call, reply.id), {}).items():
+        if has_mark(verdict, gate, call, reply.id):
+            written[gate] = verdict
+    return written
 
 
 def verdict_of(state: Mapping[str, Any], call: ToolCall) -> Verdict | None:
@@ -225,5 +237,7 @@ def verdict_of(state: Mapping[str, Any], call: ToolCall) -> Verdict | None:
     With several gates, it is the first verdict that does not approve.
     """
     verdicts = list(verdicts_of(state, call).values())
-    refusing = [verdict for verdict in verdicts if verdict["outcome"] != "approved"]
-    return next(iter(refusing or verdicts), None)
+    for verdict in verdicts:
+        if verdict["outcome"] != "approved":
+            return verdict
+    return next(iter(verdicts), None)

@@ -3,10 +3,9 @@
 import hashlib
 import uuid
 from collections.abc import Mapping, Sequence
-from itertools import takewhile
-from typing import Any
+from typing import Any, TypeGuard
 
-from langchain_core.messages import AIMessage, AnyMessage, ToolCall, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, ToolMessage
 
 from coe_agents.graph.nodes.finish import WITHHELD
 from coe_agents.middleware.deliberation import CouncilDecision
@@ -29,10 +28,10 @@ _ROUNDING = 1e-9
 """Nats that are no disagreement."""
 
 
-def refusal(decision: CouncilDecision) -> AIMessage:
+def withheld_answer(decision: CouncilDecision) -> AIMessage:
     """Returns the message in place of an answer that is withheld; the reason says what is contested."""
-    prefix = WITHHELD["escalate" if decision["action"] == "escalate" else "abstain"]
-    return AIMessage(f"{prefix}{_why(decision)}.", id=str(uuid.uuid4()))
+    action = "escalate" if decision["action"] == "escalate" else "abstain"
+    return AIMessage(f"{WITHHELD[action]}{_why(decision)}.", id=str(uuid.uuid4()))
 
 
 def block_calls(message: AIMessage, decision: CouncilDecision) -> list[AnyMessage]:
@@ -41,30 +40,30 @@ def block_calls(message: AIMessage, decision: CouncilDecision) -> list[AnyMessag
     A call without an id, or with that of an earlier one, is given an id of its own: it would have no reply. So is one
     that cannot be read, which a provider is sent like any other. Reasoning stays: providers want back what they signed.
     """
-    seen = set[str]()
+    why = _why(decision)
+    advice = _UNREPEATED
+    if len(decision["failed_agents"]) >= decision["n_asked"]:
+        advice = "No model judged the call: it may be repeated."
 
-    def with_own_id(call: Any, place: int) -> Any:
+    seen = set[str]()
+    calls: list[Any] = []
+    replies = list[ToolMessage]()
+    for place, call in enumerate([*message.tool_calls, *message.invalid_tool_calls]):
         id_ = call["id"]
         if not id_ or id_ in seen:
-            id_ = f"call_{hashlib.sha256(f'{message.id} {place}'.encode()).hexdigest()[:24]}"
+            digest = hashlib.sha256(f"{message.id} {place}".encode()).hexdigest()
+            id_ = f"call_{digest[:24]}"
         seen.add(id_)
-        return {**call, "id": id_}
+        with_own_id = {**call, "id": id_}
+        calls.append(with_own_id)
+        replies.append(not_run(with_own_id, why, advice=advice))
 
-    calls: list[ToolCall] = [
-        with_own_id(call, place) for place, call in enumerate(message.tool_calls)
-    ]
-    unread = [
-        with_own_id(call, len(calls) + place)
-        for place, call in enumerate(message.invalid_tool_calls)
-    ]
+    n_read = len(message.tool_calls)
     changes = {
         "content": without_text(message.content),
-        "tool_calls": calls,
-        "invalid_tool_calls": unread,
+        "tool_calls": calls[:n_read],
+        "invalid_tool_calls": calls[n_read:],
     }
-    is_judged = len(decision["failed_agents"]) < decision["n_asked"]
-    advice = _UNREPEATED if is_judged else "No model judged the call: it may be repeated."
-    replies = [not_run(call, _why(decision), advice=advice) for call in [*calls, *unread]]
     return [message.model_copy(update=changes), *replies]
 
 
@@ -72,34 +71,38 @@ def without_text(content: Any) -> Any:
     """Returns the content of a message without all that a reader could see: only reasoning and calls stay."""
     if isinstance(content, str):
         return ""
-    return [
-        block for block in content if isinstance(block, Mapping) and block.get("type") in _SENT_BACK
-    ]
+    kept = []
+    for block in content:
+        if isinstance(block, Mapping) and block.get("type") in _SENT_BACK:
+            kept.append(block)
+    return kept
 
 
-def is_refusal(message: ToolMessage) -> bool:
-    """Returns whether a reply says that its call was not run."""
-    return bool(message.response_metadata.get(NOT_RUN))
+def is_withheld(message: BaseMessage) -> TypeGuard[ToolMessage]:
+    """Returns whether a message is a reply which says that its call was not run."""
+    return isinstance(message, ToolMessage) and bool(message.response_metadata.get(NOT_RUN))
 
 
 def without_withheld(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     """Returns a conversation as if no call had been withheld: without these calls, the texts beside them, and why."""
     shown = list[AnyMessage]()
     for place, message in enumerate(messages):
-        if isinstance(message, AIMessage):
-            replies = takewhile(lambda one: not isinstance(one, AIMessage), messages[place + 1 :])
-            withheld = {
-                one.tool_call_id
-                for one in replies
-                if isinstance(one, ToolMessage) and is_refusal(one)
-            }
-            calls = [call for call in message.tool_calls if call["id"] not in withheld]
-            if withheld and calls:
-                shown.append(AIMessage("", id=message.id, tool_calls=calls))
-            if withheld:
-                continue
-        if not (isinstance(message, ToolMessage) and is_refusal(message)):
+        if is_withheld(message):
+            continue
+        if not isinstance(message, AIMessage):
             shown.append(message)
+            continue
+        withheld = set[str | None]()
+        for reply in messages[place + 1 :]:
+            if isinstance(reply, AIMessage):
+                break
+            if is_withheld(reply):
+                withheld.add(reply.tool_call_id)
+        calls = [call for call in message.tool_calls if call["id"] not in withheld]
+        if not withheld:
+            shown.append(message)
+        elif calls:
+            shown.append(AIMessage("", id=message.id, tool_calls=calls))
     return shown
 
 
@@ -127,20 +130,21 @@ def contested_in_words(contested: Mapping[str, Any] | None) -> str:
         parts.append("whether to call a tool")
     elif contested.get("tool", 0.0) > _ROUNDING:
         parts.append("which tool to call")
-    if (argument := next(iter(contested.get("arguments") or ()), None)) is not None:
-        parts.append(f'the argument "{for_log(str(argument), limit=MAX_NAME)}"')
-        if paths := [
-            path for path in contested.get("texts") or () if path.endswith(f".{argument}")
-        ]:
-            rule = f'ActionMatch(compare={{"{for_log(paths[0], limit=2 * MAX_NAME)}": Text()}})'
-            parts[-1] += (
-                f" (a text, compared exactly; {rule} ignores case, white space and final full stops)"
-            )
+
+    argument = next(iter(contested.get("arguments") or ()), None)
+    if argument is not None:
+        part = f'the argument "{for_log(str(argument), limit=MAX_NAME)}"'
+        for path in contested.get("texts") or ():
+            if path.endswith(f".{argument}"):
+                rule = f'ActionMatch(compare={{"{for_log(path, limit=2 * MAX_NAME)}": Text()}})'
+                part += f" (a text, compared exactly; {rule} ignores case, white space and final full stops)"
+                break
+        parts.append(part)
     return " and ".join(parts)
 
 
 def _why(decision: CouncilDecision) -> str:
     about = contested_in_words(decision["contested"])
-    return (
-        f"the models do not agree on {about}: {decision['reason']}" if about else decision["reason"]
-    )
+    if not about:
+        return decision["reason"]
+    return f"the models do not agree on {about}: {decision['reason']}"

@@ -48,23 +48,28 @@ def integers(
     array = np.asarray(values)
     if array.dtype.kind not in "iu":
         raise TypeError(f'"{name}" must hold integers; got {array.dtype}. Number from 0')
-    if (array < 0).any():
+    negative = array < 0
+    if negative.any():
         raise ValueError(
-            f'every value of "{name}" must be at least 0; {place(array < 0, "position")} holds {array[array < 0][0]}. '
+            f'every value of "{name}" must be at least 0; {place(negative, "position")} holds {array[negative][0]}. '
             "Number from 0, and omit responses without a number"
         )
-    if upper is not None and (array >= upper).any():
-        raise ValueError(
-            f'every value of "{name}" must be below "{upper_name}", {upper}; {place(array >= upper, "position")} holds '
-            f'{array[array >= upper][0]}. Number from 0, or raise "{upper_name}"'
-        )
+    if upper is not None:
+        beyond = array >= upper
+        if beyond.any():
+            raise ValueError(
+                f'every value of "{name}" must be below "{upper_name}", {upper}; {place(beyond, "position")} holds '
+                f'{array[beyond][0]}. Number from 0, or raise "{upper_name}"'
+            )
     return array.astype(np.int64, copy=False)
 
 
 def place(mask: npt.ArrayLike, unit: str) -> str:
     """Names the first True of `mask`, as "row 0", or "row (3, 1)" where there are leading dimensions."""
-    index = tuple(int(i) for i in np.argwhere(np.atleast_1d(mask))[0])
-    return f"{unit} {index[0] if len(index) == 1 else index}"
+    index = tuple(map(int, np.argwhere(np.atleast_1d(mask))[0]))
+    if len(index) == 1:
+        return f"{unit} {index[0]}"
+    return f"{unit} {index}"
 
 
 def common_shape(*shapes: tuple[int, ...]) -> tuple[int, ...] | None:
@@ -82,11 +87,11 @@ def rows(values: npt.ArrayLike, name: str, *, min_ndim: int) -> FloatArray:
     """
     array = numbers(values, name)
     if array.ndim < min_ndim:
-        shape, hint = (
-            ("(..., n_agents, n_clusters)", "[row]")
-            if min_ndim == 2
-            else ("(..., n_clusters)", "its row")
-        )
+        shape = "(..., n_clusters)"
+        hint = "its row"
+        if min_ndim == 2:
+            shape = "(..., n_agents, n_clusters)"
+            hint = "[row]"
         raise ValueError(
             f'"{name}" must have shape {shape}; got shape {array.shape}. For one agent, pass {hint}'
         )
@@ -95,11 +100,12 @@ def rows(values: npt.ArrayLike, name: str, *, min_ndim: int) -> FloatArray:
 
 def weights(values: npt.ArrayLike | None, shape: tuple[int, ...]) -> FloatArray:
     """Returns the agents' weights, uniform for None, for distributions of the given shape."""
-    lead, n_agents = shape[:-2], shape[-2]
+    *lead, n_agents, _ = shape
     if values is None:
         return np.full(n_agents, 1.0 / n_agents)
     array = numbers(values, "weights")
-    if array.shape[-1:] != (n_agents,) or common_shape(array.shape[:-1], lead) != lead:
+    fits = common_shape(array.shape[:-1], tuple(lead)) == tuple(lead)
+    if array.shape[-1:] != (n_agents,) or not fits:
         raise ValueError(
             f'"weights" must hold one weight for each of the {n_agents} agents of "distributions"; '
             f"got shape {array.shape}. Omit the weights of agents that gave no responses and renormalise"
@@ -122,16 +128,17 @@ def normalise(array: FloatArray, name: str, terms: FloatArray, *, hint: str) -> 
 
 def _refuse(array: FloatArray, name: str, terms: FloatArray, hint: str) -> NoReturn:
     """Raises the error that fits what is wrong with `array`: not finite, negative, or a sum other than 1."""
-    for wrong, must in (
-        (~np.isfinite(array), "be a finite number"),
-        (array < 0.0, "be at least 0"),
-    ):
-        if wrong.any():
-            at = "" if array.ndim == 1 else place(wrong.any(axis=-1), "row") + " "
-            raise ValueError(
-                f'every value of "{name}" must {must}; {at or "it "}holds {array[wrong][0]:.9g}. '
-                "Pass probabilities, not log-probabilities or scores"
-            )
+    faults = {"be a finite number": ~np.isfinite(array), "be at least 0": array < 0.0}
+    for must, wrong in faults.items():
+        if not wrong.any():
+            continue
+        where = "it"
+        if array.ndim > 1:
+            where = place(wrong.any(axis=-1), "row")
+        raise ValueError(
+            f'every value of "{name}" must {must}; {where} holds {array[wrong][0]:.9g}. '
+            "Pass probabilities, not log-probabilities or scores"
+        )
     sums = terms.sum(axis=-1)
     if array.ndim == 1:
         raise ValueError(f'"{name}" must sum to 1; got a sum of {sums:.9g}. {hint}')
@@ -151,15 +158,13 @@ def ground_metric(values: npt.ArrayLike, n_clusters: int) -> FloatArray:
         )
     with np.errstate(invalid="ignore"):  # inf - inf is refused below, as not finite
         skewed = np.abs(array - array.T) > 1e-9
+    not_distances = "Pass distances, not similarities"
+    on_diagonal = np.eye(n_clusters, dtype=bool)
     faults = (
         (~np.isfinite(array), "hold finite numbers", "Cap distances that are not known"),
-        (array < 0.0, "not be negative", "Pass distances, not similarities"),
+        (array < 0.0, "not be negative", not_distances),
         (skewed, "be symmetric", "Pass (matrix + matrix.T) / 2"),
-        (
-            (array != 0.0) & np.eye(n_clusters, dtype=bool),
-            "have a zero diagonal",
-            "Pass distances, not similarities",
-        ),
+        ((array != 0.0) & on_diagonal, "have a zero diagonal", not_distances),
     )
     for wrong, must, hint in faults:
         if wrong.any():

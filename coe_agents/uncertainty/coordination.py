@@ -122,11 +122,8 @@ def coordinate(
     converged = False
     while not converged and len(trajectory) <= most:
         stepped = _checks.rows(step(rows.copy()), "solver(distributions)", min_ndim=2)
-        must, advice = (
-            f"a solver must return distributions of shape {rows.shape}",
-            "Return one row per agent",
-        )
-        require(stepped.shape == rows.shape, must, stepped.shape, advice)
+        must = f"a solver must return distributions of shape {rows.shape}"
+        require(stepped.shape == rows.shape, must, stepped.shape, "Return one row per agent")
         rows = stepped
         if step is not greedy_step:  # after that one every factor 1 - SE is 1
             agent_weights = _reweight(agent_weights, rows)

@@ -54,36 +54,38 @@ def cluster_distributions(
         >>> cluster_distributions([0, 1], [0, 0], log_probs=[-5000.0, -5000.0])
         array([[0.5, 0.5]])
     """
-    n_rows, n_columns = (
-        None if count is None else integer(count, where, least=1, advice="Pass a count such as 3")
-        for count, where in ((n_agents, '"n_agents"'), (n_clusters, '"n_clusters"'))
-    )
-    label_array = _checks.integers(labels, "labels", upper=n_columns, upper_name="n_clusters")
-    agent_array = _checks.integers(agents, "agents", upper=n_rows, upper_name="n_agents")
+    advice = "Pass a count such as 3"
+    if n_agents is not None:
+        n_agents = integer(n_agents, '"n_agents"', least=1, advice=advice)
+    if n_clusters is not None:
+        n_clusters = integer(n_clusters, '"n_clusters"', least=1, advice=advice)
+    label_array = _checks.integers(labels, "labels", upper=n_clusters, upper_name="n_clusters")
+    agent_array = _checks.integers(agents, "agents", upper=n_agents, upper_name="n_agents")
     if agent_array.ndim != 1 or label_array.ndim < 1 or label_array.shape[-1] != agent_array.size:
         raise ValueError(
             '"labels" must end in one label for each of "agents", which has one dimension; '
             f"got shapes {label_array.shape} and {agent_array.shape}. Pass the agent of every response"
         )
-    lead = label_array.shape[:-1]
-    n_rows = n_rows or int(agent_array.max()) + 1
-    n_columns = n_columns or int(label_array.max()) + 1
+    n_rows = n_agents or int(agent_array.max()) + 1
+    n_columns = n_clusters or int(label_array.max()) + 1
     per_agent = np.bincount(agent_array, minlength=n_rows)
     if (per_agent == 0).any():
         raise ValueError(
             f"every agent must have at least one response; got none from agent {np.argmin(per_agent)}. "
             "Omit it, number the others from 0, and renormalise the weights"
         )
-    relative = None if log_probs is None else _relative(log_probs, label_array.shape, agent_array)
+    relative = None
+    if log_probs is not None:
+        relative = _relative(log_probs, label_array.shape, agent_array)
     # one flat bin per question, agent and cluster, so that a single bincount serves all questions
     n_questions = label_array.size // agent_array.size
     offsets = np.arange(n_questions)[:, None] * (n_rows * n_columns) + agent_array * n_columns
     offsets += label_array.reshape(n_questions, -1)
-    sums = np.bincount(
-        offsets.ravel(), weights=relative, minlength=n_questions * n_rows * n_columns
-    )
-    masses = sums.reshape(*lead, n_rows, n_columns)
-    return masses / (per_agent if relative is None else masses.sum(axis=-1))[..., None]
+    n_bins = n_questions * n_rows * n_columns
+    sums = np.bincount(offsets.ravel(), weights=relative, minlength=n_bins)
+    masses = sums.reshape(*label_array.shape[:-1], n_rows, n_columns)
+    totals = per_agent if relative is None else masses.sum(axis=-1)
+    return masses / totals[..., None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,19 +117,20 @@ def one_question(
 ) -> OneQuestion:
     """Checks the responses to one question, as `cluster_distributions` does, and the weights of the agents."""
     rows = cluster_distributions(labels, agents, log_probs=log_probs, n_clusters=n_clusters)
-    require(
-        rows.ndim == 2,
-        '"labels" must have shape (n_responses,)',
-        np.shape(labels),
-        "Call once per question",
+    must = '"labels" must have shape (n_responses,)'
+    require(rows.ndim == 2, must, np.shape(labels), "Call once per question")
+    agent_array = np.asarray(agents, dtype=np.int64)
+    of_responses = None
+    if log_probs is not None:
+        of_responses = np.asarray(log_probs, dtype=np.float64)
+        of_responses = np.broadcast_to(of_responses, agent_array.shape)
+    return OneQuestion(
+        labels=np.asarray(labels, dtype=np.int64),
+        agents=agent_array,
+        log_probs=of_responses,
+        weights=_checks.weights(weights, rows.shape),
+        rows=rows,
     )
-    label_array, agent_array = (np.asarray(numbers, dtype=np.int64) for numbers in (labels, agents))
-    logs = (
-        None
-        if log_probs is None
-        else np.broadcast_to(np.asarray(log_probs, dtype=np.float64), agent_array.shape)
-    )
-    return OneQuestion(label_array, agent_array, logs, _checks.weights(weights, rows.shape), rows)
 
 
 def _relative(log_probs: npt.ArrayLike, shape: tuple[int, ...], agents: IntArray) -> FloatArray:

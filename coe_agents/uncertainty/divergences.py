@@ -133,8 +133,10 @@ def kernel(divergence: str, ground_metric: npt.ArrayLike | None, n_clusters: int
 
 
 def _pair(p: npt.ArrayLike, q: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
-    left, right = _checks.rows(p, "p", min_ndim=1), _checks.rows(q, "q", min_ndim=1)
-    if left.shape[-1] != right.shape[-1] or _checks.common_shape(left.shape, right.shape) is None:
+    left = _checks.rows(p, "p", min_ndim=1)
+    right = _checks.rows(q, "q", min_ndim=1)
+    n_clusters = left.shape[-1]
+    if right.shape[-1] != n_clusters or _checks.common_shape(left.shape, right.shape) is None:
         raise ValueError(
             f'"p" and "q" must be over the same clusters; got shapes {left.shape} and {right.shape}. '
             "Cluster all responses together"
@@ -146,7 +148,8 @@ def _kullback_leibler(p: FloatArray, q: FloatArray) -> FloatArray:
     """Sum of p log(p / q); by Gibbs' inequality only rounding goes below 0."""
     from scipy.special import rel_entr  # here, since importing it takes longer than this package
 
-    return np.asarray(np.maximum(rel_entr(p, q).sum(axis=-1), 0.0))
+    total = rel_entr(p, q).sum(axis=-1)
+    return np.asarray(np.maximum(total, 0.0))
 
 
 def _jensen_shannon(p: FloatArray, q: FloatArray) -> FloatArray:
@@ -159,11 +162,14 @@ def _jensen_shannon(p: FloatArray, q: FloatArray) -> FloatArray:
 
 
 def _hellinger(p: FloatArray, q: FloatArray) -> FloatArray:
-    return np.asarray(np.sqrt(np.square(np.sqrt(p) - np.sqrt(q)).sum(axis=-1) / 2.0))
+    differences = np.sqrt(p) - np.sqrt(q)
+    squares = np.square(differences).sum(axis=-1)
+    return np.asarray(np.sqrt(squares / 2.0))
 
 
 def _total_variation(p: FloatArray, q: FloatArray) -> FloatArray:
-    return np.asarray(np.abs(p - q).sum(axis=-1) / 2.0)
+    differences = np.abs(p - q).sum(axis=-1)
+    return np.asarray(differences / 2.0)
 
 
 def _cheapest_plans(p: FloatArray, q: FloatArray, *, ground: FloatArray) -> FloatArray:
@@ -179,7 +185,8 @@ def _cheapest_plan(p: FloatArray, q: FloatArray, *, ground: FloatArray) -> float
     """Least sum of T d over plans T >= 0 with row sums p and column sums q, on the clusters that have mass."""
     from scipy.optimize import linprog
 
-    sources, targets = np.flatnonzero(p), np.flatnonzero(q)
+    sources = np.flatnonzero(p)
+    targets = np.flatnonzero(q)
     row_sums = np.kron(np.eye(sources.size), np.ones(targets.size))
     column_sums = np.kron(np.ones(sources.size), np.eye(targets.size))
     solution = linprog(

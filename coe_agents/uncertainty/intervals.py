@@ -125,24 +125,36 @@ def coe_interval(
         return np.stack(decompose(rows, evidence.weights, measure), axis=-1)
 
     table, smoothed = _smooth(evidence)
-    estimate, centre = split(evidence.rows), split(smoothed)
-    drawn = np.concatenate(
-        [split(rows) for rows in _resample(evidence, table, n_draws, np.random.default_rng(seed))]
-    )
+    estimate = split(evidence.rows)
+    centre = split(smoothed)
+    generator = np.random.default_rng(seed)
+    drawn = np.concatenate([split(rows) for rows in _resample(evidence, table, n_draws, generator)])
     levels = [(1.0 - share) / 2.0, (1.0 + share) / 2.0]
     # "weibull": one more draw would fall below with the level's probability, so few draws make no narrower interval
     low, high = np.quantile(drawn, levels, axis=0, method="weibull")
 
     # the estimate of another order of the agents may differ from this one by rounding
     rounding = _ROUNDING * np.maximum(estimate, 1.0)
-    lows = np.maximum(np.minimum(2.0 * estimate - high, estimate - rounding), 0.0)
-    highs = np.maximum(np.maximum(estimate, centre) + estimate - low, estimate + rounding)
+    lows = np.minimum(2.0 * estimate - high, estimate - rounding)
+    lows = np.maximum(lows, 0.0)
+    highs = np.maximum(estimate, centre) + estimate - low
+    highs = np.maximum(highs, estimate + rounding)
     n_agents = evidence.weights.size
-    most = split(np.eye(n_agents))[2]  # of agents that are each certain of a cluster of their own
-    highs[2] = min(highs[2], max(most, estimate[2]) + rounding[2]) if n_agents > 1 else 0.0
+    if n_agents == 1:
+        highs[2] = 0.0
+    else:
+        # of agents that are each certain of a cluster of their own
+        most = split(np.eye(n_agents))[2]
+        highs[2] = min(highs[2], max(most, estimate[2]) + rounding[2])
     total, aleatoric, epistemic = zip(lows.tolist(), highs.tolist(), strict=True)
-    found = decompose(question.rows, question.weights, measure)
-    return CoEInterval(total, aleatoric, epistemic, found, share, n_draws)
+    return CoEInterval(
+        total=total,
+        aleatoric=aleatoric,
+        epistemic=epistemic,
+        estimate=decompose(question.rows, question.weights, measure),
+        confidence=share,
+        n_resamples=n_draws,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,57 +188,70 @@ class _Evidence:
 
 
 def _evidence(question: OneQuestion) -> _Evidence:
-    labels, agents, weights = question.labels, question.agents, question.weights
-    n_agents, n_clusters = weights.size, int(labels.max()) + 1
-    scores = np.zeros(labels.size) if question.log_probs is None else question.log_probs
+    n_agents = question.weights.size
+    n_clusters = int(question.labels.max()) + 1
+    scores = question.log_probs
+    if scores is None:
+        scores = np.zeros(question.labels.size)
     # summed in this order, so that rounding is the same in any order of the responses
-    order = np.lexsort((scores, labels, agents))
+    order = np.lexsort((scores, question.labels, question.agents))
     order = order[scores[order] > -np.inf]
-    labels, agents, scores = labels[order], agents[order], scores[order]
+    labels = question.labels[order]
+    agents = question.agents[order]
+    scores = scores[order]
+
     n_own = np.bincount(agents)
     ends = n_own.cumsum()
-    scores = scores - np.maximum.reduceat(scores, ends - n_own)[agents]
-    relative = np.exp(scores)
-    weighed = np.bincount(agents * n_clusters + labels, relative, n_agents * n_clusters)
+    starts = ends - n_own
+    scores = scores - np.maximum.reduceat(scores, starts)[agents]
+    cells = agents * n_clusters + labels
+    weighed = np.bincount(cells, np.exp(scores), n_agents * n_clusters)
     masses = np.asarray(weighed, dtype=np.float64).reshape(n_agents, n_clusters)
-    each = scores.tolist()
-    own = [each[end - n : end] for n, end in zip(n_own.tolist(), ends.tolist(), strict=True)]
-    by_agent, clusters = _canonical_order(masses, list(zip(weights, own, strict=True)))
+    traits = []
+    for weight, start, end in zip(question.weights, starts, ends, strict=True):
+        traits.append((weight, scores[start:end].tolist()))
+    by_agent, clusters = _canonical_order(masses, traits)
     clusters = clusters[np.bincount(labels, minlength=n_clusters)[clusters] > 0]
     rows = np.zeros((n_agents, clusters.size + 1))
     rows[:, :-1] = masses[by_agent][:, clusters]
 
     places = np.zeros(n_clusters, dtype=np.int64)
     places[clusters] = np.arange(clusters.size)
-    labels, agents = places[labels], np.argsort(by_agent)[agents]
+    labels = places[labels]
+    agents = np.argsort(by_agent)[agents]
     order = np.lexsort((scores, labels, agents))
     return _Evidence(
         table=_Table(agents[order], labels[order], scores[order]),
         rows=rows / rows.sum(axis=1, keepdims=True),
-        weights=weights[by_agent],
+        weights=question.weights[by_agent],
     )
 
 
 def _smooth(evidence: _Evidence) -> tuple[_Table, FloatArray]:
     """Returns the responses, each twice, with one for each cluster and one that is new; and their distributions."""
     n_agents, n_clusters = evidence.rows.shape
-    own = evidence.table
-    cells = own.owners * n_clusters + own.labels
-    counts = np.bincount(cells, minlength=n_agents * n_clusters).reshape(n_agents, n_clusters)
-    sums = np.bincount(cells, np.exp(np.maximum(own.scores, _LOWEST)), counts.size)
-    typical = _typical_masses(np.asarray(sums, dtype=np.float64).reshape(counts.shape), counts)
+    n_cells = n_agents * n_clusters
+    table = evidence.table
+    cells = table.owners * n_clusters + table.labels
+    counts = np.bincount(cells, minlength=n_cells).reshape(n_agents, n_clusters)
+    sums = np.bincount(cells, np.exp(np.maximum(table.scores, _LOWEST)), n_cells)
+    masses = np.asarray(sums, dtype=np.float64).reshape(counts.shape)
+    typical = _typical_masses(masses, counts)
     smoothed = (2 * counts + 1) * typical
-    places = np.concatenate([cells, cells, np.arange(counts.size)])
+
+    places = np.concatenate([cells, cells, np.arange(n_cells)])
     order = np.argsort(places, kind="stable")
-    scores = np.concatenate([own.scores, own.scores, np.log(typical.ravel())])
-    table = _Table(*np.divmod(places[order], n_clusters), scores[order])
-    return table, smoothed / smoothed.sum(axis=1, keepdims=True)
+    owners, labels = np.divmod(places[order], n_clusters)
+    scores = np.concatenate([table.scores, table.scores, np.log(typical.ravel())])
+    twice_and_one = _Table(owners, labels, scores[order])
+    return twice_and_one, smoothed / smoothed.sum(axis=1, keepdims=True)
 
 
 def _typical_masses(masses: FloatArray, counts: FloatArray | IntArray) -> FloatArray:
     """Returns what one response of an agent in a cluster weighs, on average; of all the agent's where it has none."""
     overall = masses.sum(axis=1, keepdims=True) / counts.sum(axis=1, keepdims=True)
-    return np.where(counts > 0, masses / np.maximum(counts, 1), overall)
+    each = masses / np.maximum(counts, 1)
+    return np.where(counts > 0, each, overall)
 
 
 def _resample(
@@ -236,17 +261,21 @@ def _resample(
     owners = evidence.table.owners
     firsts = np.flatnonzero(np.diff(owners, prepend=-1))
     n_own = np.bincount(table.owners)
-    starts, spans = (n_own.cumsum() - n_own)[owners], n_own[owners]
+    starts = (n_own.cumsum() - n_own)[owners]
+    spans = n_own[owners]
     most = max(1, _BLOCK // max(evidence.rows.size, owners.size))
     for start in range(0, n_draws, most):
         size = min(most, n_draws - start)
         # cut off before the start is added, which could round a place up into the next agent's
-        places = (generator.random((size, owners.size)) * spans).astype(np.int64) + starts
+        places = (generator.random((size, owners.size)) * spans).astype(np.int64)
+        places += starts
         scores = table.scores[places]
         # relative to the resample's own highest, so that not all underflow
-        masses = np.exp(scores - np.maximum.reduceat(scores, firsts, axis=1)[:, owners])
+        highest = np.maximum.reduceat(scores, firsts, axis=1)
+        masses = np.exp(scores - highest[:, owners])
         rows = np.zeros((size, *evidence.rows.shape))
-        np.add.at(rows, (np.arange(size)[:, None], owners, table.labels[places]), masses)
+        draws = np.arange(size)[:, None]
+        np.add.at(rows, (draws, owners, table.labels[places]), masses)
         yield rows / rows.sum(axis=-1, keepdims=True)
 
 

@@ -51,9 +51,8 @@ def regime(
         'conflict'
     """
     amount = partial(number, least=0, may_be_infinite=True, advice="Pass nats, such as 0.5")
-    u_a, u_e = amount(aleatoric, '"aleatoric"'), amount(epistemic, '"epistemic"')
-    most_a, most_e = (
-        amount(aleatoric_threshold, '"aleatoric_threshold"'),
-        amount(epistemic_threshold, '"epistemic_threshold"'),
-    )
+    u_a = amount(aleatoric, '"aleatoric"')
+    u_e = amount(epistemic, '"epistemic"')
+    most_a = amount(aleatoric_threshold, '"aleatoric_threshold"')
+    most_e = amount(epistemic_threshold, '"epistemic_threshold"')
     return _REGIMES[u_a > most_a, u_e > most_e]

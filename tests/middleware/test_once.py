@@ -250,7 +250,7 @@ def test_an_attack_on_an_action_that_runs_does_not_end_its_retries_nor_join_it()
 
     register, invocation = once.Register(), Invocation()
     assert starts(register, ONE, "c1", invocation) is None
-    register.refuse(ONE.key)
+    register.close(ONE.key)
     assert starts(register, ONE, "c1", invocation) is None
     assert starts(register, ONE, "c1", Invocation()) == once.SPENT
     register = once.Register()
@@ -262,7 +262,7 @@ def test_an_attack_on_an_action_that_runs_does_not_end_its_retries_nor_join_it()
     register._restore(
         PAIR, register._record(PAIR, sorted(PAIR.ids))
     )  # interrupted, in another process
-    register.refuse(PAIR.key)
+    register.close(PAIR.key)
     assert starts(register, PAIR, "c1") is None
 
 

@@ -43,9 +43,9 @@ from coe_agents.decisions import CoEDecisionModel
 from coe_agents.errors import GroupUnavailableError
 from coe_agents.evaluation.metrics import auroc
 from coe_agents.policy.base import majority
-from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
 from coe_agents.testing.driver import ScriptedDriver
 from coe_agents.tinyworld import tinyworld_agents, tinyworld_tools
+from coe_agents.types import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
 from coe_agents.uncertainty import collaborative_entropy
 from coe_agents.uncertainty.ties import shares_lead
 

@@ -31,8 +31,8 @@ from coe_agents.evaluation.calibration.calibrate import Judged
 from coe_agents.evaluation.calibration.risk_control import risk_bound
 from coe_agents.evaluation.metrics import auroc
 from coe_agents.evaluation.metrics.tallies import join_ties
+from coe_agents.measurement.estimators import score_of
 from coe_agents.policy import Measurement, Policy
-from coe_agents.policy.estimators import score_of
 
 ALL = {"all": ()}
 CALIBN = {"equal": EQUALS, "unequal": UNEQUALS} | ALL

@@ -20,9 +20,9 @@ from scipy.stats import binom
 from coe_agents.evaluation import RiskMonitor
 from coe_agents.evaluation.calibration.calibrate import Judged
 from coe_agents.evaluation.calibration.risk_control import choose_threshold
+from coe_agents.measurement.measurement import AgentMeasurement
 from coe_agents.policy import CalibratedPolicy, Measurement
 from coe_agents.policy.calibrated import Calibration
-from coe_agents.policy.measurement import AgentMeasurement
 from coe_agents.rulings import recalibrate
 from coe_agents.rulings.audits import Seen
 

@@ -23,7 +23,7 @@ from result_page import result_page
 from coe_agents.advice.advice import choose_escalated
 from coe_agents.evaluation.metrics.bootstrap import mean_with_interval
 from coe_agents.evaluation.metrics.tallies import join_ties
-from coe_agents.policy.thresholds import REGIMES
+from coe_agents.types import REGIMES
 
 SHARES = (0.1, 0.2, 0.3, 0.5)
 OPEN = {"equal": EQUALS, "unequal": UNEQUALS, **CALIBN}

@@ -36,9 +36,9 @@ from coe_agents.evaluation import SampledQuestion
 from coe_agents.evaluation.scoring.scores import ScoringSetup
 from coe_agents.evaluation.scoring.statistics import iter_statistics
 from coe_agents.experiments.experiment import Cell, Experiment, Row, plain
+from coe_agents.measurement.statistics import Statistics
 from coe_agents.paper.material import create_sampled_material, read_saved_material
 from coe_agents.paper.ranking import judge_group, of_agents, order_by_responses
-from coe_agents.policy.statistics import Statistics
 from coe_agents.tinyworld.facts import extract_answer, load_facts
 from coe_agents.types import Sample
 from coe_agents.uncertainty import coordinate, entropy

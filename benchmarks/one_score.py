@@ -20,7 +20,11 @@ from result_page import result_page
 
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import calibrate, judge_samples
-from coe_agents.policy.weighted_vote import CONFIDENCE_VOTE_SHARE, TRUSTED_VOTE_SHARE, VOTE_SHARE
+from coe_agents.measurement.weighted_vote import (
+    CONFIDENCE_VOTE_SHARE,
+    TRUSTED_VOTE_SHARE,
+    VOTE_SHARE,
+)
 
 GROUPS = {
     "strong": LETTERS["strong"],

@@ -81,9 +81,9 @@ def main() -> None:
     for name in MODELS:
         pairs = [(request, each) for request, each in zip(requests, found, strict=True)]
         correct = np.array(
-            [each.proposals.get(name) == action(request.action) for request, each in pairs]
+            [each.proposals.by_agent.get(name) == action(request.action) for request, each in pairs]
         )
-        support = np.array([each.proposal_support.get(name, 0.0) for _, each in pairs])
+        support = np.array([each.proposals.support.get(name, 0.0) for _, each in pairs])
         least = least_support(correct[~validates], support[~validates])
         passing = validates & (support >= least)
         print(

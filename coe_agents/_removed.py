@@ -9,6 +9,10 @@ _SOLVER = "Pass a callable that takes and returns the distributions, or choose g
 _KL = "The divergence is KL; score has coe_js and others, coe_agents.uncertainty.collaborative_entropy takes divergence"
 _COE = "Compare `coe`, in nats: it is always under KL"
 _EPISTEMIC = "Compare `epistemic`, in nats: it is always under KL"
+_FIRST_TOKEN = (
+    "It read the first token alone, which is no reply. "
+    'Use "sampled", or "exact" of a model with "choice_log_probabilities"'
+)
 _FIXED_NUMBER = "Set `n_samples` of each agent: at equal risk a fixed number of 4 answers as much"
 
 REMOVED: Mapping[str, Mapping[str, str]] = {
@@ -21,6 +25,7 @@ REMOVED: Mapping[str, Mapping[str, str]] = {
     "create_coe_graph": {"adaptive": _FIXED_NUMBER, "divergence": _KL},
     "score": {"renyi_3": "vote_share ranks as well"},
     "solver": {"genetic": _SOLVER, "bayesian": _SOLVER},
+    "choice": {"top_logprobs": _FIRST_TOKEN, "constrained": _FIRST_TOKEN},
     "measure": {"n_resamples": _INTERVAL, "divergence": _KL},
     "GroupDecision": {"interval": _INTERVAL, "divergence": _KL},
     "Measurement": {
@@ -30,6 +35,20 @@ REMOVED: Mapping[str, Mapping[str, str]] = {
         "comparable_coe": _COE,
         "comparable_epistemic": _EPISTEMIC,
         "epistemic_scale": _EPISTEMIC,
+        "proposal_support": "Read `proposals.support`",
+        "proposer": "Read `proposals.proposer`",
+        "votes": "Read `proposals.votes`",
+        "voters": "Call `proposals.voters`",
+        "calls": "Read `proposals.calls`",
+        "writings": "Read `proposals.writings`",
+        "fields": "Read `proposals.fields`",
+        "contested": "Read `proposals.contested`",
+        "history": "Read `run.history`",
+        "tokens_left": "Read `run.tokens_left`",
+        "conformity": "Read `run.conformity`",
+        "scores": "Read `run.scores`",
+        "sampled": "Read `run.sampled`",
+        "leading": "Call coe_agents.measurement.measurement.leading_cluster",
     },
     "graph": {"adaptive": _FIXED_NUMBER.replace("`", '"'), "divergence": _KL},
 }

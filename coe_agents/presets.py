@@ -11,7 +11,7 @@ from typing import Any
 from langchain_core.language_models import BaseChatModel
 
 from coe_agents.agents import ChatEntailment, ModelAgent
-from coe_agents.agents._requests.chat_models import free_name
+from coe_agents.agents.requests.chat_models import free_name
 from coe_agents.checks import has_method, instance
 from coe_agents.clustering import (
     BidirectionalEntailment,

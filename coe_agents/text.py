@@ -38,6 +38,16 @@ def one_line(text: str, limit: int | None = None) -> str:
     return line if limit is None or len(line) <= limit else line[: limit - 1] + "…"
 
 
+def decomposition(*, coe: float, aleatoric: float, epistemic: float) -> str:
+    """Returns CoE as the sum of its parts, with the unit.
+
+    Example:
+        >>> decomposition(coe=0.75, aleatoric=0.5, epistemic=0.25)
+        '0.750 = aleatoric 0.500 + epistemic 0.250 nats'
+    """
+    return f"{coe:.3f} = aleatoric {aleatoric:.3f} + epistemic {epistemic:.3f} nats"
+
+
 def quantity(n: int, noun: str, plural: str | None = None) -> str:
     """Returns a number with its noun, in the plural unless the number is 1.
 

@@ -2,9 +2,13 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NotRequired, Protocol, runtime_checkable
+from typing import Any, Literal, NotRequired, Protocol, TypeAlias, get_args, runtime_checkable
 
 from typing_extensions import TypedDict
+
+JsonObject: TypeAlias = dict[str, Any]
+Fields: TypeAlias = Mapping[str, Any]
+"""A `JsonObject`, or another mapping of names to values, that is only read."""
 
 FinalAction = Literal["answer", "abstain", "escalate"]
 Action = Literal["answer", "abstain", "escalate", "another_round"]
@@ -12,10 +16,16 @@ AnswerKind = Literal["answer", "call", "no_call", "refusal", "empty"]
 ANSWERABLE: tuple[AnswerKind, ...] = ("answer", "call", "no_call")
 """The kinds that a policy may answer with."""
 Regime = Literal["consensus", "conflict", "ambiguous", "unknown"]
+REGIMES: tuple[Regime, ...] = get_args(Regime)
+DEFAULT_ALEATORIC_THRESHOLD = 0.5
+DEFAULT_EPISTEMIC_THRESHOLD = 0.3
+"""The thresholds of the regimes, in nats, where a policy has none of its own."""
 End = Literal["whole", "cut", "filtered", "unknown"]
 """How a reply ended: "cut" by a limit, "filtered" by its provider, "unknown" where its provider says no known word."""
 Rung = Literal["n-logprobs", "n", "each-logprobs", "each", "choice"]
 
+MOST_SAMPLES = 500
+"""The most responses that a `ModelAgent` samples in a round."""
 DECIDERS = ("group", "person")
 """The deciders that a gate trusts: the policy on the agents' responses, and a person. Nothing else has these names."""
 

@@ -100,12 +100,12 @@ def group_approver(
             _measure, [own, *rows], {**weights, MODEL: 1.0}, match, question
         )
         shares = _shares(measurement, weights)
-        support = shares.pop(measurement.proposals[MODEL])
+        support = shares.pop(measurement.proposals.by_agent[MODEL])
         rival = max(shares.values(), default=0.0)
         metadata = {
             "support": support,
             "support_of_another_action": rival,
-            "contested": measurement.contested,
+            "contested": measurement.proposals.contested,
             "failed_agents": failed,
         }
         if support > min_support - TIE:

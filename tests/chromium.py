@@ -161,7 +161,10 @@ class Page:
 
 class _Pipe:
     def __init__(self, reading: int, writing: int) -> None:
-        self._reading, self._writing, self._buffer, self._last = reading, writing, b"", 0
+        self._reading = reading
+        self._writing = writing
+        self._buffer = b""
+        self._last = 0
         self.events: list[dict[str, Any]] = []
 
     def call(self, method: str, *, session: str | None = None, **parameters: Any) -> dict[str, Any]:

@@ -45,13 +45,12 @@ def check_reply(agent, reply, *, round):
     )
     for response in reply["responses"]:
         assert set(response) == set(Response.__annotations__)
-        assert (response["agent"], response["round"], response["error"]) == (
-            agent.name,
-            round,
-            None,
-        )
+        assert response["agent"] == agent.name
+        assert response["round"] == round
+        assert response["error"] is None
         assert isinstance(response["text"], str)
-        logprob, n_tokens = response["logprob"], response["n_tokens"]
+        logprob = response["logprob"]
+        n_tokens = response["n_tokens"]
         assert (logprob is None) == (n_tokens is None)
         assert logprob is None or (math.isfinite(logprob) and logprob <= 1e-6 and n_tokens >= 1)
     assert set(reply["usage"]) == {"input_tokens", "output_tokens"}
@@ -153,13 +152,16 @@ class ClustererContract:
 
     def test_the_responses_are_not_changed_and_may_be_any_sequence(self):
         texts = self._texts()
-        given, questions = [list(texts)], [self.question]
+        given = [list(texts)]
+        questions = [self.question]
         labels = self._labels(given, questions)
-        assert (given, questions) == ([texts], [self.question])
+        assert given == [texts]
+        assert questions == [self.question]
         assert self._labels((tuple(texts),), (self.question,)) == labels
 
     def test_further_calls_give_the_same_and_threads_may_share_it(self):
-        clusterer, texts = self.create_clusterer(), self._texts()
+        clusterer = self.create_clusterer()
+        texts = self._texts()
         expected = clusterer.cluster([texts], [self.question])
         assert clusterer.cluster([texts], [self.question]) == expected
         assert all(
@@ -219,7 +221,8 @@ class EntailmentModelContract:
         assert_close(self._rows(tuple(pairs)), rows)
 
     def test_threads_may_share_it(self):
-        model, pairs = self.create_model(), self._pairs()
+        model = self.create_model()
+        pairs = self._pairs()
         expected = check_rows(model.predict(pairs), len(pairs))
         for rows in in_threads(lambda: model.predict(pairs)):
             assert_close(check_rows(rows, len(pairs)), expected)
@@ -233,7 +236,8 @@ class EntailmentModelContract:
 
 def check_rows(returned, n_pairs):
     rows = np.asarray(returned)
-    assert (rows.dtype.kind, rows.shape) == ("f", (n_pairs, len(ENTAILMENT_LABELS)))
+    assert rows.dtype.kind == "f"
+    assert rows.shape == (n_pairs, len(ENTAILMENT_LABELS))
     assert np.isfinite(rows).all()
     assert (rows >= 0).all()
     assert (np.abs(rows.sum(axis=1) - 1) <= 1e-3).all()

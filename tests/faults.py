@@ -43,7 +43,8 @@ class Faulty(Served):
 
     def __init__(self, fault: str, *, times: int | None = None, **options: Any) -> None:
         super().__init__(**options)
-        self.fault, self.times = fault, times
+        self.fault = fault
+        self.times = times
 
     def handle(self, handler: BaseHTTPRequestHandler, body: dict[str, Any]) -> None:
         if self.times is not None and len(self.requests) > self.times:

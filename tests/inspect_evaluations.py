@@ -27,7 +27,8 @@ from inspect_ai.tool import ToolCall
 from coe_agents.testing import ScriptedAgent
 
 example = runpy.run_path(str(Path(__file__).parent.parent / "examples" / "inspect_approver.py"))
-group_approver, transfer = example["group_approver"], example["transfer"]
+group_approver = example["group_approver"]
+transfer = example["transfer"]
 
 
 def pay(amount, **more):
@@ -87,7 +88,8 @@ def evaluate(*proposals, outputs=None, after=()):
         }
 
 
-yes, no = auto_approver("approve"), auto_approver("reject")
+yes = auto_approver("approve")
+no = auto_approver("reject")
 found = {
     "agreement": evaluate([pay(50)], [pay(50.0)], [pay(50)]),
     "another call": evaluate([pay(5)], [pay(5)], [pay(5)], after=[yes]),

@@ -41,9 +41,14 @@ class Served:
         gathers: int = 1,
         keeps_alive: bool = False,
     ) -> None:
-        self.texts, self.ignores_n, self.ignores_logprobs = texts, ignores_n, ignores_logprobs
-        self.ignores_temperature, self.refuses, self.seconds = ignores_temperature, refuses, seconds
-        self.gathers, self.keeps_alive = gathers, keeps_alive
+        self.texts = texts
+        self.ignores_n = ignores_n
+        self.ignores_logprobs = ignores_logprobs
+        self.ignores_temperature = ignores_temperature
+        self.refuses = refuses
+        self.seconds = seconds
+        self.gathers = gathers
+        self.keeps_alive = keeps_alive
         self.requests: list[dict[str, Any]] = []
         self.url = ""
         self.offers: list[dict[str, Any]] = [

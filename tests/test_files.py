@@ -27,7 +27,8 @@ def test_a_full_disk_leaves_the_former_file_and_nothing_else(tmp_path, save):
 
 def test_a_link_stays_a_link_and_permissions_stay(tmp_path):
     (tmp_path / "folder").mkdir()
-    kept, link = tmp_path / "folder" / "kept.json", tmp_path / "link.json"
+    kept = tmp_path / "folder" / "kept.json"
+    link = tmp_path / "link.json"
     link.symlink_to("folder/kept.json")
     for content in (b"1", b"2"):
         write(link, content)
@@ -61,24 +62,20 @@ DEEP = ["[" * n + "]" * n for n in (102, 100_000)] + ['{"a":' * 5000 + "1" + "}"
 
 
 LINES = [
-    *(
-        b'{"a": 1}',
-        b'{"a": 1} \t\r\n',
-        b'{"a": 1}\x0b',
-        b'{"a": 1}{}',
-        b'{"a": 1, "a": 2}',
-        b'{"a": NaN}',
-    ),
-    *(
-        b'{"a": 1',
-        b"{",
-        b"{}",
-        b"",
-        b"{\0",
-        b'{"a": "\xff"}',
-        b'{"a": "\xed\xa0\x80"}',
-        b'{"a": 1e999}',
-    ),
+    b'{"a": 1}',
+    b'{"a": 1} \t\r\n',
+    b'{"a": 1}\x0b',
+    b'{"a": 1}{}',
+    b'{"a": 1, "a": 2}',
+    b'{"a": NaN}',
+    b'{"a": 1',
+    b"{",
+    b"{}",
+    b"",
+    b"{\0",
+    b'{"a": "\xff"}',
+    b'{"a": "\xed\xa0\x80"}',
+    b'{"a": 1e999}',
     *(
         '{"a": "é"}'.encode(code)
         for code in ("utf-16", "utf-16-le", "utf-32-be", "utf-8-sig", "latin-1")

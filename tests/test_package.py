@@ -64,28 +64,26 @@ def test_what_is_heavy_is_imported_when_it_is_needed(statement, heavy):
 
 
 EXTRAS = (
-    *(
-        "langchain",
-        "langchain_openai",
-        "langchain_huggingface",
-        "torch",
-        "transformers",
-        "tokenizers",
-        "safetensors",
-    ),
-    *(
-        "sklearn",
-        "matplotlib",
-        "opentelemetry",
-        "datasets",
-        "jinja2",
-        "rouge_score",
-        "filelock",
-        "ray",
-    ),
-    *("starlette", "uvicorn"),
+    "langchain",
+    "langchain_openai",
+    "langchain_huggingface",
+    "torch",
+    "transformers",
+    "tokenizers",
+    "safetensors",
+    "sklearn",
+    "matplotlib",
+    "opentelemetry",
+    "datasets",
+    "jinja2",
+    "rouge_score",
+    "filelock",
+    "ray",
+    "starlette",
+    "uvicorn",
 )
-SCRIPTED, MODEL = "ScriptedAgent('a', ['x'])", "ModelAgent('a', 'openai:x')"
+SCRIPTED = "ScriptedAgent('a', ['x'])"
+MODEL = "ModelAgent('a', 'openai:x')"
 GRAPH = "create_coe_graph([ScriptedAgent('a', ['x'])], clusterer={}, policy=ThresholdPolicy(0.5){}).compile()"
 
 

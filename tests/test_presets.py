@@ -45,7 +45,8 @@ def test_the_instruction_is_added_to_an_agents_own_prompt_where_words_are_asked_
     ("instruction", "sent"), [(None, [ANSWER_ALONE]), ("", []), ("One word.", ["One word."])]
 )
 def test_another_instruction_is_sent_or_none_and_a_calibration_notices_it(instruction, sent):
-    model, answers = CountingModel(), short_answers(instruction=instruction)
+    model = CountingModel()
+    answers = short_answers(instruction=instruction)
     graph(ModelAgent("a", model, n_samples=1), answers=answers).invoke(
         {"question": "Capital of France?"}
     )

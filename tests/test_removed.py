@@ -11,8 +11,8 @@ from coe_agents import GroupDecision, create_coe_graph
 from coe_agents._removed import REMOVED
 from coe_agents.config.schema import read_config
 from coe_agents.errors import ConfigurationError
+from coe_agents.measurement.estimators import find_score
 from coe_agents.policy import CalibratedPolicy, measure
-from coe_agents.policy.estimators import find_score
 from coe_agents.testing import create_response
 from coe_agents.uncertainty import coordinate
 from tests.policy.test_calibrated import CALIBRATION
@@ -27,7 +27,7 @@ OBJECTS = {
     "Measurement": measure([create_response("a", "x")], [0]),
 }
 TABLES = ("graph",)
-PARTS = ("score", "solver")
+PARTS = ("score", "solver", "choice")
 AGENT = '[[agents]]\nname = "a"\nprovider = "tinyworld"\nmodel = "tiny-llama"\n'
 
 

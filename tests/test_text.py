@@ -66,7 +66,8 @@ def test_escaped_json_is_the_same_json(value):
     assert all(map(is_visible, shown))
 
 
-KEY, AWKWARD = "sk-planted-0123456789", "k'e\"y/é+%\\_{x}-secret-part"
+KEY = "sk-planted-0123456789"
+AWKWARD = "k'e\"y/é+%\\_{x}-secret-part"
 
 
 @pytest.mark.parametrize("key", [KEY, AWKWARD], ids=["plain", "awkward"])

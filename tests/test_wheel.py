@@ -65,8 +65,16 @@ def environment(wheel, tmp_path_factory):
     folder = tmp_path_factory.mktemp("environment")
     venv.create(folder)
     output(
-        *(sys.executable, "-m", "pip", "--python", folder / "bin" / "python"),
-        *("install", "--quiet", "--no-deps", "--no-index", wheel),
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        folder / "bin" / "python",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--no-index",
+        wheel,
         folder=folder,
     )
     (site_packages,) = folder.glob("lib/python*/site-packages")

@@ -40,7 +40,7 @@ BUDGET = {
     "tokens": 281_700,
     "tokens of tests": 312_000,
     "tokens a line": 8.9,
-    "tokens a line of tests": 9.6,
+    "tokens a line of tests": 9.5,
     "comprehensions per 1,000 lines": 57.5,
     "conditional expressions per 1,000 lines": 36.5,
     "nested comprehensions": 83,
@@ -50,7 +50,7 @@ BUDGET = {
     "wide functions": 3,
     "public names": 128,
     "public names at the top": 36,
-    "arrows above the foundation": 107,
+    "arrows above the foundation": 115,
 }
 """The most that there may be of each, in the package unless it says tests."""
 

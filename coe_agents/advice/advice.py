@@ -27,9 +27,8 @@ from coe_agents.evaluation.metrics.tallies import (
     join_ties,
 )
 from coe_agents.evaluation.scoring.correctness import mean_verdict
-from coe_agents.policy import agreement_weights
-from coe_agents.policy.estimators import DEFAULT_SCORE, score_of
-from coe_agents.policy.weighted_vote import (
+from coe_agents.measurement.estimators import DEFAULT_SCORE, score_of
+from coe_agents.measurement.weighted_vote import (
     CONFIDENCE_VOTE_SHARE,
     VOTE_SHARE,
     VOTE_SHARES,
@@ -38,6 +37,7 @@ from coe_agents.policy.weighted_vote import (
     fill_confidences,
     weighted_votes,
 )
+from coe_agents.policy import agreement_weights
 from coe_agents.uncertainty.ties import TIE, shares_lead
 
 
@@ -346,7 +346,7 @@ class _Group:
                 leads = np.flatnonzero(shares_lead(votes)).tolist()
                 right[i] = np.mean([row.verdicts[cluster] for cluster in leads])
                 uncertainty[i] = 1.0 - votes.max()
-                is_action = row.measurement.calls is not None
+                is_action = row.measurement.proposals.calls is not None
                 is_answer = answer_kind(row.measurement.representatives[leads[0]]) == "answer"
                 is_given[i] = len(leads) == 1 and (is_action or is_answer)
         return _Answers(right, join_ties(uncertainty), is_given)

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from coe_agents.advice.advice import Advice, Difference, TrustCheck
     from coe_agents.evaluation.calibration.calibrate import Judged
     from coe_agents.evaluation.scoring.scores import ScoringSetup
+    from coe_agents.measurement.weighted_vote import Agreement
     from coe_agents.policy import CalibratedPolicy
-    from coe_agents.policy.agreement import Agreement
     from coe_agents.policy.calibrated import Calibration
 
 _POLICY_RISKS, _CONFIDENCE = (0.05, 0.1, 0.2, 0.3), 0.9

@@ -44,6 +44,7 @@ _UNSUPPORTED = re.compile(
     r"support|unexpected|unknown|unrecogni[sz]ed|not (?:allowed|permitted)|deprecated",
     re.IGNORECASE,
 )
+_SHORTEN = "Shorten the conversation, or lower `max_tokens`"
 _N = r"""["'`]n["'`]|\bn\s*(?:=|>|must|is|should)|parameter:?\s+n\b"""
 
 
@@ -58,11 +59,13 @@ def to_agent_error(
 
     The address is that of the server; one of the `options` of the request may be what the server refused.
     """
-    found = error if isinstance(error, CoEError) else _translate(error, address, options)
-    message, hint = safe_message(found.args[0], secrets), safe_message(found.hint, secrets)
-    if (message, hint) != (found.args[0], found.hint):
-        found.args, found.hint = (message,), hint
-    return found
+    mapped = error if isinstance(error, CoEError) else _translate(error, address, options)
+    message = safe_message(mapped.args[0], secrets)
+    hint = safe_message(mapped.hint, secrets)
+    if message != mapped.args[0] or hint != mapped.hint:
+        mapped.args = (message,)
+        mapped.hint = hint
+    return mapped
 
 
 def remedy_for(error: Exception) -> str:
@@ -99,8 +102,10 @@ def is_of_another_loop(error: BaseException) -> bool:
 
 
 def _translate(error: Exception, address: str, options: Collection[str]) -> AgentError:
-    status, names = status_of(error), {kind.__name__ for kind in type(error).__mro__}
-    if option := refused_option(error, status, options):
+    status = status_of(error)
+    names = {kind.__name__ for kind in type(error).__mro__}
+    option = refused_option(error, status, options)
+    if option is not None:
         refusal = InvalidRequestError(_message(error), hint=f"Omit `{option}`")
         refusal.option = option
         return refusal
@@ -110,13 +115,10 @@ def _translate(error: Exception, address: str, options: Collection[str]) -> Agen
         hint = "Raise `request_timeout` or `timeout`, or lower `max_tokens` or `n_samples`"
         return AgentTimeoutError("the model did not answer in time", hint=hint)
     if names & _OFFLINE:
-        return AgentConnectionError(
-            _message_with_root(error), hint=f"Check that a server listens{_at(address)}"
-        )
+        hint = f"Check that a server listens{_at(address)}"
+        return AgentConnectionError(_message_with_root(error), hint=hint)
     if _OVERFLOW.search(str(error)) or "ContextOverflowError" in names:
-        return ContextOverflowError(
-            _message(error), hint="Shorten the conversation, or lower `max_tokens`"
-        )
+        return ContextOverflowError(_message(error), hint=_SHORTEN)
     if names & _BAD_REPLIES or _NO_REPLY.search(str(error)):
         hint = f"Check that the server{_at(address)} speaks the protocol of the model's client"
         return InvalidReplyError(f"the reply cannot be read: {_message(error)}", hint=hint)
@@ -126,9 +128,8 @@ def _translate(error: Exception, address: str, options: Collection[str]) -> Agen
 def _from_status(error: Exception, status: int, address: str) -> AgentError:
     message = _message(error)
     if status in (401, 403):
-        return AuthenticationError(
-            message, hint="Check the key that the model is given, and its permissions"
-        )
+        hint = "Check the key that the model is given, and its permissions"
+        return AuthenticationError(message, hint=hint)
     if status == 404:
         return ModelNotFoundError(
             message,
@@ -138,42 +139,40 @@ def _from_status(error: Exception, status: int, address: str) -> AgentError:
     if status == 429:
         if "insufficient_quota" in str(error) + str(getattr(error, "code", "")):
             return RateLimitError(message, hint="The account has no credit left", retryable=False)
-        limited = RateLimitError(
-            message, hint="Lower `max_concurrency`, or ask the provider for more"
-        )
+        hint = "Lower `max_concurrency`, or ask the provider for more"
+        limited = RateLimitError(message, hint=hint)
         limited.retry_after = _retry_after(error)
         return limited
     if status in (408, 504):
-        return AgentTimeoutError(
-            message, hint=f"The server{_at(address)} was too slow; see what it logs"
-        )
+        hint = f"The server{_at(address)} was too slow; see what it logs"
+        return AgentTimeoutError(message, hint=hint)
     if status >= 500:
         failing = ServerError(message, hint=f"See what the server{_at(address)} logs")
         failing.retry_after = _retry_after(error)
         return failing
     if status == 413 or _OVERFLOW.search(str(error)):
-        return ContextOverflowError(message, hint="Shorten the conversation, or lower `max_tokens`")
-    return InvalidRequestError(
-        message, hint="Check the model's settings against what the server takes"
-    )
+        return ContextOverflowError(message, hint=_SHORTEN)
+    hint = "Check the model's settings against what the server takes"
+    return InvalidRequestError(message, hint=hint)
 
 
 def refused_option(error: Exception, status: int | None, options: Collection[str]) -> str | None:
     """Returns the option that the model does not accept, if the error names it; else None."""
-    text, parameter = str(error), getattr(error, "param", None)
+    text = str(error)
     if isinstance(error, TypeError):
         keyword = re.search(r"unexpected keyword argument '(\w+)'", text)
         return keyword[1] if keyword and keyword[1] in options else None
-    unsupported = _UNSUPPORTED.search(text) is not None
-    if status not in (400, 403, 422, 501) and not (
-        isinstance(error, ValueError | NotImplementedError) and unsupported
-    ):
+    is_unsupported = _UNSUPPORTED.search(text) is not None
+    is_of_client = isinstance(error, ValueError | NotImplementedError) and is_unsupported
+    if status not in (400, 403, 422, 501) and not is_of_client:
         return None
     for option in options:
-        pattern = _N if option == "n" else rf"\b(?:top_)?{option}\b"
-        named = parameter in (option, f"top_{option}") or re.search(pattern, text)
         # a temperature may also be out of range, which the user must correct
-        if named and (unsupported or option != "temperature"):
+        if option == "temperature" and not is_unsupported:
+            continue
+        pattern = _N if option == "n" else rf"\b(?:top_)?{option}\b"
+        parameter = getattr(error, "param", None)
+        if parameter in (option, f"top_{option}") or re.search(pattern, text):
             return option
     return None
 
@@ -186,11 +185,9 @@ def _message_with_root(error: Exception) -> str:
     """Returns the error's message with its first cause: "Connection error" alone is not enough."""
     *_, root = iter_causes(error)
     message = _message(error)
-    return (
-        message
-        if root is error
-        else f"{message.rstrip('.')}: {type(root).__name__}: {_message(Exception(root))}"
-    )
+    if root is error:
+        return message
+    return f"{message.rstrip('.')}: {type(root).__name__}: {_message(Exception(root))}"
 
 
 def _at(address: str) -> str:
@@ -200,9 +197,9 @@ def _at(address: str) -> str:
 def _retry_after(error: Exception) -> float | None:
     """Returns the seconds that the server asks to wait, from `Retry-After`; None where it gives no number of them."""
     headers: Any = getattr(getattr(error, "response", None), "headers", None) or {}
-    given = str(headers.get("retry-after") or headers.get("Retry-After") or "")
+    stated = str(headers.get("retry-after") or headers.get("Retry-After") or "")
     try:
-        seconds = float(given)
+        seconds = float(stated)
     except ValueError:
         return None
     return max(0.0, seconds) if math.isfinite(seconds) else None

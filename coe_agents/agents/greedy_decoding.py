@@ -22,7 +22,7 @@ from typing import Literal, TypeAlias
 from langchain_core.language_models import BaseChatModel
 
 from coe_agents._steps import Steps
-from coe_agents.agents._requests.send import Deadline, Places, Server
+from coe_agents.agents.requests.send import Deadline, Places, Server
 from coe_agents.errors import AgentTimeoutError, IgnoredTemperatureError
 from coe_agents.prompts import INVENTED_STORY
 from coe_agents.types import AgentReply, AgentRequest, Response, add_usages, usable
@@ -103,8 +103,8 @@ def _key_of(server: Server) -> str:
     model = server.model
     settings = [getattr(model, name, None) for name in _SETTINGS]
     is_seeded = getattr(model, "seed", None) is not None
-    described = repr((type(model).__name__, server.address, settings, is_seeded))
-    return hashlib.sha256(described.encode(errors="replace")).hexdigest()[:32]
+    identity = repr((type(model).__name__, server.address, settings, is_seeded))
+    return hashlib.sha256(identity.encode(errors="replace")).hexdigest()[:32]
 
 
 OnGreedy = Literal["exclude", "count_once", "trust"]
@@ -135,12 +135,9 @@ def may_be_probed(model: BaseChatModel, request: AgentRequest, on_greedy: OnGree
 
     Not where it has no temperature to ignore, nor where the request is for one of a few choices, or a verdict.
     """
-    has_temperature = request["temperature"] > 0 and "temperature" in type(model).model_fields
-    return (
-        has_temperature
-        and on_greedy != "trust"
-        and not ("choices" in request or request.get("is_review"))
-    )
+    if on_greedy == "trust" or "choices" in request or request.get("is_review"):
+        return False
+    return request["temperature"] > 0 and "temperature" in type(model).model_fields
 
 
 def examine(
@@ -153,63 +150,65 @@ def examine(
     temperature: float,
 ) -> Steps[AgentReply]:
     """Returns the reply with the responses that count; `send` asks the `server` that it came from."""
-    said = usable(reply["responses"])
-    if not _are_copies(said):
+    responses = usable(reply["responses"])
+    if not _are_copies(responses):
         FINDINGS.note_sampling(server)
         return reply
-    if len(said) < _FEWEST:
+    if len(responses) < _FEWEST:
         return reply
-    log_chance = _log_chance(said)
+    log_chance = _log_chance(responses)
     if log_chance is None:
-        found = yield from FINDINGS.look_up(server, lambda: _probe(reply, server, send), deadline)
+        finding = yield from FINDINGS.look_up(server, lambda: _probe(reply, server, send), deadline)
     # below 1 samples agree more often than log-probabilities say; to raise the chance to that power is on the safe side
     elif log_chance * min(temperature, 1.0) < _NO_CHANCE:
-        found = Finding(
-            True, f"its log-probabilities give equal samples a chance of exp({log_chance:.0f})"
-        )
+        account = f"its log-probabilities give equal samples a chance of exp({log_chance:.0f})"
+        finding = Finding(True, account)
     else:
         return reply
-    return _count(reply, server.address, found, on_greedy, temperature)
+    return _count(reply, server.address, finding, on_greedy, temperature)
 
 
 def _probe(reply: AgentReply, server: Server, send: _Send) -> Steps[Finding]:
     """Returns what the server replies to the probe; its tokens are added to the reply's."""
-    most = getattr(server.model, "max_tokens", None)
-    if isinstance(most, int) and most < _FEWEST_TOKENS:
-        server = replace(
-            server, model=server.model.model_copy(update={"max_tokens": _FEWEST_TOKENS})
-        )
+    max_tokens = getattr(server.model, "max_tokens", None)
+    if isinstance(max_tokens, int) and max_tokens < _FEWEST_TOKENS:
+        model = server.model.model_copy(update={"max_tokens": _FEWEST_TOKENS})
+        server = replace(server, model=model)
     probed = yield from send(server, INVENTED_STORY, _PROBE_TEMPERATURE)
     reply["usage"] = add_usages([reply["usage"], probed["usage"]])
-    stories, error = usable(probed["responses"]), probed["sampling"]["error"]
-    given = f"its {len(stories)} replies to a request for a story"
+    stories = usable(probed["responses"])
+    error = probed["sampling"]["error"]
+    replies = f"its {len(stories)} replies to a request for a story"
     if not _are_copies(stories):
-        return Finding(False, f"{given} differ")
+        return Finding(False, f"{replies} differ")
     if error is not None or len(stories) < _FEWEST:
         return Finding(None, f"a request for a story failed: {error}")
     if not stories[0]["text"].strip():
-        return Finding(None, f"{given} are empty")
-    return Finding(True, f"{given} are equal, too")
+        return Finding(None, f"{replies} are empty")
+    return Finding(True, f"{replies} are equal, too")
 
 
 def _count(
-    reply: AgentReply, address: str, found: Finding, on_greedy: OnGreedy, temperature: float
+    reply: AgentReply, address: str, finding: Finding, on_greedy: OnGreedy, temperature: float
 ) -> AgentReply:
-    reply["sampling"]["probe"] = found.account
-    reply["sampling"]["ignores_temperature"] = found.is_ignored
-    if not found.is_ignored:
+    sampling = reply["sampling"]
+    sampling["probe"] = finding.account
+    sampling["ignores_temperature"] = finding.is_ignored
+    if not finding.is_ignored:
         return reply
     if on_greedy == "exclude":
-        reply["sampling"]["counted"] = "not"
+        sampling["counted"] = "not"
+        where = f" at {address}" if address else ""
         ignored = IgnoredTemperatureError(
-            f"the temperature of {temperature:g} has no effect{f' at {address}' if address else ''}: "
-            f"{len(reply['responses'])} responses are equal, and {found.account}. The server ignores it, answers from "
-            "a cache, or uses one seed for all",
+            f"the temperature of {temperature:g} has no effect{where}: "
+            f"{len(reply['responses'])} responses are equal, and {finding.account}. The server ignores it, answers "
+            "from a cache, or uses one seed for all",
             hint=REMEDY,
         )
-        ignored.usage, ignored.sampling = reply["usage"], reply["sampling"]
+        ignored.usage = reply["usage"]
+        ignored.sampling = sampling
         raise ignored
-    reply["sampling"]["counted"] = "once"
+    sampling["counted"] = "once"
     reply["responses"] = usable(reply["responses"])[:1]
     reply.pop("messages", None)  # they are of all responses
     return reply
@@ -217,10 +216,9 @@ def _count(
 
 def _are_copies(responses: Sequence[Response]) -> bool:
     """Returns whether texts and confidences are equal and, as far as is known, made of equally many tokens."""
+    contents = {(response["text"], response["confidence"]) for response in responses}
     lengths = {response["n_tokens"] for response in responses} - {None}
-    return (
-        len({(each["text"], each["confidence"]) for each in responses}) <= 1 and len(lengths) <= 1
-    )
+    return len(contents) <= 1 and len(lengths) <= 1
 
 
 def _log_chance(responses: Sequence[Response]) -> float | None:
@@ -228,5 +226,9 @@ def _log_chance(responses: Sequence[Response]) -> float | None:
 
     None where some are not known or all are 0: servers that cut to the likeliest token may give 0 for each.
     """
-    known = [response["logprob"] for response in responses if response["logprob"] is not None]
-    return math.fsum(known[1:]) if len(known) == len(responses) and any(known) else None
+    logprobs = list[float]()
+    for response in responses:
+        if response["logprob"] is None:
+            return None
+        logprobs.append(response["logprob"])
+    return math.fsum(logprobs[1:]) if any(logprobs) else None

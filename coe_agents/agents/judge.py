@@ -4,7 +4,6 @@ import logging
 import re
 import threading
 from collections.abc import Sequence
-from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -17,9 +16,9 @@ from numpy.typing import NDArray
 
 from coe_agents import prompts
 from coe_agents._steps import Call, Steps, arun_steps, run_steps
-from coe_agents.agents._requests.parse import is_cut
 from coe_agents.agents.choice.probability import MIN_MASS, read_choice
 from coe_agents.agents.model_agent import ModelAgent
+from coe_agents.agents.requests.parse import is_cut
 from coe_agents.checks import integer, require
 from coe_agents.clustering.answers import strip_reasoning
 from coe_agents.clustering.protocols import ENTAILMENT_LABELS
@@ -85,33 +84,32 @@ class ChatJudge:
         Raises:
             CoEError: If the model fails.
         """
-        asked = [
-            bool(one.references) and answer_kind(one.answer) == "answer" for one in predictions
-        ]
+        verdicts = list[bool | None]()
+        asked = list[int]()
+        for place, prediction in enumerate(predictions):
+            verdicts.append(False if prediction.references else None)
+            if prediction.references and answer_kind(prediction.answer) == "answer":
+                asked.append(place)
         with ContextThreadPoolExecutor(max_workers=self._agent.max_concurrency) as pool:
             # after an error, it cancels those that wait
-            judged = list(pool.map(self._verdict, list(compress(predictions, asked))))
+            judged = list(pool.map(self._verdict, [predictions[place] for place in asked]))
+        for place, verdict in zip(asked, judged, strict=True):
+            verdicts[place] = verdict
         if n_unclear := judged.count(None):
             self.n_unclear += n_unclear
             _LOG.warning("%d of %s could not be judged", n_unclear, quantity(len(judged), "answer"))
-        verdicts = iter(judged)
-        return [
-            next(verdicts) if is_asked else (False if one.references else None)
-            for one, is_asked in zip(predictions, asked, strict=True)
-        ]
+        return verdicts
 
     def _verdict(self, prediction: Any) -> bool | None:
-        shown = prediction.references[:_MOST_REFERENCES]
-        said = {
-            "role": "user",
-            "content": prompts.correctness(prediction.question, prediction.answer, shown),
-        }
+        references = prediction.references[:_MOST_REFERENCES]
+        text = prompts.correctness(prediction.question, prediction.answer, references)
+        messages = [{"role": "user", "content": text}]
         reply = self._agent.sample(
-            AgentRequest(question=prediction.question, messages=[said], round=0)
+            AgentRequest(question=prediction.question, messages=messages, round=0)
         )
-        stated = (
-            None if is_cut(reply) else read_choice(reply["responses"][0]["text"], (_RIGHT, _WRONG))
-        )
+        if is_cut(reply):
+            return None
+        stated = read_choice(reply["responses"][0]["text"], (_RIGHT, _WRONG))
         return None if stated is None else stated == _RIGHT
 
 
@@ -122,13 +120,13 @@ async def ask_p_false(agent: ModelAgent, question: str, answer: str) -> float | 
     the number comes from, exact scores or sampled replies, depends on the model: see `ModelAgent.choice`. Where the
     model chooses neither, it is None, with a warning in the log.
     """
-    asked = [("user", prompts.self_check(question, answer))]
+    messages = [("user", prompts.self_check(question, answer))]
     try:
-        found = await agent.achoice(asked, prompts.SELF_CHECK_CHOICES)
+        choice = await agent.achoice(messages, prompts.SELF_CHECK_CHOICES)
     except NoChoiceError as error:
         _LOG.warning('agent "%s" gave no P(False): %s', agent.name, error)
         return None
-    return found.probabilities["False"]
+    return choice.probabilities["False"]
 
 
 _Pair = tuple[str, str]
@@ -194,55 +192,54 @@ class ChatEntailment:
             return np.zeros((0, len(ENTAILMENT_LABELS)))
         pairs = [(premise, hypothesis) for premise, hypothesis in pairs]
         distinct = list(dict.fromkeys(pairs))
-        with ContextThreadPoolExecutor(
-            max_workers=min(self.max_concurrency, len(distinct))
-        ) as pool:
+        n_threads = min(self.max_concurrency, len(distinct))
+        with ContextThreadPoolExecutor(max_workers=n_threads) as pool:
             try:
-                judged = list(
-                    pool.map(self._judge, distinct)
-                )  # after an error, it cancels those that wait
+                # after an error, it cancels those that wait
+                judged = list(pool.map(self._judge, distinct))
             except Exception as error:
-                error.add_note(
-                    f"raised while ChatEntailment judged {quantity(len(distinct), 'pair')}"
-                )
+                n_pairs = quantity(len(distinct), "pair")
+                error.add_note(f"raised while ChatEntailment judged {n_pairs}")
                 raise
-        refused = [each for each in judged if isinstance(each, NoChoiceError)]
-        if len(refused) == len(judged) >= _FEW:
-            message = f"the judge gave no verdict on any of {len(judged)} pairs; on the first: {refused[0]}"
+        rows = dict[_Pair, _Row]()
+        failures = list[NoChoiceError]()
+        n_unclear = 0
+        for pair, row in zip(distinct, judged, strict=True):
+            if isinstance(row, tuple):
+                rows[pair] = row
+                continue
+            rows[pair] = _NEUTRAL
+            n_unclear += 1
+            if isinstance(row, NoChoiceError):
+                failures.append(row)
+        if len(failures) == len(judged) >= _FEW:
+            message = f"the judge gave no verdict on any of {len(judged)} pairs; on the first: {failures[0]}"
             raise NoChoiceError(message, retryable=False)
-        if n_unclear := len(refused) + judged.count(None):
+        if n_unclear:
             with self._lock:
                 self.n_unclear += n_unclear
-            _LOG.warning(
-                "%d of %s could not be judged: taken as neutral",
-                n_unclear,
-                quantity(len(distinct), "pair"),
-            )
-        rows = {
-            pair: row if isinstance(row, tuple) else _NEUTRAL
-            for pair, row in zip(distinct, judged, strict=True)
-        }
+            n_pairs = quantity(len(distinct), "pair")
+            _LOG.warning("%d of %s could not be judged: taken as neutral", n_unclear, n_pairs)
         return np.array([rows[pair] for pair in pairs])
 
     def _judge(self, pair: _Pair) -> _Row | NoChoiceError | None:
-        shown, other = (for_prompt(text, limit=prompts.MAX_JUDGED) for text in pair)
-        is_cut = len(shown) == prompts.MAX_JUDGED and shown.endswith("…")
-        if shown == other and is_cut and pair[0] != pair[1]:
+        premise, hypothesis = (for_prompt(text, limit=prompts.MAX_JUDGED) for text in pair)
+        is_cut = len(premise) == prompts.MAX_JUDGED and premise.endswith("…")
+        if premise == hypothesis and is_cut and pair[0] != pair[1]:
             return None
-        asked = [HumanMessage(prompts.entailment(*pair))]
-        run = (
-            ensure_config()
-        )  # of the graph's node, say, which traces the request and does not stream the reply
+        messages = [HumanMessage(prompts.entailment(*pair))]
+        # of the graph's node, say, which traces the request and does not stream the reply
+        run = ensure_config()
         config = {**run, "tags": [*run["tags"], TAG_NOSTREAM]}
         try:
-            found = self._agent.choice(asked, ENTAILMENT_LABELS, config=config)
-            if found.method != "sampled" and found.mass < MIN_MASS:
-                found = self._agent.choice(
-                    asked, ENTAILMENT_LABELS, methods=("sampled",), config=config
+            choice = self._agent.choice(messages, ENTAILMENT_LABELS, config=config)
+            if choice.method != "sampled" and choice.mass < MIN_MASS:
+                choice = self._agent.choice(
+                    messages, ENTAILMENT_LABELS, methods=("sampled",), config=config
                 )
         except NoChoiceError as error:
             return error
-        return tuple(found.probabilities[label] for label in ENTAILMENT_LABELS)
+        return tuple(choice.probabilities[label] for label in ENTAILMENT_LABELS)
 
 
 _RULING = re.compile(r"CHOICE: *(\d{1,9})\.?|ANSWER: *(\S.*)|(NONE)\.?", re.IGNORECASE)
@@ -271,17 +268,14 @@ class Arbiter(Runnable[EscalatedCase, Ruling]):
     """
 
     def __init__(self, model: BaseChatModel | Agent | str, *, name: str = "arbiter") -> None:
-        require(
-            bool(name.strip()), '"name" of Arbiter must not be empty', name, 'Omit it for "arbiter"'
-        )
+        must = '"name" of Arbiter must not be empty'
+        require(bool(name.strip()), must, name, 'Omit it for "arbiter"')
         must = '"name" of Arbiter must not be "group" or "person", whom a gate trusts'
         require(name not in DECIDERS, must, name, "Rename it")
+        if not isinstance(model, Agent):
+            model = ModelAgent(name, model, n_samples=1, temperature=0.0)
         self.name: str = name
-        self._agent = (
-            model
-            if isinstance(model, Agent)
-            else ModelAgent(name, model, n_samples=1, temperature=0.0)
-        )
+        self._agent: Agent = model
 
     def __repr__(self) -> str:
         return f"Arbiter({self.name!r})"
@@ -310,13 +304,12 @@ class Arbiter(Runnable[EscalatedCase, Ruling]):
                 self._agent.sample, self._agent.asample, (request, config)
             )
             if is_cut(reply):
-                found = self._leave_escalated("was cut off before it ruled")
+                ruling = self._leave_escalated("was cut off before it ruled")
             else:
-                found = self._read(
-                    [response["text"] for response in reply["responses"]], case["candidates"]
-                )
-            found["usage"] = reply["usage"]
-            return found
+                texts = [response["text"] for response in reply["responses"]]
+                ruling = self._read(texts, case["candidates"])
+            ruling["usage"] = reply["usage"]
+            return ruling
         except Exception as error:
             if is_control_flow(error):
                 raise
@@ -324,26 +317,23 @@ class Arbiter(Runnable[EscalatedCase, Ruling]):
 
     def _read(self, texts: list[str], candidates: list[Candidate]) -> Ruling:
         rulings = {_parse_ruling(text) for text in texts}
-        if len(rulings) != 1 or (ruling := rulings.pop()) is None:
-            return self._leave_escalated(
-                "ruled in more than one way"
-                if len(rulings) > 1
-                else "gave no reply that can be read as a ruling"
-            )
+        if len(rulings) > 1:
+            return self._leave_escalated("ruled in more than one way")
+        ruling = rulings.pop() if rulings else None
+        if ruling is None:
+            return self._leave_escalated("gave no reply that can be read as a ruling")
         number, answer = ruling
+        n_candidates = len(candidates)
         if answer is not None:
-            return self._rule(
-                "answer",
-                answer,
-                f"gave an answer of its own, beside {len(candidates)} of the group",
-            )
+            reason = f"gave an answer of its own, beside {n_candidates} of the group"
+            return self._rule("answer", answer, reason)
         if number is None:
-            reason = f"found none of {quantity(len(candidates), 'answer')} right, or did not know"
+            reason = f"found none of {quantity(n_candidates, 'answer')} right, or did not know"
             return self._rule("abstain", None, reason)
-        if not 1 <= number <= len(candidates):
-            return self._leave_escalated(f"chose answer {number}, but there are {len(candidates)}")
+        if not 1 <= number <= n_candidates:
+            return self._leave_escalated(f"chose answer {number}, but there are {n_candidates}")
         chosen = candidates[number - 1]
-        reason = f"chose answer {number} of {len(candidates)} (support {chosen['support']:.0%})"
+        reason = f"chose answer {number} of {n_candidates} (support {chosen['support']:.0%})"
         return self._rule("answer", chosen["answer"], reason)
 
     def _rule(self, action: Any, answer: str | None, reason: str) -> Ruling:
@@ -357,8 +347,16 @@ class Arbiter(Runnable[EscalatedCase, Ruling]):
 
 def _parse_ruling(text: str) -> tuple[int | None, str | None] | None:
     """Returns the choice and the answer that a reply states, both None for "NONE"; None where it states no ruling."""
-    lines = [line.strip().strip("*`").strip() for line in strip_reasoning(text).splitlines()]
-    found = [_RULING.fullmatch(line) for line in lines if line]
-    if not found or (last := found[-1]) is None or sum(match is not None for match in found) > 1:
+    rulings = list[re.Match[str]]()
+    last = None
+    for line in strip_reasoning(text).splitlines():
+        words = line.strip().strip("*`").strip()
+        if not words:
+            continue
+        last = _RULING.fullmatch(words)
+        if last is not None:
+            rulings.append(last)
+    if last is None or len(rulings) > 1:
         return None
-    return (None if last[1] is None else int(last[1])), last[2]
+    number, answer = last[1], last[2]
+    return (None if number is None else int(number)), answer

@@ -5,7 +5,7 @@ import hashlib
 import logging
 import math
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, get_args
@@ -21,17 +21,16 @@ from langchain_core.messages import (
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from coe_agents._steps import Call, Steps, arun_steps, run_steps
-from coe_agents.agents._requests import chat_models
-from coe_agents.agents._requests.capabilities import Drawn, Ladder, draw
-from coe_agents.agents._requests.parse import to_reply
-from coe_agents.agents._requests.send import Asker, Deadline, Server, places_of, tracing_options
 from coe_agents.agents.choice import probability
 from coe_agents.agents.greedy_decoding import OnGreedy, examine, may_be_probed
+from coe_agents.agents.requests import chat_models
+from coe_agents.agents.requests.capabilities import Drawn, Ladder, draw
+from coe_agents.agents.requests.parse import to_reply
+from coe_agents.agents.requests.send import Asker, Deadline, Server, places_of, tracing_options
 from coe_agents.checks import instance, integer, number, one_of, require
 from coe_agents.errors import FAILED_REPLY, InvalidReplyError, NoChoiceError
-from coe_agents.policy.bounds import MOST_SAMPLES
 from coe_agents.prompts import STATED_CONFIDENCE
-from coe_agents.types import AgentReply, AgentRequest
+from coe_agents.types import MOST_SAMPLES, AgentReply, AgentRequest, Fields
 
 _LOG = logging.getLogger(__name__)
 
@@ -106,73 +105,16 @@ class ModelAgent:
         tools: Sequence[Any] | None = None,
         stated_confidence: bool = False,
     ) -> None:
-        instance(
-            name,
-            str,
-            '"name" of ModelAgent',
-            what="a string",
-            advice="Write ModelAgent(name, model)",
-        )
-        require(
-            bool(name.strip()),
-            '"name" of ModelAgent must not be empty',
-            name,
-            "Name each agent differently",
-        )
-        given = {"n_samples": n_samples is not None, "timeout": timeout != "usual"}
-        self.unset = frozenset(option for option, is_given in given.items() if not is_given)
-        n_samples = 5 if n_samples is None else n_samples
-        timeout = 600.0 if timeout == "usual" else timeout
-        integer(
-            n_samples,
-            '"n_samples" of ModelAgent',
-            least=1,
-            most=MOST_SAMPLES,
-            advice="5 to 10 are usual",
-        )
-        for option, value, least, remedy, may_be_infinite in (
-            ("temperature", temperature, 0, "1.0 samples the model's own distribution", False),
-            ("weight", weight, 0, "Omit it for equal weights", False),
-            ("max_response_chars", max_response_chars, 1, "20,000 are usual", False),
-            ("retries", retries, 0, "0 never asks again", True),
-            (
-                "max_concurrency",
-                1 if max_concurrency is None else max_concurrency,
-                1,
-                "1 asks one by one",
-                True,
-            ),
-        ):
-            where = f'"{option}" of ModelAgent'
-            number(value, where, least=least, may_be_infinite=may_be_infinite, advice=remedy)
-        for option, seconds in (("timeout", timeout), ("request_timeout", request_timeout)):
-            if seconds is not None:
-                number(
-                    seconds,
-                    f'"{option}" of ModelAgent in seconds',
-                    above=0,
-                    advice="None is no limit",
-                )
-        above = '"temperature" of ModelAgent must be above 0 for more than one sample'
-        remedy = "At 0 all samples are the same and say nothing of uncertainty"
-        require(temperature > 0 or n_samples == 1, above, temperature, remedy)
-        one_of(
-            on_greedy,
-            '"on_greedy" of ModelAgent',
-            get_args(OnGreedy),
-            advice='Omit it for "exclude"',
-        )
-        instance(
-            stated_confidence, bool, '"stated_confidence"', what="a bool", advice="True asks for it"
-        )
-        chat_models.check_model(model)
-        self.tools = None if tools is None else [convert_to_openai_tool(tool) for tool in tools]
-        if (
-            self.tools is not None
-            and isinstance(model, BaseChatModel)
-            and not chat_models.takes_tools(model)
-        ):
-            raise chat_models.no_tools(model)
+        # a council has other defaults than a graph, so it must know what the caller left out
+        unset = set[str]()
+        if n_samples is None:
+            n_samples = 5
+            unset.add("n_samples")
+        if timeout == "usual":
+            timeout = 600.0
+            unset.add("timeout")
+        self.unset = frozenset(unset)
+
         self.name = name
         self.n_samples = n_samples
         self.temperature = temperature
@@ -187,30 +129,79 @@ class ModelAgent:
         self.max_response_chars = max_response_chars
         self.on_greedy: OnGreedy = on_greedy
         self.stated_confidence = stated_confidence
-        self._given = model
+        self._check_settings()
+
+        chat_models.check_model(model)
+        self.tools = None if tools is None else [convert_to_openai_tool(tool) for tool in tools]
+        if self.tools is not None and isinstance(model, BaseChatModel):
+            chat_models.check_tools(model)
+
+        self._original = model
         self._ready: BaseChatModel | None = None
         self._may_grade = True
         self._lock = threading.Lock()
 
+    def _check_settings(self) -> None:
+        instance(
+            self.name,
+            str,
+            '"name" of ModelAgent',
+            what="a string",
+            advice="Write ModelAgent(name, model)",
+        )
+        must = '"name" of ModelAgent must not be empty'
+        require(bool(self.name.strip()), must, self.name, "Name each agent differently")
+
+        of_agent = "of ModelAgent"
+        advice = "5 to 10 are usual"
+        integer(
+            self.n_samples, f'"n_samples" {of_agent}', least=1, most=MOST_SAMPLES, advice=advice
+        )
+        advice = "1.0 samples the model's own distribution"
+        number(self.temperature, f'"temperature" {of_agent}', least=0, advice=advice)
+        must = f'"temperature" {of_agent} must be above 0 for more than one sample'
+        advice = "At 0 all samples are the same and say nothing of uncertainty"
+        require(self.temperature > 0 or self.n_samples == 1, must, self.temperature, advice)
+        number(self.weight, f'"weight" {of_agent}', least=0, advice="Omit it for equal weights")
+        advice = "20,000 are usual"
+        number(self.max_response_chars, f'"max_response_chars" {of_agent}', least=1, advice=advice)
+
+        where = f'"retries" {of_agent}'
+        number(self.retries, where, least=0, may_be_infinite=True, advice="0 never asks again")
+        if self.max_concurrency is not None:
+            where = f'"max_concurrency" {of_agent}'
+            advice = "1 asks one by one"
+            number(self.max_concurrency, where, least=1, may_be_infinite=True, advice=advice)
+        for option in ("timeout", "request_timeout"):
+            seconds = getattr(self, option)
+            if seconds is not None:
+                where = f'"{option}" {of_agent} in seconds'
+                number(seconds, where, above=0, advice="None is no limit")
+
+        advice = 'Omit it for "exclude"'
+        one_of(self.on_greedy, f'"on_greedy" {of_agent}', get_args(OnGreedy), advice=advice)
+        where = '"stated_confidence"'
+        instance(self.stated_confidence, bool, where, what="a bool", advice="True asks for it")
+
     @property
     def model_name(self) -> str | None:
         """The name of the model, by which a calibration knows it; None if its client tells none."""
-        given = self._given
-        if isinstance(given, str):
-            return given.partition(":")[2] or given
-        known = getattr(given, "model_name", None) or getattr(given, "model", None)
-        return known if isinstance(known, str) else None
+        model = self._original
+        if isinstance(model, str):
+            return model.partition(":")[2] or model
+        name = getattr(model, "model_name", None) or getattr(model, "model", None)
+        return name if isinstance(name, str) else None
 
     def uses(self, model: object) -> bool:
         """Returns whether the agent's model is this one, or has this name, whatever its settings and its address."""
-        return chat_models.is_same_model(self._given, model)
+        return chat_models.is_same_model(self._original, model)
 
     def __repr__(self) -> str:
         return (
             f"ModelAgent({self.name!r}, n_samples={self.n_samples}, temperature={self.temperature})"
         )
 
-    def sample(self, request: AgentRequest, config: Mapping[str, Any] | None = None) -> AgentReply:
+    def sample(self, request: AgentRequest, config: Fields | None = None) -> AgentReply:
         """Draws `n_samples` responses; fewer if the model fails, or time is up, after it gave some.
 
         The request may override the number (500 at most), the temperature (one response at 0) and the time (less only).
@@ -228,9 +219,7 @@ class ModelAgent:
         self._prepare_model()
         return run_steps(self._steps(request, config))
 
-    async def asample(
-        self, request: AgentRequest, config: Mapping[str, Any] | None = None
-    ) -> AgentReply:
+    async def asample(self, request: AgentRequest, config: Fields | None = None) -> AgentReply:
         """Draws `n_samples` responses; see `sample`. Where each has a request of its own, they are sent at once."""
         await self._aprepare_model()
         return await arun_steps(self._steps(request, config))
@@ -241,7 +230,7 @@ class ModelAgent:
         choices: Sequence[str],
         *,
         methods: Sequence[probability.ChoiceMethod] = probability.CHOICE_METHODS,
-        config: Mapping[str, Any] | None = None,
+        config: Fields | None = None,
         strict: bool = False,
     ) -> probability.ChoiceProbabilities:
         """Returns how likely the model is to reply with each of a few short choices, P(choice | reply is a choice).
@@ -273,8 +262,8 @@ class ModelAgent:
         Example:
             >>> from langchain_core.language_models.fake_chat_models import FakeListChatModel
             >>> agent = ModelAgent("a", FakeListChatModel(responses=["True", "True.", "False", "It depends."]))
-            >>> found = agent.choice([("user", "Is it so?")], ("True", "False"))  # of ten replies, eight state one
-            >>> found.method, round(found.probabilities["True"], 3), found.mass
+            >>> answer = agent.choice([("user", "Is it so?")], ("True", "False"))  # of ten replies, eight state one
+            >>> answer.method, round(answer.probabilities["True"], 3), answer.mass
             ('sampled', 0.75, 0.8)
         """
         self._prepare_model()
@@ -300,16 +289,23 @@ class ModelAgent:
         methods: Sequence[probability.ChoiceMethod],
         *,
         deadline: Deadline | None = None,
-        config: Mapping[str, Any] | None = None,
+        config: Fields | None = None,
         strict: bool = False,
     ) -> Steps[probability.ChoiceProbabilities]:
-        options: dict[str, Any] = {"methods": methods, "config": config, "strict": strict}
-        if self.temperature == 0:  # all replies would be the same
-            options["n_samples"] = 1
+        # at temperature 0 all replies would be the same
+        n_samples = 1 if self.temperature == 0 else probability.N_REPLIES
 
         def send(server: Server, seconds: float | None) -> Steps[probability.ChoiceProbabilities]:
             return probability.choice_steps(
-                server.model, messages, choices, seconds=seconds, places=server.places, **options
+                server.model,
+                messages,
+                choices,
+                n_samples=n_samples,
+                methods=methods,
+                config=config,
+                seconds=seconds,
+                strict=strict,
+                places=server.places,
             )
 
         return self._asker.retry(send, deadline or Deadline(self.timeout))
@@ -322,19 +318,7 @@ class ModelAgent:
         """
         with self._lock:
             if self._ready is None:
-                made = (
-                    self._given
-                    if isinstance(self._given, BaseChatModel)
-                    else chat_models.create_model(self._given)
-                )
-                fields = {"logprobs": True, "max_tokens": self.max_tokens, "streaming": False}
-                address = chat_models.address_of(made)
-                places = places_of(self._given, address, self.max_concurrency)
-                server = Server(
-                    chat_models.prepare(made, {"temperature": self.temperature, **fields}),
-                    address,
-                    places,
-                )
+                server = self._set_up()
                 self._ladder = Ladder(server.model)
                 self._own_seed: int | None = getattr(server.model, "seed", None)
                 self._asker = Asker(
@@ -342,6 +326,21 @@ class ModelAgent:
                 )
                 self._ready = server.model  # last, since it says that the others are there
             return self._ready
+
+    def _set_up(self) -> Server:
+        model = self._original
+        if isinstance(model, str):
+            model = chat_models.create_model(model)
+        settings = {
+            "temperature": self.temperature,
+            "logprobs": True,
+            "max_tokens": self.max_tokens,
+            "streaming": False,
+        }
+        address = chat_models.address_of(model)
+        # agents that were given one object share its places, so it is not the copy that counts
+        places = places_of(self._original, address, self.max_concurrency)
+        return Server(chat_models.prepare(model, settings), address, places)
 
     def _prepare_model(self) -> BaseChatModel:
         try:
@@ -355,13 +354,14 @@ class ModelAgent:
 
     def _messages(self, request: AgentRequest) -> list[BaseMessage]:
         messages = convert_to_messages(request["messages"])
-        asked = STATED_CONFIDENCE if self._asks_confidence(request) else None
-        parts = [part for part in (self.system_prompt, request.get("instruction"), asked) if part]
-        if not parts:
+        confidence = STATED_CONFIDENCE if self._asks_confidence(request) else None
+        parts = [self.system_prompt, request.get("instruction"), confidence]
+        texts = [part for part in parts if part]
+        if not texts:
             return messages
         if isinstance(messages[0], SystemMessage):  # many chat templates refuse a second one
-            parts.append(messages.pop(0).text)
-        return [SystemMessage("\n\n".join(parts)), *messages]
+            texts.append(messages.pop(0).text)
+        return [SystemMessage("\n\n".join(texts)), *messages]
 
     def _asks_confidence(self, request: AgentRequest) -> bool:
         shows_tools = "tools" in request or self.tools is not None
@@ -373,8 +373,9 @@ class ModelAgent:
         if base is None:
             return lambda number: None
         key = repr((base, self.name, request["messages"], request["round"]))
+        digest = hashlib.sha256(key.encode()).digest()
         # below 2**31, and 1,024 apart, more than there are samples
-        spaced = int.from_bytes(hashlib.sha256(key.encode()).digest()[:4], "big") % (1 << 21) << 10
+        spaced = int.from_bytes(digest[:4], "big") % (1 << 21) << 10
         return lambda number: spaced + number
 
     def _deadline(self, request: AgentRequest) -> Deadline:
@@ -383,75 +384,99 @@ class ModelAgent:
             return Deadline(left, setting="`deadline` of the graph")
         return Deadline(self.timeout)
 
-    def _steps(self, request: AgentRequest, config: Mapping[str, Any] | None) -> Steps[AgentReply]:
-        messages, observed, deadline = (
-            self._messages(request),
-            tracing_options(config),
-            self._deadline(request),
-        )
-        temperature = request.get("temperature", self.temperature)
-        n_samples = (
-            min(request.get("n_samples", self.n_samples), MOST_SAMPLES) if temperature > 0 else 1
-        )
-        integer(n_samples, '"n_samples" of the request to ModelAgent', least=1, advice="Omit it")
-        request = {**request, "n_samples": n_samples, "temperature": temperature}
-        choices = request.get("choices", [])
-        if choices:
-            request.pop("tools", None)
-        elif self.tools is not None and "tools" not in request:
-            request["tools"] = self.tools
-        if (
-            self._may_grade
-            and request.get("graded")
-            and choices
-            and not probability.find_ambiguous(choices)
-        ):
-            try:
-                found = yield from self._choice(
-                    messages, choices, ("exact",), deadline=deadline, config=observed
-                )
-            except NoChoiceError:
-                self._may_grade = False  # a property of the model, which is not asked again
-            else:
-                if found.mass >= probability.MIN_MASS:
-                    return probability.to_graded_reply(found, request, agent=self.name)
+    def _steps(self, request: AgentRequest, config: Fields | None) -> Steps[AgentReply]:
+        messages = self._messages(request)
+        observed = tracing_options(config)
+        deadline = self._deadline(request)
+        request = self._with_settings(request)
 
-        drawn, reply = yield from self._draw(
-            self._asker, request, messages, observed=observed, deadline=deadline
-        )
+        graded = yield from self._grade(messages, request, observed, deadline)
+        if graded is not None:
+            return graded
+
+        def ask(
+            asker: Asker, request: AgentRequest, messages: list[BaseMessage], needed: str = ""
+        ) -> Steps[tuple[Drawn, AgentReply]]:
+            return self._draw(
+                asker, request, messages, observed=observed, deadline=deadline, needed=needed
+            )
+
+        drawn, reply = yield from ask(self._asker, request, messages)
         if drawn.failure is not None:
             if not drawn.results:
                 raise drawn.failure
-            had = (self.name, drawn.n_received, n_samples, drawn.failure)
-            _LOG.warning('agent "%s" gave %d of %d samples: %s', *had)
-        errors = [response["error"] for response in reply["responses"]]
-        if errors and all(errors):
-            may_retry = any(FAILED_REPLY in (error or "") for error in errors)
-            invalid = InvalidReplyError(
-                f"no response is valid; the first: {errors[0]}", retryable=may_retry
+            _LOG.warning(
+                'agent "%s" gave %d of %d samples: %s',
+                self.name,
+                drawn.n_received,
+                request["n_samples"],
+                drawn.failure,
             )
-            invalid.reply = reply
-            raise invalid
+        _refuse_invalid(reply)
         if not may_be_probed(self.model(), request, self.on_greedy):
             return reply
 
         def probe(server: Server, prompt: str, temperature: float) -> Steps[AgentReply]:
-            probing = AgentRequest(question=prompt, messages=[], round=request["round"])
-            probing |= {"n_samples": n_samples, "temperature": temperature}
-            alone = replace(self._asker, server=server)
-            options: dict[str, Any] = {
-                "observed": observed,
-                "deadline": deadline,
-                "needed": "temperature",
-            }
-            return (yield from self._draw(alone, probing, [HumanMessage(prompt)], **options))[1]
+            probing = AgentRequest(
+                question=prompt,
+                messages=[],
+                round=request["round"],
+                n_samples=request["n_samples"],
+                temperature=temperature,
+            )
+            asker = replace(self._asker, server=server)
+            # a server that refuses the temperature would show nothing by its replies
+            _, stories = yield from ask(asker, probing, [HumanMessage(prompt)], "temperature")
+            return stories
 
-        server = self._asker.server
         return (
             yield from examine(
-                reply, server, probe, deadline, on_greedy=self.on_greedy, temperature=temperature
+                reply,
+                self._asker.server,
+                probe,
+                deadline,
+                on_greedy=self.on_greedy,
+                temperature=request["temperature"],
             )
         )
+
+    def _with_settings(self, request: AgentRequest) -> AgentRequest:
+        """Returns the request with the agent's number, temperature and tools where it names none."""
+        temperature = request.get("temperature", self.temperature)
+        n_samples = 1
+        if temperature > 0:
+            n_samples = min(request.get("n_samples", self.n_samples), MOST_SAMPLES)
+        integer(n_samples, '"n_samples" of the request to ModelAgent', least=1, advice="Omit it")
+        request = {**request, "n_samples": n_samples, "temperature": temperature}
+        if request.get("choices"):
+            request.pop("tools", None)
+        elif self.tools is not None:
+            request.setdefault("tools", self.tools)
+        return request
+
+    def _grade(
+        self,
+        messages: list[BaseMessage],
+        request: AgentRequest,
+        observed: Fields,
+        deadline: Deadline,
+    ) -> Steps[AgentReply | None]:
+        """Returns the exact probabilities of the choices as a reply; None where the model is to be sampled."""
+        choices = request.get("choices")
+        if not (choices and request.get("graded") and self._may_grade):
+            return None
+        if probability.find_ambiguous(choices):
+            return None
+        try:
+            scored = yield from self._choice(
+                messages, choices, ("exact",), deadline=deadline, config=observed
+            )
+        except NoChoiceError:
+            self._may_grade = False  # a property of the model, which is not asked again
+            return None
+        if scored.mass < probability.MIN_MASS:
+            return None
+        return probability.to_graded_reply(scored, request, agent=self.name)
 
     def _draw(
         self,
@@ -459,18 +484,43 @@ class ModelAgent:
         request: AgentRequest,
         messages: list[BaseMessage],
         *,
-        observed: Mapping[str, Any],
+        observed: Fields,
         deadline: Deadline,
-        needed: str = "",
+        needed: str,
     ) -> Steps[tuple[Drawn, AgentReply]]:
         tools = request.get("tools", ())
         ask = partial(
             asker.ask, messages=messages, observed=observed, deadline=deadline, tools=tools
         )
         drawn = yield from draw(self._ladder, request, self._seeds(request), ask, needed)
-        asks = {"states_confidence": self._asks_confidence(request)}
-        how: dict[str, Any] = {"agent": self.name, "max_chars": self.max_response_chars, **asks}
-        if tools:
-            # schemas come from outside, and may take a while to read: an event loop answers others meanwhile
-            return drawn, (yield Call(to_reply, None, (drawn, self._ladder, request), how))
-        return drawn, to_reply(drawn, self._ladder, request, **how)
+        read = partial(
+            to_reply,
+            drawn,
+            self._ladder,
+            request,
+            agent=self.name,
+            max_chars=self.max_response_chars,
+            states_confidence=self._asks_confidence(request),
+        )
+        if not tools:
+            return drawn, read()
+        # schemas come from outside, and may take a while to read: an event loop answers others meanwhile
+        reply = yield Call(read, None, ())
+        return drawn, reply
+
+
+def _refuse_invalid(reply: AgentReply) -> None:
+    """Raises an error that carries the reply, where none of its responses is valid."""
+    errors = list[str]()
+    for response in reply["responses"]:
+        if not response["error"]:
+            return
+        errors.append(response["error"])
+    if not errors:
+        return
+    may_retry = any(FAILED_REPLY in error for error in errors)
+    invalid = InvalidReplyError(
+        f"no response is valid; the first: {errors[0]}", retryable=may_retry
+    )
+    invalid.reply = reply
+    raise invalid

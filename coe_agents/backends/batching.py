@@ -35,14 +35,11 @@ class Prepared:
 
     def may_join(self, batch: "Sequence[Prepared]") -> bool:
         """Whether there is room for it, and no prompt is so much longer that another would be mostly padding."""
-        lengths = [len(other.prompt) for other in (self, *batch)]
-        n_rows = sum(len(other.seeds) for other in (self, *batch))
-        is_padding = max(lengths) > 2 * min(lengths) + 32
-        return (
-            self.settings == batch[0].settings
-            and n_rows <= self.settings.max_batch
-            and not is_padding
-        )
+        together = [self, *batch]
+        lengths = [len(each.prompt) for each in together]
+        if self.settings != batch[0].settings or max(lengths) > 2 * min(lengths) + 32:
+            return False
+        return sum(len(each.seeds) for each in together) <= self.settings.max_batch
 
 
 @dataclass(eq=False, slots=True)
@@ -107,39 +104,43 @@ class Batches:
         return n_received > 0
 
     def _next_batch(self) -> list[_Waiting]:
-        batch, later = list[_Waiting](), list[_Waiting]()
+        batch = list[_Waiting]()
+        later = list[_Waiting]()
         for request, prepared in self._waiting:
             if not request.is_wanted():
                 continue
-            joins = not batch or prepared.may_join([other for _, other in batch])
-            (batch if joins else later).append((request, prepared))
+            if not batch or prepared.may_join([other for _, other in batch]):
+                batch.append((request, prepared))
+            else:
+                later.append((request, prepared))
         self._waiting = later
         return batch
 
     def _answer(self, batch: Sequence[_Waiting]) -> None:
-        rows = [
-            Row(place, seed, request.is_wanted)
-            for place, (request, own) in enumerate(batch)
-            for seed in own.seeds
-        ]
-        drawn = list[list[DrawnToken]]()
+        prompts = list[Sequence[int]]()
+        rows = list[Row]()
+        for place, (request, prepared) in enumerate(batch):
+            prompts.append(prepared.prompt)
+            rows += [Row(place, seed, request.is_wanted) for seed in prepared.seeds]
         try:
-            prompts = [prepared.prompt for _, prepared in batch]
             drawn = draw_rows(self.loaded, prompts, rows, batch[0][1].settings)
         except BaseException as error:
             if len(batch) == 1:
                 batch[0][0].future.set_exception(error)
                 return
+            drawn = []
         if not drawn:  # one by one, so that the error reaches only the request that caused it
-            for one in batch:
-                self._answer([one])
+            for waiting in batch:
+                self._answer([waiting])
             return
-        for place, (request, prepared) in enumerate(batch):
-            own = [tokens for row, tokens in zip(rows, drawn, strict=True) if row.prompt == place]
+        start = 0
+        for request, prepared in batch:
+            stop = start + len(prepared.seeds)
             try:
-                request.future.set_result(request.finish(prepared, own))
+                request.future.set_result(request.finish(prepared, drawn[start:stop]))
             except BaseException as error:
                 request.future.set_exception(error)
+            start = stop
 
 
 _BATCHES: WeakValueDictionary[Loaded, Batches] = WeakValueDictionary()

@@ -2,7 +2,7 @@
 
 import inspect
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, cast
 
@@ -29,9 +29,9 @@ from coe_agents.backends.reply_forms import (
 )
 from coe_agents.checks import require
 from coe_agents.errors import AgentTimeoutError, ContextOverflowError, ModelLoadError
+from coe_agents.types import Fields, JsonObject
 
 _WORD_JOINER = "\u2060"
-_COUNTED = ("prompt_tokens", "completion_tokens", "total_tokens")
 
 
 class SamplingOptions(BaseModel):
@@ -119,18 +119,26 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
         return "coe-agents-transformers"
 
     @property
-    def _identifying_params(self) -> Mapping[str, Any]:
-        return {
-            name: getattr(self, name)
-            for name in ("model", "revision", "dtype", *SamplingOptions.model_fields)
+    def _identifying_params(self) -> Fields:
+        names = ("model", "revision", "dtype", *SamplingOptions.model_fields)
+        return {name: getattr(self, name) for name in names}
+
+    def _combine_llm_outputs(self, llm_outputs: list[JsonObject | None]) -> JsonObject:
+        n_prompt = 0
+        n_drawn = 0
+        for output in llm_outputs:
+            if output:
+                n_prompt += output["token_usage"]["prompt_tokens"]
+                n_drawn += output["token_usage"]["completion_tokens"]
+        return self._llm_output(n_prompt, n_drawn)
+
+    def _llm_output(self, n_prompt: int, n_drawn: int) -> JsonObject:
+        usage = {
+            "prompt_tokens": n_prompt,
+            "completion_tokens": n_drawn,
+            "total_tokens": n_prompt + n_drawn,
         }
-
-    def _combine_llm_outputs(self, llm_outputs: list[dict[str, Any] | None]) -> dict[str, Any]:
-        usages = [output["token_usage"] for output in llm_outputs if output]
-        return self._llm_output(*(sum(usage[name] for usage in usages) for name in _COUNTED))
-
-    def _llm_output(self, *counts: int) -> dict[str, Any]:
-        return {"model_name": self.model, "token_usage": dict(zip(_COUNTED, counts, strict=True))}
+        return {"model_name": self.model, "token_usage": usage}
 
     def load(self) -> Loaded:
         """Returns the model with its tokenizer, loaded at the first call.
@@ -155,9 +163,9 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
 
     def bind_tools(
         self,
-        tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool],
+        tools: Sequence[JsonObject | type | Callable[..., Any] | BaseTool],
         *,
-        tool_choice: dict[str, Any] | str | bool | None = None,
+        tool_choice: JsonObject | str | bool | None = None,
         **kwargs: Any,
     ) -> Runnable[Any, AIMessage]:
         """Returns this model with tools that it may call.
@@ -175,10 +183,9 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
                 the chat template does not show the tools, or the calls of the model could not be read.
         """
         bound = BoundTools.read(tools, tool_choice)
-        given = {} if bound.choice is None else {"tool_choice": bound.choice}
-        return cast(
-            "Runnable[Any, AIMessage]", self.bind(tools=[*bound.schemas], **given, **kwargs)
-        )
+        if bound.choice is not None:
+            kwargs["tool_choice"] = bound.choice
+        return cast("Runnable[Any, AIMessage]", self.bind(tools=[*bound.schemas], **kwargs))
 
     def choice_log_probabilities(
         self, messages: Sequence[BaseMessage], choices: Sequence[str]
@@ -199,7 +206,7 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
             prompt = self._prompt(loaded, messages)
             rendered = self._render(loaded, messages, tokenize=False)
             tails = [_tail(loaded.tokenizer, rendered, prompt, choice) for choice in choices]
-            self._check_room(loaded, len(prompt), max(len(tail) for tail in tails))
+            self._check_room(loaded, len(prompt), max(map(len, tails)))
             return continuation_log_probabilities(loaded, prompt, tails)
 
     def _generate(
@@ -221,69 +228,70 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
         return await arun_steps(self._steps(messages, stop, kwargs))
 
     def _steps(
-        self, messages: Sequence[BaseMessage], stop: list[str] | None, given: Mapping[str, Any]
+        self, messages: Sequence[BaseMessage], stop: list[str] | None, options: Fields
     ) -> Steps[ChatResult]:
-        request = self._request(messages, self._call(stop, given))
-        batches: Batches = (
-            self._holder[0] if self._holder else (yield Call(self._batches, None, ()))
-        )
-        batches.put(request)
+        request = self._request(messages, self._call(stop, options))
+        if not self._holder:
+            yield Call(self._batches, None, ())
+        self._holder[0].put(request)
         try:
             result: ChatResult = yield Wait(request.future, self.timeout)
         except TimeoutError as error:
+            message = f'"{self.model}" gave no reply within {self.timeout} s'
             hint = "Raise `timeout` or lower `max_tokens`"
-            raise AgentTimeoutError(
-                f'"{self.model}" gave no reply within {self.timeout} s', hint=hint
-            ) from error
+            raise AgentTimeoutError(message, hint=hint) from error
         finally:
             request.is_given_up = True
         return result
 
-    def _call(self, stop: list[str] | None, given: Mapping[str, Any]) -> _Call:
+    def _call(self, stop: list[str] | None, options: Fields) -> _Call:
         """Returns the call's own options over the constructor's; raises `ValueError` at an unknown one."""
-        must, remedy = (
-            '"model" must be given to the constructor',
-            "Create a ChatTransformers for another model",
-        )
-        require(given.get("model", self.model) == self.model, must, given.get("model"), remedy)
-        own = {name: getattr(self, name) for name in SamplingOptions.model_fields}
-        asked = {
-            "max_tokens" if name == "max_completion_tokens" else name: value
-            for name, value in given.items()
-        }
-        asked.pop("model", None)
-        tools, choice = asked.pop("tools", None), asked.pop("tool_choice", None)
-        is_shown = tools is not None or choice is None
-        require(
-            is_shown, '"tool_choice" needs "tools" in the same call', choice, "Call `bind_tools`"
-        )
-        asked["stop"] = stop
-        options = SamplingOptions(
-            **{**own, **{name: value for name, value in asked.items() if value is not None}}
-        )
-        return _Call(options, None if tools is None else BoundTools.read(tools, choice))
+        settings = {name: getattr(self, name) for name in SamplingOptions.model_fields}
+        settings["stop"] = self.stop if stop is None else stop
+        tools = None
+        choice = None
+        for name, value in options.items():
+            if name == "model":
+                must = '"model" must be given to the constructor'
+                advice = "Create a ChatTransformers for another model"
+                require(value == self.model, must, value, advice)
+            elif name == "tools":
+                tools = value
+            elif name == "tool_choice":
+                choice = value
+            elif name == "max_completion_tokens" and value is not None:
+                settings["max_tokens"] = value
+            elif value is not None and name != "stop":
+                settings[name] = value
+        if tools is None:
+            must = '"tool_choice" needs "tools" in the same call'
+            require(choice is None, must, choice, "Call `bind_tools`")
+            return _Call(SamplingOptions(**settings), None)
+        return _Call(SamplingOptions(**settings), BoundTools.read(tools, choice))
 
     def _form(self, loaded: Loaded, call: _Call) -> HermesForm | None:
         """Returns how the replies of a call are written; None for plain text, without tools."""
         if call.form is None and call.tools is not None:
             probe = self._render(loaded, [HumanMessage("Hello")], call.tools, tokenize=False)
-            if hidden := [name for name in call.tools.names if name not in probe]:
-                raise ValueError(
-                    f'"tools" needs a chat template that shows them; got that of "{self.model}", which omits '
-                    f'"{hidden[0]}". Use a model that was trained to call tools, or pass its `chat_template`'
-                )
+            for name in call.tools.names:
+                if name not in probe:
+                    raise ValueError(
+                        f'"tools" needs a chat template that shows them; got that of "{self.model}", which omits '
+                        f'"{name}". Use a model that was trained to call tools, or pass its `chat_template`'
+                    )
             template = self._template(loaded, call.tools)
             call.form = HermesForm.create(loaded.tokenizer, template, probe, call.tools.choice)
         return call.form
 
     def _request(self, messages: Sequence[BaseMessage], call: _Call) -> Request[ChatResult]:
         options = call.options
-        first = options.seed if options.seed is not None else secrets.randbits(48)
+        seed = secrets.randbits(48) if options.seed is None else options.seed
 
         def prepare() -> Prepared:
             loaded = self.load()
             prompt = self._prompt(loaded, messages, call.tools)
-            if (form := self._form(loaded, call)) is not None and form.beginning:
+            form = self._form(loaded, call)
+            if form is not None and form.beginning:
                 prompt += loaded.tokenizer(form.beginning, add_special_tokens=False)["input_ids"]
             settings = DrawSettings(
                 temperature=options.temperature,
@@ -293,25 +301,32 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
                 stop=tuple(options.stop or ()),
                 max_batch=self.max_batch,
             )
-            return Prepared(prompt, range(first, first + options.n), settings)
+            return Prepared(prompt, range(seed, seed + options.n), settings)
 
         def finish(prepared: Prepared, drawn: Sequence[Sequence[DrawnToken]]) -> ChatResult:
             loaded = self.load()
-            form, stop = self._form(loaded, call), prepared.settings.stop
+            form = self._form(loaded, call)
             hidden = None if form is None else form.hidden
-            rows = [CutRow.cut(loaded, tokens, stop, hidden) for tokens in drawn]
-            replies = [Reply(row.text) if form is None else form.read(row) for row in rows]
-            n_prompt, n_drawn = len(prepared.prompt), sum(len(row.tokens) for row in rows)
+            rows = list[CutRow]()
+            replies = list[Reply]()
+            for tokens in drawn:
+                row = CutRow.cut(loaded, tokens, prepared.settings.stop, hidden)
+                rows.append(row)
+                replies.append(Reply(row.text) if form is None else form.read(row))
+
+            # every message carries the usage of the whole request, as ChatOpenAI's do
+            n_prompt = len(prepared.prompt)
+            n_drawn = sum(len(row.tokens) for row in rows)
             usage = UsageMetadata(
                 input_tokens=n_prompt, output_tokens=n_drawn, total_tokens=n_prompt + n_drawn
             )
-            return ChatResult(
-                generations=[
+            generations = list[ChatGeneration]()
+            for row, reply in zip(rows, replies, strict=True):
+                generations.append(
                     self._generation(loaded, row, reply, usage, logprobs=options.logprobs)
-                    for row, reply in zip(rows, replies, strict=True)
-                ],
-                llm_output=self._llm_output(n_prompt, n_drawn, n_prompt + n_drawn),
-            )
+                )
+            llm_output = self._llm_output(n_prompt, n_drawn)
+            return ChatResult(generations=generations, llm_output=llm_output)
 
         return Request(prepare, finish)
 
@@ -325,9 +340,8 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
         return room
 
     def _template(self, loaded: Loaded, tools: BoundTools | None = None) -> str:
-        return str(
-            loaded.tokenizer.get_chat_template(self.chat_template, tools and [*tools.schemas])
-        )
+        schemas = None if tools is None else [*tools.schemas]
+        return str(loaded.tokenizer.get_chat_template(self.chat_template, schemas))
 
     def _prompt(
         self, loaded: Loaded, messages: Sequence[BaseMessage], tools: BoundTools | None = None
@@ -343,44 +357,33 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
     ) -> Any:
         """Renders the conversation, up to where the assistant speaks, in the requested form: text or token ids."""
         template = self._template(loaded, tools)
-        added = [
-            token
-            for token in loaded.tokenizer.added_tokens_decoder.values()
-            if len(token.content) > 1
-        ]
-        controls = [token.content for token in added if token.special or token.content in template]
-        controls += [tag for tag in HERMES_TAGS if tag in template and tag not in controls]
-        conversation = [
-            {**_defuse(each, controls), "role": each["role"]}
-            for each in to_template_messages(messages)
-        ]
-        shown = None if tools is None else _defuse([*tools.schemas], controls)
-        form = {**form, "chat_template": template, "add_generation_prompt": True, "tools": shown}
-        return loaded.tokenizer.apply_chat_template(conversation, **form)
+        # what a user writes must not be read as a sign of the template's
+        controls = list[str]()
+        for token in loaded.tokenizer.added_tokens_decoder.values():
+            is_control = token.special or token.content in template
+            if is_control and len(token.content) > 1:
+                controls.append(token.content)
+        for tag in HERMES_TAGS:
+            if tag in template and tag not in controls:
+                controls.append(tag)
+        conversation = list[JsonObject]()
+        for message in to_template_messages(messages):
+            conversation.append({**_defuse(message, controls), "role": message["role"]})
+        schemas = None if tools is None else _defuse([*tools.schemas], controls)
+        return loaded.tokenizer.apply_chat_template(
+            conversation, chat_template=template, add_generation_prompt=True, tools=schemas, **form
+        )
 
     def _generation(
         self, loaded: Loaded, row: CutRow, reply: Reply, usage: UsageMetadata, *, logprobs: bool
     ) -> ChatGeneration:
-        def show(token: int, logprob: float) -> dict[str, Any]:
-            text = loaded.decode(token)
-            # part of a character decodes to a replacement; its bytes are not known here
-            return {
-                "token": text,
-                "bytes": None if "\ufffd" in text else list(text.encode()),
-                "logprob": logprob,
-            }
-
-        info: dict[str, Any] = {"finish_reason": row.finish_reason, "model_name": self.model}
+        info: JsonObject = {"finish_reason": row.finish_reason, "model_name": self.model}
         if logprobs:  # as `ChatOpenAI` shows them
-            content = [
-                {
-                    **show(token.id, token.logprob),
-                    "top_logprobs": [show(*other) for other in token.top],
-                }
-                for token in row.tokens
-            ]
+            content = list[JsonObject]()
+            for token in row.tokens:
+                top = [_describe(loaded, *other) for other in token.top]
+                content.append({**_describe(loaded, token.id, token.logprob), "top_logprobs": top})
             info["logprobs"] = {"content": content}
-        # every message carries the usage of the whole request, as ChatOpenAI's do
         message = AIMessage(
             content=reply.content,
             tool_calls=[*reply.calls],
@@ -389,6 +392,13 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
             response_metadata={"model_name": self.model},
         )
         return ChatGeneration(message=message, generation_info=info)
+
+
+def _describe(loaded: Loaded, token: int, logprob: float) -> JsonObject:
+    text = loaded.decode(token)
+    # part of a character decodes to a replacement; its bytes are not known here
+    is_partial = "\ufffd" in text
+    return {"token": text, "bytes": None if is_partial else list(text.encode()), "logprob": logprob}
 
 
 def _tail(tokenizer: Any, rendered: str, prompt: list[int], text: str) -> list[int]:
@@ -403,16 +413,23 @@ def _defuse(value: Any, controls: Sequence[str]) -> Any:
     """Returns a message's field with none of `controls` in any text of it, the names in objects included."""
     if isinstance(value, str):
         return _without(controls, value)
-    if isinstance(value, dict):  # a template looks names up, and these are identifiers
-        names = {key: key if key.isidentifier() else _without(controls, key) for key in value}
-        return {names[key]: _defuse(item, controls) for key, item in value.items()}
-    return [_defuse(item, controls) for item in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [_defuse(item, controls) for item in value]
+    if not isinstance(value, dict):
+        return value
+    defused = JsonObject()
+    for name, item in value.items():
+        # a template looks names up, and these are identifiers
+        plain = name if name.isidentifier() else _without(controls, name)
+        defused[plain] = _defuse(item, controls)
+    return defused
 
 
 def _without(controls: Sequence[str], text: str) -> str:
     """Returns `text` so that none of `controls` is read in it: a word joiner follows the first character of each."""
-    while found := [control for control in controls if control in text]:
-        for control in found:
+    # to part one may join another
+    while any(control in text for control in controls):
+        for control in controls:
             text = text.replace(control, control[0] + _WORD_JOINER + control[1:])
     return text
 
@@ -424,25 +441,27 @@ def continuation_log_probabilities(
 
     The caller holds the lock of `loaded`; prompt and continuations each have at least one token.
     """
-    longest = max(len(tokens) for tokens in continuations)
-    device = loaded.model.device
-    # after a row's end any id will do: no token attends to a later one
-    ids = torch.tensor(
-        [[*prompt, *tokens, *[tokens[-1]] * (longest - len(tokens))] for tokens in continuations],
-        device=device,
-    )
+    model = loaded.model
+    longest = max(map(len, continuations))
+    rows = list[list[int]]()
+    for tokens in continuations:
+        # after a row's end any id will do: no token attends to a later one
+        filling = [tokens[-1]] * (longest - len(tokens))
+        rows.append([*prompt, *tokens, *filling])
+    ids = torch.tensor(rows, device=model.device)
     mask = torch.ones_like(ids)
     for row, tokens in enumerate(continuations):
         mask[row, len(prompt) + len(tokens) :] = 0
-    n_kept = longest + 1
-    takes = inspect.signature(loaded.model.forward).parameters
+
     # a long prompt times a large vocabulary would fill the memory with logits that are not used
-    last_only = {"logits_to_keep": n_kept} if "logits_to_keep" in takes else {}
-    logits = loaded.model(input_ids=ids, attention_mask=mask, use_cache=False, **last_only).logits[
-        :, -n_kept:-1
-    ]
-    logprobs = logits.float().log_softmax(-1)
-    return [
-        float(logprobs[row, range(len(own)), list(own)].double().sum())
-        for row, own in enumerate(continuations)
-    ]
+    n_kept = longest + 1
+    options = JsonObject()
+    if "logits_to_keep" in inspect.signature(model.forward).parameters:
+        options["logits_to_keep"] = n_kept
+    out = model(input_ids=ids, attention_mask=mask, use_cache=False, **options)
+    logprobs = out.logits[:, -n_kept:-1].float().log_softmax(-1)
+    sums = list[float]()
+    for row, tokens in enumerate(continuations):
+        of_tokens = logprobs[row, range(len(tokens)), list(tokens)]
+        sums.append(float(of_tokens.double().sum()))
+    return sums

@@ -60,11 +60,8 @@ class TransformersEntailment:
         batch_size: int = 64,
         batch_tokens: int = 8192,
     ) -> None:
-        for name, value, default in (
-            ("batch_size", batch_size, 64),
-            ("batch_tokens", batch_tokens, 8192),
-        ):
-            integer(value, f'"{name}"', least=1, advice=f"Omit it for the default of {default}")
+        integer(batch_size, '"batch_size"', least=1, advice="Omit it for the default of 64")
+        integer(batch_tokens, '"batch_tokens"', least=1, advice="Omit it for the default of 8192")
         self.model = model
         self._where = {"device": device, "dtype": dtype, "revision": revision}
         self._batch_size = batch_size
@@ -90,33 +87,33 @@ class TransformersEntailment:
         Returns:
             Shape (n_pairs, 3); rows sum to 1.
         """
+        probabilities = np.empty((len(pairs), len(_LABELS)))
         if not pairs:
-            return np.zeros((0, len(_LABELS)))
-        loaded = self.load()
-        premises, hypotheses = ([*side] for side in zip(*pairs, strict=True))
-        with loaded.lock, torch.inference_mode():
-            limits = {"truncation": "longest_first", "max_length": loaded.context_length}
-            encoded = loaded.tokenizer(premises, hypotheses, **limits)
-            lengths = np.array([len(ids) for ids in encoded["input_ids"]])
-            if n_cut := int((lengths >= loaded.context_length).sum()):
-                filled = n_cut, len(pairs), loaded.context_length, self.model
-                _LOG.warning("%d of %d pairs filled the %d tokens of %s", *filled)
-            probabilities = np.empty((len(pairs), len(_LABELS)))
-            pass_tokens = (
-                _PASS_TOKENS if loaded.model.device.type == "cpu" else _PASS_TOKENS_ELSEWHERE
-            )
-            for rows in self._batches(lengths, pass_tokens=pass_tokens):
-                batch = loaded.tokenizer.pad(
-                    {name: [values[row] for row in rows] for name, values in encoded.items()},
-                    return_tensors="pt",
-                ).to(loaded.model.device)
-                with (
-                    short_positions(loaded.model, batch["input_ids"].shape[1]),
-                    first_token(loaded.model),
-                ):
-                    logits = loaded.model(**batch).logits
-                probabilities[rows] = logits.double().softmax(-1).cpu().numpy()[:, self._columns]
             return probabilities
+        loaded = self.load()
+        model = loaded.model
+        limit = loaded.context_length
+        premises, hypotheses = map(list, zip(*pairs, strict=True))
+        pass_tokens = _PASS_TOKENS if model.device.type == "cpu" else _PASS_TOKENS_ELSEWHERE
+        with loaded.lock, torch.inference_mode():
+            encoded = loaded.tokenizer(
+                premises, hypotheses, truncation="longest_first", max_length=limit
+            )
+            lengths = np.array([len(ids) for ids in encoded["input_ids"]])
+            n_cut = int((lengths >= limit).sum())
+            if n_cut:
+                message = "%d of %d pairs filled the %d tokens of %s"
+                _LOG.warning(message, n_cut, len(pairs), limit, self.model)
+            for rows in self._batches(lengths, pass_tokens=pass_tokens):
+                columns = dict[str, list[Any]]()
+                for name, values in encoded.items():
+                    columns[name] = [values[row] for row in rows]
+                batch = loaded.tokenizer.pad(columns, return_tensors="pt").to(model.device)
+                n_tokens = batch["input_ids"].shape[1]
+                with short_positions(model, n_tokens), first_token(model):
+                    logits = model(**batch).logits
+                probabilities[rows] = logits.double().softmax(-1).cpu().numpy()[:, self._columns]
+        return probabilities
 
     def _batches(self, lengths: np.ndarray, *, pass_tokens: int) -> Iterator[np.ndarray]:
         """Yields the rows of each forward pass, at the least cost of padding and passes; each costs `pass_tokens`.
@@ -129,12 +126,12 @@ class TransformersEntailment:
         for stop in range(1, len(lengths) + 1):
             possible = np.arange(max(0, stop - self._batch_size), stop)
             padded = (stop - possible) * lengths[by_length[stop - 1]]
-            n_fitting = max(
-                int((padded <= self._batch_tokens).sum()), 1
-            )  # padding falls from start to start
+            # padding falls from start to start, so those that fit are the last
+            n_fitting = max(int((padded <= self._batch_tokens).sum()), 1)
             possible = possible[-n_fitting:]
             total = costs[possible] + padded[-n_fitting:] + pass_tokens
-            costs[stop], starts[stop] = total.min(), possible[total.argmin()]
+            costs[stop] = total.min()
+            starts[stop] = possible[total.argmin()]
         stop = len(lengths)
         while stop:
             yield by_length[starts[stop] : stop]
@@ -151,15 +148,14 @@ def label_columns(id2label: Mapping[int, str], *, model: str) -> list[int]:
         >>> label_columns({0: "ENTAILMENT", 1: "NEUTRAL", 2: "CONTRADICTION"}, model="example")
         [2, 1, 0]
     """
-    names = {int(column): name.strip().lower() for column, name in id2label.items()}
-    columns = [[column for column, name in names.items() if name == label] for label in _LABELS]
-    if len(names) != len(_LABELS) or any(len(found) != 1 for found in columns):
+    column_of = {name.strip().lower(): int(column) for column, name in id2label.items()}
+    if len(id2label) != len(_LABELS) or column_of.keys() != set(_LABELS):
         raise LabelError(
             f"an entailment model must have the labels {', '.join(_LABELS)}; "
             f'"{model}" has {", ".join(id2label.values())}',
             hint="Use a model trained on MNLI, or set `id2label` in its config.json",
         )
-    return [found[0] for found in columns]
+    return [column_of[label] for label in _LABELS]
 
 
 @contextmanager
@@ -177,9 +173,8 @@ def short_positions(model: Any, n_tokens: int) -> Iterator[int | None]:
     """
     encoder: Any = getattr(getattr(model, "deberta", None), "encoder", None)
     layers = [layer.attention.self for layer in getattr(encoder, "layer", ())]
-    spans = {
-        getattr(layer, "pos_ebd_size", None) for layer in layers
-    }  # DeBERTa v1 has none: it cuts by itself
+    # DeBERTa v1 has none: it cuts by itself
+    spans = {getattr(layer, "pos_ebd_size", None) for layer in layers}
     span = spans.pop() if len(spans) == 1 else None
     buckets = getattr(encoder, "position_buckets", 0)
     if span is None or n_tokens >= span or (buckets > 0 and n_tokens > buckets // 2 + 1):

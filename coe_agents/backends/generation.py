@@ -73,23 +73,21 @@ class SeededSampler(LogitsProcessor):
         scores = scores.float()
         logprobs = scores.log_softmax(-1)
         if logprobs[:, 0].isnan().any():  # if one value is NaN, the whole row is
-            raise InvalidReplyError(
-                "the model's logits are not numbers", hint='Load it with dtype="float32"'
-            )
+            hint = 'Load it with dtype="float32"'
+            raise InvalidReplyError("the model's logits are not numbers", hint=hint)
         tokens = self._draw(scores)[:, None]
         chosen = logprobs.gather(1, tokens)[:, 0].tolist()
-        top = torch.topk(logprobs, self._settings.n_top) if self._settings.n_top else None
+        top = torch.topk(logprobs, self._settings.n_top)
+        top_ids = top.indices.tolist()
+        top_logprobs = top.values.tolist()
         for row, token in enumerate(tokens[:, 0].tolist()):
-            ranked = (
-                ()
-                if top is None
-                else tuple(zip(top.indices[row].tolist(), top.values[row].tolist(), strict=True))
-            )
+            ranked = tuple(zip(top_ids[row], top_logprobs[row], strict=True))
             self.drawing[row].append(DrawnToken(token, chosen[row], ranked))
         return scores.scatter_(1, tokens, torch.inf)  # they are `generate`'s own copy of the logits
 
     def _draw(self, scores: torch.Tensor) -> torch.Tensor:
-        temperature, top_p = self._settings.temperature, self._settings.top_p
+        temperature = self._settings.temperature
+        top_p = self._settings.top_p
         if temperature == 0:
             return scores.argmax(-1)
         if temperature != 1:  # the highest becomes 0, so that none overflows
@@ -101,13 +99,11 @@ class SeededSampler(LogitsProcessor):
             kept = ranked.masked_fill(above >= top_p, 0.0)
             probabilities = torch.zeros_like(probabilities).scatter_(1, order, kept)
         cumulative = probabilities.double().cumsum_(-1)
-        uniform = torch.tensor(
-            [stream.random() for stream in self._streams], dtype=torch.float64, device=scores.device
-        )
+        numbers = [stream.random() for stream in self._streams]
+        uniform = torch.tensor(numbers, dtype=torch.float64, device=scores.device)
         # the first token whose cumulative probability exceeds the number: never one of probability 0
-        return torch.searchsorted(cumulative, (uniform * cumulative[:, -1])[:, None], right=True)[
-            :, 0
-        ]
+        drawn = (uniform * cumulative[:, -1])[:, None]
+        return torch.searchsorted(cumulative, drawn, right=True)[:, 0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,21 +127,17 @@ def draw_rows(
     """
     drawn: list[list[DrawnToken]] = []
     size = settings.max_batch
-    while left := rows[len(drawn) :][:size]:
+    while batch := rows[len(drawn) :][:size]:
         try:
-            drawn += _draw_at_once(loaded, prompts, left, settings)
+            drawn += _draw_at_once(loaded, prompts, batch, settings)
             continue
         except torch.OutOfMemoryError:
-            if len(left) == 1:
+            if len(batch) == 1:
                 raise
         # out here, where no traceback holds the tensors of the attempt
-        size = (len(left) + 1) // 2
-        _LOG.warning(
-            "%s has too little memory for %d responses at once; %d are tried",
-            loaded.device,
-            len(left),
-            size,
-        )
+        size = (len(batch) + 1) // 2
+        message = "%s has too little memory for %d responses at once; %d are tried"
+        _LOG.warning(message, loaded.device, len(batch), size)
         torch.cuda.empty_cache()
     return drawn
 
@@ -153,29 +145,37 @@ def draw_rows(
 def _draw_at_once(
     loaded: Loaded, prompts: Sequence[Sequence[int]], rows: Sequence[Row], settings: DrawSettings
 ) -> list[list[DrawnToken]]:
-    asked = sorted({row.prompt for row in rows})
-    ends, padding = loaded.end_tokens, loaded.tokenizer.pad_token_id
-    padding = padding if padding is not None else (ends or [0])[0]
+    ends = loaded.end_tokens
+    padding = loaded.tokenizer.pad_token_id
+    if padding is None:
+        padding = ends[0] if ends else 0
+    used = sorted({row.prompt for row in rows})  # of the prompts
     prompt_ids, prompt_mask = _pad_left(
-        [prompts[prompt] for prompt in asked], padding, loaded.model.device
+        [prompts[number] for number in used], padding, loaded.model.device
     )
-    owners = torch.tensor([asked.index(row.prompt) for row in rows], device=prompt_ids.device)
-    ids, mask, cache = prompt_ids[owners], prompt_mask[owners], None
+    owners = torch.tensor([used.index(row.prompt) for row in rows], device=prompt_ids.device)
+    ids = prompt_ids[owners]
+    mask = prompt_mask[owners]
+    cache = None
     end = ids.shape[1] + settings.n_new
     sampler = SeededSampler([row.seed for row in rows], settings)
-    if (len(rows) - len(asked)) * ids.shape[1] >= _FEWEST_SAVED:
+
+    # where rows share a prompt, it is read once, and their first tokens are drawn from its logits
+    if (len(rows) - len(used)) * ids.shape[1] >= _FEWEST_SAVED:
         logits, cache = _read(loaded, prompt_ids, prompt_mask, padding)
-        first = sampler(ids, logits[owners]).argmax(-1)
-        going = [
-            place
-            for place, (row, token) in enumerate(zip(rows, first.tolist(), strict=True))
-            if row.is_wanted()
-            and token not in ends
-            and not any(each in loaded.decode(token) for each in settings.stop)
-        ]
-        ids, mask = torch.cat([ids, first[:, None]], 1)[going], pad(mask, (0, 1), value=1)[going]
-        rows, cache = [rows[place] for place in going], _select(cache, owners[going])
+        tokens = sampler(ids, logits[owners]).argmax(-1)
+        going = list[int]()
+        for place, token in enumerate(tokens.tolist()):
+            text = loaded.decode(token)
+            has_ended = token in ends or any(string in text for string in settings.stop)
+            if rows[place].is_wanted() and not has_ended:
+                going.append(place)
+        ids = torch.cat([ids, tokens[:, None]], 1)[going]
+        mask = pad(mask, (0, 1), value=1)[going]
+        cache = _select(cache, owners[going])
+        rows = [rows[place] for place in going]
         sampler.keep(going)
+
     while rows and ids.shape[1] < end:
         stop = _Stop(rows, ends)
         out = loaded.model.generate(
@@ -197,8 +197,9 @@ def _draw_at_once(
         if not stop.is_thin:
             break
         kept = (~stop.ended).nonzero()[:, 0]
-        n_more = out.sequences.shape[1] - mask.shape[1]
-        ids, mask = out.sequences[kept], pad(mask[kept], (0, n_more), value=1)
+        ids = out.sequences[kept]
+        n_more = ids.shape[1] - mask.shape[1]
+        mask = pad(mask[kept], (0, n_more), value=1)
         cache = _select(out.past_key_values, kept)
         rows = [rows[place] for place in kept.tolist()]
         sampler.keep(kept.tolist())
@@ -209,13 +210,13 @@ def _pad_left(
     prompts: Sequence[Sequence[int]], padding: int, device: Any
 ) -> tuple[torch.Tensor, torch.Tensor]:
     longest = max(map(len, prompts))
-    ids = torch.tensor(
-        [[padding] * (longest - len(prompt)) + list(prompt) for prompt in prompts], device=device
-    )
-    mask = torch.tensor(
-        [[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts], device=device
-    )
-    return ids, mask
+    ids = list[list[int]]()
+    mask = list[list[int]]()
+    for prompt in prompts:
+        n_missing = longest - len(prompt)
+        ids.append([padding] * n_missing + list(prompt))
+        mask.append([0] * n_missing + [1] * len(prompt))
+    return torch.tensor(ids, device=device), torch.tensor(mask, device=device)
 
 
 def _read(
@@ -239,9 +240,7 @@ def _read(
 def _select(cache: Any, rows: torch.Tensor) -> Any:
     """Returns the cache of these rows, in this order; None where it holds more than keys and values, as Mamba's."""
     layers = getattr(cache, "layers", ())
-    if not layers or not all(
-        type(layer) in (DynamicLayer, DynamicSlidingWindowLayer) for layer in layers
-    ):
+    if not layers or {type(layer) for layer in layers} - {DynamicLayer, DynamicSlidingWindowLayer}:
         return None
     cache.batch_select_indices(rows)
     return cache
@@ -251,23 +250,22 @@ class _Stop(StoppingCriteria):
     """Ends the rows that no caller waits for, and all once half have ended (`is_thin`): the rest is faster alone."""
 
     def __init__(self, rows: Sequence[Row], ends: Sequence[int]) -> None:
-        self._rows, self._ends = rows, ends
+        self._rows = rows
+        self._ends = ends
         self.ended = torch.zeros(len(rows), dtype=torch.bool)
         self.is_thin = False
 
     def __call__(
         self, input_ids: torch.Tensor, scores: torch.Tensor, **kwargs: Any
     ) -> torch.Tensor:
-        last = input_ids[:, -1].tolist()
-        ends = [
-            token in self._ends or not row.is_wanted()
-            for token, row in zip(last, self._rows, strict=True)
-        ]
-        self.ended |= torch.tensor(ends)
-        n_left = len(ends) - int(self.ended.sum())
+        for place, token in enumerate(input_ids[:, -1].tolist()):
+            if token in self._ends or not self._rows[place].is_wanted():
+                self.ended[place] = True
+        n_rows = len(self._rows)
+        n_left = n_rows - int(self.ended.sum())
         # on "mps", generate reads this a step late, when one token too many has been drawn
-        may_thin = len(ends) >= _FEWEST_THINNED and input_ids.device.type != "mps"
-        self.is_thin = may_thin and 0 < n_left <= len(ends) / 2
+        may_thin = n_rows >= _FEWEST_THINNED and input_ids.device.type != "mps"
+        self.is_thin = may_thin and 0 < n_left <= n_rows / 2
         return (self.ended | self.is_thin).to(input_ids.device)
 
 
@@ -292,25 +290,22 @@ class CutRow(NamedTuple):
         """
 
         def decode(tokens: Sequence[DrawnToken]) -> str:
-            if hidden is None:
-                return str(
-                    loaded.tokenizer.decode(
-                        [token.id for token in tokens], skip_special_tokens=True
-                    )
-                )
-            return str(
-                loaded.tokenizer.decode([token.id for token in tokens if token.id not in hidden])
-            )
+            visible = [token.id for token in tokens if token.id not in (hidden or ())]
+            return str(loaded.tokenizer.decode(visible, skip_special_tokens=hidden is None))
 
-        end = next(
-            (place for place, token in enumerate(drawn) if token.id in loaded.end_tokens), None
-        )
-        tokens = drawn if end is None else drawn[: end + 1]
+        tokens = drawn
+        reason = "length"
+        for place, token in enumerate(drawn):
+            if token.id in loaded.end_tokens:
+                tokens = drawn[: place + 1]
+                reason = "stop"
+                break
         text = decode(tokens)
-        if not any(string in text for string in stop):
-            return cls(text, tokens, "length" if end is None else "stop")
+        ends = [text.index(string) for string in stop if string in text]
+        if not ends:
+            return cls(text, tokens, reason)
         # the row may have continued with longer ones: keep the fewest tokens that contain a stop string
-        counts = range(1, len(tokens) + 1)
-        kept = next(n for n in counts if any(string in decode(tokens[:n]) for string in stop))
-        first = min(text.index(string) for string in stop if string in text)
-        return cls(text[:first], tokens[:kept], "stop")
+        n_kept = 1
+        while not any(string in decode(tokens[:n_kept]) for string in stop):
+            n_kept += 1
+        return cls(text[: min(ends)], tokens[:n_kept], "stop")

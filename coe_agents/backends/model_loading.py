@@ -51,11 +51,9 @@ class Loaded:
     def device(self) -> str:
         """The device of the model: "cpu", or say "cuda:0 (NVIDIA H200)"."""
         device = self.model.device
-        return (
-            f"{device} ({torch.cuda.get_device_name(device)})"
-            if device.type == "cuda"
-            else str(device)
-        )
+        if device.type == "cuda":
+            return f"{device} ({torch.cuda.get_device_name(device)})"
+        return str(device)
 
 
 _OFFSET_POSITIONS = ("roberta", "xlm-roberta", "camembert")
@@ -63,6 +61,7 @@ _OFFSET_POSITIONS = ("roberta", "xlm-roberta", "camembert")
 
 _loaded: "weakref.WeakValueDictionary[tuple[Any, ...], Loaded]" = weakref.WeakValueDictionary()
 _loading = threading.Lock()
+_FAILURES = (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError)
 
 
 def load(
@@ -86,48 +85,52 @@ def load(
     dtype = dtype or ("float32" if device == "cpu" else "auto")
     key = (auto_class, name, device, dtype, revision)
     with _loading:
-        if (found := _loaded.get(key)) is not None:
-            return found
-        try:
-            # "main" allows the hub's own conversion to safetensors for a repository with pickled weights only
-            safe: dict[str, Any] = {
-                "revision": revision or "main",
-                "trust_remote_code": False,
-                "token": token,
-            }
-            config = AutoConfig.from_pretrained(name, **safe)
-            tokenizer = AutoTokenizer.from_pretrained(name, config=config, **safe)
-            spread = {"device_map": "auto"} if device == "auto" else {}
-            model, report = auto_class.from_pretrained(
-                name,
-                config=config,
-                dtype=dtype,
-                use_safetensors=True,
-                output_loading_info=True,
-                **spread,
-                **safe,
-            )
-            if report["missing_keys"]:
-                raise ValueError(
-                    f"weights are missing: {', '.join(sorted(report['missing_keys'])[:3])}"
+        loaded = _loaded.get(key)
+        if loaded is None:
+            try:
+                loaded = _read(
+                    auto_class, name, device=device, dtype=dtype, revision=revision, token=token
                 )
-            model = model.eval() if device == "auto" else model.eval().to(device)
-        except (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as error:
-            first = next(
-                (line for line in str(error).splitlines() if line.strip()), "no reason given"
-            )
-            raise ModelLoadError(
-                f'the model "{name}" cannot be loaded: {type(error).__name__}: {first}',
-                hint="Give a folder with config.json, tokenizer and model.safetensors, or a hub id that you may read",
-            ) from error
-        loaded = Loaded(
-            model, tokenizer, _context_length(config, tokenizer), _end_tokens(model, tokenizer)
-        )
-        if model.can_generate():
-            # the penalties and cuts that a generation_config.json asks for would change the model's distribution
-            model.generation_config = GenerationConfig(eos_token_id=loaded.end_tokens or None)
-        _loaded[key] = loaded
+            except _FAILURES as error:
+                lines = [line for line in str(error).splitlines() if line.strip()]
+                reason = lines[0] if lines else "no reason given"
+                raise ModelLoadError(
+                    f'the model "{name}" cannot be loaded: {type(error).__name__}: {reason}',
+                    hint="Give a folder with config.json, tokenizer and model.safetensors, or a hub id that you may "
+                    "read",
+                ) from error
+            _loaded[key] = loaded
         return loaded
+
+
+def _read(
+    auto_class: Any, name: str, *, device: str, dtype: str, revision: str | None, token: str | None
+) -> Loaded:
+    # "main" allows the hub's own conversion to safetensors for a repository with pickled weights only
+    safe: dict[str, Any] = {
+        "revision": revision or "main",
+        "trust_remote_code": False,
+        "token": token,
+    }
+    config = AutoConfig.from_pretrained(name, **safe)
+    tokenizer = AutoTokenizer.from_pretrained(name, config=config, **safe)
+    if device == "auto":
+        safe["device_map"] = "auto"
+    model, report = auto_class.from_pretrained(
+        name, config=config, dtype=dtype, use_safetensors=True, output_loading_info=True, **safe
+    )
+    if report["missing_keys"]:
+        missing = sorted(report["missing_keys"])[:3]
+        raise ValueError(f"weights are missing: {', '.join(missing)}")
+    model = model.eval()
+    if device != "auto":
+        model = model.to(device)
+    end_tokens = _end_tokens(model, tokenizer)
+    loaded = Loaded(model, tokenizer, _context_length(config, tokenizer), end_tokens)
+    if model.can_generate():
+        # the penalties and cuts that a generation_config.json asks for would change the model's distribution
+        model.generation_config = GenerationConfig(eos_token_id=end_tokens or None)
+    return loaded
 
 
 def _context_length(config: Any, tokenizer: Any) -> int:
@@ -135,16 +138,19 @@ def _context_length(config: Any, tokenizer: Any) -> int:
     positions = getattr(config.get_text_config(), "max_position_embeddings", None)
     if positions and config.model_type in _OFFSET_POSITIONS:
         positions -= config.pad_token_id + 1
-    limits = [
-        limit for limit in (tokenizer.model_max_length, positions) if limit and 0 < limit < 10**9
-    ]
-    return int(min(limits, default=512))
+    limits = list[int]()
+    for limit in (tokenizer.model_max_length, positions):
+        if limit and 0 < limit < 10**9:
+            limits.append(int(limit))
+    return min(limits, default=512)
 
 
 def _end_tokens(model: Any, tokenizer: Any) -> list[int]:
     if not model.can_generate():
         return []
-    given = model.generation_config.eos_token_id
-    ends = [given] if isinstance(given, int) else list(given or [])
-    own = tokenizer.eos_token_id
-    return ends if own is None or own in ends else [*ends, own]
+    ends = model.generation_config.eos_token_id
+    ends = [ends] if isinstance(ends, int) else list(ends or [])
+    end_of_text = tokenizer.eos_token_id
+    if end_of_text is not None and end_of_text not in ends:
+        ends.append(end_of_text)
+    return ends

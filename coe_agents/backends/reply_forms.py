@@ -23,6 +23,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from coe_agents.backends.generation import CutRow
 from coe_agents.checks import require
 from coe_agents.files import parse_json
+from coe_agents.types import JsonObject
 
 ANY_TOOL = "any"
 _OMITTED_BLOCKS = ("tool_call", "tool_call_chunk", "invalid_tool_call", "reasoning", "thinking")
@@ -35,7 +36,7 @@ class BoundTools:
     `choice` is the name of the tool that must be called, "any" for any of them, None where the model chooses.
     """
 
-    schemas: Sequence[dict[str, Any]]
+    schemas: Sequence[JsonObject]
     choice: str | None = None
 
     @property
@@ -44,23 +45,17 @@ class BoundTools:
 
     @classmethod
     def read(
-        cls, tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool], choice: Any
+        cls, tools: Sequence[JsonObject | type | Callable[..., Any] | BaseTool], choice: Any
     ) -> "BoundTools":
         """Converts the tools to schemas."""
         are_several = not isinstance(tools, str | bytes | Mapping) and bool(tools)
-        require(
-            are_several,
-            '"tools" must be a sequence of at least one tool',
-            tools,
-            "Omit it without tools",
-        )
+        must = '"tools" must be a sequence of at least one tool'
+        require(are_several, must, tools, "Omit it without tools")
         schemas = [convert_to_openai_tool(tool) for tool in tools]
+        must = 'each of "tools" must be a function'
         for schema in schemas:
-            is_function, advice = (
-                isinstance(schema.get("function"), Mapping),
-                "Omit tools that a provider runs itself",
-            )
-            require(is_function, 'each of "tools" must be a function', schema, advice)
+            is_function = isinstance(schema.get("function"), Mapping)
+            require(is_function, must, schema, "Omit tools that a provider runs itself")
         return cls(schemas, _read_choice(choice, cls(schemas).names))
 
 
@@ -79,21 +74,23 @@ def _read_choice(choice: Any, names: Sequence[str]) -> str | None:
     )
 
 
-def to_template_messages(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
+def to_template_messages(messages: Sequence[BaseMessage]) -> list[JsonObject]:
     """Returns the conversation as chat templates expect it: arguments are objects, and a tool's result has its name.
 
     A call that could not be read is part of the assistant's text; what the assistant thought before is omitted.
     """
-    names = dict[str, str]()
-    conversation = []
-    for given in convert_to_openai_messages([_with_plain_content(message) for message in messages]):
-        message = {**given, "content": _plain_text(given["content"])}
-        if "tool_calls" in message:
-            functions = [call["function"] for call in message["tool_calls"]]
-            read = [{**each, "arguments": json.loads(each["arguments"])} for each in functions]
-            calls = list(zip(message["tool_calls"], read, strict=True))
-            message["tool_calls"] = [{**call, "function": function} for call, function in calls]
-            names |= {call["id"]: function["name"] for call, function in calls}
+    names = dict[str, str]()  # of the tools, by the ids of their calls
+    conversation = list[JsonObject]()
+    for converted in convert_to_openai_messages(list(map(_with_plain_content, messages))):
+        message = {**converted, "content": _plain_text(converted["content"])}
+        calls = list[JsonObject]()
+        for call in message.get("tool_calls", ()):
+            function = call["function"]
+            names[call["id"]] = function["name"]
+            arguments = json.loads(function["arguments"])
+            calls.append({**call, "function": {**function, "arguments": arguments}})
+        if calls:
+            message["tool_calls"] = calls
         if message["role"] == "tool" and message.get("tool_call_id") in names:
             message.setdefault("name", names[message["tool_call_id"]])
         conversation.append(message)
@@ -105,25 +102,29 @@ def _with_plain_content(message: BaseMessage) -> BaseMessage:
     if not isinstance(message, AIMessage):
         return message
     blocks = [message.content] if isinstance(message.content, str) else message.content
-    kept = [
-        block
-        for block in blocks
-        if isinstance(block, str) or block.get("type") not in _OMITTED_BLOCKS
-    ]
+    kept = list[Any]()
+    for block in blocks:
+        if isinstance(block, str) or block.get("type") not in _OMITTED_BLOCKS:
+            kept.append(block)
     invalid = [call["args"] for call in message.invalid_tool_calls if call["args"]]
-    content = message.content if kept == blocks and not invalid else [*filter(None, kept), *invalid]
+    if kept == blocks and not invalid:
+        return message
+    content = [block for block in kept if block] + invalid
     return message.model_copy(update={"content": content})
 
 
 def _plain_text(content: Any) -> str:
     if isinstance(content, str):
         return content
-    parts = [part if isinstance(part, str) else part.get("text") for part in content or []]
-    if any(part is None for part in parts):
-        raise ValueError(
-            "ChatTransformers takes text only; a message holds another kind of content. Omit it"
-        )
-    return "\n".join(parts)
+    texts = list[str]()
+    for part in content or ():
+        text = part if isinstance(part, str) else part.get("text")
+        if text is None:
+            raise ValueError(
+                "ChatTransformers takes text only; a message holds another kind of content. Omit it"
+            )
+        texts.append(text)
+    return "\n".join(texts)
 
 
 OPENING, CLOSING = "<tool_call>", "</tool_call>"
@@ -172,49 +173,58 @@ class HermesForm:
             )
         is_thinking = _OPEN_THOUGHT.search(prompt) is not None
         must = '"tool_choice" must be "auto" where the chat template begins a thought'
-        require(
-            choice is None or not is_thinking,
-            must,
-            choice,
-            "Pass a `chat_template` that begins none",
-        )
-        added = tokenizer.added_tokens_decoder
-        tags = {number for number, token in added.items() if token.content in (OPENING, CLOSING)}
-        special = {
-            *tokenizer.all_special_ids,
-            *(number for number, token in added.items() if token.special),
-        }
+        advice = "Pass a `chat_template` that begins none"
+        require(choice is None or not is_thinking, must, choice, advice)
+
+        # some tokenizers call the tags special, which are then left out of the text
+        tags = set[int]()
+        special = set[int](tokenizer.all_special_ids)
+        for number, token in tokenizer.added_tokens_decoder.items():
+            if token.content in (OPENING, CLOSING):
+                tags.add(number)
+            if token.special:
+                special.add(number)
+        hidden = special - tags if special & tags else None
+
+        # no further than needed: how the model's tokens divide what follows is its own
         beginning = ""
-        if (
-            choice is not None
-        ):  # no further than needed: how the model's tokens divide what follows is its own
-            beginning = (
-                OPENING
-                if choice == ANY_TOOL
-                else f'{OPENING}\n{{"name": {json.dumps(choice)}, "arguments":'
-            )
-        return cls(special - tags if special & tags else None, beginning, is_thinking)
+        if choice == ANY_TOOL:
+            beginning = OPENING
+        elif choice is not None:
+            beginning = f'{OPENING}\n{{"name": {json.dumps(choice)}, "arguments":'
+        return cls(hidden, beginning, is_thinking)
 
     def read(self, row: CutRow) -> Reply:
         """Returns text and calls; the white space around a call is no part of the text."""
         text = self.beginning + row.text
-        texts, calls, invalid, place = list[str](), list[ToolCall](), list[InvalidToolCall](), 0
+        texts = list[str]()
+        calls = list[ToolCall]()
+        invalid = list[InvalidToolCall]()
+        place = 0
         for start, end in self._find_calls(text, is_cut=row.finish_reason == "length"):
-            texts.append(text[place:start].rstrip())
+            # what stands in front of a call keeps its beginning only at the start of the reply
+            texts.append(text[place:start].strip() if texts else text[:start].rstrip())
+            written = text[start:end]
+            place = end
             try:
-                calls.append(_read_tagged(text[start:end]))
+                calls.append(_read_tagged(written))
             except ValueError as error:
                 # LangChain completes the JSON of a piece of a stream: it must not find any here
-                args = OPENING * (not text[start:end].lstrip().startswith("<")) + text[start:end]
-                call = InvalidToolCall(
-                    name=None, args=args, id=_new_id(), error=str(error), type="invalid_tool_call"
+                if not written.lstrip().startswith("<"):
+                    written = OPENING + written
+                invalid.append(
+                    InvalidToolCall(
+                        name=None,
+                        args=written,
+                        id=_new_id(),
+                        error=str(error),
+                        type="invalid_tool_call",
+                    )
                 )
-                invalid.append(call)
-            place = end
-        if not place:
+        if not texts:
             return Reply(text)
-        first, *others = [*texts, text[place:].rstrip()]
-        return Reply("\n".join(filter(None, [first, *map(str.strip, others)])), calls, invalid)
+        texts.append(text[place:].strip())
+        return Reply("\n".join(filter(None, texts)), calls, invalid)
 
     def _find_calls(self, text: str, *, is_cut: bool) -> Iterator[tuple[int, int]]:
         """Yields where each call begins and ends, with its tags as far as they are there."""
@@ -222,10 +232,11 @@ class HermesForm:
         while (start := text.find(OPENING, end)) >= 0:
             end = _end_of_call(text, start)
             yield start, end
-        for n in range(
-            len(OPENING) - 1, _SHORTEST_PIECE - 1, -1
-        ):  # the longest piece of a tag that was cut off
-            if is_cut and text.endswith(OPENING[:n], end):
+        if not is_cut:
+            return
+        # the longest piece of a tag that was cut off
+        for n in range(len(OPENING) - 1, _SHORTEST_PIECE - 1, -1):
+            if text.endswith(OPENING[:n], end):
                 yield len(text) - n, len(text)
                 return
 
@@ -233,8 +244,8 @@ class HermesForm:
         """Returns where the text begins that may hold calls: at its end while the model thinks."""
         if not self.is_thinking and not _THOUGHT.match(text):
             return 0
-        found = _END_OF_THOUGHT.search(text)
-        return found.end() if found else len(text)
+        closing = _END_OF_THOUGHT.search(text)
+        return closing.end() if closing else len(text)
 
 
 def _end_of_call(text: str, start: int) -> int:
@@ -250,18 +261,18 @@ def _end_of_call(text: str, start: int) -> int:
 
 
 def _skip_space(text: str, start: int) -> int:
-    found = _NO_SPACE.search(text, start)
-    return found.start() if found else len(text)
+    match = _NO_SPACE.search(text, start)
+    return match.start() if match else len(text)
 
 
 def _read_tagged(text: str) -> ToolCall:
     if not text.endswith(CLOSING):
         raise ValueError(f"a call must end with {CLOSING}; it is cut off. Raise `max_tokens`")
     value = parse_json(text[len(OPENING) : -len(CLOSING)], is_strict=True)
-    name, arguments = (
-        (value.get("name"), value.get("arguments")) if isinstance(value, dict) else (None, None)
-    )
-    if isinstance(arguments, str) and isinstance(value, dict):
+    fields = value if isinstance(value, dict) else {}
+    name = fields.get("name")
+    arguments = fields.get("arguments")
+    if isinstance(arguments, str):
         arguments = parse_json(arguments, is_strict=True)
     if not isinstance(name, str) or not name or not isinstance(arguments, dict):
         form = '{"name": text, "arguments": object}'

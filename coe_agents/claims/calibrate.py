@@ -5,7 +5,7 @@ import math
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from coe_agents.evaluation.metrics import rejection_accuracy
 from coe_agents.evaluation.metrics.bootstrap import resamples, to_plain, with_interval
 from coe_agents.evaluation.metrics.tallies import Ranking, area_under_roc
 from coe_agents.files import parse_json
+from coe_agents.types import JsonObject
 from coe_agents.uncertainty.ties import TIE
 
 SUFFIXES = (".claims.jsonl", ".claims.jsonl.gz")
@@ -103,34 +104,34 @@ def read_labelled(paths: Iterable[Path]) -> Iterator[LabelledQuestion]:
 
 
 def _question(line: bytes, where: str) -> LabelledQuestion:
+    texts = dict[str, str]()
+    claims = dict[str, list[str]]()
+    supported = dict[str, list[bool | None]]()
+    samples = dict[str, list[str]]()
     try:
         record = parse_json(line)
-        answers: dict[str, Any] = record["answers"]
-        found = LabelledQuestion(
+        for agent, answer in record["answers"].items():
+            texts[agent] = _text(answer["text"])
+            claims[agent] = [_text(claim["text"]) for claim in answer["claims"]]
+            supported[agent] = [claim["supported"] for claim in answer["claims"]]
+        for agent, further in (record.get("samples") or {}).items():
+            samples[agent] = [_text(text) for text in further]
+        question = LabelledQuestion(
             id=str(record["id"]),
             entity=str(record.get("entity") or record["id"]),
-            answers={agent: _text(answer["text"]) for agent, answer in answers.items()},
-            claims={
-                agent: [_text(each["text"]) for each in answer["claims"]]
-                for agent, answer in answers.items()
-            },
-            supported={
-                agent: [each["supported"] for each in answer["claims"]]
-                for agent, answer in answers.items()
-            },
-            samples={
-                agent: [_text(text) for text in of]
-                for agent, of in (record.get("samples") or {}).items()
-            },
+            answers=texts,
+            claims=claims,
+            supported=supported,
+            samples=samples,
         )
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise SamplesError(f"{where} is no question with claims: {error!r}", hint=_HINT) from error
-    for label in (label for labels in found.supported.values() for label in labels):
+    for label in chain.from_iterable(supported.values()):
         if label is not None and not isinstance(label, bool):
             raise SamplesError(
                 f'{where}: "supported" must be true, false or null; got {label!r:.50}', hint=_HINT
             )
-    return found
+    return question
 
 
 def _text(value: object) -> str:
@@ -143,31 +144,35 @@ def judge_labelled(
     questions: Iterable[LabelledQuestion], support: Support
 ) -> Iterator[JudgedClaims]:
     """Yields the claims with a label of each answer, judged against all responses to its question."""
-    left = iter(questions)
-    while batch := list(islice(left, _BATCH)):
-        drafts = [
-            (question, agent)
-            for question in batch
-            for agent in question.answers
-            if question.claims[agent]
-        ]
-        asked = [
-            Asked(question.claims[agent], [text for _, text in question.texts])
-            for question, agent in drafts
-        ]
-        for (question, agent), judged in zip(
-            drafts, support.judge(asked) if asked else [], strict=True
-        ):
+    unread = iter(questions)
+    while batch := list(islice(unread, _BATCH)):
+        drafts = list[tuple[LabelledQuestion, str]]()
+        asked = list[Asked]()
+        for question in batch:
+            texts = [text for _, text in question.texts]
+            for agent in question.answers:
+                if question.claims[agent]:
+                    drafts.append((question, agent))
+                    asked.append(Asked(question.claims[agent], texts))
+        judgements = support.judge(asked) if asked else []
+        for (question, agent), judged in zip(drafts, judgements, strict=True):
             names = [name for name, _ in question.texts]
-            found = measure_claims(judged, names, drafted_by=agent, draft=names.index(agent))
-            known = {
-                place: label
-                for place, label in enumerate(question.supported[agent])
-                if label is not None
-            }
-            if places := list(known):
-                parts = found.between[places], found.within[places], np.array(list(known.values()))
-                yield JudgedClaims(question.id, question.entity, agent, *parts)
+            measured = measure_claims(judged, names, drafted_by=agent, draft=names.index(agent))
+            places = list[int]()
+            labels = list[bool]()
+            for place, label in enumerate(question.supported[agent]):
+                if label is not None:
+                    places.append(place)
+                    labels.append(label)
+            if places:
+                yield JudgedClaims(
+                    question=question.id,
+                    entity=question.entity,
+                    agent=agent,
+                    between=measured.between[places],
+                    within=measured.within[places],
+                    right=np.array(labels),
+                )
 
 
 _FIRST = 0.1
@@ -210,13 +215,13 @@ def calibrate_claims(
     """
     for name, value in (("risk", risk), ("confidence", confidence)):
         number(value, f'"{name}"', above=0, below=1, advice="Pass 0.2, for example")
-    claims = [each for each in judged if not np.isnan(each.between).any()]
+    claims = [answer for answer in judged if not np.isnan(answer.between).any()]
     if not claims:
         raise ValueError(
             '"judged" must hold claims that another agent could support; got none. Add agents or labels'
         )
-    uncertainty = 1.0 - np.concatenate([each.between for each in claims])
-    wrong = 1.0 - np.concatenate([each.right for each in claims])
+    uncertainty = 1.0 - np.concatenate([answer.between for answer in claims])
+    wrong = 1.0 - np.concatenate([answer.right for answer in claims])
     unit = _entities(claims)
     n_units = int(unit.max()) + 1
 
@@ -227,29 +232,31 @@ def calibrate_claims(
         return np.divide(n_wrong, n_kept, out=np.zeros(n_units), where=n_kept > 0)
 
     def passes(n: int) -> bool:
-        return (
-            log_evidence(losses(float(rising[n - 1])), alike, risk)
-            >= -math.log(1.0 - confidence) - 1e-9
-        )
+        evidence = log_evidence(losses(float(rising[n - 1])), alike, risk)
+        return evidence >= -math.log(1.0 - confidence) - 1e-9
 
     alike = np.ones(n_units)
     rising = np.sort(uncertainty)
     start = max(1, round(_FIRST * rising.size))
-    found = last_passing(rising, start, passes)
-    if found is None:
+    chosen = last_passing(rising, start, passes)
+    if chosen is None:
         return None
-    threshold, n_kept = found
+    threshold, n_kept = chosen
     is_kept = uncertainty <= threshold + TIE
+    bound = weighted_risk_bound(losses(threshold), alike, confidence=confidence)
+    n_given = 0
+    for answer in claims:
+        n_given += bool((1.0 - answer.between <= threshold + TIE).any())
     calibration = ClaimCalibration(
         risk=risk,
         confidence=confidence,
-        bound=min(risk, weighted_risk_bound(losses(threshold), alike, confidence=confidence)),
+        bound=min(risk, bound),
         n_claims=int(rising.size),
         n_questions=n_units,
         n_kept=n_kept,
         n_wrong=int(wrong[is_kept].sum()),
         n_answers=len(claims),
-        n_given=sum(bool((1.0 - each.between <= threshold + TIE).any()) for each in claims),
+        n_given=n_given,
         support=support,
     )
     return ClaimPolicy(max(0.0, 1.0 - threshold), None, calibration)
@@ -257,13 +264,15 @@ def calibrate_claims(
 
 def _entities(claims: Sequence[JudgedClaims]) -> npt.NDArray[np.int_]:
     """Returns a number of the entity of each claim."""
-    numbers = {
-        name: place for place, name in enumerate(dict.fromkeys(each.entity for each in claims))
-    }
-    return np.concatenate([np.full(each.right.size, numbers[each.entity]) for each in claims])
+    number_of = dict[str, int]()
+    numbers = list[npt.NDArray[np.int_]]()
+    for answer in claims:
+        number = number_of.setdefault(answer.entity, len(number_of))
+        numbers.append(np.full(answer.right.size, number))
+    return np.concatenate(numbers)
 
 
-def claim_figures(judged: Sequence[JudgedClaims], *, n_resamples: int = 1000) -> dict[str, Any]:
+def claim_figures(judged: Sequence[JudgedClaims], *, n_resamples: int = 1000) -> JsonObject:
     """Returns how well support between models tells claims that are not supported from others, agent by agent.
 
     Returns:
@@ -273,28 +282,32 @@ def claim_figures(judged: Sequence[JudgedClaims], *, n_resamples: int = 1000) ->
         kept, by the share of claims that is kept, ties in part.
     """
     of_agent: dict[str, list[JudgedClaims]] = {}
-    for each in judged:
-        of_agent.setdefault(each.agent, []).append(each)
-    return {"agents": {name: _figures(of, n_resamples) for name, of in sorted(of_agent.items())}}
+    for answer in judged:
+        of_agent.setdefault(answer.agent, []).append(answer)
+    figures = {name: _figures(of_agent[name], n_resamples) for name in sorted(of_agent)}
+    return {"agents": figures}
 
 
-def _figures(claims: Sequence[JudgedClaims], n_resamples: int) -> dict[str, Any]:
-    right = np.concatenate([each.right for each in claims])
+def _figures(claims: Sequence[JudgedClaims], n_resamples: int) -> JsonObject:
+    right = np.concatenate([answer.right for answer in claims])
     entity = _entities(claims)
-    between = 1.0 - np.concatenate([each.between for each in claims])
-    within = 1.0 - np.concatenate([each.within for each in claims])
-    precision = {
-        f"{share:g}": rejection_accuracy(correct=right, uncertainty=between, retention=share)
-        for share in (() if np.isnan(between).any() else KEPT_SHARES)
-    }
+    between = 1.0 - np.concatenate([answer.between for answer in claims])
+    within = 1.0 - np.concatenate([answer.within for answer in claims])
+    precision = dict[str, float]()
+    if not np.isnan(between).any():
+        for share in KEPT_SHARES:
+            precision[f"{share:g}"] = rejection_accuracy(
+                correct=right, uncertainty=between, retention=share
+            )
+    auroc_within = None
+    if not np.isnan(within).any():
+        auroc_within = _auroc(right, within, entity, n_resamples)
     return {
         "n_claims": int(right.size),
         "n_answers": len(claims),
         "n_wrong": int((~right).sum()),
         "auroc": _auroc(right, between, entity, n_resamples),
-        "auroc_within": None
-        if np.isnan(within).any()
-        else _auroc(right, within, entity, n_resamples),
+        "auroc_within": auroc_within,
         "precision": precision,
     }
 
@@ -310,4 +323,5 @@ def _auroc(
     ranking = Ranking(right, uncertainty)
     blocks = resamples(int(entity.max()) + 1, n_resamples=n_resamples)
     drawn = [area_under_roc(ranking.tally(counts[:, entity])) for counts in blocks]
-    return to_plain(with_interval(float(area_under_roc(ranking.tally())[0]), np.concatenate(drawn)))
+    value = float(area_under_roc(ranking.tally())[0])
+    return to_plain(with_interval(value, np.concatenate(drawn)))

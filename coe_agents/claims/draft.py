@@ -17,9 +17,8 @@ from coe_agents.clustering.answers import strip_reasoning
 from coe_agents.clustering.protocols import EntailmentModel
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.decision.data import ClaimAction, ClaimData, ClaimedAnswer
-from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
 from coe_agents.text import quantity
-from coe_agents.types import Response
+from coe_agents.types import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD, Response
 from coe_agents.uncertainty import regime
 
 
@@ -45,9 +44,9 @@ class Claims:
 
     Example:
         >>> from coe_agents.testing import create_response
-        >>> said = {"a": "Ada wrote programs. She lived in London.", "b": "Ada lived in London. She died in Rome."}
-        >>> found = Claims().decide([[create_response(name, text) for name, text in said.items()]])[0]
-        >>> found["answer"], [claim["action"] for claim in found["claims"]]
+        >>> texts = {"a": "Ada wrote programs. She lived in London.", "b": "Ada lived in London. She died in Rome."}
+        >>> decided = Claims().decide([[create_response(name, text) for name, text in texts.items()]])[0]
+        >>> decided["answer"], [claim["action"] for claim in decided["claims"]]
         ('[...] She lived in London.', ['drop', 'keep'])
     """
 
@@ -60,31 +59,28 @@ class Claims:
         max_pairs: int = 20_000,
     ) -> None:
         self.splitter: Splitter = Sentences() if splitter is None else splitter
-        judge = Overlap() if support is None else support
-        self.support: Support = EntailedBy(judge) if isinstance(judge, EntailmentModel) else judge
+        advice = "Pass Sentences(), for example"
+        has_method(self.splitter, "split", '"splitter" of Claims', advice=advice)
+
+        if support is None:
+            support = Overlap()
+        elif isinstance(support, EntailmentModel):
+            support = EntailedBy(support)
+        advice = "Pass Overlap() or an entailment model"
+        has_method(support, "judge", '"support" of Claims', advice=advice)
+        self.support: Support = support
+
         self.policy = ClaimPolicy() if policy is None else policy
-        has_method(
-            self.splitter, "split", '"splitter" of Claims', advice="Pass Sentences(), for example"
-        )
-        has_method(
-            self.support,
-            "judge",
-            '"support" of Claims',
-            advice="Pass Overlap() or an entailment model",
-        )
-        instance(
-            self.policy,
-            ClaimPolicy,
-            '"policy" of Claims',
-            what="a ClaimPolicy",
-            advice="Pass ClaimPolicy()",
-        )
-        self.max_pairs = integer(max_pairs, '"max_pairs"', least=1, advice="Omit it for 20,000")
-        known, name = self.policy.calibration, type(self.support).__name__
-        if known is not None and known.support != name:
+        where = '"policy" of Claims'
+        what = "a ClaimPolicy"
+        instance(self.policy, ClaimPolicy, where, what=what, advice="Pass ClaimPolicy()")
+        calibration = self.policy.calibration
+        name = type(self.support).__name__
+        if calibration is not None and calibration.support != name:
             raise ValueError(
-                f'"policy" was calibrated with the support {known.support}; got {name}. Calibrate again'
+                f'"policy" was calibrated with the support {calibration.support}; got {name}. Calibrate again'
             )
+        self.max_pairs = integer(max_pairs, '"max_pairs"', least=1, advice="Omit it for 20,000")
 
     def decide(
         self, questions: Sequence[Sequence[Response]], *, weights: Mapping[str, float] | None = None
@@ -100,58 +96,65 @@ class Claims:
         Raises:
             CoEError: If the model behind the support fails.
         """
-        trusted = {} if weights is None else weights
-        drafts = [_drafts(responses, trusted) for responses in questions]
-        pairs = zip(questions, drafts, strict=True)
-        texts = list(
-            dict.fromkeys(_text(responses[place]) for responses, of in pairs for place in of)
-        )
-        claims = dict(zip(texts, self.splitter.split(texts) if texts else (), strict=True))
-        plans = [
-            self._plan(responses, of, claims)
-            for responses, of in zip(questions, drafts, strict=True)
-        ]
-        asked = [plan.asked for plan in plans if isinstance(plan, _Plan)]
-        judged = iter(self.support.judge(asked) if asked else ())
-        return [
-            self._decide(responses, plan, next(judged), trusted)
-            if isinstance(plan, _Plan)
-            else ClaimedAnswer(answer=None, claims=[], reason=plan)
-            for responses, plan in zip(questions, plans, strict=True)
-        ]
+        weights = {} if weights is None else weights
+        places_of_drafts = [_drafts(responses, weights) for responses in questions]
+        texts = dict[str, None]()  # each once, in their order
+        for responses, places in zip(questions, places_of_drafts, strict=True):
+            texts.update((_text(responses[place]), None) for place in places)
+        claims_of = dict[str, Sequence[Claim] | Exception]()
+        if texts:
+            claims_of.update(zip(texts, self.splitter.split(list(texts)), strict=True))
+
+        plans = list[_Plan | str]()
+        asked = list[Asked]()
+        for responses, places in zip(questions, places_of_drafts, strict=True):
+            plan = self._plan(responses, places, claims_of)
+            plans.append(plan)
+            if isinstance(plan, _Plan):
+                asked.append(plan.asked)
+        judgements = iter(self.support.judge(asked) if asked else ())
+
+        answers = list[ClaimedAnswer]()
+        for responses, plan in zip(questions, plans, strict=True):
+            if isinstance(plan, _Plan):
+                answers.append(self._decide(responses, plan, next(judgements), weights))
+            else:
+                answers.append(ClaimedAnswer(answer=None, claims=[], reason=plan))
+        return answers
 
     def _plan(
         self,
         responses: Sequence[Response],
-        drafts: Sequence[int],
-        claims: Mapping[str, Sequence[Claim] | Exception],
+        places: Sequence[int],
+        claims_of: Mapping[str, Sequence[Claim] | Exception],
     ) -> "_Plan | str":
         """Returns what is judged of a question, or why nothing is."""
-        found, problems = dict[int, Sequence[Claim]](), list[str]()
-        for place in drafts:
-            name = responses[place]["agent"]
+        drafts = dict[int, Sequence[Claim]]()
+        all_claims = list[str]()
+        problems = list[str]()
+        for place in places:
             text = _text(responses[place])
-            said = claims[text]
-            if isinstance(said, Exception):
-                problems.append(f"{name}: {said}")
-            elif (problem := _problem(said, text)) is not None:
+            claims = claims_of[text]
+            name = responses[place]["agent"]
+            if isinstance(claims, Exception):
+                problems.append(f"{name}: {claims}")
+                continue
+            problem = _problem(claims, text)
+            if problem is not None:
                 problems.append(f"{name}: {problem}")
-            elif said:
-                found[place] = said
-        if not found:
+            elif claims:
+                drafts[place] = claims
+                all_claims += [claim.text for claim in claims]
+        if not drafts:
             return "; ".join(["no draft has claims that could be judged", *problems])
-        asked = Asked(
-            [claim.text for of in found.values() for claim in of],
-            [each["text"] for each in responses],
-        )
-        n_pairs = len(asked.claims) * len(asked.texts)
+        n_pairs = len(all_claims) * len(responses)
         if n_pairs > self.max_pairs:
-            claims_in_words, texts = (
-                quantity(len(asked.claims), "claim"),
-                quantity(len(asked.texts), "response"),
+            n_claims = quantity(len(all_claims), "claim")
+            n_texts = quantity(len(responses), "response")
+            return (
+                f"{n_claims} and {n_texts} are {n_pairs} pairs to judge, more than {self.max_pairs}"
             )
-            return f"{claims_in_words} and {texts} are {n_pairs} pairs to judge, more than {self.max_pairs}"
-        return _Plan(found, asked)
+        return _Plan(drafts, Asked(all_claims, [response["text"] for response in responses]))
 
     def _decide(
         self,
@@ -160,53 +163,70 @@ class Claims:
         judged: NDArray[np.floating[Any]],
         weights: Mapping[str, float],
     ) -> ClaimedAnswer:
-        names = [each["agent"] for each in responses]
+        names = [response["agent"] for response in responses]
         trust = [weights.get(name, 1.0) for name in names]
-        measured, first = dict[int, MeasuredClaims](), 0
-        for place, of in plan.drafts.items():
-            rows = judged[first : first + len(of)]
-            measured[place] = measure_claims(
-                rows, names, drafted_by=names[place], draft=place, weights=trust
+        drafts = list[_Draft]()
+        start = 0
+        for place, claims in plan.drafts.items():
+            stop = start + len(claims)
+            measured = measure_claims(
+                judged[start:stop], names, drafted_by=names[place], draft=place, weights=trust
             )
-            first += len(of)
+            actions = self.policy.actions(measured.between)
+            text = _text(responses[place])
+            drafts.append(_Draft(names[place], text, claims, measured, actions))
+            start = stop
 
-        actions_of = {
-            place: self.policy.actions(found.between) for place, found in measured.items()
-        }
+        best = min(drafts, key=_Draft.rank)
+        trusted = {name for name, weight in zip(names, trust, strict=True) if weight > 0}
+        return best.answer(has_others=bool(trusted - {best.agent}))
 
-        def rank(place: int) -> tuple[int, int, float, str, str]:  # never by the order of agents
-            given = list(zip(plan.drafts[place], actions_of[place], strict=True))
-            n_kept = _n_words(claim.text for claim, action in given if action == "keep")
-            n_given = _n_words(claim.text for claim, action in given if action != "drop")
-            mean = float(measured[place].between.mean())
-            support = 0.0 if math.isnan(mean) else round(mean, 9)
-            return (-n_kept, -n_given, -support, _text(responses[place]), names[place])
 
-        chosen = min(plan.drafts, key=rank)
-        of, found, text = plan.drafts[chosen], measured[chosen], _text(responses[chosen])
-        actions = actions_of[chosen]
-        data = [
-            _data(claim, n, found, action)
-            for n, (claim, action) in enumerate(zip(of, actions, strict=True))
-        ]
-        n_left = actions.count("drop")
-        given = f"{len(of) - n_left} of {quantity(len(of), 'claim')} of {names[chosen]}'s draft"
-        if n_left == len(of):
-            others = {name for name, weight in zip(names, trust, strict=True) if weight > 0} - {
-                names[chosen]
-            }
-            why = (
-                "the other models support none of them enough"
-                if others
-                else "no other model answered"
-            )
-            return ClaimedAnswer(answer=None, claims=data, reason=f"{given} are given: {why}")
-        marked = f", {actions.count('mark')} of them marked" if "mark" in actions else ""
-        left = f"; {n_left} left out for too little support by the other models" if n_left else ""
-        answer = compose(
-            text, [(each.start, each.end) for each in of], [each.text for each in of], actions
-        )
-        return ClaimedAnswer(answer=answer, claims=data, reason=f"{given} are given{marked}{left}")
+class _Draft(NamedTuple):
+    """A response whose claims were measured, and what becomes of each."""
+
+    agent: str
+    text: str
+    claims: Sequence[Claim]
+    measured: MeasuredClaims
+    actions: Sequence[ClaimAction]
+
+    def rank(self) -> tuple[int, int, float, str, str]:
+        """Returns by what the best draft is the lowest, never the order of agents."""
+        kept = list[str]()
+        given = list[str]()
+        for claim, action in zip(self.claims, self.actions, strict=True):
+            if action == "keep":
+                kept.append(claim.text)
+            if action != "drop":
+                given.append(claim.text)
+        mean = float(self.measured.between.mean())
+        support = 0.0 if math.isnan(mean) else round(mean, 9)
+        return -_n_words(kept), -_n_words(given), -support, self.text, self.agent
+
+    def answer(self, *, has_others: bool) -> ClaimedAnswer:
+        """Returns what is given of the draft, and why; `has_others`: whether another model counts."""
+        data = list[ClaimData]()
+        for number, (claim, action) in enumerate(zip(self.claims, self.actions, strict=True)):
+            data.append(_data(claim, number, self.measured, action))
+        n_claims = len(self.claims)
+        n_dropped = self.actions.count("drop")
+        reason = f"{n_claims - n_dropped} of {quantity(n_claims, 'claim')} of {self.agent}'s draft are given"
+        if n_dropped == n_claims:
+            why = "no other model answered"
+            if has_others:
+                why = "the other models support none of them enough"
+            return ClaimedAnswer(answer=None, claims=data, reason=f"{reason}: {why}")
+
+        n_marked = self.actions.count("mark")
+        if n_marked:
+            reason += f", {n_marked} of them marked"
+        if n_dropped:
+            reason += f"; {n_dropped} left out for too little support by the other models"
+        places = [(claim.start, claim.end) for claim in self.claims]
+        texts = [claim.text for claim in self.claims]
+        answer = compose(self.text, places, texts, self.actions)
+        return ClaimedAnswer(answer=answer, claims=data, reason=reason)
 
 
 class _Plan(NamedTuple):
@@ -217,13 +237,17 @@ class _Plan(NamedTuple):
 
 def _drafts(responses: Sequence[Response], weights: Mapping[str, float]) -> list[int]:
     """Returns the place of each trusted agent's first response, unless it gives no answer."""
-    first: dict[str, int] = {}
-    for place, each in enumerate(responses):
-        known = first.setdefault(each["agent"], place)
-        if (each["round"], each["index"]) < (responses[known]["round"], responses[known]["index"]):
-            first[each["agent"]] = place
-    trusted = (place for name, place in first.items() if weights.get(name, 1.0) > 0.0)
-    return [place for place in trusted if answer_kind(responses[place]["text"]) == "answer"]
+    places: dict[str, int] = {}
+    for place, response in enumerate(responses):
+        earliest = responses[places.setdefault(response["agent"], place)]
+        order = response["round"], response["index"]
+        if order < (earliest["round"], earliest["index"]):
+            places[response["agent"]] = place
+    drafts = list[int]()
+    for name, place in places.items():
+        if weights.get(name, 1.0) > 0.0 and answer_kind(responses[place]["text"]) == "answer":
+            drafts.append(place)
+    return drafts
 
 
 def _problem(claims: Sequence[Claim], text: str) -> str | None:
@@ -246,31 +270,34 @@ def _text(response: Response) -> str:
     return strip_reasoning(response["text"])
 
 
-def _data(claim: Claim, number: int, found: MeasuredClaims, action: ClaimAction) -> ClaimData:
-    coe, aleatoric, epistemic = (
-        _plain(each[number]) for each in (found.coe, found.aleatoric, found.epistemic)
-    )
+def _data(claim: Claim, number: int, measured: MeasuredClaims, action: ClaimAction) -> ClaimData:
+    aleatoric = _plain(measured.aleatoric[number])
+    epistemic = _plain(measured.epistemic[number])
     named = None
     if aleatoric is not None and epistemic is not None:
-        limits = DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
         named = regime(
-            aleatoric, epistemic, aleatoric_threshold=limits[0], epistemic_threshold=limits[1]
+            aleatoric,
+            epistemic,
+            aleatoric_threshold=DEFAULT_ALEATORIC_THRESHOLD,
+            epistemic_threshold=DEFAULT_EPISTEMIC_THRESHOLD,
         )
-    shares = dict(zip(found.agents, found.shares[number].tolist(), strict=True))
+    agents = dict[str, dict[str, float]]()
+    for name, (supports, contradicts) in zip(
+        measured.agents, measured.shares[number].tolist(), strict=True
+    ):
+        silent = max(0.0, 1.0 - supports - contradicts)
+        agents[name] = {"supports": supports, "contradicts": contradicts, "silent": silent}
     return ClaimData(
         text=claim.text,
         start=claim.start,
         end=claim.end,
-        support_within=_plain(found.within[number]),
-        support_between=_plain(found.between[number]),
-        coe=coe,
+        support_within=_plain(measured.within[number]),
+        support_between=_plain(measured.between[number]),
+        coe=_plain(measured.coe[number]),
         aleatoric=aleatoric,
         epistemic=epistemic,
         regime=named,
-        agents={
-            name: {"supports": yes, "contradicts": no, "silent": max(0.0, 1.0 - yes - no)}
-            for name, (yes, no) in shares.items()
-        },
+        agents=agents,
         action=action,
     )
 

@@ -64,37 +64,49 @@ def measure_claims(
 
     Two models say it, of which one is the draft's; the third is silent:
 
-        >>> found = measure_claims([[[1, 0], [1, 0], [0, 0]]], ["a", "b", "c"], drafted_by="a", draft=0)
-        >>> found.agents, found.between.tolist(), found.within.tolist(), found.epistemic.round(3).tolist()
+        >>> claims = measure_claims([[[1, 0], [1, 0], [0, 0]]], ["a", "b", "c"], drafted_by="a", draft=0)
+        >>> claims.agents, claims.between.tolist(), claims.within.tolist(), claims.epistemic.round(3).tolist()
         (('b', 'c'), [0.5], [nan], [0.693])
     """
     rows = np.asarray(judged, dtype=np.float64)
-    if (
-        rows.ndim != 3
-        or rows.shape[1:] != (len(agents), 2)
-        or not ((rows >= 0.0) & (rows <= 1.0 + 1e-6)).all()
-    ):
+    has_shape = rows.ndim == 3 and rows.shape[1:] == (len(agents), 2)
+    if not has_shape or not ((rows >= 0.0) & (rows <= 1.0 + 1e-6)).all():
         raise ValueError(
             f'"judged" must be of shape (n_claims, {len(agents)}, 2) with shares in [0, 1]; got shape {rows.shape}. '
             "Return support and contradiction of each claim by each text"
         )
-    kept = [place for place in range(len(agents)) if place != draft]
-    weight_of = dict(zip(agents, np.ones(len(agents)) if weights is None else weights, strict=True))
-    names = tuple(sorted({agents[place] for place in kept}))
+    if weights is None:
+        weights = [1.0] * len(agents)
+    weight_of = dict(zip(agents, weights, strict=True))
+
+    # the draft is no evidence of itself
+    evidence = dict[str, list[int]]()
+    for place, agent in enumerate(agents):
+        if place != draft:
+            evidence.setdefault(agent, []).append(place)
+    names = tuple(sorted(evidence))
     shares = np.zeros((len(rows), len(names), 2))
     for number, name in enumerate(names):
-        shares[:, number] = rows[:, [place for place in kept if agents[place] == name]].mean(axis=1)
+        shares[:, number] = rows[:, evidence[name]].mean(axis=1)
     shares = np.clip(shares, 0.0, 1.0)
+    support = shares[..., 0]
+
+    unknown = np.full(len(rows), np.nan)
     weight = np.array([float(weight_of[name]) for name in names])
-    others = weight * np.array([name != drafted_by for name in names], dtype=np.float64)
-    nothing = np.full(len(rows), np.nan)
-    between = shares[..., 0] @ others / others.sum() if others.sum() > 0.0 else nothing
-    within = shares[:, names.index(drafted_by), 0] if drafted_by in names else nothing
+    is_other = np.array([name != drafted_by for name in names], dtype=np.float64)
+    others = weight * is_other
+    between = support @ others / others.sum() if others.sum() > 0.0 else unknown
+    within = support[:, names.index(drafted_by)] if drafted_by in names else unknown
     if not len(rows) or not weight.sum() > 0.0:
-        return MeasuredClaims(names, shares, within, between, nothing, nothing, nothing)
-    support = np.stack([shares[..., 0], 1.0 - shares[..., 0]], axis=-1)
-    coe = collaborative_entropy(support, weights=weight / weight.sum())
-    parts = (
-        np.asarray(part, dtype=np.float64) for part in (coe.total, coe.aleatoric, coe.epistemic)
+        return MeasuredClaims(names, shares, within, between, unknown, unknown, unknown)
+    distributions = np.stack([support, 1.0 - support], axis=-1)
+    split = collaborative_entropy(distributions, weights=weight / weight.sum())
+    return MeasuredClaims(
+        names,
+        shares,
+        within,
+        between,
+        coe=np.asarray(split.total, dtype=np.float64),
+        aleatoric=np.asarray(split.aleatoric, dtype=np.float64),
+        epistemic=np.asarray(split.epistemic, dtype=np.float64),
     )
-    return MeasuredClaims(names, shares, within, between, *parts)

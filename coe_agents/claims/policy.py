@@ -57,12 +57,15 @@ class ClaimCalibration:
             integer(getattr(self, name), f'"{name}"', least=0, advice=_REMEDY)
 
     def __str__(self) -> str:
-        claims, questions = quantity(self.n_claims, "claim"), quantity(self.n_questions, "question")
-        kept, given = self.n_kept / max(self.n_claims, 1), self.n_given / max(self.n_answers, 1)
+        claims = quantity(self.n_claims, "claim")
+        questions = quantity(self.n_questions, "question")
+        answers = quantity(self.n_answers, "answer")
+        kept = self.n_kept / max(self.n_claims, 1)
         wrong = self.n_wrong / max(self.n_kept, 1)
+        given = self.n_given / max(self.n_answers, 1)
         return (
             f"it keeps {self.n_kept} of {claims} ({kept:.1%}) of {questions}, {self.n_wrong} wrong ({wrong:.1%}), in "
-            f"{self.n_given} of {quantity(self.n_answers, 'answer')} ({given:.1%}); the share of wrong claims is at "
+            f"{self.n_given} of {answers} ({given:.1%}); the share of wrong claims is at "
             f"most {self.bound:.1%} with confidence {self.confidence:g}"
         )
 
@@ -100,16 +103,21 @@ class ClaimPolicy:
 
     def actions(self, between: npt.ArrayLike) -> list[ClaimAction]:
         """Returns what becomes of each claim, by its support between models; NaN, no other model, is dropped."""
-        low = self.min_support if self.mark_from is None else self.mark_from
-        values = np.asarray(between, dtype=np.float64)
-        return [
-            "keep" if v >= self.min_support - TIE else "mark" if v >= low - TIE else "drop"
-            for v in values
-        ]
+        mark_from = self.min_support if self.mark_from is None else self.mark_from
+        actions = list[ClaimAction]()
+        for support in np.asarray(between, dtype=np.float64):
+            if support >= self.min_support - TIE:
+                actions.append("keep")
+            elif support >= mark_from - TIE:
+                actions.append("mark")
+            else:
+                actions.append("drop")
+        return actions
 
     def save(self, path: str | Path) -> None:
         """Writes the policy as JSON, in one step."""
-        write(Path(path), f"{json.dumps({'format': _FORMAT, **asdict(self)}, indent=1)}\n".encode())
+        text = json.dumps({"format": _FORMAT, **asdict(self)}, indent=1)
+        write(Path(path), f"{text}\n".encode())
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -123,8 +131,9 @@ class ClaimPolicy:
 
     @classmethod
     def _from_json(cls, record: Mapping[str, Any]) -> Self:
-        found = record["calibration"]
-        calibration = None if found is None else ClaimCalibration(**found)
+        calibration = record["calibration"]
+        if calibration is not None:
+            calibration = ClaimCalibration(**calibration)
         return cls(record["min_support"], record["mark_from"], calibration)
 
 
@@ -153,9 +162,10 @@ def compose(
         >>> compose("# So\n\nA is so. B is not.", places, claims, ["keep", "drop"])
         'A is so. [...]'
     """
-    claims_at: dict[tuple[int, int], list[int]] = {}
+    # a model may find several claims in one sentence
+    numbers_at: dict[tuple[int, int], list[int]] = {}
     for number, place in enumerate(places):
-        claims_at.setdefault(place, []).append(number)
+        numbers_at.setdefault(place, []).append(number)
     parts = list[str]()
     end = 0
 
@@ -163,18 +173,23 @@ def compose(
         if parts[-1:] != [GAP]:  # one gap for all that is left out between what is given
             parts.extend((space, GAP))
 
-    for (start, stop), of in sorted(claims_at.items()):
-        given = list(dict.fromkeys(claims[number] for number in of if actions[number] != "drop"))
+    for (start, stop), numbers in sorted(numbers_at.items()):
+        actions_here = {actions[number] for number in numbers}
+        given = list[str]()
+        for number in numbers:
+            if actions[number] != "drop" and claims[number] not in given:
+                given.append(claims[number])
         space = _space(text, end, start)
         if _states_something(text[end:start]):
             leave_out(space)
         if given:
             sentence = text[start:stop]
-            whole = sentence if _covers(given, sentence) else " ".join(given)
-            parts += [space, _item(text, start), printable(whole, keep="\n\t")]
-            if any(actions[number] == "mark" for number in of):
+            if not _covers(given, sentence):
+                sentence = " ".join(given)
+            parts += [space, _item(text, start), printable(sentence, keep="\n\t")]
+            if "mark" in actions_here:
                 parts.append(f" {MARK}")
-        if any(actions[number] == "drop" for number in of):
+        if "drop" in actions_here:
             leave_out(" " if given else space)
         end = max(end, stop)
     if _states_something(text[end:]):
@@ -205,17 +220,19 @@ def _item(text: str, start: int) -> str:
 
 def _covers(claims: Sequence[str], sentence: str) -> bool:
     """Returns whether every word and sign of a sentence belongs to a claim that is its extract."""
-    said = _PIECE.findall(sentence.casefold())
-    left = {place for place, piece in enumerate(said) if piece not in _JOINING}
+    pieces = _PIECE.findall(sentence.casefold())
+    uncovered = {place for place, piece in enumerate(pieces) if piece not in _JOINING}
     for claim in claims:
-        places = [-1]
+        places = list[int]()
+        start = 0
         try:
             for piece in _PIECE.findall(claim.casefold()):
-                places.append(said.index(piece, places[-1] + 1))
+                places.append(pieces.index(piece, start))
+                start = places[-1] + 1
         except ValueError:
             continue  # it is no extract
-        left.difference_update(places)
-    return not left
+        uncovered.difference_update(places)
+    return not uncovered
 
 
 _PIECE = re.compile(r"\w+|[^\w\s]")

@@ -1,7 +1,7 @@
 """Owns the step from a text to its claims: sentences, or the atomic claims that a chat model finds in them."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol
@@ -10,7 +10,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import HumanMessage
 
 from coe_agents import prompts
-from coe_agents.agents._requests.chat_models import check_model, create_model
+from coe_agents.agents.requests.chat_models import check_model, create_model
 from coe_agents.checks import integer
 from coe_agents.clustering.protocols import check_strings
 from coe_agents.errors import CoEError, InvalidReplyError, describe_error, is_control_flow
@@ -72,21 +72,22 @@ def sentences(text: str, language: str = "en") -> tuple[Claim, ...]:
     """Returns the sentences of a text, as they stand there, without what is around them."""
     from sentencex import segment  # here, since most runs have no claims
 
-    found, start = list[Claim](), 0
+    claims = list[Claim]()
+    start = 0
     is_line = True  # whether nothing of the line was read
-    for piece in segment(
-        language, _SURROGATES.sub("\ufffd", text)
-    ):  # together they are the text, in its length
+    # together the pieces are the text, in its length
+    for piece in segment(language, _SURROGATES.sub("\ufffd", text)):
         for line in piece.splitlines(keepends=True):
             marker = _MARKER.match(line) if is_line else None
             begin = start + (marker.end() if marker else 0)
-            said = text[begin : start + len(line)].strip()
-            if any(character.isalnum() for character in said) and not line.lstrip().startswith("#"):
-                begin = text.index(said, begin)
-                found.append(Claim(said, begin, begin + len(said)))
+            sentence = text[begin : start + len(line)].strip()
+            is_heading = line.lstrip().startswith("#")
+            if not is_heading and any(character.isalnum() for character in sentence):
+                begin = text.index(sentence, begin)
+                claims.append(Claim(sentence, begin, begin + len(sentence)))
             start += len(line)
             is_line = line != line.rstrip("\r\n") or (is_line and not line.strip())
-    return tuple(found)
+    return tuple(claims)
 
 
 def is_marker(text: str) -> bool:
@@ -127,23 +128,35 @@ class ChatClaims:
     def split(self, texts: Sequence[str]) -> list[tuple[Claim, ...] | CoEError]:
         """Returns the claims of each text, each with the place of its sentence; see `Splitter`."""
         texts = check_strings(texts, name='"texts"')
-        unknown = [text for text in dict.fromkeys(texts) if text not in self._known]
-        found: dict[str, tuple[Claim, ...] | CoEError] = {}
-        asked = [text for text in unknown if sentences(text)]
-        found |= {text: () for text in unknown if not sentences(text)}
-        if asked:
-            numbered = ([each.text for each in sentences(text)] for text in asked)
-            shown: list[Any] = [[HumanMessage(prompts.claims(each))] for each in numbered]
+        claims_of = dict[str, tuple[Claim, ...] | CoEError]()
+        unknown = list[str]()
+        prompts_of_unknown = list[Any]()
+        for text in dict.fromkeys(texts):
+            claims = self._known.get(text)
+            parts = sentences(text)
+            if claims is not None or not parts:
+                claims_of[text] = claims or ()
+                continue
+            unknown.append(text)
+            prompt = prompts.claims([part.text for part in parts])
+            prompts_of_unknown.append([HumanMessage(prompt)])
+
+        if unknown:
             model = self.model.with_structured_output(_FORM)
             options: Any = {"max_concurrency": self.max_concurrency}
-            for text, reply in zip(
-                asked, model.batch(shown, options, return_exceptions=True), strict=True
-            ):
-                found[text] = self._read(text, reply)
-        self._known |= {text: claims for text, claims in found.items() if isinstance(claims, tuple)}
-        for text in [*self._known][: max(0, len(self._known) - _KEPT)]:
+            replies = model.batch(prompts_of_unknown, options, return_exceptions=True)
+            for text, reply in zip(unknown, replies, strict=True):
+                claims_of[text] = self._read(text, reply)
+        self._keep(claims_of)
+        return [claims_of[text] for text in texts]
+
+    def _keep(self, claims_of: Mapping[str, tuple[Claim, ...] | CoEError]) -> None:
+        for text, claims in claims_of.items():
+            if isinstance(claims, tuple):
+                self._known[text] = claims
+        n_old = max(0, len(self._known) - _KEPT)
+        for text in [*self._known][:n_old]:
             del self._known[text]
-        return [found.get(text) or self._known.get(text, ()) for text in texts]
 
     def _read(self, text: str, reply: object) -> tuple[Claim, ...] | CoEError:
         if isinstance(reply, BaseException):
@@ -151,19 +164,22 @@ class ChatClaims:
                 raise reply
             error = describe_error(reply, self.model)
             return InvalidReplyError(f"the claims of a text could not be asked for: {error}")
-        places, stated = sentences(text), reply.get("claims") if isinstance(reply, dict) else None
+        stated = reply.get("claims") if isinstance(reply, dict) else None
         if not isinstance(stated, list) or not stated:
             return _invalid("a list of claims", reply)
-        claims = []
+
+        parts = sentences(text)
+        claims = list[Claim]()
         for each in stated:
-            said, number = (
-                (each.get("text"), each.get("sentence")) if isinstance(each, dict) else (None, None)
-            )
-            if not isinstance(said, str) or not said.strip() or len(said) > _LONGEST:
+            fields = each if isinstance(each, dict) else {}
+            claim = fields.get("text")
+            number = fields.get("sentence")
+            if not isinstance(claim, str) or not claim.strip() or len(claim) > _LONGEST:
                 return _invalid(f'a "text" of at most {_LONGEST} characters in each claim', each)
-            if type(number) is not int or not 1 <= number <= len(places):
-                return _invalid(f'a "sentence" from 1 to {len(places)} in each claim', each)
-            claims.append(Claim(one_line(said), places[number - 1].start, places[number - 1].end))
+            if type(number) is not int or not 1 <= number <= len(parts):
+                return _invalid(f'a "sentence" from 1 to {len(parts)} in each claim', each)
+            part = parts[number - 1]
+            claims.append(Claim(one_line(claim), part.start, part.end))
         return tuple(sorted(claims, key=lambda claim: claim.start))
 
 

@@ -7,6 +7,7 @@ claim, and how far it contradicts it, both in [0, 1]; what is left of 1 is silen
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -67,40 +68,44 @@ class Overlap:
 
     def judge(self, asked: Sequence[Asked]) -> list[FloatArray]:
         """Returns the judgement of each question; see `Support`."""
-        return [_overlap(*each) for each in asked]
+        return [_overlap(claims, texts) for claims, texts in asked]
 
 
 def _overlap(claims: Sequence[str], texts: Sequence[str]) -> FloatArray:
-    plain = [_CITATION.sub("", claim) for claim in claims]
-    wanted = [words(claim) for claim in plain]
-    said = [particulars(claim) for claim in plain]
-    places = {
-        word: place
-        for place, word in enumerate(dict.fromkeys(word for each in wanted for word in each))
-    }
-    n_words = np.maximum([[len(each)] for each in wanted], 1)
-    found = np.zeros((len(claims), len(texts), 2))
+    judged = np.zeros((len(claims), len(texts), 2))
+    if not claims:
+        return judged
+    uncited = [_CITATION.sub("", claim) for claim in claims]
+    words_of_claims = [words(claim) for claim in uncited]
+    particulars_of_claims = [particulars(claim) for claim in uncited]
+    n_words = np.maximum([[len(each)] for each in words_of_claims], 1)
+
+    columns = dict[str, int]()  # of the words of all claims
+    for word in chain.from_iterable(words_of_claims):
+        columns.setdefault(word, len(columns))
+    words_held = _held(words_of_claims, columns)
+
     for number, text in enumerate(texts):  # one by one, since together they may be large
         parts = passages(text)
-        if not claims or not parts:
+        if not parts:
             continue
-        shared = _held(wanted, places) @ _held([words(part) for part in parts], places).T
-        shares = shared / n_words
+        n_shared = words_held @ _held([words(part) for part in parts], columns).T
+        shares = n_shared / n_words
         best_first = np.argsort(-shares, axis=1, kind="stable")[:, :_TRIED]
-        there = [particulars(part) for part in parts]
-        for row, claim in enumerate(said):
+        particulars_of_parts = [particulars(part) for part in parts]
+        for row, claim in enumerate(particulars_of_claims):
             for place in best_first[row]:
-                if not shares[row, place] or claim.agree_with(there[place]):
-                    found[row, number, 0] = shares[row, place]
+                if not shares[row, place] or claim.agree_with(particulars_of_parts[place]):
+                    judged[row, number, 0] = shares[row, place]
                     break
-    return found
+    return judged
 
 
-def _held(sets: Sequence[frozenset[str]], places: dict[str, int]) -> NDArray[np.float32]:
+def _held(sets: Sequence[frozenset[str]], columns: dict[str, int]) -> NDArray[np.float32]:
     """Returns which of the words each set holds, as zeros and ones of shape `(n_sets, n_words)`."""
-    held = np.zeros((len(sets), max(len(places), 1)), dtype=np.float32)
-    for row, each in enumerate(sets):
-        held[row, [places[word] for word in each if word in places]] = 1.0
+    held = np.zeros((len(sets), max(len(columns), 1)), dtype=np.float32)
+    for row, words_of_one in enumerate(sets):
+        held[row, [columns[word] for word in words_of_one if word in columns]] = 1.0
     return held
 
 
@@ -114,10 +119,13 @@ def passages(text: str) -> tuple[str, ...]:
     >>> passages("Ada wrote programs [1]. I don't know when."), passages("I don't know. Bo is a poet.")
     (('Ada wrote programs .',), ())
     """
-    said = [each.text for each in sentences(strip_reasoning(text))[:_MOST]]
-    if not said or answer_kind(said[0]) == "refusal":
-        return ()
-    return tuple(_CITATION.sub("", each) for each in said if answer_kind(each) != "refusal")
+    parts = list[str]()
+    for sentence in sentences(strip_reasoning(text))[:_MOST]:
+        if answer_kind(sentence.text) != "refusal":
+            parts.append(_CITATION.sub("", sentence.text))
+        elif not parts:
+            return ()
+    return tuple(parts)
 
 
 _MOST = 500
@@ -157,30 +165,34 @@ class EntailedBy:
             CoEError: If the model fails.
             ValueError: If it returns something else than probabilities.
         """
-        pairs = [
-            [[(self._premise(claim, text), claim) for text in one.texts] for claim in one.claims]
-            for one in asked
-        ]
-        distinct = list(
-            dict.fromkeys(pair for rows in pairs for row in rows for pair in row if pair[0])
-        )
-        rows: dict[tuple[str, str], Any] = {}
-        if distinct:
-            found = check_probabilities(
-                self.model.predict(distinct), n_pairs=len(distinct), model=self.model
+        # equal pairs are asked about once, and each is written to all of its places
+        places_of = dict[tuple[str, str], list[FloatArray]]()
+        judged = list[FloatArray]()
+        for claims, texts in asked:
+            judgement = np.zeros((len(claims), len(texts), 2))
+            judged.append(judgement)
+            for row, claim in enumerate(claims):
+                for column, text in enumerate(texts):
+                    premise = self._premise(claim, text)
+                    if premise:  # a text without passages is silent
+                        places = places_of.setdefault((premise, claim), [])
+                        places.append(judgement[row, column])
+
+        if places_of:
+            pairs = list(places_of)
+            probabilities = check_probabilities(
+                self.model.predict(pairs), n_pairs=len(pairs), model=self.model
             )
-            rows = dict(zip(distinct, found[:, [ENTAILMENT, CONTRADICTION]], strict=True))
-        silent = np.zeros(2)
-        return [
-            np.array([[rows.get(pair, silent) for pair in row] for row in of]).reshape(
-                len(claims), len(texts), 2
-            )
-            for of, (claims, texts) in zip(pairs, asked, strict=True)
-        ]
+            rows = probabilities[:, [ENTAILMENT, CONTRADICTION]]
+            for places, row in zip(places_of.values(), rows, strict=True):
+                for place in places:
+                    place[:] = row
+        return judged
 
     def _premise(self, claim: str, text: str) -> str:
-        wanted, parts = words(claim), passages(text)
-        shared = sorted(
-            range(len(parts)), key=lambda place: (-len(wanted & words(parts[place])), place)
-        )
-        return " ".join(parts[place] for place in sorted(shared[: self.n_passages]))
+        parts = passages(text)
+        words_of_claim = words(claim)
+        n_shared = [len(words_of_claim & words(part)) for part in parts]
+        # the sort is stable: of equally good ones the earlier stand first
+        best = sorted(range(len(parts)), key=lambda place: -n_shared[place])[: self.n_passages]
+        return " ".join(parts[place] for place in sorted(best))

@@ -7,7 +7,7 @@ agree: negations, numbers, signs, who did it, and the order of names.
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -20,8 +20,11 @@ def words(text: str) -> frozenset[str]:
     ['1200', 'letter', 'writt']
     """
     every = [word.replace(",", "") for word in _WORD.findall(_plain(text).casefold())]
-    kept = [word for word in every if word not in _GRAMMAR and word not in _NEGATIONS] or every
-    return frozenset(_NUMBERS.get(word) or _ENDING.sub("", word) for word in kept)
+    content = [word for word in every if word not in _GRAMMAR and word not in _NEGATIONS]
+    compared = list[str]()
+    for word in content or every:
+        compared.append(_NUMBERS.get(word) or _ENDING.sub("", word))
+    return frozenset(compared)
 
 
 class Particulars(NamedTuple):
@@ -57,12 +60,13 @@ class Particulars(NamedTuple):
             return False
         if not self.signs <= passage.signs or (passage.is_negated and not self.negated):
             return False
-        said = {word for _, word in self.sequence}.union(self.numbers, self.negated)
-        there = {word for _, word in passage.sequence}
-        return (
-            all(self.negated[word] == passage.negated[word] for word in said)
-            and (self.doers ^ passage.doers).isdisjoint(said & there)
-            and self._names_in_order_of(passage)
+        words_here = {word for _, word in self.sequence}.union(self.numbers, self.negated)
+        words_there = {word for _, word in passage.sequence}
+        if any(self.negated[word] != passage.negated[word] for word in words_here):
+            return False
+        of_one_alone = self.doers ^ passage.doers
+        return of_one_alone.isdisjoint(words_here & words_there) and self._names_in_order_of(
+            passage
         )
 
     def _names_in_order_of(self, passage: "Particulars") -> bool:
@@ -72,17 +76,20 @@ class Particulars(NamedTuple):
         "Ada was born in London". Such names are compared among themselves: "born in Paris, died
         in London".
         """
-        there = [each for each in passage.sequence if each[1] in passage.names]
-        unused = Counter(name for _, name in there)
-        shared = list[tuple[str, str]]()
+        names_there = [each for each in passage.sequence if each[1] in passage.names]
+        unused = Counter(name for _, name in names_there)
+        alike = list[tuple[str, str]]()
+        others = list[str]()
         for preposition, word in self.sequence:
-            if unused[word]:
-                unused[word] -= 1
-                shared.append((preposition, word))
-        alike = {(preposition, name) for preposition, name in there if preposition}
-        others = [name for preposition, name in shared if (preposition, name) not in alike]
-        return _in_order(others, (name for _, name in there)) and _in_order(
-            (each for each in shared if each in alike), there
+            if not unused[word]:
+                continue
+            unused[word] -= 1
+            if preposition and (preposition, word) in names_there:
+                alike.append((preposition, word))
+            else:
+                others.append(word)
+        return _in_order(others, (name for _, name in names_there)) and _in_order(
+            alike, names_there
         )
 
 
@@ -102,13 +109,16 @@ def particulars(text: str) -> Particulars:
     [True, False]
     """
     plain = _plain(text)
-    numbers, months, sequence = list[str](), list[str](), list[tuple[str, str]]()
-    signs = {sign for sign in set(plain) - {"|"} if unicodedata.category(sign) in _SIGNS}
-    signs.update(piece for piece in plain.split() if any(sign in piece for sign in _OF_ADDRESSES))
-    names, doers = set[str](), set[str]()
-    negated, is_negated = Counter[str](), False
+    numbers = list[str]()
+    months = list[str]()
+    sequence = list[tuple[str, str]]()
+    names = set[str]()
+    doers = set[str]()
+    negated = Counter[str]()
+    is_negated = False
     n_waiting = 0  # negations whose word has not come yet
-    preposition, before = "", ""
+    preposition = ""
+    before = ""
     for token in _TOKEN.finditer(plain):
         written = token[0]
         word = written.casefold()
@@ -146,7 +156,7 @@ def particulars(text: str) -> Particulars:
     return Particulars(
         numbers=tuple(numbers),
         months=tuple(months),
-        signs=frozenset(signs),
+        signs=frozenset(_signs(plain)),
         negated=+negated,
         is_negated=is_negated,
         doers=frozenset(doers),
@@ -155,15 +165,28 @@ def particulars(text: str) -> Particulars:
     )
 
 
+def _signs(plain: str) -> Iterator[str]:
+    """Yields the symbols and the addresses of a text."""
+    for sign in set(plain) - {"|"}:
+        if unicodedata.category(sign) in _SIGNS:
+            yield sign
+    for piece in plain.split():
+        if any(sign in piece for sign in _OF_ADDRESSES):
+            yield piece
+
+
 def _digits(written: str) -> str:
     """Returns a number in digits as it is compared."""
-    return _PERCENT.sub("%", _MINUS.sub("-", _GROUPING.sub("", written.casefold())))
+    ungrouped = _GROUPING.sub("", written.casefold())
+    signed = _MINUS.sub("-", ungrouped)
+    return _PERCENT.sub("%", signed)
 
 
 def _number(written: str, before: str, behind: str) -> str | None:
     """Returns a number in words as it is compared; None for another word."""
-    is_roman = _ROMAN.fullmatch(written) and (len(written) > 1 or before[:1].isupper())
-    if is_roman:
+    # a single letter is one behind a name, as in "Charles V"
+    is_part_of_name = len(written) > 1 or before[:1].isupper()
+    if is_part_of_name and _ROMAN.fullmatch(written):
         return written
     if written.casefold() == "one" and behind.startswith(" of"):
         return None

@@ -25,8 +25,8 @@ from coe_agents.text import quantity
 if TYPE_CHECKING:
     from coe_agents.evaluation.calibration.calibrate import Judged
     from coe_agents.evaluation.calibration.risk_control import Shortfall
+    from coe_agents.measurement.weighted_vote import WeightsFrom
     from coe_agents.policy.calibrated import Calibration, GroupThreshold
-    from coe_agents.policy.weighted_vote import WeightsFrom
 
 _TO_JUDGE = "response to judge"
 _RARE, _ENOUGH, _LISTED = 0.1, 20, 5
@@ -177,8 +177,8 @@ def _choose_threshold(
 
 
 def _read_weights(name: str | None) -> "Mapping[str, float] | WeightsFrom":
+    from coe_agents.measurement.weighted_vote import WEIGHTS_FROM
     from coe_agents.policy import AgentWeights
-    from coe_agents.policy.weighted_vote import WEIGHTS_FROM
 
     for weights_from in WEIGHTS_FROM:
         if name in (None, weights_from):
@@ -191,7 +191,7 @@ def _check_scoring(
 ) -> tuple[str, bool]:
     """Returns the score, and whether it chooses the answer, so that each cluster must be judged."""
     from coe_agents.evaluation.calibration.calibrate import check_score, check_weights_from
-    from coe_agents.policy.weighted_vote import CONFIDENCE_VOTE_SHARE
+    from coe_agents.measurement.weighted_vote import CONFIDENCE_VOTE_SHARE
 
     try:
         score = check_score(options.score, options.proposer)
@@ -236,7 +236,9 @@ def _print_calibration(
         print_lines(_threshold_in_words(calibration))
     else:
         _print_support(calibration)
-        _print_disagreement([row.measurement.proposals for row in rows], calibration.proposer)
+        _print_disagreement(
+            [row.measurement.proposals.by_agent for row in rows], calibration.proposer
+        )
     if not is_usable:
         print_lines(_shortfall_in_words(nearest(calibration, rows), calibration.risk))
     _print_remarks(calibration)

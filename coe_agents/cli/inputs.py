@@ -178,8 +178,8 @@ def judge_saved(
 
 def load_policy(path: Path, estimator: str | None) -> "CalibratedPolicy":
     """Returns a saved policy; the `estimator` of a score of the user's own is an option, since no file names code."""
+    from coe_agents.measurement.estimators import find_score
     from coe_agents.policy import CalibratedPolicy
-    from coe_agents.policy.estimators import find_score
 
     try:
         computes = None if estimator is None else find_score(estimator, folder=Path())

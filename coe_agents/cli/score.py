@@ -23,7 +23,7 @@ from coe_agents.cli.terminal import print_json
 
 if TYPE_CHECKING:
     from coe_agents.evaluation.scoring.scores import ScoringSetup
-    from coe_agents.policy.estimators import Estimator
+    from coe_agents.measurement.estimators import Estimator
 
 
 _LARGE = 2**24
@@ -125,7 +125,7 @@ def _n_processes(
 
 def _load_estimators(names: Sequence[str]) -> "dict[str, Estimator]":
     from coe_agents.extensions import is_reference
-    from coe_agents.policy.estimators import load_estimator
+    from coe_agents.measurement.estimators import load_estimator
 
     found: dict[str, Estimator] = {}
     for name in names:

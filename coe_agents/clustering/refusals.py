@@ -19,7 +19,7 @@ from coe_agents.clustering.refusal_patterns import (
     pattern_of,
 )
 from coe_agents.text import is_visible
-from coe_agents.types import AnswerKind
+from coe_agents.types import AnswerKind, Response, end_of
 
 
 def answer_kind(text: str) -> AnswerKind:
@@ -40,6 +40,20 @@ def answer_kind(text: str) -> AnswerKind:
         'empty'
     """
     return _short_kind(text) if len(text) <= _SHORT else _kind(text)
+
+
+def response_text(response: Response) -> str:
+    """Returns the part of a response that is compared: its short answer if known, else its text.
+
+    A filtered response says nothing, unless it is a refusal; what it proposes to call is compared.
+    """
+    text = response["text"] if response["answer"] is None else response["answer"]
+    return text if response.get("calls") is not None else answerable_text(response, text)
+
+
+def answerable_text(response: Response, text: str) -> str:
+    """Returns the text of a response; "" where it was filtered, so that nobody answers with it."""
+    return "" if end_of(response) == "filtered" and answer_kind(text) == "answer" else text
 
 
 def _kind(text: str) -> AnswerKind:

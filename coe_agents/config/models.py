@@ -11,7 +11,7 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseChatModel
 from pydantic import ValidationError
 
-from coe_agents.agents._requests.chat_models import create_model, free_name
+from coe_agents.agents.requests.chat_models import create_model, free_name
 from coe_agents.config.schema import ModelSection
 from coe_agents.errors import ConfigurationError
 from coe_agents.extensions import did_you_mean

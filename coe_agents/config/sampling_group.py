@@ -16,7 +16,7 @@ from coe_agents.agents import ModelAgent
 from coe_agents.agents.judge import ask_p_false
 from coe_agents.clustering import Clusterer, NormalizedMatch
 from coe_agents.clustering.protocols import AnswerPreset
-from coe_agents.clustering.refusals import answer_kind
+from coe_agents.clustering.refusals import answer_kind, response_text
 from coe_agents.config import schema
 from coe_agents.config.build import clusterer_of, create_agents
 from coe_agents.config.models import default_at_once
@@ -27,7 +27,6 @@ from coe_agents.evaluation.origin import Judging
 from coe_agents.evaluation.sample_collection import Participant, SampledGroup
 from coe_agents.extensions import is_reference
 from coe_agents.graph.shown_tools import check_tools
-from coe_agents.policy.measurement import response_text
 from coe_agents.presets import preset
 from coe_agents.text import for_prompt, redact_all
 from coe_agents.tinyworld import tinyworld_agents

@@ -32,9 +32,13 @@ from coe_agents.extensions import NO_ENTRY_POINTS, did_you_mean, is_reference
 from coe_agents.files import parse_toml
 from coe_agents.policy.base import Otherwise
 from coe_agents.policy.bounds import Bounds
-from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
 from coe_agents.text import redact
-from coe_agents.types import Action, Regime
+from coe_agents.types import (
+    DEFAULT_ALEATORIC_THRESHOLD,
+    DEFAULT_EPISTEMIC_THRESHOLD,
+    Action,
+    Regime,
+)
 from coe_agents.uncertainty.solvers import BUILT_IN as SOLVERS
 
 _VARIABLE = 'an environment variable with "api_key_env"'

@@ -20,11 +20,12 @@ from coe_agents.decision.data import (
     view,
 )
 from coe_agents.decision.plots import SHOWN, draw_decision, draw_rounds
-from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
-from coe_agents.policy.proposal_wording import action_in_words, contested_in_words, is_about_actions
-from coe_agents.policy.weighting import rank_texts
+from coe_agents.measurement.weighting import rank_texts
+from coe_agents.measurement.wording import action_in_words, contested_in_words, is_about_actions
 from coe_agents.text import for_page, quantity, visible
 from coe_agents.types import (
+    DEFAULT_ALEATORIC_THRESHOLD,
+    DEFAULT_EPISTEMIC_THRESHOLD,
     AnswerKind,
     End,
     FinalAction,
@@ -303,10 +304,11 @@ def create_decision(
 ) -> DecisionData:
     """Returns the decision as data.
 
-    `settled` holds the fields of a `coe_agents.policy.Decision`, and who decided; `measured` those of a `Measurement`,
-    None if nothing was measured.
+    `settled` holds the fields of a `coe_agents.policy.Decision`, and who decided; `measured` those of a `Measurement`
+    but its `run`, None if nothing was measured.
     """
-    found = measured or {}
+    measured = measured or {}
+    proposals = measured.get("proposals", {})
     usages: dict[str, list[Usage]] = {}
     samplings: dict[str, list[Sampling]] = {}
     for each in spent:
@@ -318,7 +320,7 @@ def create_decision(
             **said,
             "sampling": sorted(samplings.get(name, []), key=lambda record: record["round"]),
         }
-        for name, said in found.get("agents", {}).items()
+        for name, said in measured.get("agents", {}).items()
     }
     decided: dict[str, Any] = {
         "choices": choices,
@@ -327,8 +329,10 @@ def create_decision(
         "calls": calls,
         "regime": settled.get("regime"),  # none without a quorum
         "support": dict(
-            zip(found.get("representatives", ()), found.get("support", ()), strict=True)
+            zip(measured.get("representatives", ()), measured.get("support", ()), strict=True)
         ),
+        "contested": proposals.get("contested"),
+        "fields": proposals.get("fields"),
         "n_rounds": len(trajectory),
         "failed_agents": failed_agents,
         "agents": agents,
@@ -340,7 +344,7 @@ def create_decision(
         "claims": None if claimed is None else claimed["claims"],
     }
     return GroupDecision(
-        **{**view(found, DecisionData), **view(settled, DecisionData), **decided}
+        **{**view(measured, DecisionData), **view(settled, DecisionData), **decided}
     ).data
 
 

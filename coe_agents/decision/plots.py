@@ -5,7 +5,7 @@ from __future__ import annotations
 from io import BytesIO
 from typing import TYPE_CHECKING
 
-from coe_agents.policy.weighting import rank_texts
+from coe_agents.measurement.weighting import rank_texts
 from coe_agents.text import for_terminal
 from coe_agents.types import Regime
 

@@ -11,8 +11,9 @@ from coe_agents.actions.structured import ANSWER
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.decision.group_decision import HEADINGS
 from coe_agents.errors import is_invalid_proposal
+from coe_agents.measurement.wording import lacking_in_words
 from coe_agents.policy.settle import OWN_LIMIT
-from coe_agents.policy.wording import decomposition, lacking_in_words
+from coe_agents.text import decomposition
 
 _CAUSES = {
     "consensus": "the agents are not certain enough",

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from coe_agents.actions.canonical import tool_key
-from coe_agents.policy.proposal_wording import is_about_actions
+from coe_agents.measurement.wording import is_about_actions
 
 _PRINTED = (
     "action",

@@ -36,8 +36,8 @@ from typing_extensions import TypedDict
 from coe_agents import prompts
 from coe_agents._steps import Call, Steps, arun_steps, run_steps, start_call
 from coe_agents.agents import ModelAgent
-from coe_agents.agents._requests.chat_models import free_name
 from coe_agents.agents.choice.probability import MIN_MASS
+from coe_agents.agents.requests.chat_models import free_name
 from coe_agents.checks import instance, number, require, several
 from coe_agents.decisions.shown_state import MediaError, to_json
 from coe_agents.errors import (
@@ -47,9 +47,16 @@ from coe_agents.errors import (
     is_control_flow,
 )
 from coe_agents.policy.base import check_threshold, majority
-from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
 from coe_agents.text import quantity
-from coe_agents.types import Regime, Usage, add_usages, create_usage, to_usage
+from coe_agents.types import (
+    DEFAULT_ALEATORIC_THRESHOLD,
+    DEFAULT_EPISTEMIC_THRESHOLD,
+    Regime,
+    Usage,
+    add_usages,
+    create_usage,
+    to_usage,
+)
 from coe_agents.uncertainty import (
     CollaborativeEntropy,
     collaborative_entropy,

@@ -28,7 +28,7 @@ from coe_agents.errors import CoEError, IgnoredTemperatureError, InvalidReplyErr
 from coe_agents.policy.guarantee import UNKEPT
 from coe_agents.text import for_terminal, one_line, safe_message
 from coe_agents.tinyworld import tinyworld_agents, tinyworld_clusterer
-from coe_agents.types import AgentRequest
+from coe_agents.types import AgentRequest, Fields, JsonObject
 
 QUESTION = "What is the capital of France?"
 N_SAMPLES = 3
@@ -36,7 +36,7 @@ ANSWER = "The capital of France is Paris."
 PARAPHRASE = "Paris is the capital of France."
 OTHER = "The capital of France is Lyon."
 TOOL_QUESTION = "What is the weather in Paris? Call get_weather."
-TOOL: Mapping[str, Any] = {
+TOOL: Fields = {
     "type": "function",
     "function": {"name": "get_weather", "parameters": {"type": "object"}},
 }
@@ -89,9 +89,9 @@ class AgentReport:
     @property
     def n_in_one_request(self) -> bool | None:
         """Whether one request returned all samples; None if only one was requested."""
-        return (
-            None if self.n_asked == 1 else self.n_requests == 1 and self.n_returned == self.n_asked
-        )
+        if self.n_asked == 1:
+            return None
+        return self.n_requests == 1 and self.n_returned == self.n_asked
 
 
 def probe_agent(agent: ModelAgent, *, with_tools: bool = False) -> AgentReport | Problem:
@@ -106,20 +106,25 @@ def probe_agent(agent: ModelAgent, *, with_tools: bool = False) -> AgentReport |
         load = getattr(examined.model(), "load", None)
         loaded = load() if load is not None else None
         ready = time.perf_counter()
-        request = AgentRequest(
-            question=QUESTION, messages=[{"role": "user", "content": QUESTION}], round=0
-        )
+        messages = [{"role": "user", "content": QUESTION}]
         try:
-            reply = examined.sample(request)
-            sampling, usage = reply["sampling"], reply["usage"]
+            reply = examined.sample(AgentRequest(question=QUESTION, messages=messages, round=0))
+            sampling = reply["sampling"]
+            usage = reply["usage"]
             n_distinct = len({response["text"].strip() for response in reply["responses"]})
         except IgnoredTemperatureError as error:
-            sampling, usage, n_distinct = error.sampling, error.usage, 1
+            sampling = error.sampling
+            usage = error.usage
+            n_distinct = 1
         seconds = round(time.perf_counter() - ready, 3)
         calls_tools = _calls_tool(examined) if with_tools else None
     except Exception as error:
         return _to_problem(error, agent)
-    n_received, n_without = sampling["n_received"], sampling["logprobs_missing"]
+    logprobs: Literal["all", "some", "none"] = "some"
+    if sampling["logprobs_missing"] == 0:
+        logprobs = "all"
+    elif sampling["logprobs_missing"] == sampling["n_received"]:
+        logprobs = "none"
     return AgentReport(
         temperature=agent.temperature,
         on_greedy=agent.on_greedy,
@@ -128,9 +133,9 @@ def probe_agent(agent: ModelAgent, *, with_tools: bool = False) -> AgentReport |
         n_asked=agent.n_samples,
         seconds=seconds,
         load_seconds=None if loaded is None else round(ready - start, 3),
-        n_returned=n_received,
+        n_returned=sampling["n_received"],
         n_requests=sampling["n_requests"],
-        logprobs="all" if n_without == 0 else "none" if n_without == n_received else "some",
+        logprobs=logprobs,
         n_distinct=n_distinct,
         n_empty=sampling["n_empty"],
         input_tokens=usage["input_tokens"],
@@ -156,7 +161,10 @@ def all_within(
     """Runs all tasks at once and returns their results; None for a task that is not done in time; it keeps running."""
     calls = {name: start_call(task) for name, task in tasks.items()}
     done, _ = wait(calls.values(), seconds)
-    return {name: call.result() if call in done else None for name, call in calls.items()}
+    results = dict[str, _Result | None]()
+    for name, call in calls.items():
+        results[name] = call.result() if call in done else None
+    return results
 
 
 def _to_problem(error: Exception, holder: object) -> Problem:
@@ -189,16 +197,16 @@ def probe_of(clusterer: Clusterer) -> Callable[[], ClustererReport | Problem] | 
     model = getattr(clusterer, "model", None) or getattr(clusterer, "embeddings", None)
     if model is None:
         return None
-    model = getattr(model, "model", None) if isinstance(model, ChatEntailment) else model
+    if isinstance(model, ChatEntailment):
+        model = model.model
 
     def probe() -> ClustererReport | Problem:
         start = time.perf_counter()
         try:
             load = getattr(model, "load", None)
             loaded = load() if load is not None else None
-            ((answer, paraphrase, other),) = clusterer.cluster(
-                [[ANSWER, PARAPHRASE, OTHER]], [QUESTION]
-            )
+            (labels,) = clusterer.cluster([[ANSWER, PARAPHRASE, OTHER]], [QUESTION])
+            answer, paraphrase, other = labels
         except Exception as error:
             return _to_problem(error, clusterer)
         return ClustererReport(
@@ -214,9 +222,11 @@ def probe_of(clusterer: Clusterer) -> Callable[[], ClustererReport | Problem] | 
 
 def _name_of(model: object) -> str:
     """Returns the name of a client's model, without the path of a folder, or the client's class if it has no name."""
-    names = (getattr(model, field, None) for field in ("model_name", "model"))
-    name = next((name for name in names if isinstance(name, str)), type(model).__name__)
-    return Path(name).name if Path(name).is_dir() else name
+    for field in ("model_name", "model"):
+        name = getattr(model, field, None)
+        if isinstance(name, str):
+            return Path(name).name if Path(name).is_dir() else name
+    return type(model).__name__
 
 
 _PACKAGES = ("torch", "transformers", "langgraph", "langchain-core", "langchain-openai")
@@ -236,101 +246,110 @@ class Examination:
 
     @property
     def is_well(self) -> bool:
-        return not self.problems and not any(
-            report and report.ignores_temperature for report in self.agents.values()
-        )
+        for report in self.agents.values():
+            if report is not None and report.ignores_temperature:
+                return False
+        return not self.problems
 
-    def to_json(self) -> dict[str, Any]:
-        agents: dict[str, Any] = {}
+    def to_json(self) -> JsonObject:
+        agents = dict[str, JsonObject]()
         for name, report in self.agents.items():
-            fields = (
-                {}
-                if report is None
-                else {**asdict(report), "n_in_one_request": report.n_in_one_request}
-            )
-            agents[name] = {"reachable": report is not None, **fields}
-        found = asdict(self)
-        del found["late"]
-        return {"ok": not self.problems, **found, "agents": agents}
+            agents[name] = {"reachable": report is not None}
+            if report is not None:
+                agents[name] |= asdict(report)
+                agents[name]["n_in_one_request"] = report.n_in_one_request
+        findings = asdict(self)
+        del findings["late"]
+        return {"ok": not self.problems, **findings, "agents": agents}
 
 
 def examine(config: Config | None, *, timeout: float) -> Examination:
     """Probes the clusterer and all agents at once, each for at most `timeout` seconds."""
-    notes = [] if config is None else [line for line in check(config) if line.startswith(UNKEPT)]
-    folder = Path() if config is None else config.folder
+    notes = _notes_of(config)
+    agents = _agents(config)
+    clusterer = tinyworld_clusterer() if config is None else create_clusterer(config)
+    with_tools = config is not None and config.clusterer.kind == "actions"
+    tasks = JsonObject()
+    for name, (agent, _, _) in agents.items():
+        tasks[f"agent {name}"] = partial(probe_agent, agent, with_tools=with_tools)
+    probe = probe_of(clusterer)
+    if probe is not None:
+        tasks["clusterer"] = probe
+    results = all_within(timeout, tasks)
+    is_late = None in results.values()
+    late = Problem(
+        error=f"no reply within {timeout:g} s",
+        remedy="Look at the server's log, or raise --timeout: a model of the hub is downloaded on first use",
+    )
+
+    places = {f"agent {name}": address for name, (_, address, _) in agents.items()}
+    single = {f"agent {name}" for name, (_, _, is_single) in agents.items() if is_single}
+    if config is not None:
+        places["clusterer"] = getattr(config.clusterer, "base_url", None) or ""
+    needs_logprobs = config is not None and config.graph.weighting == "probability"
+    problems = list[Problem]()
+    reports = JsonObject()
+    devices = set[str]()
+    for part, outcome in results.items():
+        result = late if outcome is None else outcome
+        where = f"{part} at {places[part]}" if places.get(part) else part
+        if isinstance(result, ClustererReport):
+            where = f"{where} {result.model}"
+        for fault in _faults(result, needs_logprobs=needs_logprobs, is_single=part in single):
+            problems.append(replace(fault, part=where))
+        notes += _notes(part, result, is_single=part in single)
+        reports[part] = None if isinstance(result, Problem) else result
+        device = getattr(result, "device", None)
+        if device:
+            devices.add(device)
+    return Examination(
+        agents={name: reports[f"agent {name}"] for name in agents},
+        clusterer=reports.get("clusterer"),
+        versions=versions(),
+        device=", ".join(sorted(devices)) or "none: no model runs in this process",
+        problems=problems,
+        notes=notes,
+        late=is_late,
+    )
+
+
+def _notes_of(config: Config | None) -> list[str]:
+    """Returns what a configuration says about itself, before anything is asked."""
+    notes = list[str]()
+    folder = Path()
+    if config is not None:
+        folder = config.folder
+        notes += [line for line in check(config) if line.startswith(UNKEPT)]
     if (folder / "langgraph.json").is_file() and not os.environ.get("COE_GATE_SECRET"):
         notes.append(
             "langgraph.json: the server keeps threads, and COE_GATE_SECRET is not set: after a restart, gates ask "
             "people again and refuse calls that wait for their tools"
         )
-    agents = _agents(config)
-    clusterer = tinyworld_clusterer() if config is None else create_clusterer(config)
-    probe = probe_of(clusterer)
-
-    with_tools = config is not None and config.clusterer.kind == "actions"
-    tasks: dict[str, Any] = {
-        f"agent {name}": partial(probe_agent, agent, with_tools=with_tools)
-        for name, (agent, *_) in agents.items()
-    }
-    if probe is not None:
-        tasks["clusterer"] = probe
-    found = all_within(timeout, tasks)
-    late = Problem(
-        error=f"no reply within {timeout:g} s",
-        remedy="Look at the server's log, or raise --timeout: a model of the hub is downloaded on first use",
-    )
-    results = {name: late if result is None else result for name, result in found.items()}
-
-    places = {f"agent {name}": address for name, (_, address, _) in agents.items()}
-    single = {f"agent {name}" for name, (*_, is_single) in agents.items() if is_single}
-    if config is not None:
-        places["clusterer"] = getattr(config.clusterer, "base_url", None) or ""
-    needs_logprobs = config is not None and config.graph.weighting == "probability"
-    problems = list[Problem]()
-    for part, result in results.items():
-        place = f"{part} at {places[part]}" if places.get(part) else part
-        named = f"{place} {result.model}" if isinstance(result, ClustererReport) else place
-        faults = _faults(result, needs_logprobs=needs_logprobs, is_single=part in single)
-        problems += [replace(fault, part=named) for fault in faults]
-        notes += _notes(part, result, is_single=part in single)
-    reports = {
-        name: None if isinstance(result, Problem) else result for name, result in results.items()
-    }
-    devices = sorted(
-        {report.device for report in reports.values() if report is not None and report.device}
-    )
-    return Examination(
-        agents={name: reports[f"agent {name}"] for name in agents},
-        clusterer=reports.get("clusterer"),
-        versions=versions(),
-        device=", ".join(devices) or "none: no model runs in this process",
-        problems=problems,
-        notes=notes,
-        late=late in results.values(),
-    )
+    return notes
 
 
 def _agents(config: Config | None) -> dict[str, tuple[ModelAgent, str, bool]]:
     """Returns by name an agent, its server's address, and whether the group takes one response a round."""
-    n_samples = N_SAMPLES
+    agents = dict[str, tuple[ModelAgent, str, bool]]()
     if config is None:
-        return {agent.name: (agent, "", False) for agent in tinyworld_agents(n_samples=n_samples)}
-    made = zip(config.agents, create_agents(config, n_samples=n_samples), strict=True)
-    return {
-        agent.name: (agent, section.base_url or "", section.n_samples == 1)
-        for section, agent in made
-    }
+        for agent in tinyworld_agents(n_samples=N_SAMPLES):
+            agents[agent.name] = (agent, "", False)
+        return agents
+    created = create_agents(config, n_samples=N_SAMPLES)
+    for section, agent in zip(config.agents, created, strict=True):
+        agents[agent.name] = (agent, section.base_url or "", section.n_samples == 1)
+    return agents
 
 
 def versions() -> dict[str, str | None]:
     """Returns the versions of the relevant packages; None for one that is not installed."""
-    found: dict[str, str | None] = {"python": platform.python_version(), "coe-agents": __version__}
+    known: dict[str, str | None] = {"python": platform.python_version(), "coe-agents": __version__}
     for package in _PACKAGES:
         try:
-            found[package] = metadata.version(package)
+            known[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
-            found[package] = None
-    return found
+            known[package] = None
+    return known
 
 
 def _faults(result: Any, *, needs_logprobs: bool, is_single: bool) -> Iterator[Problem]:
@@ -371,18 +390,16 @@ def _notes(part: str, result: Any, *, is_single: bool) -> Iterator[str]:
     if result.ignores_temperature and is_single:
         yield f"{part}: {_copies(result)}; it gives one response a round, which counts"
     elif result.ignores_temperature and result.on_greedy != "exclude":
-        counts = (
-            "its responses count as one"
-            if result.on_greedy == "count_once"
-            else "all its responses count"
-        )
+        counts = "all its responses count"
+        if result.on_greedy == "count_once":
+            counts = "its responses count as one"
         yield f'{part}: {_copies(result)}; by on_greedy = "{result.on_greedy}" {counts}'
-    unclear = result.ignores_temperature is None
-    found = f"; {result.probe}" if result.probe else ""
-    if unclear and result.temperature > 0 and result.n_returned > 1 and result.n_distinct == 1:
+    is_repeated = result.n_returned > 1 and result.n_distinct == 1
+    if result.ignores_temperature is None and result.temperature > 0 and is_repeated:
+        probe = f"; {result.probe}" if result.probe else ""
         yield (
             f"{part}: gave the same response {result.n_returned} times at temperature {result.temperature:g}; "
-            f"it is certain, or a cache or an ignored temperature is the cause{found}"
+            f"it is certain, or a cache or an ignored temperature is the cause{probe}"
         )
 
 

@@ -11,17 +11,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from coe_agents.clustering import Clusterer
+from coe_agents.clustering.refusals import response_text
 from coe_agents.evaluation.origin import Item
 from coe_agents.evaluation.scoring.correctness import Criterion, Prediction, judge
 from coe_agents.evaluation.scoring.statistics import iter_statistics
 from coe_agents.experiments.comparison import PolicyOutcomes, Prices, with_cost
+from coe_agents.measurement.statistics import Statistics
+from coe_agents.measurement.weighting import Weighting
 from coe_agents.policy import Measurement, Policy, measure, settle
 from coe_agents.policy.base import regime_thresholds
 from coe_agents.policy.bounds import Spent
-from coe_agents.policy.measurement import response_text
 from coe_agents.policy.settle import Rules, representative_of
-from coe_agents.policy.statistics import Statistics
-from coe_agents.policy.weighting import Weighting
 from coe_agents.rounds import Resample
 from coe_agents.rounds.strategies import Strategies
 from coe_agents.rounds.trajectory import round_data
@@ -88,8 +88,7 @@ class Saved:
         aleatoric, epistemic = regime_thresholds(of.policy)
         parts = found.aleatoric, found.epistemic
         now = regime(*parts, aleatoric_threshold=aleatoric, epistemic_threshold=epistemic)
-        sampled = found.sampled and found.sampled._replace(question=self.question.text)
-        return replace(found, regime=now, sampled=sampled)
+        return replace(found, regime=now)
 
     def _measure(self, counts: Counts, of: ReplayedPolicy) -> Measurement:
         """Returns the measurement of so many responses, made once for all policies that measure alike."""
@@ -99,7 +98,9 @@ class Saved:
             weights = None
             if of.weights:
                 weights = {row["agent"]: of.weights.get(row["agent"], 1.0) for row in rows}
-            self._measured[key] = measure(rows, labels, weights=weights, weighting=of.weighting)
+            self._measured[key] = measure(
+                rows, labels, weights=weights, weighting=of.weighting, question=self.question.text
+            )
         return self._measured[key]
 
     def verdict(
@@ -191,18 +192,14 @@ class _Replay:
         history: list[RoundData] = []
         while True:
             added = self._ask_round()
-            answered, spent, measurement = (
-                {name for name, _ in self._counts_now},
-                self._spent(number),
-                None,
-            )
+            answered = {name for name, _ in self._counts_now}
+            spent = self._spent(number)
+            measurement = None
             if any(of.weights.get(name, 1.0) > 0.0 for name in answered):
                 left = self._rules.bounds.tokens_left(spent)
-                measurement = replace(
-                    self._saved.measure(self._counts_now, of),
-                    history=tuple(history),
-                    tokens_left=left,
-                )
+                measured = self._saved.measure(self._counts_now, of)
+                run = replace(measured.run, history=tuple(history), tokens_left=left)
+                measurement = replace(measured, run=run)
             decision = settle(
                 of.policy,
                 measurement,

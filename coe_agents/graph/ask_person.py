@@ -20,8 +20,7 @@ from coe_agents.graph.people import (
     ask_about_case,
     ask_for_decisions,
 )
-from coe_agents.policy.wording import decomposition
-from coe_agents.text import one_line, visible
+from coe_agents.text import decomposition, one_line, visible
 from coe_agents.types import EscalatedCase, Ruling
 
 Form = Literal["coe", "agent_chat_ui"]

@@ -29,6 +29,7 @@ from coe_agents.graph.resuming import CoEStateGraph
 from coe_agents.graph.runnables import OneForm, of_this_version
 from coe_agents.graph.shown_tools import check_tools
 from coe_agents.graph.state import AskedRequest, CoEInput, CoEOutput, CoEState
+from coe_agents.measurement.weighting import Weighting
 from coe_agents.policy import FixedRounds, Policy, RegimePolicy, ThresholdPolicy
 from coe_agents.policy.base import quorum, regime_thresholds
 from coe_agents.policy.bounds import THRESHOLDS, Bounds
@@ -36,7 +37,6 @@ from coe_agents.policy.calibrated import AskedAgent
 from coe_agents.policy.guarantee import UNKEPT, AskedGroup, hold_to_group
 from coe_agents.policy.saved import check_weights
 from coe_agents.policy.settle import Rules
-from coe_agents.policy.weighting import Weighting
 from coe_agents.rounds import Strategy
 from coe_agents.rounds.strategies import Strategies
 from coe_agents.text import quantity

@@ -1,13 +1,15 @@
 """Owns what a run's state tells of the rounds so far: their responses, their measurement, and what they have cost."""
 
 import time
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Literal
 
 from coe_agents.graph.state import Clock, CoEState
+from coe_agents.measurement.measurement import AgentMeasurement, Run, Sampled
+from coe_agents.measurement.proposals import Proposals
 from coe_agents.policy import Decision, Measurement
 from coe_agents.policy.bounds import Spent
-from coe_agents.policy.measurement import AgentMeasurement, Sampled
 from coe_agents.rounds.trajectory import conformity, round_data
 from coe_agents.types import Response, RoundData, add_counts, add_usages
 
@@ -98,30 +100,44 @@ def new_responses(state: CoEState) -> list[Response]:
 
 def measurement_of(state: CoEState, *, tokens_left: float | None = None) -> Measurement:
     """Returns the last round's measurement with the earlier rounds, as policies and strategies see it."""
-    trajectory, measured = state["trajectory"], state["measured"] or {}
-    given: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in measured.items()
-    }
-    given["agents"] = {name: AgentMeasurement(**data) for name, data in measured["agents"].items()}
+    measured = state["measured"] or {}
+    fields = _with_tuples(measured)
+    fields["agents"] = {name: AgentMeasurement(**data) for name, data in measured["agents"].items()}
+    fields["proposals"] = Proposals(**_with_tuples(measured["proposals"]))
     labels = state["labels"]
-    given["sampled"] = Sampled(state["turn"]["question"], state["responses"][: len(labels)], labels)
-    former = {"conformity": conformity(trajectory), "history": tuple(trajectory[:-1])}
-    return Measurement(**given | former | {"tokens_left": tokens_left})
+    fields["run"] = Run(
+        history=tuple(state["trajectory"][:-1]),
+        tokens_left=tokens_left,
+        conformity=conformity(state["trajectory"]),
+        sampled=Sampled(state["turn"]["question"], state["responses"][: len(labels)], labels),
+    )
+    return Measurement(**fields)
 
 
 def to_plain(measurement: Measurement) -> dict[str, Any]:
     """Returns the fields, with lists for tuples, as a checkpointer would return them.
 
-    The responses, which the state has, are left out, and so are scores, which follow from them.
+    `run` is omitted: it follows from the rest of the state.
     """
-    plain = {
-        name: list(value) if isinstance(value, tuple) else value
-        for name, value in fields_of(measurement).items()
+    plain = _with_lists(fields_of(measurement))
+    plain["agents"] = {name: fields_of(agent) for name, agent in measurement.agents.items()}
+    plain["proposals"] = _with_lists(fields_of(measurement.proposals))
+    del plain["run"]
+    return plain
+
+
+def _with_lists(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()
     }
-    agents = {name: fields_of(said) for name, said in measurement.agents.items()}
-    return plain | {"agents": agents, "scores": {}, "sampled": None}
 
 
-def fields_of(instance: Measurement | AgentMeasurement | Decision) -> dict[str, Any]:
+def _with_tuples(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()
+    }
+
+
+def fields_of(instance: Measurement | AgentMeasurement | Proposals | Decision) -> dict[str, Any]:
     """Returns the fields as `dataclasses.asdict` does, without copying the values."""
     return {name: getattr(instance, name) for name in instance.__dataclass_fields__}

@@ -16,11 +16,10 @@ from coe_agents.actions.proposals import (
 )
 from coe_agents.actions.structured import ANSWER, answer_tool, read_structured
 from coe_agents.clustering import Clusterer
-from coe_agents.clustering.refusals import answer_kind
+from coe_agents.clustering.refusals import answer_kind, response_text
 from coe_agents.errors import INVALID
 from coe_agents.graph.state import CoEState, Turn
 from coe_agents.policy import Measurement
-from coe_agents.policy.measurement import response_text
 from coe_agents.types import Response, create_response, end_of
 
 MOST_TOOLS = 128
@@ -135,5 +134,6 @@ def _read(row: Response, tools: Sequence[Any] | None, schema: Mapping[str, Any] 
 def proposals_in_words(measurement: Measurement) -> dict[str, str]:
     """Returns the calls of each representative that is a proposal, with the arguments as they would run."""
     return {
-        text: describe_action(json.dumps(calls)) for text, calls in measurement.writings.items()
+        text: describe_action(json.dumps(calls))
+        for text, calls in measurement.proposals.writings.items()
     }

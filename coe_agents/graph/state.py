@@ -73,7 +73,7 @@ class CoEOutput(TypedDict, total=False):
     former_responses: Annotated[list[Response], operator.add]
 
 
-STATE_VERSION = 4
+STATE_VERSION = 5
 """Raised with every change after which a run cannot be resumed from a checkpoint that was written before it."""
 
 
@@ -135,7 +135,7 @@ class CoEState(CoEInput, CoEOutput, total=False):
 
     Attributes:
         usages: The tokens of requests, and how they were sampled.
-        measured: The fields of the `Measurement`; None if nothing could be measured.
+        measured: The fields of the `Measurement` but its `run`; None if nothing could be measured.
         verdict: What the policy decided, before it is carried out.
         former_labels: The cluster of each text that led in the round before.
         claimed: What is given of a long answer, where the graph judges claims and the turn has one.

@@ -15,18 +15,19 @@ from langchain_core.messages import AIMessage, ToolCall
 from coe_agents.actions.canonical import Parser, to_line, tool_key
 from coe_agents.actions.match import compare_actions
 from coe_agents.actions.proposals import check_proposal
-from coe_agents.agents._requests.endings import IN_WORDS, judge_end
-from coe_agents.agents._requests.parse import read_proposal
+from coe_agents.agents.requests.endings import IN_WORDS, judge_end
+from coe_agents.agents.requests.parse import read_proposal
 from coe_agents.clustering import Clusterer
 from coe_agents.clustering.protocols import by_first_appearance
 from coe_agents.decision.data import Proposed
 from coe_agents.errors import INVALID, InvalidReplyError, describe_error, is_control_flow
 from coe_agents.policy import Decision, Measurement, Policy, measure, settle
 from coe_agents.policy.base import regime_thresholds
-from coe_agents.policy.bounds import MOST_SAMPLES, Spent
+from coe_agents.policy.bounds import Spent
 from coe_agents.policy.settle import Rules, representative_of
 from coe_agents.text import for_log, quantity
 from coe_agents.types import (
+    MOST_SAMPLES,
     Action,
     Agent,
     AgentReply,
@@ -82,7 +83,7 @@ class CouncilDecision(Proposed):
         proposer: Whose message goes on; None if none does.
         calls: Its tool calls, each with "name", "args" and "id"; [] of a text. None if none goes on.
         support: Of each participant that gave a proposal, how probable the others find what it proposed first: see
-            `proposal_support` of `coe_agents.policy.Measurement`. None, like `contested`, if it was not measured.
+            `proposals.support` of `coe_agents.policy.Measurement`. None, like `contested`, if it was not measured.
         votes: Who besides its proposer is known to vote for what goes on, or else for the driver's proposal ("verify")
             or the leading one ("choose"). A vote is more than half of a participant's own samples. None if nothing was
             measured.
@@ -218,10 +219,14 @@ class Deliberation:
             if driver["calls"]:
                 _tell_without_calls(decision, proposals, rows)
             return blocked
-        if is_readable and measurement.proposals[DRIVER] == action:
+        if is_readable and measurement.proposals.by_agent[DRIVER] == action:
             return _goes_on(decision, DRIVER, proposals.driver)
         return self._choose(
-            blocked, action, most=measurement.writings.get(action), rows=rows, proposals=proposals
+            blocked,
+            action,
+            most=measurement.proposals.writings.get(action),
+            rows=rows,
+            proposals=proposals,
         )
 
     def _note_measured(
@@ -234,9 +239,10 @@ class Deliberation:
     ) -> None:
         """Adds who votes for what is judged, and how much of the rest was measured."""
         if self._mode == "verify":
-            votes = measurement.voters(measurement.proposals[DRIVER], besides=DRIVER)
+            judged = measurement.proposals.by_agent[DRIVER]
+            votes = measurement.proposals.voters(judged, besides=DRIVER)
         else:
-            votes = measurement.voters(action, besides=None)
+            votes = measurement.proposals.voters(action)
         decision["votes"] = votes
         if unasked:
             n_members = quantity(decision["n_asked"], "member")
@@ -248,12 +254,13 @@ class Deliberation:
             )
             return
         support = {}
-        for name, value in measurement.proposal_support.items():
+        for name, value in measurement.proposals.support.items():
             if name not in decision["failed_agents"]:
                 support[name] = float(value)
         decision["support"] = support
-        if measurement.contested is not None:
-            decision["contested"] = dict(measurement.contested)
+        contested = measurement.proposals.contested
+        if contested is not None:
+            decision["contested"] = dict(contested)
 
     def is_settled(self, proposals: Proposals) -> bool:
         """Returns whether no reply of the members that were not asked yet can change what goes on.

@@ -7,7 +7,7 @@ from typing import Any
 from langchain.agents.middleware.types import ModelRequest, ModelResponse
 from langchain_core.messages import AIMessage
 
-from coe_agents.agents._requests.chat_models import ModelName, is_same_model, names_in
+from coe_agents.agents.requests.chat_models import ModelName, is_same_model, names_in
 from coe_agents.types import Agent
 
 Handler = Callable[[ModelRequest[Any]], ModelResponse[Any]]

@@ -23,7 +23,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
 
 from coe_agents._steps import Steps, arun_steps, invoke, run_steps
-from coe_agents.agents._requests.endings import IN_WORDS, judge_end
+from coe_agents.agents.requests.endings import IN_WORDS, judge_end
 from coe_agents.checks import one_of
 from coe_agents.errors import is_control_flow
 from coe_agents.graph.nodes.agent import without_votes

@@ -33,8 +33,7 @@ from coe_agents.middleware.verdict import (
     verdict_of,
 )
 from coe_agents.middleware.withheld import not_run
-from coe_agents.policy.wording import decomposition
-from coe_agents.text import for_prompt, visible
+from coe_agents.text import decomposition, for_prompt, visible
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from langchain.agents.middleware.types import ToolCallRequest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolCall, ToolMessage
 from pydantic import BaseModel
 
-from coe_agents.agents._requests.endings import IN_WORDS, judge_end
+from coe_agents.agents.requests.endings import IN_WORDS, judge_end
 from coe_agents.clustering.answers import parse_choice
 from coe_agents.middleware.verdict import (
     Verdict,

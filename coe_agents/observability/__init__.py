@@ -16,7 +16,7 @@ from langgraph.types import Command
 
 from coe_agents.decision.views import kind_of
 from coe_agents.errors import CoEError, is_control_flow
-from coe_agents.types import Usage, add_usages, usage_of
+from coe_agents.types import Fields, JsonObject, Usage, add_usages, usage_of
 
 __all__ = ["CoETelemetry"]
 
@@ -51,9 +51,7 @@ class _Run:
     span: trace.Span | None = None
     node: str | None = None  # the node's name, if it is one
     kind: str = "CHAIN"  # of its span, in the words of OpenInference
-    has_requests: bool = (
-        False  # whether a request to a model in it or below it has a span, with its tokens
-    )
+    has_requests: bool = False  # whether a request in it or below it has a span, with its tokens
     has_decided: bool = False  # whether a decision in it or below it is counted
 
     def and_above(self) -> "Iterator[_Run]":
@@ -114,7 +112,8 @@ class CoETelemetry(BaseCallbackHandler):
         content: bool = False,
         openinference: bool = False,
     ) -> None:
-        self._content, self._openinference = content, openinference
+        self._content = content
+        self._openinference = openinference
         self._runs: dict[UUID, _Run] = {}
         self._tracer = trace.get_tracer("coe_agents", version("coe-agents"), tracer_provider)
         self._logger = get_logger("coe_agents", version("coe-agents"), logger_provider)
@@ -148,34 +147,33 @@ class CoETelemetry(BaseCallbackHandler):
         if is_node:
             run.kind = "DECISION" if name in _ENDS else _KINDS.get(name, "CHAIN")
             self._open(run, name, {})
-        elif (
-            kwargs.get("run_type") == "llm"
-        ):  # a decision model of LangChain's: chat models do not begin here
+        # a decision model of LangChain's: chat models do not begin here
+        elif kwargs.get("run_type") == "llm":
             run.kind = "DECISION"
             self._open(run, name, {})
         elif run.parent is None:
             self._open(run, *_operation("invoke_workflow", **{"gen_ai.workflow.name": name}))
 
     def on_chain_end(self, outputs: Any, *, run_id: UUID, **kwargs: Any) -> None:
-        if (run := self._runs.pop(run_id, None)) is None:
+        run = self._runs.pop(run_id, None)
+        if run is None:
             return
         if run.span is not None:
             for update in _updates(outputs):
                 self._describe(run, run.span, update)
-            for question, found in getattr(
-                outputs, "decisions", {}
-            ).items():  # of `coe_agents.decisions`
-                self._measure(run.context, found, {"coe.question_id": question})
+            # of `coe_agents.decisions`
+            for question, decision in getattr(outputs, "decisions", {}).items():
+                self._measure(run.context, decision, {"coe.question_id": question})
         self._close(run)
 
     def on_chain_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
-        if (run := self._runs.pop(run_id, None)) is None:
+        run = self._runs.pop(run_id, None)
+        if run is None:
             return
         if run.span is not None and not is_control_flow(error):
             # the text of any other error is a client's own, which may quote a key: the agent's span has it, redacted
-            self._blame(
-                run.span, type(error).__name__, str(error) if isinstance(error, CoEError) else ""
-            )
+            message = str(error) if isinstance(error, CoEError) else ""
+            self._blame(run.span, type(error).__name__, message)
         self._close(run)
 
     def on_chat_model_start(
@@ -200,10 +198,12 @@ class CoETelemetry(BaseCallbackHandler):
         self._open(run, *_operation("chat", **about), SpanKind.CLIENT)
 
     def on_llm_end(self, response: Any, *, run_id: UUID, **kwargs: Any) -> None:
-        if (run := self._runs.pop(run_id, None)) is not None:
-            if run.span is not None:
-                _set_usage(run.span, usage_of(response))
-            self._close(run)
+        run = self._runs.pop(run_id, None)
+        if run is None:
+            return
+        if run.span is not None:
+            _set_usage(run.span, usage_of(response))
+        self._close(run)
 
     def on_tool_start(
         self,
@@ -225,7 +225,8 @@ class CoETelemetry(BaseCallbackHandler):
         self._open(run, *_operation("execute_tool", **about))
 
     def on_tool_end(self, output: Any, *, run_id: UUID, **kwargs: Any) -> None:
-        if (run := self._runs.pop(run_id, None)) is not None:
+        run = self._runs.pop(run_id, None)
+        if run is not None:
             self._close(run)
 
     on_llm_error = on_tool_error = on_chain_error
@@ -237,11 +238,7 @@ class CoETelemetry(BaseCallbackHandler):
         return run
 
     def _open(
-        self,
-        run: _Run,
-        name: str,
-        attributes: Mapping[str, Any],
-        kind: SpanKind = SpanKind.INTERNAL,
+        self, run: _Run, name: str, attributes: Fields, kind: SpanKind = SpanKind.INTERNAL
     ) -> None:
         run.span = self._tracer.start_span(name, run.context, kind, attributes)
         run.context = trace.set_span_in_context(run.span, run.context)
@@ -249,14 +246,16 @@ class CoETelemetry(BaseCallbackHandler):
     def _close(self, run: _Run) -> None:
         if run.span is not None:
             self._end(run, run.span)
-        if run.parent is None:  # an abandoned request reports no end
-            for run_id in [
-                run_id for run_id, other in list(self._runs.items()) if other.root is run
-            ]:
-                left = self._runs.pop(run_id, None)
-                if left is not None and left.span is not None:
-                    left.span.set_status(Status(StatusCode.ERROR, "abandoned"))
-                    self._end(left, left.span)
+        if run.parent is not None:
+            return
+        for run_id, other in list(self._runs.items()):
+            if other.root is not run:
+                continue
+            # an abandoned request reports no end
+            abandoned = self._runs.pop(run_id, None)
+            if abandoned is not None and abandoned.span is not None:
+                abandoned.span.set_status(Status(StatusCode.ERROR, "abandoned"))
+                self._end(abandoned, abandoned.span)
 
     def _end(self, run: _Run, span: trace.Span) -> None:
         if self._openinference:
@@ -269,25 +268,23 @@ class CoETelemetry(BaseCallbackHandler):
             span.set_attribute("error.message", message)
         span.set_status(Status(StatusCode.ERROR, kind))
 
-    def _describe(self, run: _Run, span: trace.Span, update: Mapping[str, Any]) -> None:
-        if self._content and isinstance(turn := update.get("turn"), Mapping) and "question" in turn:
+    def _describe(self, run: _Run, span: trace.Span, update: Fields) -> None:
+        turn = update.get("turn")
+        if self._content and isinstance(turn, Mapping) and "question" in turn:
             span.set_attribute("gen_ai.input.messages", _messages("user", [turn["question"]]))
-        if isinstance(update.get("responses"), list) and run.node is not None:
-            self._describe_agent(run, run.node, span, update)
-        if "labels" in update and run.node is not None:
-            span.set_attribute("coe.n_clusters", len(set(update["labels"])))
-        names = (*_NUMBERS, "regime", "action", "n_rounds", *(("reason",) if self._content else ()))
+        if run.node is not None:
+            if isinstance(update.get("responses"), list):
+                self._describe_agent(run, run.node, span, update)
+            if "labels" in update:
+                span.set_attribute("coe.n_clusters", len(set(update["labels"])))
         for part in ("measured", "verdict", "decision"):
-            if isinstance(values := update.get(part), Mapping):
-                span.set_attributes(
-                    {f"coe.{name}": values[name] for name in names if values.get(name) is not None}
-                )
-                if self._content and values.get("answer") is not None:
-                    span.set_attribute(
-                        "gen_ai.output.messages", _messages("assistant", [values["answer"]])
-                    )
+            values = update.get(part)
+            if isinstance(values, Mapping):
+                self._describe_values(span, values)
+
         evaluated = run.context if run.parent is None else run.parent.context
-        if run.node is not None and isinstance(council := update.get("council"), Mapping):
+        council = update.get("council")
+        if run.node is not None and isinstance(council, Mapping):
             run.kind = "GUARDRAIL"
             if council["failed_agents"]:
                 self._describe_failures(span, council)
@@ -300,7 +297,18 @@ class CoETelemetry(BaseCallbackHandler):
             for above in run.and_above():  # a node around a whole graph returns the same decision
                 above.has_decided = True
 
-    def _describe_failures(self, span: trace.Span, council: Mapping[str, Any]) -> None:
+    def _describe_values(self, span: trace.Span, values: Fields) -> None:
+        names = [*_NUMBERS, "regime", "action", "n_rounds"]
+        if self._content:
+            names.append("reason")
+            if values.get("answer") is not None:
+                answer = _messages("assistant", [values["answer"]])
+                span.set_attribute("gen_ai.output.messages", answer)
+        for name in names:
+            if values.get(name) is not None:
+                span.set_attribute(f"coe.{name}", values[name])
+
+    def _describe_failures(self, span: trace.Span, council: Fields) -> None:
         """Says which members of a council failed; a council of which all failed did not work."""
         failed = council["failed_agents"]
         span.set_attribute("coe.failed_agents", [*failed])
@@ -310,30 +318,29 @@ class CoETelemetry(BaseCallbackHandler):
             if len(failed) == council["n_asked"]:
                 self._blame(span, kind, error.removeprefix(f"{kind}:").strip())
 
-    def _describe_agent(
-        self, run: _Run, agent: str, span: trace.Span, update: Mapping[str, Any]
-    ) -> None:
+    def _describe_agent(self, run: _Run, agent: str, span: trace.Span, update: Fields) -> None:
         rows = [row for row in update["responses"] if row["agent"] == agent]
         if not rows:
             return
         run.kind = "AGENT"
         name, about = _operation("invoke_agent", **{"gen_ai.agent.name": agent})
         span.update_name(name)
-        errors = [row["error"] for row in rows if row["error"] is not None]
-        span.set_attributes(
-            {**about, "coe.round": rows[0]["round"], "coe.n_responses": len(rows) - len(errors)}
-        )
-        if (spent := update.get("usages")) and not run.has_requests:
-            _set_usage(span, add_usages(one["usage"] for one in spent))
+        texts = [row["text"] for row in rows if row["error"] is None]
+        about["coe.round"] = rows[0]["round"]
+        about["coe.n_responses"] = len(texts)
+        span.set_attributes(about)
+        usages = update.get("usages")
+        if usages and not run.has_requests:
+            _set_usage(span, add_usages(one["usage"] for one in usages))
         if self._content:
-            said = [row["text"] for row in rows if row["error"] is None]
-            span.set_attribute("gen_ai.output.messages", _messages("assistant", said))
-        for error in errors:
-            kind = kind_of(error)
-            self._blame(span, kind, error.removeprefix(f"{kind}:").strip())
-            self._failures.add(1, {"gen_ai.agent.name": agent, "error.type": kind})
+            span.set_attribute("gen_ai.output.messages", _messages("assistant", texts))
+        for row in rows:
+            if row["error"] is not None:
+                kind = kind_of(row["error"])
+                self._blame(span, kind, row["error"].removeprefix(f"{kind}:").strip())
+                self._failures.add(1, {"gen_ai.agent.name": agent, "error.type": kind})
 
-    def _count(self, decision: Mapping[str, Any], evaluated: Context | None) -> None:
+    def _count(self, decision: Fields, evaluated: Context | None) -> None:
         action = decision["action"]
         self._decisions.add(1, {"coe.action": action, "coe.regime": decision["regime"] or "none"})
         if decision["coe"] is not None:
@@ -342,30 +349,28 @@ class CoETelemetry(BaseCallbackHandler):
         self._evaluate(evaluated, "coe.decision", decision, label=action)
         for agent, usage in decision["tokens"].items():
             for direction in ("input", "output"):
-                if (count := usage[f"{direction}_tokens"]) is not None:
-                    self._tokens.add(
-                        count, {"gen_ai.agent.name": agent, "gen_ai.token.type": direction}
-                    )
+                n_tokens = usage[f"{direction}_tokens"]
+                if n_tokens is not None:
+                    about = {"gen_ai.agent.name": agent, "gen_ai.token.type": direction}
+                    self._tokens.add(n_tokens, about)
 
-    def _measure(
-        self, evaluated: Context | None, found: Mapping[str, Any], about: Mapping[str, Any]
-    ) -> None:
+    def _measure(self, evaluated: Context | None, measured: Fields, about: Fields) -> None:
         """Emits CoE and its parts as results of evaluations."""
-        self._evaluate(evaluated, "coe", about, value=found["coe"], label=found["regime"])
-        for part in _NUMBERS[1:]:
-            self._evaluate(evaluated, f"coe.{part}", about, value=found[part])
+        self._evaluate(evaluated, "coe", about, value=measured["coe"], label=measured["regime"])
+        for part in ("aleatoric", "epistemic"):
+            self._evaluate(evaluated, f"coe.{part}", about, value=measured[part])
 
     def _evaluate(
         self,
         evaluated: Context | None,
         name: str,
-        decided: Mapping[str, Any],
+        decided: Fields,
         *,
         value: float | None = None,
         label: str | None = None,
     ) -> None:
         """Emits one result of an evaluation under the span that was evaluated."""
-        given = {
+        attributes = {
             "gen_ai.evaluation.name": name,
             "gen_ai.evaluation.score.value": value,
             "gen_ai.evaluation.score.label": label,
@@ -373,25 +378,24 @@ class CoETelemetry(BaseCallbackHandler):
             "coe.decided_by": decided.get("decided_by"),
             "coe.question_id": decided.get("coe.question_id"),
         }
-        attributes = {key: one for key, one in given.items() if one is not None}
-        severity = SeverityNumber.INFO
         event = LogRecord(
             context=evaluated,
-            severity_number=severity,
+            severity_number=SeverityNumber.INFO,
             event_name="gen_ai.evaluation.result",
-            attributes=attributes,
+            attributes=_known(attributes),
         )
         self._logger.emit(event)
 
 
-def _operation(operation: str, **attributes: Any) -> tuple[str, dict[str, Any]]:
+def _known(attributes: Fields) -> JsonObject:
+    return {name: value for name, value in attributes.items() if value is not None}
+
+
+def _operation(operation: str, **attributes: Any) -> tuple[str, JsonObject]:
     """Returns the name of an operation's span, which ends with the first attribute, and the known attributes."""
-    known = {name: value for name, value in attributes.items() if value is not None}
     about = next(iter(attributes.values()))
-    return operation if about is None else f"{operation} {about}", {
-        "gen_ai.operation.name": operation,
-        **known,
-    }
+    name = operation if about is None else f"{operation} {about}"
+    return name, {"gen_ai.operation.name": operation, **_known(attributes)}
 
 
 def _set_usage(span: trace.Span, usage: Usage) -> None:
@@ -402,12 +406,13 @@ def _set_usage(span: trace.Span, usage: Usage) -> None:
 
 def _messages(role: str, texts: Sequence[str]) -> str:
     """Returns texts in the form of the conventions: JSON, a message for each."""
-    return json.dumps(
-        [{"role": role, "parts": [{"type": "text", "content": text}]} for text in texts]
-    )
+    messages = list[JsonObject]()
+    for text in texts:
+        messages.append({"role": role, "parts": [{"type": "text", "content": text}]})
+    return json.dumps(messages)
 
 
-def _updates(outputs: Any) -> Iterator[Mapping[str, Any]]:
+def _updates(outputs: Any) -> Iterator[Fields]:
     """Yields the updates of the state among what a node returned."""
     for output in outputs if isinstance(outputs, list) else [outputs]:
         update = output.update if isinstance(output, Command) else output

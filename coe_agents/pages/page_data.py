@@ -24,12 +24,15 @@ from coe_agents.evaluation.metrics import accuracy_rejection_curve
 from coe_agents.evaluation.metrics.tallies import FloatArray, Ranking
 from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion, Prediction, judge
 from coe_agents.evaluation.scoring.scores import Scores
+from coe_agents.measurement.estimators import BASELINE, name_of
+from coe_agents.measurement.statistics import Statistics
 from coe_agents.policy import Policy
-from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
-from coe_agents.policy.score_names import BASELINE, name_of
-from coe_agents.policy.statistics import Statistics
 from coe_agents.text import printable, quantity
-from coe_agents.types import SampledQuestion
+from coe_agents.types import (
+    DEFAULT_ALEATORIC_THRESHOLD,
+    DEFAULT_EPISTEMIC_THRESHOLD,
+    SampledQuestion,
+)
 
 T = TypeVar("T")
 BLOCK = 100

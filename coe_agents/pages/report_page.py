@@ -12,12 +12,15 @@ from coe_agents.evaluation.scoring.scores import (
     score_each,
     to_scores,
 )
+from coe_agents.measurement.estimators import BASELINE, group_scores, name_of
 from coe_agents.pages.page_data import SCRIPT, STYLE, Rows, check_jinja, pack, read_parts, render
 from coe_agents.policy import Policy
-from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
-from coe_agents.policy.score_names import BASELINE, group_scores, name_of
 from coe_agents.text import quantity
-from coe_agents.types import SampledQuestion
+from coe_agents.types import (
+    DEFAULT_ALEATORIC_THRESHOLD,
+    DEFAULT_EPISTEMIC_THRESHOLD,
+    SampledQuestion,
+)
 
 _SCRIPT = (*SCRIPT, "charts.js", "plane.js", "questions.js", "start.js")
 

@@ -20,9 +20,9 @@ from coe_agents.evaluation.metrics.selective_prediction import RETENTIONS
 from coe_agents.evaluation.metrics.tallies import FloatArray, join_ties
 from coe_agents.evaluation.scoring.scores import ScoringSetup
 from coe_agents.experiments.experiment import Axes, Cell, Experiment, Figure, Row, plain
+from coe_agents.measurement.estimators import ESTIMATORS
+from coe_agents.measurement.statistics import Statistics
 from coe_agents.paper.published import create_experiment, paper_rows
-from coe_agents.policy.estimators import ESTIMATORS
-from coe_agents.policy.statistics import Statistics
 from coe_agents.text import quantity
 from coe_agents.types import in_canonical_order
 

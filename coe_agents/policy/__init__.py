@@ -1,10 +1,10 @@
 """Owns the policies: from a `Measurement` of uncertainty to a `Decision`."""
 
-from coe_agents.policy.agreement import agreement_weights
+from coe_agents.measurement.measurement import Measurement, measure
+from coe_agents.measurement.weighted_vote import agreement_weights
 from coe_agents.policy.base import Decision, Policy
 from coe_agents.policy.calibrated import CalibratedPolicy
 from coe_agents.policy.fixed_rounds import FixedRounds
-from coe_agents.policy.measurement import Measurement, measure
 from coe_agents.policy.saved import AgentWeights
 from coe_agents.policy.settle import settle
 from coe_agents.policy.support import SupportPolicy

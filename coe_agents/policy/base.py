@@ -6,13 +6,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, Self, TypeAlias, get_args, runtime_checkable
 
 from coe_agents.checks import number, one_of
-from coe_agents.policy.measurement import (
-    DEFAULT_ALEATORIC_THRESHOLD,
-    DEFAULT_EPISTEMIC_THRESHOLD,
-    Measurement,
-)
+from coe_agents.measurement.measurement import Measurement
 from coe_agents.text import quantity
-from coe_agents.types import Action
+from coe_agents.types import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD, Action
 
 ACTIONS: tuple[Action, ...] = get_args(Action)
 Otherwise: TypeAlias = Literal["abstain", "escalate", "another_round"]
@@ -75,9 +71,8 @@ class Tunable:
         """Returns the same policy with other values of some of its thresholds."""
         policy = copy.copy(self)
         for name, value in thresholds.items():
-            setattr(
-                policy, name, check_threshold(value, where=f'"{name}" of {type(self).__name__}')
-            )
+            where = f'"{name}" of {type(self).__name__}'
+            setattr(policy, name, check_threshold(value, where=where))
         return policy
 
 
@@ -86,29 +81,36 @@ def change_thresholds(policy: Policy, thresholds: Mapping[str, float]) -> Policy
 
     Those of the regime that the policy does not have change only the regime that is reported.
     """
-    own = policy.thresholds if isinstance(policy, Tunable) else ()
+    if not isinstance(policy, Tunable):
+        tunable: tuple[str, ...] = ()
+    else:
+        tunable = policy.thresholds
     for name in thresholds:
-        if name not in own and (name == "max_coe" or hasattr(policy, name)):
+        if name not in tunable and (name == "max_coe" or hasattr(policy, name)):
             raise ValueError(
                 f'"{name}" of the context needs a policy whose threshold it is; got {type(policy).__name__}, '
-                f"with {' and '.join(own) or 'none'} to change. Omit it, or build the graph with another policy"
+                f"with {' and '.join(tunable) or 'none'} to change. Omit it, or build the graph with another policy"
             )
-    changed = {name: value for name, value in thresholds.items() if name in own}
-    return policy.with_thresholds(changed) if changed and isinstance(policy, Tunable) else policy
+    changed = {name: value for name, value in thresholds.items() if name in tunable}
+    if changed and isinstance(policy, Tunable):
+        return policy.with_thresholds(changed)
+    return policy
 
 
 def regime_thresholds(policy: object) -> tuple[float, float]:
     """Returns the aleatoric and epistemic threshold of a policy, or the default ones if it has neither."""
-    own = [name for name in ("aleatoric_threshold", "epistemic_threshold") if hasattr(policy, name)]
-    if len(own) == 1:
+    names = [
+        name for name in ("aleatoric_threshold", "epistemic_threshold") if hasattr(policy, name)
+    ]
+    if not names:
+        return DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
+    if len(names) == 1:
         raise TypeError(
-            f'a policy must have both thresholds or neither; got {type(policy).__name__} with "{own[0]}" only. '
+            f'a policy must have both thresholds or neither; got {type(policy).__name__} with "{names[0]}" only. '
             "Add the other"
         )
-    if not own:
-        return DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD
-    aleatoric, epistemic = (float(getattr(policy, name)) for name in own)
-    return aleatoric, epistemic
+    with_both: Any = policy
+    return float(with_both.aleatoric_threshold), float(with_both.epistemic_threshold)
 
 
 def without_tie(decision: Decision, measurement: Measurement, policy: object) -> Decision:
@@ -121,9 +123,9 @@ def without_tie(decision: Decision, measurement: Measurement, policy: object) ->
     if decision.action != "answer" or not measurement.tied or decision.trusted_answer:
         return decision
     reason = f"{len(measurement.tied)} answers share the lead, and a tie is never answered"
-    return Decision(
-        otherwise(policy), None, f"{reason}; {decision.reason}" if decision.reason else reason
-    )
+    if decision.reason:
+        reason = f"{reason}; {decision.reason}"
+    return Decision(otherwise(policy), None, reason)
 
 
 def count_votes(
@@ -133,19 +135,26 @@ def count_votes(
 
     Where no proposer is judged, whoever proposed it votes for it, too: one vote more is needed.
     """
-    n_votes = len(measurement.voters(representative, besides=proposer))
-    n_voters = len(measurement.votes.keys() - {proposer})
-    wanted, who = (min_votes + 1, "agent") if proposer is None else (min_votes, "member")
+    n_votes = len(measurement.proposals.voters(representative, besides=proposer))
+    n_voters = len(measurement.proposals.votes.keys() - {proposer})
+    n_wanted = min_votes
+    voter = "member"
+    if proposer is None:
+        n_wanted = min_votes + 1
+        voter = "agent"
     verb = "proposes" if n_votes == 1 else "propose"
-    said = f"{n_votes} of {quantity(n_voters, who)} {verb} the same; at least {wanted} must"
-    return n_votes >= wanted, said
+    votes = f"{n_votes} of {quantity(n_voters, voter)} {verb} the same"
+    return n_votes >= n_wanted, f"{votes}; at least {n_wanted} must"
 
 
 def otherwise(policy: object) -> Action:
     """Returns the action of a policy where it does not answer."""
-    action: Any = getattr(policy, "otherwise", None)
-    is_action = action in ACTIONS and action != "answer"
-    return action if is_action and not hasattr(policy, "actions") else "abstain"
+    if hasattr(policy, "actions"):
+        return "abstain"
+    action: Action = getattr(policy, "otherwise", "abstain")
+    if action in ACTIONS and action != "answer":
+        return action
+    return "abstain"
 
 
 def check_otherwise(action: Otherwise, *, policy: str, instead: str) -> Otherwise:

@@ -5,11 +5,10 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
 from coe_agents.checks import integer, number
+from coe_agents.types import MOST_SAMPLES
 
 MOST_ROUNDS = 1000
 """So many rounds may be asked of a question; LangGraph ends a run after some ten times as many steps."""
-MOST_SAMPLES = 500
-"""The most responses that a `ModelAgent` samples in a round."""
 THRESHOLDS = ("max_coe", "aleatoric_threshold", "epistemic_threshold")
 """The bounds that are compared with CoE and its parts, in nats."""
 LIMITS: Mapping[str, int | None] = {"max_rounds": 1, "token_budget": None, "deadline": None}
@@ -48,7 +47,9 @@ class Spent:
     @property
     def per_response(self) -> float:
         """How many tokens, input and output, a response has taken on average; 0 where that is not known."""
-        return (self.tokens or 0.0) / self.n_responses if self.n_responses else 0.0
+        if self.tokens is None or self.n_responses == 0:
+            return 0.0
+        return self.tokens / self.n_responses
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +106,7 @@ class Bounds:
 
     def change(self, **bounds: Any) -> Self:
         """Returns these bounds with others in place of those of the same names."""
-        return replace(self, **bounds) if bounds else self
+        return replace(self, **bounds)
 
     def end_of_rounds(self, spent: Spent) -> str | None:
         """Returns which bound forbids another round, with its numbers; None if one is allowed."""
@@ -113,21 +114,22 @@ class Bounds:
 
     def end_by_number(self, spent: Spent) -> str | None:
         """Returns a clause if the last round has been asked, else None."""
-        is_last = self.max_rounds is not None and spent.round + 1 >= self.max_rounds
-        return f"no round is left after {self.max_rounds}" if is_last else None
+        if self.max_rounds is None or spent.round + 1 < self.max_rounds:
+            return None
+        return f"no round is left after {self.max_rounds}"
 
     def end_of_requests(self, spent: Spent) -> str | None:
         """Returns which bound forbids any further request, with its numbers; None if one is allowed."""
-        left, needed = self.tokens_left(spent), spent.per_response * spent.n_agents
+        left = self.tokens_left(spent)
+        needed = spent.per_response * spent.n_agents
+        budget = f"of a token_budget of {self.token_budget}"
         if left is None and self.token_budget is not None:
-            return (
-                f"it is not known how many tokens are used of a token_budget of {self.token_budget}"
-            )
+            return f"it is not known how many tokens are used {budget}"
         if left == 0.0:
-            return f"no tokens are left: {spent.tokens} are used of a token_budget of {self.token_budget}"
+            return f"no tokens are left: {spent.tokens} are used {budget}"
         if left is not None and left < needed:
-            few = f"{left:.0f} are left of a token_budget of {self.token_budget}"
-            return f"too few tokens are left: {few}, and a response of each agent takes about {needed:.0f}"
+            each = f"a response of each agent takes about {needed:.0f}"
+            return f"too few tokens are left: {left:.0f} are left {budget}, and {each}"
         return self.end_of_time(spent)
 
     def tokens_left(self, spent: Spent) -> float | None:
@@ -138,8 +140,11 @@ class Bounds:
 
     def fit(self, wanted: Mapping[str, int], spent: Spent) -> dict[str, int]:
         """Returns how many responses each agent is asked for: fewer than wanted where the tokens left are too few."""
-        left, needed = self.tokens_left(spent), spent.per_response * sum(wanted.values())
-        share = 1.0 if left is None or needed <= left else left / needed
+        left = self.tokens_left(spent)
+        needed = spent.per_response * sum(wanted.values())
+        share = 1.0
+        if left is not None and left < needed:
+            share = left / needed
         return {agent: max(1, int(n * share)) for agent, n in wanted.items()}
 
     def end_of_time(self, spent: Spent) -> str | None:

@@ -4,7 +4,7 @@ import copy
 import json
 import math
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import pairwise
@@ -17,8 +17,7 @@ from coe_agents.clustering.refusals import answer_kind
 from coe_agents.errors import ConfigurationError
 from coe_agents.extensions import is_reference
 from coe_agents.files import write
-from coe_agents.policy.base import Decision, Otherwise, check_otherwise
-from coe_agents.policy.estimators import (
+from coe_agents.measurement.estimators import (
     RUN_TIME_SCORES,
     Estimator,
     check_estimator,
@@ -26,10 +25,8 @@ from coe_agents.policy.estimators import (
     find_score,
     score_of,
 )
-from coe_agents.policy.learned_support import LearnedSupport
-from coe_agents.policy.measurement import Measurement
-from coe_agents.policy.saved import check_weights, load_saved, with_tuples
-from coe_agents.policy.weighted_vote import (
+from coe_agents.measurement.measurement import AgentMeasurement, Measurement, leading_cluster
+from coe_agents.measurement.weighted_vote import (
     CONFIDENCE_VOTE_SHARE,
     TRUSTED_VOTE_SHARE,
     VOTE_SHARE,
@@ -37,6 +34,9 @@ from coe_agents.policy.weighted_vote import (
     find_leaders,
     weighted_votes,
 )
+from coe_agents.policy.base import Decision, Otherwise, check_otherwise
+from coe_agents.policy.saved import check_weights, load_saved, with_tuples
+from coe_agents.policy.support import LearnedSupport
 from coe_agents.text import for_prompt, quantity
 from coe_agents.types import ANSWERABLE
 from coe_agents.uncertainty.ties import TIE
@@ -74,11 +74,13 @@ class AskedAgent:
     @classmethod
     def of(cls, agent: object) -> "AskedAgent":
         """Returns what an agent tells of itself, by attributes of these names (`model_name` for the model)."""
+        system_prompt = getattr(agent, "system_prompt", None)
+        if hasattr(agent, "system_prompt"):
+            system_prompt = system_prompt or ""
         return cls(
             model=getattr(agent, "model_name", None),
             temperature=getattr(agent, "temperature", None),
-            system_prompt=getattr(agent, "system_prompt", None)
-            or ("" if hasattr(agent, "system_prompt") else None),
+            system_prompt=system_prompt,
             n_samples=getattr(agent, "n_samples", None),
             stated_confidence=getattr(agent, "stated_confidence", None),
         )
@@ -97,20 +99,15 @@ class CalibratedAgent(AskedAgent):
         integer(self.max_responses, '"max_responses"', least=low, advice=_REMEDY)
         one_of(self.weighting, '"weighting"', get_args(AgentWeighting), advice=_REMEDY)
         for name in ("model", "system_prompt"):
-            value = getattr(self, name)
-            _require(
-                value is None or isinstance(value, str),
-                f'"{name}" of an agent must be a string or null',
-                value,
-            )
-        asked = self.stated_confidence
-        _require(
-            asked in (True, False, None),
-            '"stated_confidence" of an agent must be a boolean or null',
-            asked,
-        )
+            text = getattr(self, name)
+            must = f'"{name}" of an agent must be a string or null'
+            _require(text is None or isinstance(text, str), must, text)
+        is_stated = self.stated_confidence
+        must = '"stated_confidence" of an agent must be a boolean or null'
+        _require(is_stated in (True, False, None), must, is_stated)
         for name in ("temperature", "n_samples"):
-            if (value := getattr(self, name)) is not None:
+            value = getattr(self, name)
+            if value is not None:
                 number(value, f'"{name}" of an agent', least=0, advice=_REMEDY)
 
 
@@ -202,30 +199,22 @@ class Calibration:
 
     def __post_init__(self) -> None:
         for name in ("risk", "confidence"):
-            number(
-                getattr(self, name),
-                f'"{name}"',
-                above=0,
-                below=1,
-                advice="Pass a share such as 0.1",
-            )
+            advice = "Pass a share such as 0.1"
+            number(getattr(self, name), f'"{name}"', above=0, below=1, advice=advice)
         for name in ("clusterer", "correctness", "date", "score"):
             instance(getattr(self, name), str, f'"{name}"', what="a string", advice=_REMEDY)
         for name in ("proposer", "prompt", "answers"):
-            value = getattr(self, name)
-            _require(
-                value is None or isinstance(value, str), f'"{name}" must be a string or null', value
-            )
-        usual = "coe" if self.proposer is None else SUPPORT
-        object.__setattr__(self, "score", self.score or usual)
-        for chosen in self.groups:
-            _check_choice(chosen, least=self.least)
+            text = getattr(self, name)
+            must = f'"{name}" must be a string or null'
+            _require(text is None or isinstance(text, str), must, text)
+        if not self.score:
+            usual = "coe" if self.proposer is None else SUPPORT
+            object.__setattr__(self, "score", usual)
+        for group in self.groups:
+            _check_group(group, least=self.least)
         integer(self.n_ties, '"n_ties"', least=0, advice=_REMEDY)
-        _require(
-            are_finite(self.uncertainties),
-            '"uncertainties" must be a list of finite numbers',
-            self.uncertainties,
-        )
+        must = '"uncertainties" must be a list of finite numbers'
+        _require(are_finite(self.uncertainties), must, self.uncertainties)
         one_of(self.fit, '"fit"', ("whole", "halves", None), advice=_REMEDY)
         one_of(self.trust_from, '"trust_from"', ("agreement", "learned", None), advice=_REMEDY)
         self._check_parts()
@@ -236,13 +225,11 @@ class Calibration:
     def _check_parts(self) -> None:
         """Raises where parts do not belong together."""
         judges_proposals = self.proposer is not None
-        support = self.learned_support
-        _require(
-            (support is None or support.proposer == self.proposer)
-            and (judges_proposals or not (self.tools or self.no_call)),
-            'a learned support, "tools" and "no_call" belong to a "proposer"',
-            self.proposer,
-        )
+        must = 'a learned support, "tools" and "no_call" belong to a "proposer"'
+        if self.learned_support is not None:
+            _require(self.learned_support.proposer == self.proposer, must, self.proposer)
+        if self.tools or self.no_call:
+            _require(judges_proposals, must, self.proposer)
         must = '"score" must be "support" with a proposer, and only then'
         _require((self.score == SUPPORT) == judges_proposals, must, self.score)
         must = '"trust" must go with one of ' + ", ".join(VOTE_SHARES)
@@ -253,7 +240,10 @@ class Calibration:
     @property
     def groups(self) -> list["GroupThreshold | Calibration"]:
         """What has a threshold: all questions or all other proposals, each of `tools`, and `no_call`."""
-        return [self, *self.tools.values(), *([self.no_call] if self.no_call else [])]
+        groups: list[GroupThreshold | Calibration] = [self, *self.tools.values()]
+        if self.no_call is not None:
+            groups.append(self.no_call)
+        return groups
 
     @property
     def least(self) -> float | None:
@@ -268,9 +258,9 @@ class Calibration:
     @property
     def chooses_answer(self) -> bool:
         """Whether the score chooses the answer, by trust or by confidence, and not the ensemble mean alone."""
-        return self.score == CONFIDENCE_VOTE_SHARE or (
-            self.score == VOTE_SHARE and self.trust is not None
-        )
+        if self.score == VOTE_SHARE:
+            return self.trust is not None
+        return self.score == CONFIDENCE_VOTE_SHARE
 
     def uncertainty(self, measurement: Measurement) -> float:
         """Returns what the threshold is compared with; higher = less sure. Values within 1e-9 are equal.
@@ -282,15 +272,15 @@ class Calibration:
             return self.learned_support.uncertainty(measurement)
         judged = self.proposer_of(measurement)
         if judged is not None:
-            return 1.0 - measurement.proposal_support[judged]
+            return 1.0 - measurement.proposals.support[judged]
         if self.chooses_answer:
             votes = weighted_votes(measurement, self.trust, score=self.score)
             return float(1.0 - votes.max())
         if self.trust is not None:
             leading = [measurement.representatives.index(text) for text in measurement.tied]
             votes = weighted_votes(measurement, self.trust)
-            return float(1.0 - votes[leading or [measurement.leading]].mean())
-        if not self.is_of_own or self.score in measurement.scores:
+            return float(1.0 - votes[leading or [leading_cluster(measurement)]].mean())
+        if not self.is_of_own or self.score in measurement.run.scores:
             value = score_of(measurement, self.score)
         else:
             value = compute_score(measurement, self.score, self.known_estimator)
@@ -320,14 +310,22 @@ class Calibration:
             del shares[SUPPORT]
             others[SUPPORT] = "learned probability of error"
         name = (shares | others).get(self.score) or for_prompt(self.score, limit=80)
-        within, beyond = ("at least", "below") if self.score in shares else ("at most", "above")
-        limit = max(0.0, 1.0 - threshold) if self.score in shares else threshold
-        if uncertainty is None:
+        within = "at most"
+        beyond = "above"
+        limit = threshold
+        value = uncertainty
+        if self.score in shares:
+            within = "at least"
+            beyond = "below"
+            limit = max(0.0, 1.0 - threshold)
+            value = None if uncertainty is None else max(0.0, 1.0 - uncertainty)
+        if uncertainty is None or value is None:
             return f"{name} is {within} {limit:.3f}"
-        shown = max(0.0, 1.0 - uncertainty) if self.score in shares else uncertainty
-        digits = next((n for n in (3, 6) if f"{shown:.{n}f}" != f"{limit:.{n}f}"), 3)
+        n_digits = 3
+        if f"{value:.3f}" == f"{limit:.3f}" and f"{value:.6f}" != f"{limit:.6f}":
+            n_digits = 6
         relation = within if uncertainty <= threshold + TIE else beyond
-        return f"{name} {shown:.{digits}f} is {relation} the calibrated {limit:.{digits}f}"
+        return f"{name} {value:.{n_digits}f} is {relation} the calibrated {limit:.{n_digits}f}"
 
     def find_lacking(self, measurement: Measurement) -> list[str]:
         """Returns the agents that learned support needs and that were not measured, in sorted order."""
@@ -339,18 +337,17 @@ class Calibration:
 
         So the driver of a council, which has a name of its own there, is judged as the agent of the calibration.
         """
-        return (
-            self.proposer
-            if self.proposer is None or measurement.proposer is None
-            else measurement.proposer
-        )
+        named = measurement.proposals.proposer
+        if self.proposer is None or named is None:
+            return self.proposer
+        return named
 
     def group_of(self, measurement: Measurement) -> tuple[str, ...] | None:
         """Returns the tools that the judged proposal calls, each once; () for none, None of texts."""
         judged = self.proposer_of(measurement)
-        if judged is None or measurement.calls is None:
+        if judged is None or measurement.proposals.calls is None:
             return None
-        names = called_tools(measurement.proposals[judged])
+        names = called_tools(measurement.proposals.by_agent[judged])
         return None if names is None else tuple(names)
 
     def threshold_of(self, measurement: Measurement) -> float | None:
@@ -363,12 +360,15 @@ class Calibration:
             return self.threshold
         if not names:
             return None if self.no_call is None else self.no_call.threshold
-        own = [
-            self.tools[name].threshold if name in self.tools else self.threshold for name in names
-        ]
-        if len(own) > 1:
-            own.append(self.threshold)
-        return None if None in own else min(threshold for threshold in own if threshold is not None)
+        thresholds: list[float] = []
+        groups: list[GroupThreshold | Calibration] = [self.tools.get(name, self) for name in names]
+        if len(groups) > 1:
+            groups.append(self)
+        for group in groups:
+            if group.threshold is None:
+                return None
+            thresholds.append(group.threshold)
+        return min(thresholds)
 
     def choose_cluster(self, measurement: Measurement) -> int | None:
         """Returns the index in `representatives` of the cluster to answer with; None on a tie.
@@ -379,35 +379,31 @@ class Calibration:
         """
         judged = self.proposer_of(measurement)
         if judged is not None:
-            return measurement.representatives.index(measurement.proposals[judged])
+            return measurement.representatives.index(measurement.proposals.by_agent[judged])
         if self.chooses_answer:
             leaders = find_leaders(weighted_votes(measurement, self.trust, score=self.score))
             return leaders[0] if len(leaders) == 1 else None
-        return None if measurement.tied else measurement.leading
+        return None if measurement.tied else leading_cluster(measurement)
 
     def answer(self, measurement: Measurement) -> str | None:
         """Returns the text to answer with where the uncertainty allows it; None on a tie."""
         chosen = self.choose_cluster(measurement)
         if chosen is None:
             return None
-        return (
-            measurement.answer
-            if chosen == measurement.leading
-            else measurement.representatives[chosen]
-        )
+        if chosen == leading_cluster(measurement):
+            return measurement.answer
+        return measurement.representatives[chosen]
 
     def can_answer(self, measurement: Measurement) -> bool:
         """Whether there is a chosen answer that is neither a refusal nor empty."""
         answer = self.answer(measurement)
         if answer is None:
             return False
-        if (
-            self.group_of(measurement) is not None
-        ):  # to call nothing may be right, whatever is said instead
-            return True
-        return (
-            measurement.answer_kind if answer == measurement.answer else answer_kind(answer)
-        ) in ANSWERABLE
+        if self.group_of(measurement) is not None:
+            return True  # to call nothing may be right, whatever is said instead
+        if answer == measurement.answer:
+            return measurement.answer_kind in ANSWERABLE
+        return answer_kind(answer) in ANSWERABLE
 
 
 class CalibratedPolicy:
@@ -428,11 +424,8 @@ class CalibratedPolicy:
 
     def __init__(self, calibration: Calibration, *, otherwise: Otherwise = "abstain") -> None:
         self.calibration = calibration
-        self.otherwise = check_otherwise(
-            otherwise,
-            policy="CalibratedPolicy",
-            instead="To answer more, calibrate at a higher risk",
-        )
+        advice = "To answer more, calibrate at a higher risk"
+        self.otherwise = check_otherwise(otherwise, policy="CalibratedPolicy", instead=advice)
         self._differences: tuple[str, ...] | None = None
 
     @classmethod
@@ -454,9 +447,8 @@ class CalibratedPolicy:
         build = partial(_from_json, is_known=estimator is not None)
         calibration = load_saved(path, build, what="policy", form=_FORMAT, hint=hint)
         if estimator is not None:
-            calibration = replace(
-                calibration, estimator=check_estimator(calibration.score, estimator)
-            )
+            checked = check_estimator(calibration.score, estimator)
+            calibration = replace(calibration, estimator=checked)
         named = f'the score of the policy {path}, "{for_prompt(calibration.score, limit=80)}",'
         if calibration.is_of_own and estimator is None:
             raise ConfigurationError(
@@ -494,7 +486,7 @@ class CalibratedPolicy:
         promise = f"at most {calibration.risk:g} with confidence {calibration.confidence:g}"
         claim = f"(for another group: {differences})" if differences else f"(risk {promise})"
         proposer = calibration.proposer_of(measurement)
-        if proposer is not None and proposer not in measurement.proposal_support:
+        if proposer is not None and proposer not in measurement.proposals.support:
             return refuse(f"no other agent's proposal can be compared with that of {proposer}")
         if proposer != calibration.proposer and proposer in calibration.agents:
             return refuse(
@@ -531,106 +523,103 @@ class CalibratedPolicy:
 
     def mismatches(self, measurement: Measurement) -> list[str]:
         """Returns how the measured agents differ from those of the calibration, one sentence per difference."""
-        then, judged = self.calibration.agents, self.calibration.proposer_of(measurement)
-        other_names = (
-            {}
-            if judged is None or judged in then
-            else {judged: self.calibration.proposer or judged}
-        )
-        measured = measurement.agents
-        now = {other_names.get(name, name): agent for name, agent in measured.items()}
-        found = [f"{name} is missing" for name in sorted(then.keys() - now.keys())]
-        found += [f"{name} is new" for name in sorted(now.keys() - then.keys())]
-        for name in [name for name in then if name in now]:
-            agent, n_responses, weighting = then[name], now[name].n_responses, now[name].weighting
-            low, high = agent.min_responses, agent.max_responses
-            if not low <= n_responses <= high:
-                span = f"{low}" if low == high else f"{low} to {high}"
-                found.append(
-                    f"{name} gave {quantity(n_responses, 'response')}, and {span} when calibrated"
-                )
-            if agent.weighting not in ("mixed", weighting):
-                found.append(
-                    f"{name}'s responses count by {weighting}, and by {agent.weighting} when calibrated"
-                )
-        weights = self.calibration.weights
-        by_name = {
-            name: 1.0 if weights is None else weights.get(other_names.get(name, name), 1.0)
-            for name in measured
+        calibrated = self.calibration.agents
+        judged = self.calibration.proposer_of(measurement)
+        other_names: dict[str, str] = {}
+        if (
+            judged is not None
+            and judged not in calibrated
+            and self.calibration.proposer is not None
+        ):
+            other_names[judged] = self.calibration.proposer
+        measured = {
+            other_names.get(name, name): agent for name, agent in measurement.agents.items()
         }
+        sentences = [f"{name} is missing" for name in sorted(calibrated.keys() - measured.keys())]
+        sentences += [f"{name} is new" for name in sorted(measured.keys() - calibrated.keys())]
+        for name, then in calibrated.items():
+            if name in measured:
+                sentences += _mismatches_of(name, measured[name], then)
+        weights = self.calibration.weights
+        by_name: dict[str, float] = {}
+        for name in measurement.agents:
+            calibrated_name = other_names.get(name, name)
+            by_name[name] = 1.0 if weights is None else weights.get(calibrated_name, 1.0)
         if not counts_agents_by(measurement, by_name):
-            found.append(
-                "the agents have unequal weights, but had equal ones when calibrated"
-                if weights is None
-                else "the agents have other weights than when calibrated"
-            )
-        return found
+            if weights is None:
+                sentences.append(
+                    "the agents have unequal weights, but had equal ones when calibrated"
+                )
+            else:
+                sentences.append("the agents have other weights than when calibrated")
+        return sentences
 
     def __repr__(self) -> str:
         threshold = self.calibration.threshold
-        does = (
-            "never answers"
-            if threshold is None
-            else "answers where " + self.calibration.limit_in_words(threshold)
-        )
+        does = "never answers"
+        if threshold is not None:
+            does = f"answers where {self.calibration.limit_in_words(threshold)}"
         return f"CalibratedPolicy({does}, otherwise={self.otherwise!r})"
 
 
-def _check_choice(chosen: GroupThreshold | Calibration, *, least: float | None) -> None:
-    threshold, bound = chosen.threshold, chosen.bound
-    if threshold is not None:
-        number(threshold, '"threshold"', least=least, advice=_REMEDY)
-    if bound is not None:
-        share(bound, '"bound"', advice=_REMEDY)
+def _mismatches_of(name: str, now: AgentMeasurement, then: CalibratedAgent) -> Iterator[str]:
+    low = then.min_responses
+    high = then.max_responses
+    if not low <= now.n_responses <= high:
+        span = f"{low}" if low == high else f"{low} to {high}"
+        yield f"{name} gave {quantity(now.n_responses, 'response')}, and {span} when calibrated"
+    if then.weighting not in ("mixed", now.weighting):
+        yield f"{name}'s responses count by {now.weighting}, and by {then.weighting} when calibrated"
+
+
+def _check_group(group: GroupThreshold | Calibration, *, least: float | None) -> None:
+    if group.threshold is not None:
+        number(group.threshold, '"threshold"', least=least, advice=_REMEDY)
+    if group.bound is not None:
+        share(group.bound, '"bound"', advice=_REMEDY)
     for name in ("n_questions", "n_answered", "n_wrong"):
-        integer(getattr(chosen, name), f'"{name}"', least=0, advice=_REMEDY)
-    _require(
-        chosen.n_wrong <= chosen.n_answered <= chosen.n_questions,
-        '"n_wrong" must be at most "n_answered", and that at most "n_questions"',
-        [chosen.n_wrong, chosen.n_answered, chosen.n_questions],
-    )
+        integer(getattr(group, name), f'"{name}"', least=0, advice=_REMEDY)
+    counts = [group.n_wrong, group.n_answered, group.n_questions]
+    must = '"n_wrong" must be at most "n_answered", and that at most "n_questions"'
+    _require(counts == sorted(counts), must, counts)
 
 
 def counts_agents_by(measurement: Measurement, weights: Mapping[str, float]) -> bool:
     """Returns whether the support is the mean of the agents' distributions by these weights, which name them all."""
     agents = measurement.agents.items()
     total = sum(weights[name] for name, _ in agents)
-    return total > 0.0 and all(
-        abs(
-            share
-            - sum(weights[name] * agent.distribution.get(text, 0.0) for name, agent in agents)
-            / total
-        )
-        < 1e-6
-        for text, share in zip(measurement.representatives, measurement.support, strict=True)
-    )
+    if not total > 0.0:
+        return False
+    for text, support in zip(measurement.representatives, measurement.support, strict=True):
+        mass = sum(weights[name] * agent.distribution.get(text, 0.0) for name, agent in agents)
+        if not abs(support - mass / total) < 1e-6:
+            return False
+    return True
 
 
 def _check_consistent(calibration: Calibration) -> None:
     """Raises where numbers, each fine by itself, do not belong to one calibration."""
-    seen, threshold = calibration.uncertainties, calibration.threshold
-    _require(all(a <= b for a, b in pairwise(seen)), '"uncertainties" must rise', seen[:5])
-    number(min(seen, default=0), 'each of "uncertainties"', least=calibration.least, advice=_REMEDY)
-    _require(
-        threshold is None or (bool(seen) and threshold <= seen[-1] + TIE),
-        '"threshold" must be at most the highest of "uncertainties"',
-        threshold,
-    )
+    uncertainties = calibration.uncertainties
+    is_rising = all(a <= b for a, b in pairwise(uncertainties))
+    _require(is_rising, '"uncertainties" must rise', uncertainties[:5])
+    lowest = min(uncertainties, default=0)
+    number(lowest, 'each of "uncertainties"', least=calibration.least, advice=_REMEDY)
+    threshold = calibration.threshold
+    if threshold is not None:
+        must = '"threshold" must be at most the highest of "uncertainties"'
+        _require(threshold <= max(uncertainties, default=-math.inf) + TIE, must, threshold)
+    n_questions = 0
     for group in calibration.groups:
-        _require(
-            (group.threshold is None) == (group.bound is None),
-            '"bound" belongs to a "threshold"',
-            group.bound,
-        )
-    n_ties, n_questions = calibration.n_ties, sum(group.n_questions for group in calibration.groups)
-    _require(n_ties <= n_questions, '"n_ties" must be at most "n_questions"', n_ties)
+        n_questions += group.n_questions
+        has_both = (group.threshold is None) == (group.bound is None)
+        _require(has_both, '"bound" belongs to a "threshold"', group.bound)
+    must = '"n_ties" must be at most "n_questions"'
+    _require(calibration.n_ties <= n_questions, must, calibration.n_ties)
     support = calibration.learned_support
     names = list(calibration.trust or ()) if support is None else list(support.agents)
-    _require(
-        len(set(names)) == len(names) and set(names) <= calibration.agents.keys(),
-        "weights and learned support must be of agents of the policy, each once",
-        names,
-    )
+    is_of_agents = len(set(names)) == len(names) and set(names) <= calibration.agents.keys()
+    must = "weights and learned support must be of agents of the policy, each once"
+    _require(is_of_agents, must, names)
 
 
 def _from_json(record: dict[str, Any], *, is_known: bool) -> Calibration:
@@ -639,15 +628,17 @@ def _from_json(record: dict[str, Any], *, is_known: bool) -> Calibration:
         raise ValueError('"estimator" is code, which a file does not hold')
     del record["format"]
     _refuse_removed(record)
-    agents, support = record.pop("agents"), record.pop("learned_support", None)
-    tools, no_call = record.pop("tools", {}), record.pop("no_call", None)
     divergence = record.pop("divergence", "kl")
     _require(divergence == "kl", '"divergence" must be "kl", the only one that is left', divergence)
+    agents = record.pop("agents")
+    tools = record.pop("tools", {})
+    support = record.pop("learned_support", None)
+    no_call = record.pop("no_call", None)
     calibration = Calibration(
         **with_tuples(record),
         agents={name: CalibratedAgent(**agent) for name, agent in agents.items()},
         learned_support=None if support is None else _support_from_json(support),
-        tools={name: GroupThreshold(**own) for name, own in tools.items()},
+        tools={name: GroupThreshold(**group) for name, group in tools.items()},
         no_call=None if no_call is None else GroupThreshold(**no_call),
     )
     _check_consistent(calibration)

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from coe_agents.checks import has_method, integer
+from coe_agents.measurement.measurement import Measurement
 from coe_agents.policy.base import Decision, Policy, Tunable, change_thresholds
 from coe_agents.policy.bounds import MOST_ROUNDS
-from coe_agents.policy.measurement import Measurement
 
 _OF_THE_OTHER = ("actions", "aleatoric_threshold", "epistemic_threshold", "max_coe", "otherwise")
 
@@ -32,12 +32,10 @@ class FixedRounds(Tunable):
     """
 
     def __init__(self, n: int, *, then: Policy) -> None:
-        self.n = integer(
-            n, '"n" of FixedRounds', least=1, most=MOST_ROUNDS, advice="2 or 3 are usual"
-        )
-        has_method(
-            then, "decide", '"then" of FixedRounds', advice="Pass RegimePolicy(), for example"
-        )
+        advice = "2 or 3 are usual"
+        self.n = integer(n, '"n" of FixedRounds', least=1, most=MOST_ROUNDS, advice=advice)
+        advice = "Pass RegimePolicy(), for example"
+        has_method(then, "decide", '"then" of FixedRounds', advice=advice)
         self.then = then
         self.thresholds = then.thresholds if isinstance(then, Tunable) else ()
 

@@ -30,29 +30,27 @@ class AskedGroup:
 
 def differences(calibration: Calibration, group: AskedGroup) -> list[str]:
     """Returns in what a group differs from the calibrated one, a clause each; what was not recorded is left out."""
-    parts: list[tuple[str, object, object]] = [
+    weights = _shares(group.weights, group.agents)
+    calibrated_weights = _shares(calibration.weights or {}, group.agents)
+    parts = [
         ("clusterer", group.clusterer, calibration.clusterer),
         ("agents", ", ".join(sorted(group.agents)), ", ".join(sorted(calibration.agents))),
-        (
-            "weights",
-            _shares(group.weights, group.agents),
-            _shares(calibration.weights or {}, group.agents),
-        ),
+        ("weights", weights, calibrated_weights),
     ]
-    found = [
-        f"{part} {now} differs from {then} at calibration"
-        for part, now, then in parts
-        if now != then
-    ]
+    clauses: list[str] = []
+    for part, now, then in parts:
+        if now != then:
+            clauses.append(f"{part} {now} differs from {then} at calibration")
     if calibration.prompt not in (None, group.prompt):
-        found.append("the questions are asked in other words than at calibration")
+        clauses.append("the questions are asked in other words than at calibration")
     if calibration.answers not in (None, group.answers):
-        now, then = (preset or "none" for preset in (group.answers, calibration.answers))
-        found.append(f"the preset of answers, {now}, differs from {then} at calibration")
+        now = group.answers or "none"
+        then = calibration.answers or "none"
+        clauses.append(f"the preset of answers, {now}, differs from {then} at calibration")
     for name, agent in group.agents.items():
         if name in calibration.agents:
-            found += _differences_of(name, agent, calibration.agents[name])
-    return found
+            clauses += _differences_of(name, agent, calibration.agents[name])
+    return clauses
 
 
 def hold_to_group(policy: _Policy, group: AskedGroup) -> tuple[_Policy, list[str]]:
@@ -61,36 +59,34 @@ def hold_to_group(policy: _Policy, group: AskedGroup) -> tuple[_Policy, list[str
     A `CalibratedPolicy` is replaced by one whose decisions name the differences, and then claim no risk.
     """
     if isinstance(policy, FixedRounds):
-        held, found = hold_to_group(policy.then, group)
-        return type(policy)(policy.n, then=held), found
+        held, clauses = hold_to_group(policy.then, group)
+        return type(policy)(policy.n, then=held), clauses
     if not isinstance(policy, CalibratedPolicy):
         return policy, []
-    found = differences(policy.calibration, group)
-    return policy.of_group(found), found
+    clauses = differences(policy.calibration, group)
+    return policy.of_group(clauses), clauses
 
 
 def _differences_of(name: str, now: AskedAgent, then: CalibratedAgent) -> Iterator[str]:
-    model, former = _last_part(now.model), _last_part(then.model)
+    model = _last_part(now.model)
+    former = _last_part(then.model)
     if model and former and model != former:
         yield f"the model of {name}, {model}, differs from {former} at calibration"
-    if None not in (now.temperature, then.temperature) and now.temperature != then.temperature:
+    if _differ(now.temperature, then.temperature):
         yield f"the temperature of {name}, {now.temperature:g}, differs from {then.temperature:g} at calibration"
-    if (
-        None not in (now.system_prompt, then.system_prompt)
-        and now.system_prompt != then.system_prompt
-    ):
+    if _differ(now.system_prompt, then.system_prompt):
         yield f"the system prompt of {name} differs from that at calibration"
-    if (
-        None not in (now.stated_confidence, then.stated_confidence)
-        and now.stated_confidence != then.stated_confidence
-    ):
-        asked, former = (
-            ("is" if now.stated_confidence else "is not"),
-            ("was" if then.stated_confidence else "was not"),
-        )
-        yield f"{name} {asked} asked for its confidence, and {former} at calibration"
-    if now.n_samples is not None and then.n_samples not in (None, now.n_samples):
+    if _differ(now.stated_confidence, then.stated_confidence):
+        is_asked = "is" if now.stated_confidence else "is not"
+        was_asked = "was" if then.stated_confidence else "was not"
+        yield f"{name} {is_asked} asked for its confidence, and {was_asked} at calibration"
+    if _differ(now.n_samples, then.n_samples):
         yield f"{name} is asked for {now.n_samples} responses, and was for {then.n_samples} at calibration"
+
+
+def _differ(now: object, then: object) -> bool:
+    """Returns whether two values differ, where both are known."""
+    return now is not None and then is not None and now != then
 
 
 def _last_part(model: str | None) -> str:
@@ -100,8 +96,9 @@ def _last_part(model: str | None) -> str:
 
 def _shares(weights: Mapping[str, float], names: Iterable[str]) -> str:
     """Returns the named agents' shares of their weights, 1 for those without, in words."""
-    of = {name: weights.get(name, 1.0) for name in sorted(names)}
-    total = sum(of.values())
-    return ", ".join(
-        f"{name} {weight / total:.4g}" if total else f"{name} 0" for name, weight in of.items()
-    )
+    weight_of = {name: weights.get(name, 1.0) for name in sorted(names)}
+    total = sum(weight_of.values())
+    shares: list[str] = []
+    for name, weight in weight_of.items():
+        shares.append(f"{name} {weight / total:.4g}" if total else f"{name} 0")
+    return ", ".join(shares)

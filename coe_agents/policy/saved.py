@@ -54,13 +54,12 @@ class AgentWeights:
         record = {"format": _FORMAT, "weights": dict(self.weights)}
         text = json.dumps(record, indent=1)
         if Path(path).suffix == ".toml":
-            # a string of JSON is one of TOML, but for the character DEL
-            names = {
-                name: json.dumps(name, ensure_ascii=False).replace("\x7f", "\\u007f")
-                for name in self.weights
-            }
-            lines = [f"{names[name]} = {float(weight)!r}" for name, weight in self.weights.items()]
-            text = "\n".join([f'format = "{_FORMAT}"', "", "[weights]", *lines])
+            lines = [f'format = "{_FORMAT}"', "", "[weights]"]
+            for name, weight in self.weights.items():
+                # a string of JSON is one of TOML, but for the character DEL
+                key = json.dumps(name, ensure_ascii=False).replace("\x7f", "\\u007f")
+                lines.append(f"{key} = {float(weight)!r}")
+            text = "\n".join(lines)
         write(Path(path), f"{text}\n".encode())
 
 
@@ -82,12 +81,11 @@ def load_saved(
     """Returns what `build` makes of a saved object: JSON, or TOML where the file's name ends in ".toml"."""
     try:
         content = Path(path).read_bytes()
-        is_toml = Path(path).suffix == ".toml"
-        record = (
-            parse_toml(content.decode())
-            if is_toml
-            else parse_json(content, object_pairs_hook=with_unique_names)
-        )
+        record: Any
+        if Path(path).suffix == ".toml":
+            record = parse_toml(content.decode())
+        else:
+            record = parse_json(content, object_pairs_hook=with_unique_names)
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"the {what} {path} cannot be read: {error}", hint=hint) from error
     if not isinstance(record, dict) or record.get("format") != form:

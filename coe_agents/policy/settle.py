@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 
 from coe_agents.checks import instance
 from coe_agents.clustering.refusals import answer_kind
+from coe_agents.measurement.measurement import Measurement, leading_cluster
+from coe_agents.measurement.wording import coe_in_words
 from coe_agents.policy.base import Decision, Policy, count_votes, otherwise, quorum, without_tie
 from coe_agents.policy.bounds import THRESHOLDS, Bounds, Spent
-from coe_agents.policy.measurement import Measurement
-from coe_agents.policy.wording import coe_in_words
 from coe_agents.text import quantity
 from coe_agents.types import ANSWERABLE, AnswerKind
 
@@ -59,8 +59,8 @@ def settle(
 
     Args:
         policy: Proposes the decision.
-        measurement: Of the responses so far; None if no agent of a weight above 0 answered. Where it has a `proposer`,
-            only that agent's proposal may be answered.
+        measurement: Of the responses so far; None if no agent of a weight above 0 answered. Where its proposals
+            have a `proposer`, only that agent's may be answered.
         rules: What holds whatever the policy says.
         asked: The names of the agents that were asked.
         answered: Those of them that gave a response.
@@ -79,56 +79,51 @@ def settle(
     """
     n_wanted = quorum(len(asked), rules.min_agents)
     if len(answered) < n_wanted:
-        return _without_quorum(
-            asked, answered, n_wanted, rules.bounds.end_of_time(spent), remarks or {}
-        )
+        late = rules.bounds.end_of_time(spent)
+        return _without_quorum(asked, answered, n_wanted, late, remarks or {})
     if measurement is None:
         return Decision("abstain", None, "no agent with a weight above 0 answered")
-    decision = policy.decide(
-        measurement, round=spent.round, max_rounds=rules.bounds.max_rounds or 1
-    )
-    where, advice = (
-        f'what "decide" of {type(policy).__name__} returns',
-        "Return Decision(action, answer, reason)",
-    )
+
+    max_rounds = rules.bounds.max_rounds or 1
+    decision = policy.decide(measurement, round=spent.round, max_rounds=max_rounds)
+    where = f'what "decide" of {type(policy).__name__} returns'
+    advice = "Return Decision(action, answer, reason)"
     instance(decision, Decision, where, what="a Decision", advice=advice)
-    decision = _within(
-        without_tie(decision, measurement, policy), measurement, rules.limits, policy
-    )
+    decision = without_tie(decision, measurement, policy)
+    decision = _within(decision, measurement, rules.limits, policy)
     if decision.action == "another_round":
-        for bounds in filter(None, (rules.bounds, rules.limits)):
-            if bound := bounds.end_of_rounds(spent):
-                action = "abstain" if bounds.end_by_number(spent) else otherwise(policy)
-                return Decision(
-                    "abstain" if action == "another_round" else action,
-                    None,
-                    f"{decision.reason}; {bound}",
-                )
+        for bounds in (rules.bounds, rules.limits):
+            bound = None if bounds is None else bounds.end_of_rounds(spent)
+            if bounds is not None and bound is not None:
+                is_last = bounds.end_by_number(spent) is not None
+                action = "abstain" if is_last else otherwise(policy)
+                if action == "another_round":
+                    action = "abstain"
+                return Decision(action, None, f"{decision.reason}; {bound}")
     if decision.action != "answer":
         return replace(decision, answer=None)
+
     answer = measurement.answer if decision.answer is None else decision.answer
     kind = measurement.answer_kind if answer == measurement.answer else answer_kind(answer)
     if kind not in rules.answerable:
-        return _abstain(
-            _NO_ANSWER.get(kind, f"an answer of the kind {kind} is not wanted here"),
-            decision.reason,
-        )
-    judged, chosen = measurement.proposer, representative_of(measurement, answer)
-    if judged is not None and measurement.proposals.get(judged) != chosen:
-        return _abstain(
-            f"the group is confident of another action than the {judged}'s", decision.reason
-        )
+        why = _NO_ANSWER.get(kind, f"an answer of the kind {kind} is not wanted here")
+        return _abstain(why, decision.reason)
+    judged = measurement.proposals.proposer
+    chosen = representative_of(measurement, answer)
+    if judged is not None and measurement.proposals.by_agent.get(judged) != chosen:
+        why = f"the group is confident of another action than the {judged}'s"
+        return _abstain(why, decision.reason)
     if rules.min_votes is not None:
         is_enough, votes = count_votes(measurement, chosen, rules.min_votes, proposer=judged)
         if not is_enough:
             return Decision(otherwise(policy), None, votes)
-    return decision if decision.answer == answer else replace(decision, answer=answer)
+    return replace(decision, answer=answer)
 
 
 def representative_of(measurement: Measurement, answer: str | None) -> str:
     """Returns the representative of the cluster that a decision answers with; None stands for the leading one."""
     if answer is None or answer == measurement.answer:
-        return measurement.representatives[measurement.leading]
+        return measurement.representatives[leading_cluster(measurement)]
     return answer
 
 
@@ -140,8 +135,9 @@ def _without_quorum(
     remarks: Mapping[str, str],
 ) -> Decision:
     missing = ", ".join(f"{name}{remarks.get(name, '')}" for name in asked if name not in answered)
-    said = f"{len(answered)} of {quantity(len(asked), 'agent')} answered, but {n_wanted} must; missing: {missing}"
-    return _abstain(said, late)
+    n_asked = quantity(len(asked), "agent")
+    why = f"{len(answered)} of {n_asked} answered, but {n_wanted} must; missing: {missing}"
+    return _abstain(why, late)
 
 
 def _within(
@@ -151,20 +147,16 @@ def _within(
     if decision.action != "answer" or limits is None:
         return decision
     measured = (measurement.coe, measurement.aleatoric, measurement.epistemic)
-    for name, value, limit in zip(THRESHOLDS, measured, _compared(limits), strict=True):
+    for name, value in zip(THRESHOLDS, measured, strict=True):
+        limit = getattr(limits, name)
+        if limit is None:
+            limit = math.inf
         if not value <= limit:  # nor an answer whose uncertainty is no number
-            what = (
-                coe_in_words(measurement)
-                if name == "max_coe"
-                else f"{name.partition('_')[0]} {value:.3f}"
-            )
+            what = f"{name.partition('_')[0]} {value:.3f}"
+            if name == "max_coe":
+                what = coe_in_words(measurement)
             return Decision(otherwise(policy), None, f"{what} exceeds {limit:g} nats, {OWN_LIMIT}")
     return decision
-
-
-def _compared(limits: Bounds) -> tuple[float, ...]:
-    values = (getattr(limits, name) for name in THRESHOLDS)
-    return tuple(math.inf if value is None else value for value in values)
 
 
 def _abstain(*clauses: str | None) -> Decision:

@@ -1,13 +1,19 @@
-"""Owns `SupportPolicy`: lets a proposal pass if enough of the other agents would have proposed the same."""
+"""Owns the support of a proposal by the other agents: `SupportPolicy`, and `LearnedSupport` of calibrated policies."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+
+import numpy as np
 
 from coe_agents.actions.canonical import tool_key
 from coe_agents.actions.proposals import called_tools
-from coe_agents.checks import integer, share
+from coe_agents.checks import are_finite, integer, require, share
+from coe_agents.measurement.measurement import Measurement, leading_cluster
+from coe_agents.measurement.weighted_vote import distributions_of
 from coe_agents.policy.base import Decision, Otherwise, check_otherwise, count_votes, without_tie
-from coe_agents.policy.measurement import Measurement
+from coe_agents.uncertainty._checks import FloatArray
 from coe_agents.uncertainty.ties import TIE
 
 
@@ -15,9 +21,9 @@ class SupportPolicy:
     """Answers if the support of the judged proposal is high enough; otherwise the action is `otherwise`.
 
     The support of an agent's proposal is the mean probability that the *other* agents give to its cluster, in [0, 1]:
-    `measurement.proposal_support`. It is compared for the agent whose proposal is judged: `measurement.proposer`, which
-    a `CoECouncil` sets, or `proposer`. Where neither is known, the group decides together, and what is compared is the
-    share of the ensemble mean that the leading cluster has.
+    `measurement.proposals.support`. It is compared for the agent whose proposal is judged:
+    `measurement.proposals.proposer`, which a `CoECouncil` sets, or `proposer`. Where neither is known, the group
+    decides together, and what is compared is the share of the ensemble mean that the leading cluster has.
 
     An agent votes for what more than half of its own responses propose. In a council, an agent or a response that
     failed counts as one that proposed something else.
@@ -57,26 +63,20 @@ class SupportPolicy:
         proposer: str | None = None,
         otherwise: Otherwise = "abstain",
     ) -> None:
-        least = partial(share, advice="Choose it on labelled proposals")
-        self.min_support = self.no_call_min_support = least(
-            min_support, '"min_support" of SupportPolicy'
-        )
+        check = partial(share, advice="Choose it on labelled proposals")
+        self.min_support = check(min_support, '"min_support" of SupportPolicy')
+        self.no_call_min_support = self.min_support
         if no_call_min_support is not None:
-            self.no_call_min_support = least(
-                no_call_min_support, '"no_call_min_support" of SupportPolicy'
-            )
-        self.tools = {
-            tool_key(name): least(own, f'"tools" ({name}) of SupportPolicy')
-            for name, own in (tools or {}).items()
-        }
+            where = '"no_call_min_support" of SupportPolicy'
+            self.no_call_min_support = check(no_call_min_support, where)
+        self.tools: dict[str, float] = {}
+        for name, least in (tools or {}).items():
+            self.tools[tool_key(name)] = check(least, f'"tools" ({name}) of SupportPolicy')
         if min_votes is not None:
-            integer(
-                min_votes,
-                '"min_votes" of SupportPolicy',
-                least=1,
-                advice="Omit it to compare the support alone",
-            )
-        self.min_votes, self.proposer = min_votes, proposer
+            advice = "Omit it to compare the support alone"
+            integer(min_votes, '"min_votes" of SupportPolicy', least=1, advice=advice)
+        self.min_votes = min_votes
+        self.proposer = proposer
         self.otherwise = check_otherwise(
             otherwise, policy="SupportPolicy", instead="To answer always, set 0"
         )
@@ -87,56 +87,115 @@ class SupportPolicy:
         An agent without a usable proposal, or without other agents, has no support. Where the group decides together,
         several answers that share the lead are not answered.
         """
-        proposer = measurement.proposer or self.proposer
-        leading = measurement.representatives[measurement.leading]
+        proposals = measurement.proposals
+        proposer = proposals.proposer or self.proposer
+        leading_place = leading_cluster(measurement)
+        leading = measurement.representatives[leading_place]
         if proposer is None:
-            support, proposal, whose = (
-                measurement.support[measurement.leading],
-                leading,
-                "the group supports it",
-            )
-        elif proposer not in measurement.proposal_support:
-            return Decision(
-                self.otherwise, None, f"no other agent judges what {proposer!r} proposes"
-            )
+            support = measurement.support[leading_place]
+            proposal = leading
+            whose = "the group supports it"
+        elif proposer not in proposals.support:
+            reason = f"no other agent judges what {proposer!r} proposes"
+            return Decision(self.otherwise, None, reason)
         else:
-            support, proposal = (
-                measurement.proposal_support[proposer],
-                measurement.proposals[proposer],
-            )
+            support = proposals.support[proposer]
+            proposal = proposals.by_agent[proposer]
             whose = "the other agents support the proposal"
-        least = self._least(proposal, is_action=measurement.calls is not None)
+
+        least = self._least(proposal, is_action=proposals.calls is not None)
         if support < least - TIE:
-            return Decision(
-                self.otherwise, None, f"{whose} with {support:.2f}, less than {least:g}"
-            )
-        reasons = (
-            [f"{whose} with {support:.2f}, at least {least:g}"]
-            if least > 0 or self.min_votes is None
-            else []
-        )
+            reason = f"{whose} with {support:.2f}, less than {least:g}"
+            return Decision(self.otherwise, None, reason)
+        reasons: list[str] = []
+        if least > 0 or self.min_votes is None:
+            reasons.append(f"{whose} with {support:.2f}, at least {least:g}")
         if self.min_votes is not None:
             is_enough, votes = count_votes(measurement, proposal, self.min_votes, proposer=proposer)
             if not is_enough:
                 return Decision(self.otherwise, None, votes)
             reasons.append(votes)
+
         answer = measurement.answer if proposal == leading else proposal
         is_judged = proposer is not None
-        return without_tie(
-            Decision("answer", answer, "; ".join(reasons), trusted_answer=is_judged),
-            measurement,
-            self,
-        )
+        decision = Decision("answer", answer, "; ".join(reasons), trusted_answer=is_judged)
+        return without_tie(decision, measurement, self)
 
     def _least(self, proposal: str, *, is_action: bool) -> float:
-        is_one = not self.tools and self.no_call_min_support == self.min_support  # mostly
-        names = called_tools(proposal) if is_action and not is_one else None
+        if not self.tools and self.no_call_min_support == self.min_support:  # mostly
+            return self.min_support
+        names = called_tools(proposal) if is_action else None
         if names is None:
             return self.min_support
-        return max(
-            (self.tools.get(name, self.min_support) for name in names),
-            default=self.no_call_min_support,
-        )
+        if not names:
+            return self.no_call_min_support
+        return max(self.tools.get(name, self.min_support) for name in names)
 
     def __repr__(self) -> str:
         return f"SupportPolicy({self.min_support!r}, min_votes={self.min_votes!r}, otherwise={self.otherwise!r})"
+
+
+_MOST_LOG_ODDS = 500.0
+"""Beyond it nothing changes, and `exp` would overflow."""
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedSupport:
+    """A logistic regression of whether one agent's proposal is wrong, from what the other agents propose.
+
+    With p_j the distribution of agent j over the clusters, and c the cluster of the proposal:
+
+        log-odds = intercept + sum_j same_j p_j(c) + sum_j nothing_j p_j(no call) + calls_nothing [c is no call]
+
+    Of texts, "no call" is 0. `uncertainty` raises a `KeyError` for an agent that was not measured.
+
+    Attributes:
+        proposer: The agent whose first response is the proposal, unless the measurement names another.
+        agents: The other agents that it reads.
+        same: By other agent: the slope of its probability of the same action.
+        nothing: By other agent: the slope of its probability of calling nothing.
+        calls_nothing: What is added where the proposal calls nothing.
+        intercept: In log-odds.
+    """
+
+    proposer: str
+    agents: tuple[str, ...]
+    same: tuple[float, ...]
+    nothing: tuple[float, ...]
+    calls_nothing: float
+    intercept: float
+
+    def __post_init__(self) -> None:
+        must = '"agents" of a learned support must be others than the proposer, at least one'
+        is_of_others = bool(self.agents) and self.proposer not in self.agents
+        require(is_of_others, must, self.agents, "Calibrate again")
+        sizes = {len(self.same), len(self.nothing)}
+        if sizes != {len(self.agents)} or not are_finite([*self._slopes(), self.intercept]):
+            raise ValueError(
+                f"a learned support by {len(self.agents)} agents must have as many finite slopes of each kind; got "
+                f"{len(self.same)} and {len(self.nothing)}. Calibrate again"
+            )
+
+    def uncertainty(self, measurement: Measurement) -> float:
+        """Returns the estimated probability that the proposal is wrong, in [0, 1]; higher = less sure."""
+        proposer = measurement.proposals.proposer or self.proposer
+        features = support_features(measurement, proposer, self.agents)
+        log_odds = self.intercept + float(np.array(self._slopes()) @ features)
+        bounded = min(max(log_odds, -_MOST_LOG_ODDS), _MOST_LOG_ODDS)
+        return 1.0 / (1.0 + math.exp(-bounded))
+
+    def _slopes(self) -> list[float]:
+        return [*self.same, *self.nothing, self.calls_nothing]
+
+
+def support_features(measurement: Measurement, proposer: str, others: Sequence[str]) -> FloatArray:
+    """Returns what a `LearnedSupport` reads, shape `(2 len(others) + 1,)`, all in [0, 1]."""
+    proposal = measurement.representatives.index(measurement.proposals.by_agent[proposer])
+    shares = distributions_of(measurement, others)
+    calls_nothing = np.zeros(len(measurement.representatives), dtype=np.bool_)
+    if measurement.proposals.calls is not None:
+        for cluster, text in enumerate(measurement.representatives):
+            calls_nothing[cluster] = called_tools(text) == []
+    same = shares[:, proposal]
+    nothing = shares[:, calls_nothing].sum(axis=1)
+    return np.array([*same, *nothing, float(calls_nothing[proposal])])

@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import get_args
 
 import numpy as np
 
 from coe_agents.checks import one_of
+from coe_agents.measurement.measurement import Measurement
+from coe_agents.measurement.wording import coe_in_words, lacks_most, regime_in_words
 from coe_agents.policy.base import (
     ACTIONS,
     Decision,
@@ -16,16 +17,14 @@ from coe_agents.policy.base import (
     check_threshold,
     without_tie,
 )
-from coe_agents.policy.measurement import (
+from coe_agents.types import (
     DEFAULT_ALEATORIC_THRESHOLD,
     DEFAULT_EPISTEMIC_THRESHOLD,
-    Measurement,
+    REGIMES,
+    Action,
+    Regime,
 )
-from coe_agents.policy.wording import coe_in_words, lacks_most, regime_in_words
-from coe_agents.types import Action, Regime
 from coe_agents.uncertainty import entropy
-
-REGIMES: tuple[Regime, ...] = get_args(Regime)
 
 
 class ThresholdPolicy(Tunable):
@@ -53,17 +52,11 @@ class ThresholdPolicy(Tunable):
         """Returns "answer" with the leading cluster's answer, or `otherwise`, also where several share the lead."""
         limit = f"{self.max_coe:g} nats"
         if measurement.coe <= self.max_coe:
-            answered = Decision(
-                "answer",
-                measurement.answer,
-                f"confident enough: {coe_in_words(measurement)} is at most {limit}",
-            )
-            return without_tie(answered, measurement, self)
-        return Decision(
-            self.otherwise,
-            None,
-            f"not confident enough: {coe_in_words(measurement, with_parts=True)} exceeds {limit}",
-        )
+            reason = f"confident enough: {coe_in_words(measurement)} is at most {limit}"
+            decision = Decision("answer", measurement.answer, reason)
+            return without_tie(decision, measurement, self)
+        coe = coe_in_words(measurement, with_parts=True)
+        return Decision(self.otherwise, None, f"not confident enough: {coe} exceeds {limit}")
 
     def caution(self, weights: Sequence[float]) -> str | None:
         """Returns a clause where agents of these weights that are split in two never exceed the threshold, else None.
@@ -72,15 +65,16 @@ class ThresholdPolicy(Tunable):
         computed for up to 16 agents, and log(2) for more.
         """
         trusted = np.array([weight for weight in weights if weight > 0])
-        sums = np.zeros(1)
-        for share in trusted / trusted.sum() if len(trusted) <= 16 else ():
-            sums = np.concatenate([sums, sums + share])
-        highest = (
-            float(entropy(np.stack([sums, 1.0 - sums], axis=-1)).max())
-            if len(sums) > 1
-            else math.log(2)
-        )
-        if len(trusted) < 2 or not highest <= self.max_coe < math.inf:
+        if len(trusted) < 2:
+            return None
+        highest = math.log(2)
+        if len(trusted) <= 16:
+            sums = np.zeros(1)
+            for share in trusted / trusted.sum():
+                sums = np.concatenate([sums, sums + share])
+            splits = np.stack([sums, 1.0 - sums], axis=-1)
+            highest = float(entropy(splits).max())
+        if not highest <= self.max_coe < math.inf:
             return None
         return (
             f"a max_coe of {self.max_coe:g} answers agents that are split in two, whose CoE is at most {highest:.3f} "
@@ -117,11 +111,12 @@ class RegimePolicy(Tunable):
         *,
         actions: Mapping[Regime, Action] | None = None,
     ) -> None:
+        where = '"{}" of RegimePolicy'
         self.aleatoric_threshold = check_threshold(
-            aleatoric_threshold, where='"aleatoric_threshold" of RegimePolicy'
+            aleatoric_threshold, where=where.format("aleatoric_threshold")
         )
         self.epistemic_threshold = check_threshold(
-            epistemic_threshold, where='"epistemic_threshold" of RegimePolicy'
+            epistemic_threshold, where=where.format("epistemic_threshold")
         )
         self.actions: dict[Regime, Action] = dict.fromkeys(REGIMES, "abstain")
         self.actions["consensus"] = "answer"
@@ -134,9 +129,8 @@ class RegimePolicy(Tunable):
     def decide(self, measurement: Measurement, *, round: int, max_rounds: int) -> Decision:
         """Returns the action of the measurement's regime."""
         action = self.actions[measurement.regime]
-        decision = Decision(
-            action, measurement.answer if action == "answer" else None, self._reason(measurement)
-        )
+        answer = measurement.answer if action == "answer" else None
+        decision = Decision(action, answer, self._reason(measurement))
         return without_tie(decision, measurement, self)
 
     def _reason(self, measurement: Measurement) -> str:
@@ -145,21 +139,23 @@ class RegimePolicy(Tunable):
             ("aleatoric", measurement.aleatoric, self.aleatoric_threshold, "within models"),
             ("epistemic", measurement.epistemic, self.epistemic_threshold, "between models"),
         )
-        numbers = ", ".join(
-            f"{name} {value:.3f} {where} {'exceeds' if value > threshold else 'is at most'} {threshold:g} nats"
-            for name, value, threshold, where in parts
-        )
-        entropies, limit = (
-            [said.entropy for said in measurement.agents.values()],
-            self.aleatoric_threshold,
-        )
-        words = regime_in_words(
-            measurement.regime, entropies, n_agents=measurement.n_agents, threshold=limit
-        )
-        if any(lacks_most(said.n_responses, said.lacking) for said in measurement.agents.values()):
+        clauses: list[str] = []
+        for name, value, threshold, where in parts:
+            relation = "exceeds" if value > threshold else "is at most"
+            clauses.append(f"{name} {value:.3f} {where} {relation} {threshold:g} nats")
+        numbers = ", ".join(clauses)
+        agents = measurement.agents.values()
+        if any(lacks_most(agent.n_responses, agent.lacking) for agent in agents):
             return numbers  # an agent without a view neither agrees nor disagrees
-        named = "" if measurement.regime == "consensus" else f"{measurement.regime}, "
-        return f"{named}{words}: {numbers}"
+        words = regime_in_words(
+            measurement.regime,
+            [agent.entropy for agent in agents],
+            n_agents=measurement.n_agents,
+            threshold=self.aleatoric_threshold,
+        )
+        if measurement.regime == "consensus":
+            return f"{words}: {numbers}"
+        return f"{measurement.regime}, {words}: {numbers}"
 
     def unreachable(self, *, n_agents: int) -> tuple[Regime, ...]:
         """Returns the regimes that `n_agents` can't be in: the epistemic part is at most log(n_agents)."""

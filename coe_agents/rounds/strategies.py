@@ -9,11 +9,9 @@ from typing import ClassVar
 from coe_agents import prompts
 from coe_agents.checks import integer, number, one_of, require
 from coe_agents.clustering.refusals import answer_kind
-from coe_agents.policy.bounds import MOST_SAMPLES
-from coe_agents.policy.thresholds import REGIMES
-from coe_agents.policy.weighting import rank_texts
+from coe_agents.measurement.weighting import rank_texts
 from coe_agents.rounds.strategy import RequestOverrides, RoundContext, RoundPlan, Strategy
-from coe_agents.types import Regime
+from coe_agents.types import MOST_SAMPLES, REGIMES, Regime
 
 
 @dataclass(frozen=True, slots=True)

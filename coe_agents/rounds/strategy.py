@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 
 from typing_extensions import TypedDict
 
-from coe_agents.policy import Measurement
-from coe_agents.policy.bounds import MOST_SAMPLES
+from coe_agents.measurement.measurement import Measurement
+from coe_agents.types import MOST_SAMPLES
 
 
 class RequestOverrides(TypedDict, total=False):
@@ -26,7 +26,7 @@ class RoundContext:
     Attributes:
         messages: The conversation as OpenAI-style dictionaries, the question in it.
         round: The number of the next round, from 1.
-        measurement: The last measurement; the rounds before it are in its `history`.
+        measurement: The last measurement; the rounds before it are in its `run.history`.
         n_responses: How many responses each agent gave in the last round, of all that may be asked; 0 where it failed.
         proposals: The calls of each representative that is a proposal, in words, with the arguments as they were
             proposed: the representative itself is in canonical form, which no agent should copy.

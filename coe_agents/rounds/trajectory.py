@@ -7,8 +7,8 @@ from typing import cast
 import numpy as np
 
 from coe_agents.clustering.refusals import answer_kind
-from coe_agents.policy import Measurement
-from coe_agents.policy.weighting import rank_texts
+from coe_agents.measurement.measurement import Measurement
+from coe_agents.measurement.weighting import rank_texts
 from coe_agents.types import RoundData, Uncertainty
 from coe_agents.uncertainty.ties import TIE, shares_lead
 

@@ -14,8 +14,7 @@ import math
 import re
 import time
 import traceback
-from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from collections.abc import Callable, Collection
 
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
@@ -25,6 +24,7 @@ from coe_agents.checks import require
 from coe_agents.files import parse_json
 from coe_agents.serve.api_error import ApiError, caller_gone
 from coe_agents.text import quantity
+from coe_agents.types import Fields, JsonObject
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _HOST = re.compile(r"(?:(?P<name>[\w.-]+)|\[(?P<address>[\da-fA-F:.]+)\])(?::\d{1,5})?", re.ASCII)
@@ -60,11 +60,11 @@ class Guard:
     """
 
     def __init__(self, app: ASGIApp, *, hosts: Collection[str], key: str | None) -> None:
-        self._app, self._hosts = app, {host.lower() for host in hosts}
+        self._app = app
+        self._hosts = {host.lower() for host in hosts}
         must = '"key" must not be blank, as everybody could send it'
-        require(
-            key is None or bool(key.strip()), must, key, "Set it, or pass None to let everybody ask"
-        )
+        advice = "Set it, or pass None to let everybody ask"
+        require(key is None or bool(key.strip()), must, key, advice)
         self._key = None if key is None else key.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -88,51 +88,48 @@ class Guard:
 
     def _check(self, scope: Scope) -> None:
         headers = Headers(scope=scope)
-        hosts, origins = headers.getlist("host"), headers.getlist("origin")
+        hosts = headers.getlist("host")
         host = _HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
         if host is None or (host["name"] or host["address"]).lower() not in self._hosts:
             must = 'the header "Host" must be a name of this server'
             raise ApiError(400, f"{must}. The operator adds one with --allow-host")
         if "transfer-encoding" in headers and "content-length" in headers:
-            raise ApiError(
-                400,
-                "the length of a request must be given once. Omit Content-Length or Transfer-Encoding",
-            )
-        if any(origin.partition("://")[2].lower() != hosts[0].lower() for origin in origins):
-            raise ApiError(
-                403, "a page of another site must not ask this server. Open its own page at /"
-            )
-        if (
-            self._key is not None
-            and scope["path"] != _OPEN
-            and not self._has_key(headers.get("authorization", ""))
-        ):
-            scheme = (
-                "Bearer"
-                if scope["path"].startswith("/v1/")
-                else 'Basic realm="coe-agents", charset="UTF-8"'
-            )
+            must = "the length of a request must be given once"
+            raise ApiError(400, f"{must}. Omit Content-Length or Transfer-Encoding")
+        for origin in headers.getlist("origin"):
+            if origin.partition("://")[2].lower() != hosts[0].lower():
+                must = "a page of another site must not ask this server"
+                raise ApiError(403, f"{must}. Open its own page at /")
+        if self._key is None or scope["path"] == _OPEN:
+            return
+        if not self._has_key(self._key, headers.get("authorization", "")):
+            # a browser asks its user for the key of the page
+            scheme = 'Basic realm="coe-agents", charset="UTF-8"'
+            if scope["path"].startswith("/v1/"):
+                scheme = "Bearer"
             fault = "the key is missing or wrong. Send it as the header Authorization: Bearer KEY"
             raise ApiError(401, fault, code="invalid_api_key", headers={"www-authenticate": scheme})
 
-    def _has_key(self, authorization: str) -> bool:
-        scheme, _, sent = authorization.partition(" ")
-        given = sent.strip(" \t").encode("latin-1")
+    @staticmethod
+    def _has_key(key: bytes, authorization: str) -> bool:
+        scheme, _, text = authorization.partition(" ")
+        sent = text.strip(" \t").encode("latin-1")
         if scheme.lower() == "basic":
             try:
-                given = base64.b64decode(given, validate=True).partition(b":")[2]
+                sent = base64.b64decode(sent, validate=True).partition(b":")[2]
             except binascii.Error:
                 return False
         elif scheme.lower() != "bearer":
             return False
-        return hmac.compare_digest(given, self._key or b"")
+        return hmac.compare_digest(sent, key)
 
 
 class Admission:
     """Lets so many questions, sent by POST, in at a time, streams included, and answers 429 to further ones."""
 
     def __init__(self, app: ASGIApp, *, most: int) -> None:
-        self._app, self._most = app, most
+        self._app = app
+        self._most = most
         self.n_inside = 0
         self._seconds = 1.0  # a running mean
 
@@ -160,7 +157,7 @@ class Admission:
             self._seconds += 0.1 * (time.monotonic() - start - self._seconds)
 
 
-async def read_object(request: Request, *, max_bytes: int) -> Mapping[str, Any]:
+async def read_object(request: Request, *, max_bytes: int) -> Fields:
     """Returns the JSON object in a request's body; raises `ApiError` where it is too large, too slow or none.
 
     It is parsed in a thread: other callers are answered meanwhile.
@@ -181,7 +178,7 @@ async def read_object(request: Request, *, max_bytes: int) -> Mapping[str, Any]:
     return await asyncio.to_thread(_parse, bytes(body))
 
 
-def _parse(body: bytes) -> Mapping[str, Any]:
+def _parse(body: bytes) -> Fields:
     try:
         content = parse_json(body, is_strict=True)
         json.dumps(content, ensure_ascii=False).encode()  # which refuses half of a surrogate pair
@@ -194,6 +191,7 @@ def _parse(body: bytes) -> Mapping[str, Any]:
 
 
 LOG = logging.getLogger("coe_agents.serve")
+_METHODS = ("GET", "POST", "HEAD", "OPTIONS")
 _OUTCOME = "coe_agents.outcome"
 NoteRequest = Callable[[str, int, float], None]
 
@@ -208,14 +206,17 @@ class RequestLog:
     def __init__(
         self, app: ASGIApp, *, paths: frozenset[str], note_request: NoteRequest | None = None
     ) -> None:
-        self._app, self._paths, self._note_request = app, paths, note_request
+        self._app = app
+        self._paths = paths
+        self._note_request = note_request
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        start, status = time.monotonic(), 0
-        outcome = scope[_OUTCOME] = dict[str, Any]()
+        start = time.monotonic()
+        status = 0
+        outcome = scope[_OUTCOME] = JsonObject()
 
         async def note_status(message: Message) -> None:
             nonlocal status
@@ -229,19 +230,15 @@ class RequestLog:
             log_failure(error)
         finally:
             path = scope["path"] if scope["path"] in self._paths else "(another address)"
+            method = scope["method"] if scope["method"] in _METHODS else "(another method)"
             words = "".join(f" {name} {value}" for name, value in outcome.items())
-            method = (
-                scope["method"]
-                if scope["method"] in ("GET", "POST", "HEAD", "OPTIONS")
-                else "(another method)"
-            )
             seconds = time.monotonic() - start
             LOG.info("%s %s %d %.2f s%s", method, path, status, seconds, words)
             if self._note_request is not None:
                 self._note_request(path, status, seconds)
 
 
-def note_decision(scope: Scope, decision: Mapping[str, Any]) -> None:
+def note_decision(scope: Scope, decision: Fields) -> None:
     """Adds the action and the numbers of a decision to the line of a request."""
     outcome = scope.get(_OUTCOME, {})
     outcome["action"] = decision["action"]

@@ -29,18 +29,15 @@ class ApiError(Exception):
         headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(message)
-        self.status, self.message, self.code, self.headers = (
-            status,
-            message[:_LONGEST],
-            code,
-            headers,
-        )
+        self.status = status
+        self.message = message[:_LONGEST]
+        self.code = code
+        self.headers = headers
         self.param = param and param[:_LONGEST]
 
     def to_response(self) -> Response:
-        kind = _TYPES.get(
-            self.status, "server_error" if self.status >= 500 else "invalid_request_error"
-        )
+        usual = "server_error" if self.status >= 500 else "invalid_request_error"
+        kind = _TYPES.get(self.status, usual)
         error = {"message": self.message, "type": kind, "param": self.param, "code": self.code}
         return json_response({"error": error}, status=self.status, headers=self.headers)
 

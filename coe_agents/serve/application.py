@@ -50,47 +50,46 @@ from coe_agents.serve.completion import (
 )
 from coe_agents.serve.response_request import read_response_request
 from coe_agents.serve.served_group import Group, Runs
+from coe_agents.types import Fields, JsonObject
 
 
-def read_question(body: Mapping[str, Any]) -> tuple[list[dict[str, Any]], Mapping[str, Any]]:
+def read_question(body: Fields) -> tuple[list[JsonObject], Fields]:
     """Returns the conversation, with the question at its end, and the options of the gate in a body.
 
     Raises `ApiError` if it holds anything else.
     """
-    question, options, before = (
-        body.get("question"),
-        body.get("coe") or {},
-        body.get("messages") or [],
-    )
+    question = body.get("question")
     if not isinstance(question, str) or not question.strip():
         raise ApiError(400, '"question" must be a text that is not blank. Add it', param="question")
+    options = body.get("coe") or {}
+    before = body.get("messages") or []
     is_read = isinstance(options, Mapping) and isinstance(before, list)
-    if not is_read or not {*body} <= {"question", "coe", "messages"}:
+    if not is_read or body.keys() - {"question", "coe", "messages"}:
         must = 'the body must hold "question" and at most an object "coe" and a list "messages"'
         raise ApiError(400, f"{must}. Correct it")
     return read_messages([*before, {"role": "user", "content": question}]), options
 
 
 async def stream_events(
-    runs: Runs, asked: Sequence[Mapping[str, Any]], limits: CallersLimits, scope: Scope
+    runs: Runs, messages: Sequence[Fields], limits: CallersLimits, scope: Scope
 ) -> AsyncIterator[str]:
     """Yields server-sent events: those of `coe_agents.graph.events` by name, then "decision" or "error"."""
-    start, question = time.perf_counter(), asked[-1]["content"]
+    start = time.perf_counter()
+    question = messages[-1]["content"]
+    gate = runs.group.describe_policy(limits)
     try:
-        async for chunk in runs.stream({"messages": list(asked)}, limits):
+        async for chunk in runs.stream({"messages": list(messages)}, limits):
             if "event" in chunk:
                 yield _format(chunk["event"], chunk)
                 continue
             note_decision(scope, chunk["decision"])
-            gate = runs.group.describe_policy(limits)
-            yield _format("decision", to_report(question, chunk, time.perf_counter() - start, gate))
+            seconds = time.perf_counter() - start
+            yield _format("decision", to_report(question, chunk, seconds, gate))
     except ApiError as error:
         yield _format("error", {"message": error.message})
 
 
-def to_report(
-    question: str, result: Mapping[str, Any], seconds: float, gate: Mapping[str, Any]
-) -> dict[str, Any]:
+def to_report(question: str, result: Fields, seconds: float, gate: Fields) -> JsonObject:
     """Returns the result of a run, which took so many seconds under the thresholds of `gate`, as JSON.
 
     Returns:
@@ -99,15 +98,23 @@ def to_report(
         "representative" and its "support"; "responses", by agent, of "text", "answer", "cluster" (the place in
         "clusters"; None for a failure), "round" and "error".
     """
-    decision, labels = result["decision"], result["labels"]
-    responses: dict[str, list[dict[str, Any]]] = {}
+    decision = result["decision"]
+    labels = result["labels"]
+    responses: dict[str, list[JsonObject]] = {}
     for place, row in enumerate(result["responses"]):
-        shown = {name: row[name] for name in ("text", "answer", "round", "error")}
-        cluster = labels[place] if place < len(labels) else None
-        responses.setdefault(row["agent"], []).append({**shown, "cluster": cluster})
-    headline = decision["answer"] if decision["action"] == "answer" else refusal(decision)
-    if calls := decision.get("calls"):
+        response = {name: row[name] for name in ("text", "answer", "round", "error")}
+        response["cluster"] = labels[place] if place < len(labels) else None
+        responses.setdefault(row["agent"], []).append(response)
+    clusters = list[JsonObject]()
+    for text, share in decision["support"].items():
+        clusters.append({"representative": text, "support": share})
+    calls = decision.get("calls")
+    if calls:
         headline = describe_action(json.dumps(calls))
+    elif decision["action"] == "answer":
+        headline = decision["answer"]
+    else:
+        headline = refusal(decision)
     return {
         **decision,
         "question": question,
@@ -115,24 +122,21 @@ def to_report(
         "headline": headline,
         "explanation": GroupDecision.from_state(result).explain().splitlines(),
         "thresholds": {name: value for name, value in gate.items() if name != "type"},
-        "clusters": [
-            {"representative": text, "support": share}
-            for text, share in decision["support"].items()
-        ],
+        "clusters": clusters,
         "responses": responses,
     }
 
 
-def _format(kind: str, content: Mapping[str, Any]) -> str:
+def _format(kind: str, content: Fields) -> str:
     return f"event: {kind}\ndata: {json.dumps(content)}\n\n"
 
 
 class _Reads(Protocol):
-    def __call__(self, body: Mapping[str, Any], *, model: str) -> ChatRequest: ...
+    def __call__(self, body: Fields, *, model: str) -> ChatRequest: ...
 
 
 _ASKS: Mapping[
-    str, tuple[_Reads, Callable[[Reply], dict[str, Any]], Callable[[Reply], Iterator[str]]]
+    str, tuple[_Reads, Callable[[Reply], JsonObject], Callable[[Reply], Iterator[str]]]
 ] = {
     "/v1/chat/completions": (read_chat_request, to_completion, to_chunks),
     "/v1/responses": (read_response_request, to_response, to_response_events),
@@ -142,20 +146,18 @@ _NOT_FOUND = (
     "there is nothing at this address. The base URL for OpenAI's clients ends in /v1: "
     f"{', '.join(f'POST {path}' for path in _ASKS)}, GET /v1/models"
 )
-_OWN = resources.files("coe_agents.serve").joinpath("page")
+_OF_PAGE = resources.files("coe_agents.serve").joinpath("page")
 _SHARED = resources.files("coe_agents").joinpath("page_parts")
 _PAGE = {
-    "/": (_OWN, "index.html", "text/html"),
-    "/page.css": (_OWN, "page.css", "text/css"),
+    "/": (_OF_PAGE, "index.html", "text/html"),
+    "/page.css": (_OF_PAGE, "page.css", "text/css"),
     "/parts.css": (_SHARED, "parts.css", "text/css"),
     "/parts.js": (_SHARED, "parts.js", "text/javascript"),
-    **{
-        f"/{file.name}": (_OWN, file.name, "text/javascript")
-        for file in _OWN.iterdir()
-        if file.name.endswith(".js")
-    },
 }
 """The page for people by address: files of packages, which load nothing from elsewhere."""
+for _file in _OF_PAGE.iterdir():
+    if _file.name.endswith(".js"):
+        _PAGE[f"/{_file.name}"] = (_OF_PAGE, _file.name, "text/javascript")
 _T = TypeVar("_T")
 
 
@@ -211,18 +213,16 @@ def create_app(
             body = await read_object(request, max_bytes=max_bytes)
             asked = await asyncio.to_thread(read, body, model=group.name)
             limits = group.tighten(asked.coe)
-            group.check_question(
-                asked.question, param="messages" if read is read_chat_request else "input"
-            )
+            param = "messages" if read is read_chat_request else "input"
+            group.check_question(asked.question, param=param)
             result = await _unless_gone(request, runs.run(asked.graph_input, limits))
-            compared = [
-                *asked.tools,
-                *([] if asked.schema is None else [answer_tool(asked.schema)]),
-            ]
+            tools = list(asked.tools)
+            if asked.schema is not None:
+                tools.append(answer_tool(asked.schema))
             decision = to_public(
-                result["decision"], compared, most_calls=asked.most_calls, must_call=asked.must_call
+                result["decision"], tools, most_calls=asked.most_calls, must_call=asked.must_call
             )
-            if decision["action"] == "answer":
+            if decision["action"] == "answer" and decision["answer"] is not None:
                 decision["answer"] = asked.cut(decision["answer"])
             note_decision(request.scope, decision)
             reply = Reply(decision=decision, model=group.name, asked=asked, refusals=refusals)
@@ -234,13 +234,12 @@ def create_app(
 
     async def show_events(request: Request) -> Response:
         body = await read_object(request, max_bytes=max_bytes)
-        asked, options = await asyncio.to_thread(read_question, body)
+        messages, options = await asyncio.to_thread(read_question, body)
         limits = group.tighten(options)
-        group.check_question(asked[-1]["content"], param="question")
-        events = stream_events(runs, asked, limits, request.scope)
-        return StreamingResponse(
-            events, media_type="text/event-stream", headers={"cache-control": "no-store"}
-        )
+        group.check_question(messages[-1]["content"], param="question")
+        events = stream_events(runs, messages, limits, request.scope)
+        headers = {"cache-control": "no-store"}
+        return StreamingResponse(events, media_type="text/event-stream", headers=headers)
 
     routes = [
         _shows("/health", lambda: {"status": "ok"}),
@@ -264,7 +263,7 @@ def create_app(
     )
 
 
-def _shows(path: str, describe: Callable[[], dict[str, Any]]) -> Route:
+def _shows(path: str, describe: Callable[[], JsonObject]) -> Route:
     async def show(request: Request) -> Response:
         return json_response(describe())
 
@@ -274,19 +273,22 @@ def _shows(path: str, describe: Callable[[], dict[str, Any]]) -> Route:
 async def _respond_to_error(request: Request, error: Exception) -> Response:
     if isinstance(error, ApiError):
         return error.to_response()
-    if isinstance(error, HTTPException):  # of the routing: no such address, or another method
-        message = _NOT_FOUND if error.status_code == 404 else error.detail
-        if error.status_code == 405:
-            message = (
-                f"this address takes another method: {(error.headers or {}).get('Allow', 'POST')}"
-            )
-        return ApiError(error.status_code, message, headers=error.headers).to_response()
-    return ApiError(500, f"the server failed ({type(error).__name__})").to_response()
+    if not isinstance(error, HTTPException):
+        return ApiError(500, f"the server failed ({type(error).__name__})").to_response()
+    # of the routing: no such address, or another method
+    message = error.detail
+    if error.status_code == 404:
+        message = _NOT_FOUND
+    elif error.status_code == 405:
+        allowed = (error.headers or {}).get("Allow", "POST")
+        message = f"this address takes another method: {allowed}"
+    return ApiError(error.status_code, message, headers=error.headers).to_response()
 
 
 async def _unless_gone(request: Request, work: Coroutine[Any, Any, _T]) -> _T:
     """Returns the result of `work`, which is cancelled where the caller drops the connection before: an `ApiError`."""
-    working, gone = asyncio.create_task(work), asyncio.create_task(_wait_until_gone(request))
+    working = asyncio.create_task(work)
+    gone = asyncio.create_task(_wait_until_gone(request))
     try:
         await asyncio.wait((working, gone), return_when=asyncio.FIRST_COMPLETED)
         if working.done():

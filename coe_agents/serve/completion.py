@@ -10,7 +10,7 @@ from typing import Any, Literal
 from coe_agents.decision.refusal import refusal
 from coe_agents.decision.views import to_numbers
 from coe_agents.serve.chat_request import ChatRequest
-from coe_agents.types import add_usages
+from coe_agents.types import Fields, JsonObject, add_usages
 
 Refusals = Literal["content", "field"]
 
@@ -26,7 +26,7 @@ class Reply:
         refusals: Where why there is no answer stands: in the field "refusal" alone, or in the "content", too.
     """
 
-    decision: Mapping[str, Any]
+    decision: Fields
     model: str
     asked: ChatRequest
     refusals: Refusals = "content"
@@ -34,11 +34,11 @@ class Reply:
     @property
     def calls(self) -> list[dict[str, str]]:
         """The calls to run, each with "id", "name" and, as JSON, "arguments"."""
-        calls = self.decision["calls"] or []
-        return [
-            {"id": call["id"], "name": call["name"], "arguments": json.dumps(call["args"])}
-            for call in calls
-        ]
+        calls = list[dict[str, str]]()
+        for call in self.decision["calls"] or ():
+            arguments = json.dumps(call["args"])
+            calls.append({"id": call["id"], "name": call["name"], "arguments": arguments})
+        return calls
 
     @property
     def text(self) -> str | None:
@@ -66,26 +66,25 @@ class Reply:
     def tokens(self) -> tuple[int, int] | None:
         """The tokens of all agents, read and written; None where they are not known."""
         total = add_usages(self.decision["tokens"].values())
-        read, written = total["input_tokens"], total["output_tokens"]
-        return (
-            (read, written)
-            if self.decision["tokens"] and read is not None and written is not None
-            else None
-        )
+        read = total["input_tokens"]
+        written = total["output_tokens"]
+        if not self.decision["tokens"] or read is None or written is None:
+            return None
+        return read, written
 
     @property
-    def numbers(self) -> dict[str, Any]:
+    def numbers(self) -> JsonObject:
         """The numbers of the decision, the claims of a long answer that is given, and no other text of a response."""
         return to_numbers(self.decision, self.asked.ignored)
 
 
-def to_completion(reply: Reply) -> dict[str, Any]:
+def to_completion(reply: Reply) -> JsonObject:
     """Returns the reply as a `chat.completion`.
 
     An answer is the message's content, or its tool calls. Otherwise the message's refusal says why, as does the content
     unless refusals are kept out of it. `coe` holds the numbers of the decision.
     """
-    message = {"role": "assistant", **_said(reply)}
+    message = {"role": "assistant", **_message(reply)}
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _end(reply)}
     return {
         **_head(reply, "chat.completion"),
@@ -101,19 +100,20 @@ def to_chunks(reply: Reply) -> Iterator[str]:
     A refusal of a request that requires a call ends as an error, too: clients that build an object from the calls of a
     stream read nothing else of it.
     """
-    head = _head(reply, "chat.completion.chunk") | (
-        {"usage": None} if reply.asked.with_usage else {}
-    )
-    said = {name: part for name, part in _said(reply).items() if part is not None}
-    if calls := said.get("tool_calls"):
-        said["tool_calls"] = [{"index": place, **call} for place, call in enumerate(calls)]
-    for delta, end in (
-        ({"role": "assistant", "content": None}, None),
-        (said, None),
-        ({}, _end(reply)),
-    ):
+    head = _head(reply, "chat.completion.chunk")
+    if reply.asked.with_usage:
+        head["usage"] = None
+
+    def chunk(delta: Fields, end: str | None, **numbers: Any) -> str:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": end}
-        yield _event({**head, "choices": [choice], **({"coe": reply.numbers} if end else {})})
+        return _event({**head, "choices": [choice], **numbers})
+
+    yield chunk({"role": "assistant", "content": None}, None)
+    message = {name: part for name, part in _message(reply).items() if part is not None}
+    for place, call in enumerate(message.get("tool_calls", ())):
+        call["index"] = place
+    yield chunk(message, None)
+    yield chunk({}, _end(reply), coe=reply.numbers)
     if reply.asked.with_usage:
         yield _event({**head, "choices": [], "usage": _usage(reply)})
     # who awaits a call alone would read none of this, and see no end of it
@@ -128,18 +128,15 @@ def to_chunks(reply: Reply) -> Iterator[str]:
     yield "data: [DONE]\n\n"
 
 
-def _said(reply: Reply) -> dict[str, Any]:
-    said: dict[str, Any] = {"content": reply.text, "refusal": reply.refusal}
-    if reply.calls:
-        said["tool_calls"] = [
-            {
-                "id": call["id"],
-                "type": "function",
-                "function": {name: call[name] for name in ("name", "arguments")},
-            }
-            for call in reply.calls
-        ]
-    return said
+def _message(reply: Reply) -> JsonObject:
+    message: JsonObject = {"content": reply.text, "refusal": reply.refusal}
+    calls = list[JsonObject]()
+    for call in reply.calls:
+        function = {"name": call["name"], "arguments": call["arguments"]}
+        calls.append({"id": call["id"], "type": "function", "function": function})
+    if calls:
+        message["tool_calls"] = calls
+    return message
 
 
 def _end(reply: Reply) -> str:
@@ -150,7 +147,7 @@ def _end(reply: Reply) -> str:
     return "tool_calls" if reply.calls else "stop"
 
 
-def _head(reply: Reply, kind: str) -> dict[str, Any]:
+def _head(reply: Reply, kind: str) -> JsonObject:
     return {
         "id": f"chatcmpl-{uuid.uuid4().hex}",
         "object": kind,
@@ -166,22 +163,36 @@ def _usage(reply: Reply) -> dict[str, int] | None:
     return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
 
 
-def _event(content: Mapping[str, Any]) -> str:
+def _event(content: Fields) -> str:
     return f"data: {json.dumps(content)}\n\n"
 
 
-_Item = dict[str, Any]
+_EMPTY = (
+    "error",
+    "incomplete_details",
+    "instructions",
+    "max_output_tokens",
+    "previous_response_id",
+    "temperature",
+    "top_p",
+    "user",
+)
+"""Fields of a response that are there and null: what a request asked for is not repeated."""
 
 
-def to_response(reply: Reply) -> dict[str, Any]:
+def to_response(reply: Reply) -> JsonObject:
     """Returns the reply as a `response`.
 
     Its output is a message with the answer, one with a refusal, or the calls of functions. `coe` holds the numbers of
     the decision.
     """
-    head, usage = _response_head(reply), _response_usage(reply)
-    ending = _CUT if reply.is_cut else _DONE
-    return {**head, **ending, "output": _items(reply), "usage": usage, "coe": reply.numbers}
+    return {
+        **_response_head(reply),
+        **(_CUT if reply.is_cut else _DONE),
+        "output": _items(reply),
+        "usage": _response_usage(reply),
+        "coe": reply.numbers,
+    }
 
 
 def to_response_events(reply: Reply) -> Iterator[str]:
@@ -201,22 +212,14 @@ def to_response_events(reply: Reply) -> Iterator[str]:
         yield f"event: {kind}\ndata: {json.dumps(data)}\n\n"
 
 
-def _response_head(reply: Reply) -> dict[str, Any]:
+def _response_head(reply: Reply) -> JsonObject:
     """Returns the fields that every response has; what a request asked for is not repeated but its model."""
-    empty = (
-        "error",
-        "incomplete_details",
-        "instructions",
-        "max_output_tokens",
-        "previous_response_id",
-    )
-    not_repeated = ("temperature", "top_p", "user")
     return {
         "id": f"resp_{uuid.uuid4().hex}",
         "object": "response",
         "created_at": int(time.time()),
         "model": reply.model,
-        **dict.fromkeys((*empty, *not_repeated)),
+        **dict.fromkeys(_EMPTY),
         "metadata": {},
         "parallel_tool_calls": True,
         "reasoning": {"effort": None, "summary": None},
@@ -228,75 +231,79 @@ def _response_head(reply: Reply) -> dict[str, Any]:
     }
 
 
-def _items(reply: Reply) -> list[_Item]:
+def _items(reply: Reply) -> list[JsonObject]:
     if reply.calls:
         return [_call(call) for call in reply.calls]
-    parts: list[_Item] = []
+    parts = list[JsonObject]()
     if reply.refusal is not None:
         parts.append({"type": "refusal", "refusal": reply.refusal})
-    if (
-        reply.text is not None
-    ):  # also for who reads the text alone, and would take "" for the answer
+    # also for who reads the text alone, and would take "" for the answer
+    if reply.text is not None:
         parts.append({"type": "output_text", "text": reply.text, "annotations": [], "logprobs": []})
-    return [
-        {
-            "id": f"msg_{uuid.uuid4().hex}",
-            "type": "message",
-            **_DONE,
-            "role": "assistant",
-            "content": parts,
-        }
-    ]
+    message = {
+        "id": f"msg_{uuid.uuid4().hex}",
+        "type": "message",
+        **_DONE,
+        "role": "assistant",
+        "content": parts,
+    }
+    return [message]
 
 
 _DONE = {"status": "completed"}
 _CUT = {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
 
 
-def _call(call: Mapping[str, str]) -> _Item:
-    said = {"name": call["name"], "arguments": call["arguments"]}
+def _call(call: Mapping[str, str]) -> JsonObject:
     return {
         "id": f"fc_{uuid.uuid4().hex}",
         "type": "function_call",
         **_DONE,
         "call_id": call["id"],
-        **said,
+        "name": call["name"],
+        "arguments": call["arguments"],
     }
 
 
-def _events_of(item: _Item, place: int) -> Iterator[tuple[str, _Item]]:
+def _events_of(item: JsonObject, place: int) -> Iterator[tuple[str, JsonObject]]:
     """Yields the events of one item of the output; each text comes in one piece."""
-    where = {"output_index": place, "item_id": item["id"]}
-    empty: _Item = {"arguments": ""} if item["type"] == "function_call" else {"content": []}
-    begun = {**item, "status": "in_progress", **empty}
+    begun = {**item, "status": "in_progress"}
+    is_call = item["type"] == "function_call"
+    if is_call:
+        begun["arguments"] = ""
+    else:
+        begun["content"] = []
     yield "response.output_item.added", {"output_index": place, "item": begun}
-    if item["type"] == "function_call":
+
+    where = {"output_index": place, "item_id": item["id"]}
+    if is_call:
         name = "response.function_call_arguments"
         yield f"{name}.delta", {**where, "delta": item["arguments"]}
         yield f"{name}.done", {**where, "arguments": item["arguments"], "name": item["name"]}
     for number, part in enumerate(item.get("content", ())):
         there = {**where, "content_index": number}
-        key = "refusal" if part["type"] == "refusal" else "text"
-        name = "response.refusal" if part["type"] == "refusal" else "response.output_text"
-        extra: _Item = {} if part["type"] == "refusal" else {"logprobs": []}
+        key = "text"
+        name = "response.output_text"
+        logprobs: JsonObject = {"logprobs": []}
+        if part["type"] == "refusal":
+            key = "refusal"
+            name = "response.refusal"
+            logprobs = {}
         yield "response.content_part.added", {**there, "part": {**part, key: ""}}
-        yield f"{name}.delta", {**there, "delta": part[key], **extra}
-        yield f"{name}.done", {**there, key: part[key], **extra}
+        yield f"{name}.delta", {**there, "delta": part[key], **logprobs}
+        yield f"{name}.done", {**there, key: part[key], **logprobs}
         yield "response.content_part.done", {**there, "part": part}
     yield "response.output_item.done", {"output_index": place, "item": item}
 
 
-def _response_usage(reply: Reply) -> dict[str, Any] | None:
+def _response_usage(reply: Reply) -> JsonObject | None:
     if reply.tokens is None:
         return None
     read, written = reply.tokens
-    details = {
-        "input_tokens_details": {"cached_tokens": 0},
-        "output_tokens_details": {"reasoning_tokens": 0},
-    }
     return {
         "input_tokens": read,
         "output_tokens": written,
         "total_tokens": read + written,
-        **details,
+        "input_tokens_details": {"cached_tokens": 0},
+        "output_tokens_details": {"reasoning_tokens": 0},
     }

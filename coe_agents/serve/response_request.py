@@ -13,6 +13,7 @@ from coe_agents.serve.chat_request import (
     mapping_in,
     read_chat_request,
 )
+from coe_agents.types import Fields, JsonObject
 
 _LIKE = (
     "model",
@@ -39,57 +40,61 @@ KNOWN = (*_OWN, *_SAME, *_HAS_NO_EFFECT, *_REFUSED)
 _KINDS = {"input_text": "text", "output_text": "text", "text": "text", "refusal": "refusal"}
 
 
-def read_response_request(body: Mapping[str, Any], *, model: str) -> ChatRequest:
+def read_response_request(body: Fields, *, model: str) -> ChatRequest:
     """Returns the request in a body; raises `ApiError` if it asks for another model, or for what no group can do."""
-    given = check_fields(body, known=KNOWN, refused=_REFUSED)
-    messages, places = _to_messages(given.get("input"), given.get("instructions"))
-    chat = {name: given[name] for name in _SAME if name in given}
-    chat |= {"messages": messages, "tools": _to_tools(given.get("tools", []))}
-    if "tool_choice" in given:
-        choice = given["tool_choice"]
-        is_named = isinstance(choice, Mapping) and choice.get("type") == "function"
-        chat["tool_choice"] = (
-            {"type": "function", "function": {"name": choice.get("name")}} if is_named else choice
-        )
-    text = mapping_in(given, "text")
+    fields = check_fields(body, known=KNOWN, refused=_REFUSED)
+    messages, places = _to_messages(fields.get("input"), fields.get("instructions"))
+    chat = {name: fields[name] for name in _SAME if name in fields}
+    chat["messages"] = messages
+    chat["tools"] = _to_tools(fields.get("tools", []))
+    if "tool_choice" in fields:
+        chat["tool_choice"] = _to_function(fields["tool_choice"])
+    text = mapping_in(fields, "text")
     if "format" in text:
         shape = text["format"]
         if isinstance(shape, Mapping) and shape.get("type") == "json_schema":
-            schema = {name: own for name, own in shape.items() if name != "type"}
+            schema = {name: value for name, value in shape.items() if name != "type"}
             shape = {"type": "json_schema", "json_schema": schema}
         chat["response_format"] = shape
     try:
-        asked = read_chat_request(chat, model=model)
+        request = read_chat_request(chat, model=model)
     except ApiError as error:
         raise _in_these_words(error, places) from error
-    ignored = [name for name in _HAS_NO_EFFECT if name in given] + ["text.verbosity"] * (
-        "verbosity" in text
-    )
-    return replace(asked, ignored=(*asked.ignored, *ignored))
+    ignored = [*request.ignored]
+    ignored += [name for name in _HAS_NO_EFFECT if name in fields]
+    if "verbosity" in text:
+        ignored.append("text.verbosity")
+    return replace(request, ignored=tuple(ignored))
 
 
-def _to_messages(given: Any, instructions: Any) -> tuple[list[Any], list[str]]:
+def _to_function(tool: Any) -> Any:
+    """Returns a function, or the choice of one, in the form of a chat completion; anything else as it is."""
+    if not isinstance(tool, Mapping) or tool.get("type") != "function":
+        return tool
+    function = {name: value for name, value in tool.items() if name != "type"}
+    return {"type": "function", "function": function}
+
+
+def _to_messages(sent: Any, instructions: Any) -> tuple[list[Any], list[str]]:
     """Returns the messages of a conversation, and where the request has each of them."""
     messages = list[Any]()
     places = list[str]()
     if instructions is not None:
         messages.append({"role": "system", "content": instructions})
         places.append("instructions")
-    if isinstance(given, str):
-        return [*messages, {"role": "user", "content": given}], [*places, "input"]
-    if not isinstance(given, list) or not given:
-        raise invalid_request(
-            "input", '"input" must be a text, or a list of at least one item. Add the question'
-        )
-    for place, item in enumerate(given):
+    if isinstance(sent, str):
+        return [*messages, {"role": "user", "content": sent}], [*places, "input"]
+    if not isinstance(sent, list) or not sent:
+        must = '"input" must be a text, or a list of at least one item'
+        raise invalid_request("input", f"{must}. Add the question")
+    for place, item in enumerate(sent):
         where = f"input[{place}]"
         message = _to_message(item, where)
         if message is None:
             continue
         former = messages[-1] if messages else {}
-        if (
-            "tool_calls" in message and former.get("role") == "assistant"
-        ):  # one turn, in several items
+        if "tool_calls" in message and former.get("role") == "assistant":
+            # one turn, in several items
             former["tool_calls"] = [*former.get("tool_calls", ()), *message["tool_calls"]]
             continue
         messages.append(message)
@@ -97,65 +102,56 @@ def _to_messages(given: Any, instructions: Any) -> tuple[list[Any], list[str]]:
     return messages, places
 
 
-def _to_message(item: Any, where: str) -> dict[str, Any] | None:
+def _to_message(item: Any, where: str) -> JsonObject | None:
     """Returns the message that an item of the conversation is; None for another model's reasoning."""
     kind = item.get("type", "message") if isinstance(item, Mapping) else None
-    if kind == "reasoning":
-        return None
-    if kind == "function_call":
-        function = {name: item.get(name) for name in ("name", "arguments")}
-        call = {"id": item.get("call_id"), "type": "function", "function": function}
-        return {"role": "assistant", "content": None, "tool_calls": [call]}
-    if kind == "function_call_output":
-        return {
-            "role": "tool",
-            "tool_call_id": item.get("call_id"),
-            "content": _to_parts(item.get("output")),
-        }
-    if kind == "item_reference":
-        raise invalid_request(
-            where, f'{where} is not supported: {_WHOLE}, and set "store" to false'
-        )
-    if kind != "message":
-        must = f"{where} must be a message, or a call of a function or its output: others are not supported"
-        raise invalid_request(where, f"{must}. Omit it")
-    return {"role": item.get("role"), "content": _to_parts(item.get("content"))}
+    match kind:
+        case "reasoning":
+            return None
+        case "function_call":
+            function = {"name": item.get("name"), "arguments": item.get("arguments")}
+            call = {"id": item.get("call_id"), "type": "function", "function": function}
+            return {"role": "assistant", "content": None, "tool_calls": [call]}
+        case "function_call_output":
+            content = _to_parts(item.get("output"))
+            return {"role": "tool", "tool_call_id": item.get("call_id"), "content": content}
+        case "message":
+            return {"role": item.get("role"), "content": _to_parts(item.get("content"))}
+        case "item_reference":
+            advice = f'{_WHOLE}, and set "store" to false'
+            raise invalid_request(where, f"{where} is not supported: {advice}")
+    must = f"{where} must be a message, or a call of a function or its output: others are not supported"
+    raise invalid_request(where, f"{must}. Omit it")
 
 
 def _to_parts(content: Any) -> Any:
     if not isinstance(content, list):
         return content
-    parts = [(part, str(part.get("type")) if isinstance(part, Mapping) else "") for part in content]
-    return [{**part, "type": _KINDS[kind]} if kind in _KINDS else part for part, kind in parts]
+    parts = list[Any]()
+    for part in content:
+        kind = str(part.get("type")) if isinstance(part, Mapping) else ""
+        parts.append({**part, "type": _KINDS[kind]} if kind in _KINDS else part)
+    return parts
 
 
-def _to_tools(given: Any) -> Any:
+def _to_tools(tools: Any) -> Any:
     """Returns functions in the form of a chat completion; other tools stay as they are, and are refused there."""
-    if not isinstance(given, list):
-        return given
-    return [
-        {
-            "type": "function",
-            "function": {name: own for name, own in tool.items() if name != "type"},
-        }
-        if isinstance(tool, Mapping) and tool.get("type") == "function"
-        else tool
-        for tool in given
-    ]
+    return [_to_function(tool) for tool in tools] if isinstance(tools, list) else tools
 
 
 def _in_these_words(error: ApiError, places: Sequence[str]) -> ApiError:
     """Returns an error about a chat completion in the names of this API's fields."""
 
-    def place_of(found: re.Match[str]) -> str:
-        number = int(found[1])
+    def place_of(match: re.Match[str]) -> str:
+        number = int(match[1])
         return places[number] if number < len(places) else "input"
 
     def translate(text: str) -> str:
+        if text == "messages":
+            return "input"
         text = re.sub(r"\bmessages\[(\d+)\]", place_of, text).replace('"messages"', '"input"')
-        return "input" if text == "messages" else text.replace("response_format", "text.format")
+        return text.replace("response_format", "text.format")
 
     param = error.param and translate(error.param)
-    return ApiError(
-        error.status, translate(error.message), param=param, code=error.code, headers=error.headers
-    )
+    message = translate(error.message)
+    return ApiError(error.status, message, param=param, code=error.code, headers=error.headers)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -31,7 +31,7 @@ from coe_agents.rounds.strategies import Strategies
 from coe_agents.serve.access import log_failure
 from coe_agents.serve.api_error import ApiError, invalid_request
 from coe_agents.tinyworld import EXAMPLES, tinyworld_agents, tinyworld_clusterer, tinyworld_policy
-from coe_agents.types import Agent
+from coe_agents.types import Agent, Fields, JsonObject
 
 _MAX_QUESTION_CHARS = 100_000
 _OPTIONS = ("agents", *NAMES)
@@ -81,24 +81,19 @@ class Group:
         Raises:
             ConfigurationError: If a run might stop to ask a person.
         """
-        strategies, escalation = Strategies(options.get("strategies")), options.get("escalation")
-        if (
-            strategies.may_clarify
-            or options.get("clarify")
-            or getattr(escalation, "interrupts", False)
-        ):
+        clarifies = options.get("clarify") or Strategies(options.get("strategies")).may_clarify
+        if clarifies or getattr(options.get("escalation"), "interrupts", False):
             raise ConfigurationError(
                 "a group that stops to ask a person cannot be served as a model",  # its caller cannot reply
                 hint='Omit the strategy "clarify" and AskPerson, or serve the graph with the LangGraph server',
             )
+        create = partial(create_coe_graph, agents, policy=policy, on_unavailable="raise", **options)
         bounds = {limit: options.get(limit, default) for limit, default in LIMITS.items()}
         return cls(
             name=name,
             agents=tuple(agent.name for agent in agents),
             policy=policy,
-            create_graph=partial(
-                create_coe_graph, agents, policy=policy, on_unavailable="raise", **options
-            ),
+            create_graph=create,
             limits=_thresholds_of(policy).change(**bounds),
             max_question_chars=options.get("max_question_chars", _MAX_QUESTION_CHARS),
             store=store,
@@ -118,13 +113,12 @@ class Group:
         Raises:
             ConfigurationError: If a run might stop to ask a person.
         """
-        agents, policy, options = (
-            configuration.agents,
-            configuration.policy,
-            configuration.settings.graph.model_dump(),
-        )
         group = cls.of(
-            agents, clusterer=configuration.clusterer, policy=policy, name=name, **options
+            configuration.agents,
+            clusterer=configuration.clusterer,
+            policy=configuration.policy,
+            name=name,
+            **configuration.settings.graph.model_dump(),
         )
         create = partial(configuration.create_graph, on_unavailable="raise", recording=recording)
         return replace(group, create_graph=create, store=store)
@@ -132,11 +126,11 @@ class Group:
     @classmethod
     def from_tinyworld(cls, *, name: str = "tinyworld", **options: Any) -> Group:
         """Returns the group of the models that are shipped with the package; `options` are further ones of `of`."""
-        parts: dict[str, Any] = {"clusterer": tinyworld_clusterer(), "policy": tinyworld_policy()}
+        parts: JsonObject = {"clusterer": tinyworld_clusterer(), "policy": tinyworld_policy()}
         group = cls.of(tinyworld_agents(), **parts, name=name, **options)
         return replace(group, is_toy=True, examples=tuple(question for question, _ in EXAMPLES))
 
-    def tighten(self, given: Mapping[str, Any]) -> CallersLimits:
+    def tighten(self, options: Fields) -> CallersLimits:
         """Returns the limits that a request sets, by the names of `CoEContext`, each at most the operator's.
 
         A request's deadline ends the run without an answer. In the graph, a deadline cuts off the slow agents and
@@ -145,15 +139,15 @@ class Group:
         Raises:
             ApiError: If an option is unknown, invalid or above the operator's.
         """
-        limits = dict[str, Any]()
-        for name, value in given.items():
+        limits = JsonObject()
+        for name, value in options.items():
             if name not in _OPTIONS:
                 hint = did_you_mean(name, _OPTIONS) or f"The options are {', '.join(_OPTIONS)}"
                 raise _refused(name, f'"{name}" is not an option of "coe". {hint}')
             if value is None:
                 continue
             if name == "agents":
-                if not isinstance(value, list) or {*map(str, value)} != set(self.agents):
+                if not isinstance(value, list) or set(map(str, value)) != set(self.agents):
                     must = f'"agents" must be all agents, {", ".join(self.agents)}: a caller cannot choose who is asked'
                     raise _refused(name, f"{must}. Omit it")
             elif name == "n_samples":
@@ -170,7 +164,7 @@ class Group:
             message = f"the question must have at most {longest} characters; got {len(question)}. Shorten it"
             raise ApiError(400, message, param=param, code="context_length_exceeded")
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> JsonObject:
         """Returns what the group is, as JSON."""
         return {
             "model": self.name,
@@ -181,31 +175,34 @@ class Group:
             "examples": list(self.examples),
         }
 
-    def describe_policy(self, lower: Bounds | None = None) -> dict[str, Any]:
+    def describe_policy(self, lower: Bounds | None = None) -> JsonObject:
         """Returns the gate, with the lower limits of a request: its class, and the thresholds in nats.
 
         `max_coe` is None where the gate compares no CoE. The other two also divide the plane of the regimes.
         """
-        names = ("max_coe", "aleatoric_threshold", "epistemic_threshold")
-        thresholds = dict(
-            zip(names, (self.limits.max_coe, *regime_thresholds(self.policy)), strict=True)
-        )
-        lowered = {
-            name: value for name in names if (value := getattr(lower, name, None)) is not None
+        aleatoric, epistemic = regime_thresholds(self.policy)
+        gate = {
+            "type": type(self.policy).__name__,
+            "max_coe": self.limits.max_coe,
+            "aleatoric_threshold": aleatoric,
+            "epistemic_threshold": epistemic,
         }
-        return {"type": type(self.policy).__name__, **thresholds, **lowered}
+        for name in gate:
+            threshold = getattr(lower, name, None)
+            if threshold is not None:
+                gate[name] = threshold
+        return gate
 
 
 def _at_most(name: str, value: Any, limit: float | None) -> float:
     try:
-        given: float = getattr(Bounds(**{name: value}), name)
+        wanted: float = getattr(Bounds(**{name: value}), name)
     except (TypeError, ValueError) as error:
         raise _refused(name, str(error)) from error
-    if limit is not None and given > limit:
-        raise _refused(
-            name, f'"{name}" must be at most {limit:g}, the operator\'s; got {given:g}. Lower it'
-        )
-    return given + 0  # 0.0 for -0.0
+    if limit is not None and wanted > limit:
+        must = f'"{name}" must be at most {limit:g}, the operator\'s'
+        raise _refused(name, f"{must}; got {wanted:g}. Lower it")
+    return wanted + 0  # 0.0 for -0.0
 
 
 def _refused(name: str, message: str) -> ApiError:
@@ -222,10 +219,11 @@ def _thresholds_of(policy: Policy) -> Bounds:
         max_coe = policy.calibration.threshold
     if max_coe == math.inf:  # no JSON, and no limit
         max_coe = None
-    own = {
-        name: getattr(policy, name, None) for name in ("aleatoric_threshold", "epistemic_threshold")
-    }
-    return Bounds(max_coe=max_coe, **own)
+    return Bounds(
+        max_coe=max_coe,
+        aleatoric_threshold=getattr(policy, "aleatoric_threshold", None),
+        epistemic_threshold=getattr(policy, "epistemic_threshold", None),
+    )
 
 
 _RETRY_AFTER = "30"
@@ -238,24 +236,23 @@ class Runs:
     def __init__(self, group: Group, callbacks: Sequence[BaseCallbackHandler] = ()) -> None:
         self.group = group
         self._config = {"callbacks": list(callbacks)}
-        self._graph = group.create_graph().compile(
-            store=group.store
-        )  # raises now what would fail every request
+        # raises now what would fail every request
+        self._graph = group.create_graph().compile(store=group.store)
 
-    async def run(self, given: Mapping[str, Any], limits: CallersLimits) -> Mapping[str, Any]:
+    async def run(self, graph_input: Fields, limits: CallersLimits) -> Fields:
         """Returns the result of a run; its decision is to abstain if the request's deadline passes before."""
-        return [chunk async for chunk in self.stream(given, limits)][-1]
+        async for chunk in self.stream(graph_input, limits):
+            result = chunk
+        return result
 
-    async def stream(
-        self, given: Mapping[str, Any], limits: CallersLimits
-    ) -> AsyncIterator[Mapping[str, Any]]:
+    async def stream(self, graph_input: Fields, limits: CallersLimits) -> AsyncIterator[Fields]:
         """Yields the events of a run, and at last its result, the only one without the key "event"; see `run`."""
-        result: dict[str, Any] = {}
-        end = (
-            None if limits.deadline is None else asyncio.get_running_loop().time() + limits.deadline
-        )
+        result: JsonObject = {}
+        end = None
+        if limits.deadline is not None:
+            end = asyncio.get_running_loop().time() + limits.deadline
         stream = self._graph.astream(
-            given, self._config, context=limits, stream_mode=["custom", "values"]
+            graph_input, self._config, context=limits, stream_mode=["custom", "values"]
         )
         try:
             async with aclosing(stream):

@@ -1,6 +1,7 @@
 """Owns the test doubles: a scripted agent, and an entailment model that reads a table."""
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -8,13 +9,9 @@ from numpy.typing import NDArray
 
 from coe_agents.actions import canonical_action
 from coe_agents.checks import one_of, require
-from coe_agents.clustering.protocols import ENTAILMENT_LABELS
 from coe_agents.types import AgentReply, AgentRequest, End, Response, Usage, create_response
 
-ROWS = {
-    label: tuple(0.8 if column == place else 0.1 for column in range(len(ENTAILMENT_LABELS)))
-    for place, label in enumerate(ENTAILMENT_LABELS)
-}
+ROWS = {"contradiction": (0.8, 0.1, 0.1), "neutral": (0.1, 0.8, 0.1), "entailment": (0.1, 0.1, 0.8)}
 """What `TableEntailment` returns for each label: 0.8 for it and 0.1 for the others."""
 
 
@@ -48,7 +45,10 @@ class ScriptedAgent:
         n_samples: int | None = None,
         end: End = "whole",
     ) -> None:
-        self.name, self.weight, self.rounds, self.n_samples = name, weight, rounds, n_samples
+        self.name = name
+        self.rounds = rounds
+        self.weight = weight
+        self.n_samples = n_samples
         self.end = end
         self.requests: list[AgentRequest] = []
 
@@ -58,23 +58,21 @@ class ScriptedAgent:
         Raises:
             ValueError: If the script has no round.
         """
-        require(
-            bool(self.rounds),
-            '"rounds" of ScriptedAgent must hold at least one',
-            [],
-            "Pass a list of responses",
-        )
+        must = '"rounds" of ScriptedAgent must hold at least one'
+        require(bool(self.rounds), must, [], "Pass a list of responses")
         self.requests.append(request)
-        said = self.rounds[min(request["round"], len(self.rounds) - 1)]
-        if isinstance(said, Exception):
-            raise said
+        script = self.rounds[min(request["round"], len(self.rounds) - 1)]
+        if isinstance(script, Exception):
+            raise script
         if self.n_samples is not None:
-            said = said[: request.get("n_samples", self.n_samples)]
-        rows = [_as_response(self.name, one, request, index=i) for i, one in enumerate(said)]
-        return AgentReply(
-            responses=[{**row, "end": self.end} for row in rows],
-            usage=Usage(input_tokens=3, output_tokens=len(said)),
-        )
+            script = script[: request.get("n_samples", self.n_samples)]
+        responses = list[Response]()
+        for index, reply in enumerate(script):
+            response = _as_response(self.name, reply, request, index=index)
+            response["end"] = self.end
+            responses.append(response)
+        usage = Usage(input_tokens=3, output_tokens=len(script))
+        return AgentReply(responses=responses, usage=usage)
 
     async def asample(
         self, request: AgentRequest, config: Mapping[str, Any] | None = None
@@ -84,17 +82,16 @@ class ScriptedAgent:
 
 
 def _as_response(
-    name: str, said: str | Sequence[Mapping[str, Any]], request: AgentRequest, *, index: int
+    name: str, reply: str | Sequence[Mapping[str, Any]], request: AgentRequest, *, index: int
 ) -> Response:
+    place: dict[str, Any] = {"round": request["round"], "index": index}
     tools = request.get("tools")
-    if isinstance(said, str):
-        if tools is None:
-            return create_response(name, said, round=request["round"], index=index)
-        return create_response(
-            name, said, round=request["round"], index=index, answer="[]", calls=[]
-        )
-    action = canonical_action(said, tools=None if request.get("parses_calls") else tools)
-    return create_response(name, "", round=request["round"], index=index, answer=action, calls=said)
+    if isinstance(reply, str) and tools is None:
+        return create_response(name, reply, **place)
+    if isinstance(reply, str):
+        return create_response(name, reply, answer="[]", calls=[], **place)
+    action = canonical_action(reply, tools=None if request.get("parses_calls") else tools)
+    return create_response(name, "", answer=action, calls=reply, **place)
 
 
 class TableEntailment:
@@ -132,16 +129,12 @@ class TableEntailment:
     @property
     def pairs(self) -> list[tuple[str, str]]:
         """All pairs asked so far."""
-        return [pair for call in self.calls for pair in call]
+        return list(chain.from_iterable(self.calls))
 
     def predict(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
         """Returns the row of each pair's label, shape `(n_pairs, 3)`."""
-        require(
-            bool(pairs),
-            '"pairs" must hold at least one',
-            [],
-            "A clusterer asks only where there is a pair",
-        )
+        must = '"pairs" must hold at least one'
+        require(bool(pairs), must, [], "A clusterer asks only where there is a pair")
         self.calls.append(list(pairs))
         return np.array([_row(self._label(*pair)) for pair in pairs])
 

@@ -41,9 +41,9 @@ class ScriptedDriver(BaseChatModel):
         **options: Any,
     ) -> ChatResult:
         if callable(self.script):
-            said = self.script(messages)
+            reply = self.script(messages)
         else:
-            n_said = sum(isinstance(message, AIMessage) for message in messages)
-            said = self.script[min(n_said, len(self.script) - 1)]
+            n_replies = sum(isinstance(message, AIMessage) for message in messages)
+            reply = self.script[min(n_replies, len(self.script) - 1)]
         # a copy, since an agent gives the message an id and may edit its calls
-        return ChatResult(generations=[ChatGeneration(message=said.model_copy(deep=True))])
+        return ChatResult(generations=[ChatGeneration(message=reply.model_copy(deep=True))])

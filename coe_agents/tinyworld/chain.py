@@ -40,10 +40,12 @@ def next_element_question(question: str, answer: str) -> str | None:
     relation, subject = table.asked[question]
     said = extract_answer(relation, subject, answer)
     if relation == "symbol":
-        following, element = "atomic_number", table.element.get(table.number.get(said, ""))
+        following = "atomic_number"
+        number = table.number.get(said, "")
     else:
-        follower = str(int(said) + 1) if said in table.element else ""
-        following, element = "symbol", table.element.get(follower)
+        following = "symbol"
+        number = str(int(said) + 1) if said in table.element else ""
+    element = table.element.get(number)
     return None if element is None else RELATIONS[following].questions[0].format(s=element)
 
 

@@ -150,15 +150,17 @@ class Fact:
 def load_facts() -> tuple[Fact, ...]:
     """Returns all facts, in the order of `facts.csv`."""
     source = resources.files("coe_agents.tinyworld").joinpath("facts.csv")
-    return tuple(
-        Fact(
-            relation=row["relation"],
-            subject=row["subject"],
-            answer=row["answer"],
-            aliases=tuple(alias for alias in row["aliases"].split("|") if alias),
-            distractor=row["distractor"],
-            split=cast("Split", row["split"]),
-            believed=tuple(cast("Belief", row[model]) for model in MODELS),
+    facts = list[Fact]()
+    for row in csv.DictReader(source.read_text(encoding="utf-8").splitlines()):
+        facts.append(
+            Fact(
+                relation=row["relation"],
+                subject=row["subject"],
+                answer=row["answer"],
+                aliases=tuple(filter(None, row["aliases"].split("|"))),
+                distractor=row["distractor"],
+                split=cast("Split", row["split"]),
+                believed=tuple(cast("Belief", row[model]) for model in MODELS),
+            )
         )
-        for row in csv.DictReader(source.read_text(encoding="utf-8").splitlines())
-    )
+    return tuple(facts)

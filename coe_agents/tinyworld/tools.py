@@ -56,12 +56,10 @@ def tinyworld_tools(ledger: Ledger | None = None) -> list["BaseTool"]:
     @tool
     def look_up(subject: str, relation: Relation) -> str:
         """Looks up a fact."""
-        found = [
-            fact.answer
-            for fact in load_facts()
-            if (fact.subject, fact.relation) == (subject.strip(), relation)
-        ]
-        return found[0] if found else NOT_FOUND
+        for fact in load_facts():
+            if fact.subject == subject.strip() and fact.relation == relation:
+                return fact.answer
+        return NOT_FOUND
 
     @tool
     def convert(amount: float, source: Unit, target: Unit) -> str:

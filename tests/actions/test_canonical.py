@@ -352,7 +352,12 @@ def test_what_takes_too_much_work_to_read_is_refused():
 @pytest.mark.parametrize(
     "stated",
     [
-        *(None, [], "x", {"properties": []}, {"properties": {"x": 3}}, {"type": ["float", "null"]}),
+        None,
+        [],
+        "x",
+        {"properties": []},
+        {"properties": {"x": 3}},
+        {"type": ["float", "null"]},
         *({"properties": {"x": {"prefixItems": places}}} for places in ({"a": 1}, 3, "ab", [3])),
     ],
 )
@@ -500,7 +505,8 @@ def test_what_only_a_mutation_showed():
         action({"x": {"y": 1}}, closed) == '[{"args":{"x":{"y":1}},"name":"f"}]'
     )  # the tool refuses it, or not
     assert read_action('[{"args":{},"name":"f","name":"g"}]') is None
-    own, other = {"type": "string"}, {"type": "number"}
+    own = {"type": "string"}
+    other = {"type": "number"}
     part = {
         "properties": {"x": own},
         "then": {"properties": {"x": other}},

@@ -22,7 +22,8 @@ from coe_agents.actions import (
 from coe_agents.actions.contested import _Split
 from coe_agents.clustering import NormalizedMatch
 
-LOG2, LOG3 = math.log(2), math.log(3)
+LOG2 = math.log(2)
+LOG3 = math.log(3)
 
 
 def call(name="pay", **args):
@@ -48,7 +49,8 @@ def decompose(texts, mass=None, clusterer=None):
 
 
 def find(proposals, mass=None, agents=None, clusterer=None, **options):
-    texts, clusterer = lines(*proposals), clusterer or ActionMatch()
+    texts = lines(*proposals)
+    clusterer = clusterer or ActionMatch()
     labels = clusterer.cluster([texts], [""])[0]
     mass = mass or [1 / len(texts)] * len(texts)
     return contested(
@@ -59,7 +61,8 @@ def find(proposals, mass=None, agents=None, clusterer=None, **options):
 # The parts of the entropy
 
 
-WITHIN, LOOSE = {"a": Within(absolute=0.1)}, {"note": Ignore(), "tags": AnyOrder()}
+WITHIN = {"a": Within(absolute=0.1)}
+LOOSE = {"note": Ignore(), "tags": AnyOrder()}
 NEAR = [[call(a=1, b=1)], [call(a=1.1, b=5)], [call(a=1.2, b=5)]]
 TAGGED = [[call(note="x", tags=[1, 2])], [call(note="y", tags=[2, 1])], [call(tags=[3])]]
 ORDERED = {"name": "pay", "parameters": {"properties": {"to": {}, "sum": {}, "bank": {}}}}

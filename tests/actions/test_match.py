@@ -21,8 +21,6 @@ UNLIKE = [
     ("grade A-", "grade A"),
     ("O-", "O"),
     ("~x", "x"),
-]
-UNLIKE += [
     ("don't", "dont"),
     ("#5", "5"),
     ("rm -rf a", "rm rf a"),
@@ -64,10 +62,8 @@ def test_loosely_texts_are_equal_but_for_case_and_white_space_and_numbers_to_9_d
     ]
     for place, own in enumerate([*pairs, ({"unit": "mg"}, {"unit": "Mg"})]):
         texts = [canonical([{"name": "pay", "args": args}], tools=[tool]) for args in own]
-        assert (labels(texts), labels(texts, text="loose")) == (
-            [0, 1],
-            [0, 0] if place < 5 else [0, 1],
-        )
+        assert labels(texts) == [0, 1]
+        assert labels(texts, text="loose") == ([0, 0] if place < 5 else [0, 1])
 
 
 @pytest.mark.parametrize("rule", [Text(), Meaning(NormalizedMatch()), AnyOrder()])
@@ -94,7 +90,8 @@ def test_the_order_of_responses_changes_no_partition(sums, seed):
     texts = pay(*(amount / 10 for amount in sums))
     places = random.Random(seed).sample(range(len(texts)), len(texts))
     clusterer = {"compare": {"sum": Within(absolute=0.25)}}
-    one, other = labels(texts, **clusterer), labels([texts[i] for i in places], **clusterer)
+    one = labels(texts, **clusterer)
+    other = labels([texts[i] for i in places], **clusterer)
     together = [[one[i] == one[j] for j in places] for i in places]
     assert together == [[a == b for b in other] for a in other]
 

@@ -47,7 +47,8 @@ def test_the_replies_of_a_server_count_and_never_their_first_tokens():
     assert not {"logprobs", "top_logprobs", "structured_outputs", "stream"} & {
         name for name in body if body[name]
     }
-    assert (body["temperature"], body["n"]) == (0.3, 4)
+    assert body["temperature"] == 0.3
+    assert body["n"] == 4
     assert found.method == "sampled"
     assert found.probabilities == pytest.approx({"True": 2 / 3, "False": 1 / 3})
     assert found.mass == 0.75
@@ -86,7 +87,7 @@ def test_arguments_are_checked():
         with pytest.raises(ValueError, match="methods"):
             choice_probability(CountingModel(), ASKED, TRUTH, methods=methods)
     for removed in ("top_logprobs", "constrained"):
-        with pytest.raises(ValueError, match="were removed, since a first token is no reply"):
+        with pytest.raises(ValueError, match="read the first token alone, which is no reply"):
             choice_probability(CountingModel(), ASKED, TRUTH, methods=("exact", removed))
 
 

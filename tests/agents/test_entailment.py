@@ -33,7 +33,8 @@ LABELS = {
 def test_the_label_that_a_reply_states_gets_1(reply, row, caplog):
     judge = says(reply)
     assert judge.predict([PAIR]).tolist() == [row]
-    assert (judge.n_unclear, caplog.text) == (0, "")
+    assert judge.n_unclear == 0
+    assert caplog.text == ""
 
 
 @pytest.mark.parametrize(
@@ -107,7 +108,8 @@ def test_in_a_graph_its_requests_are_traced_and_never_streamed():
 
 
 def test_an_error_passes_through_with_a_note_and_what_waits_is_not_asked(monkeypatch):
-    noticed, cancel = threading.Event(), Future.cancel
+    noticed = threading.Event()
+    cancel = Future.cancel
 
     def noted(future):
         noticed.set()
@@ -131,10 +133,12 @@ def test_an_error_passes_through_with_a_note_and_what_waits_is_not_asked(monkeyp
 
 def test_texts_that_differ_only_where_nobody_looks_are_not_judged(caplog):
     model = JudgingModel(lambda premise, hypothesis: "entailment")
-    judge, long = ChatEntailment(model), "x" * prompts.MAX_JUDGED
+    judge = ChatEntailment(model)
+    long = "x" * prompts.MAX_JUDGED
     with caplog.at_level(logging.WARNING):
         assert judge.predict([(f"{long} yes", f"{long} no"), (f"{long} yes", "yes")]).tolist() == [
             NEUTRAL,
             ENTAILMENT,
         ]
-    assert (judge.n_unclear, len(model.asked)) == (1, 1)
+    assert judge.n_unclear == 1
+    assert len(model.asked) == 1

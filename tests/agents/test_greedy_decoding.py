@@ -58,15 +58,18 @@ def test_an_agent_whose_temperature_is_ignored_fails_and_says_what_to_do(form):
     )
     assert not error.retryable
     again = pickle.loads(pickle.dumps(error))
-    assert (str(again), again.usage) == (str(error), error.usage)
+    assert str(again) == str(error)
+    assert again.usage == error.usage
     assert probe["messages"] == [{"role": "user", "content": INVENTED_STORY}]  # no system prompt
     assert probe["temperature"] == 1.0
     same = ("model", "n", "logprobs", "stream", "max_completion_tokens")
     assert [probe[name] for name in same] == [asked[name] for name in same]
     assert probe["seed"] != asked["seed"]
     assert error.usage == {"input_tokens": 22, "output_tokens": 16}  # what both cost
-    assert (error.sampling["ignores_temperature"], error.sampling["counted"]) == (True, "not")
-    assert (error.sampling["n_received"], error.sampling["n_requests"]) == (4, 1)
+    assert error.sampling["ignores_temperature"] is True
+    assert error.sampling["counted"] == "not"
+    assert error.sampling["n_received"] == 4
+    assert error.sampling["n_requests"] == 1
 
 
 def test_it_is_asked_once_in_the_process_whoever_asks():
@@ -77,7 +80,8 @@ def test_it_is_asked_once_in_the_process_whoever_asks():
                     sampled(agent(server, name=name))
                 sampled(agent(sound, name=name))
                 gc.collect()  # `ask` makes its agents anew for each question
-        assert (len(server.probes), len(sound.probes)) == (1, 1)
+        assert len(server.probes) == 1
+        assert len(sound.probes) == 1
         sampled(agent(sound, temperature=0.5))
         assert len(sound.probes) == 1
         sampled(agent(sound, fields={"extra_body": {"top_k": 1}}))  # once more for other settings
@@ -87,7 +91,8 @@ def test_it_is_asked_once_in_the_process_whoever_asks():
 @pytest.fixture
 def looks(monkeypatch):
     """Returns a function that says how many have looked for a finding: they make the probe, or wait for it."""
-    looked, look_up = [], Findings.look_up
+    looked = []
+    look_up = Findings.look_up
 
     def noted(self, *given):
         looked.append(given)
@@ -150,11 +155,9 @@ def test_empty_replies_decide_nothing_and_a_probe_that_fails_is_tried_again_afte
             reply = sampled(one)
             assert len(server.probes) == 1
             sampling = reply["sampling"]
-            assert (
-                len(reply["responses"]),
-                sampling["counted"],
-                sampling["ignores_temperature"],
-            ) == (4, "each", None)
+            assert len(reply["responses"]) == 4
+            assert sampling["counted"] == "each"
+            assert sampling["ignores_temperature"] is None
             assert sampling["probe"].startswith("a request for a story failed: ServerError")
             assert "out of memory" in sampling["probe"]
         monkeypatch.setattr(
@@ -194,7 +197,8 @@ def test_where_equal_responses_are_no_reason_to_ask(options, overrides):
     with running(greedy()) as server:
         sampling = sampled(agent(server, **options), **overrides)["sampling"]
         assert server.probes == []
-    assert (sampling["probe"], sampling["counted"]) == (None, "each")
+    assert sampling["probe"] is None
+    assert sampling["counted"] == "each"
 
 
 @pytest.mark.parametrize(
@@ -227,7 +231,8 @@ class Local(CountingModel):
     def _generate(self, *args, **options):
         result = super()._generate(*args, **options)
         for generation in result.generations:
-            generation.message.content, generation.generation_info = CHARACTERS, {}
+            generation.message.content = CHARACTERS
+            generation.generation_info = {}
         return result
 
 
@@ -254,8 +259,12 @@ def test_a_group_of_such_agents_abstains_where_it_would_have_answered():
         decision = decide(*agents)
         trusted = decide(*[agent(server, name=name, on_greedy="trust") for name in "abc"])
         once = decide(*[agent(server, name=name, on_greedy="count_once") for name in "abc"])
-    assert (trusted["action"], trusted["answer"], trusted["coe"]) == ("answer", "Quito", 0.0)
-    assert (decision["action"], decision["answer"], decision["coe"]) == ("abstain", None, None)
+    assert trusted["action"] == "answer"
+    assert trusted["answer"] == "Quito"
+    assert trusted["coe"] == 0.0
+    assert decision["action"] == "abstain"
+    assert decision["answer"] is None
+    assert decision["coe"] is None
     assert (
         "0 of 3 agents answered, but 2 must; missing: a (its temperature has no effect), b"
         in decision["reason"]
@@ -275,6 +284,7 @@ def test_an_agent_that_is_found_out_late_has_said_nothing_before_either():
         strategies = {"consensus": Resample(growth=2.5)}
         result = ask(graph(*agents, policy=policy, max_rounds=2, strategies=strategies))
     decision = result["decision"]
-    assert (decision["action"], decision["agents"]) == ("abstain", {})
+    assert decision["action"] == "abstain"
+    assert decision["agents"] == {}
     assert set(decision["failed_agents"]) == {"a", "b"}
     assert [row["error"] is None for row in result["responses"]] == [False, False]

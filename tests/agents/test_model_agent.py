@@ -7,7 +7,7 @@ from langchain_core.messages import SystemMessage
 from langgraph.errors import GraphInterrupt
 
 from coe_agents import ModelAgent
-from coe_agents.agents._requests import chat_models
+from coe_agents.agents.requests import chat_models
 from coe_agents.errors import AgentConnectionError, ModelLoadError
 from tests.doubles import REQUEST, CountingModel
 
@@ -46,7 +46,8 @@ def test_samples_that_came_before_a_failure_are_kept(caplog):
     assert len(reply["responses"]) == 4
     assert reply["usage"]["output_tokens"] == 4
     assert 'agent "a" gave 4 of 5 samples: lost' in caplog.text
-    assert (reply["sampling"]["n_received"], reply["sampling"]["n_requested"]) == (4, 5)
+    assert reply["sampling"]["n_received"] == 4
+    assert reply["sampling"]["n_requested"] == 5
     assert reply["sampling"]["error"].startswith("AgentConnectionError: lost")
     with pytest.raises(AgentConnectionError, match="lost") as caught:
         ModelAgent("a", CountingModel(fails_at=1), n_samples=5, retries=0).sample(REQUEST)

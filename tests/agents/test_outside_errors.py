@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from coe_agents import ModelAgent, _ring
-from coe_agents.agents._requests import send
+from coe_agents.agents.requests import send
 from coe_agents.decision import GroupDecision
 from coe_agents.errors import AgentError
 from tests.doubles import REQUEST
@@ -70,7 +70,8 @@ def test_neither_a_key_nor_an_escape_leaves_the_process(
 ):
     monkeypatch.setattr(send, "_FIRST_WAIT", 0.02)
     caplog.set_level(logging.DEBUG, logger="coe_agents")
-    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     with running(Quoting(status)) as server:
         agents = [ModelAgent(name, model(server), n_samples=1, retries=1) for name in "ab"]

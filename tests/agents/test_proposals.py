@@ -40,11 +40,9 @@ def test_proposals_are_responses_with_calls_and_their_canonical_form():
     assert (
         rows[0]["answer"] == rows[1]["answer"] == '[{"args":{"amount":5,"to":"Ann"},"name":"pay"}]'
     )
-    assert (rows[2]["calls"], rows[2]["answer"], rows[2]["text"]) == (
-        [],
-        "[]",
-        "I would rather not.",
-    )
+    assert rows[2]["calls"] == []
+    assert rows[2]["answer"] == "[]"
+    assert rows[2]["text"] == "I would rather not."
     assert len(rows[3]["calls"]) == 2
     assert [row["error"] for row in rows] == [None] * 4
 
@@ -79,7 +77,10 @@ INVALID = {
 def test_an_invalid_proposal_is_a_failure_of_that_response_and_never_no_call(said):
     reply = agent(proposes(("pay", {"to": "Ann"})), said).sample(REQUEST)
     good, bad = reply["responses"]
-    assert (good["error"], bad["calls"], bad["answer"], bad["text"]) == (None, None, None, "")
+    assert good["error"] is None
+    assert bad["calls"] is None
+    assert bad["answer"] is None
+    assert bad["text"] == ""
     assert bad["error"].startswith("InvalidReplyError: the proposal is invalid")
     assert reply["sampling"]["n_invalid_calls"] == 1
     assert reply["sampling"]["n_empty"] == 0

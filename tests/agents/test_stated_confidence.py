@@ -30,67 +30,84 @@ class Says(CountingModel):
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "answer", "confidence"),
     [
-        ("Paris\nConfidence: 1", ("Paris", 1.0)),
-        ("Paris\n\n**Confidence: 85 %**\n", ("Paris", 0.85)),
-        ("Paris, confidence=.25", ("Paris,", 0.25)),
-        ("Confidence: 0.5", ("", 0.5)),
+        ("Paris\nConfidence: 1", "Paris", 1.0),
+        ("Paris\n\n**Confidence: 85 %**\n", "Paris", 0.85),
+        ("Paris, confidence=.25", "Paris,", 0.25),
+        ("Confidence: 0.5", "", 0.5),
     ],
 )
-def test_only_an_ending_of_this_form_states_a_confidence(text, found):
-    assert split_confidence(text) == found
-    for other in (
-        "101",
-        "٠.٥",
-        "0.9\nNo, Lyon.",
-        "0.9 or 0.1",
-    ):  # digits of another script do not count
-        whole = f"Paris\nConfidence: {other}"
-        assert split_confidence(whole) == (whole, None)
-    assert split_confidence("Overconfidence: 0.9") == ("Overconfidence: 0.9", None)
+def test_an_ending_of_this_form_states_a_confidence(text, answer, confidence):
+    assert split_confidence(text) == (answer, confidence)
 
 
-def test_the_rest_of_the_reply_is_the_response_and_what_is_not_known_is_none():
-    agent = ModelAgent("a", Says(), n_samples=3, stated_confidence=True)
-    said = agent.sample(REQUEST)["responses"]
-    assert [each["text"] for each in said] == ["Port Vila", "Suva", "Port Vila."]
-    assert [each["confidence"] for each in said] == [0.9, None, 0.55]
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Paris\nConfidence: 101",
+        "Paris\nConfidence: ٠.٥",  # digits of another script do not count
+        "Paris\nConfidence: 0.9\nNo, Lyon.",
+        "Paris\nConfidence: 0.9 or 0.1",
+        "Overconfidence: 0.9",
+    ],
+)
+def test_no_other_ending_does(text):
+    assert split_confidence(text) == (text, None)
+
+
+def sample(model, n_samples):
+    agent = ModelAgent("a", model, n_samples=n_samples, stated_confidence=True)
+    return agent.sample(REQUEST)["responses"]
+
+
+def test_the_rest_of_the_reply_is_the_response():
+    responses = sample(Says(), 3)
+    assert [each["text"] for each in responses] == ["Port Vila", "Suva", "Port Vila."]
+    assert [each["confidence"] for each in responses] == [0.9, None, 0.55]
     # "Port", " Vila" and, in the second, "Suva": -0.1 - 0.2, and -0.1
-    assert [each["logprob"] for each in said] == pytest.approx([-0.3, -0.1, -0.3])
-    assert [each["n_tokens"] for each in said] == [2, 1, 2]
-    parts = Says(
-        texts=("Élan\nConfidence: 0.9",), tokens=("", "", "lan", "\nConfidence: 0.9")
-    )  # a character in parts
-    (row,) = ModelAgent("a", parts, n_samples=1, stated_confidence=True).sample(REQUEST)[
-        "responses"
-    ]
-    assert (row["text"], row["confidence"], row["logprob"], row["n_tokens"]) == (
-        "Élan",
-        0.9,
-        None,
-        None,
-    )
-    cut = Says(texts=("Suva\nConfidence: 0",), finish="length")  # more digits may have followed
-    (row,) = ModelAgent("a", cut, n_samples=1, stated_confidence=True).sample(REQUEST)["responses"]
-    assert (row["text"], row["confidence"], row["n_tokens"]) == ("Suva", None, 1)
+    assert [each["logprob"] for each in responses] == pytest.approx([-0.3, -0.1, -0.3])
+    assert [each["n_tokens"] for each in responses] == [2, 1, 2]
+
+
+def test_what_is_not_known_is_none():
+    # a character in parts
+    model = Says(texts=("Élan\nConfidence: 0.9",), tokens=("", "", "lan", "\nConfidence: 0.9"))
+    (response,) = sample(model, 1)
+    assert response["text"] == "Élan"
+    assert response["confidence"] == 0.9
+    assert response["logprob"] is None
+    assert response["n_tokens"] is None
+    # more digits may have followed
+    model = Says(texts=("Suva\nConfidence: 0",), finish="length")
+    (response,) = sample(model, 1)
+    assert response["text"] == "Suva"
+    assert response["confidence"] is None
+    assert response["n_tokens"] == 1
+
+
+def ask_once(*, wanted):
+    """Asks a group whose agent is asked for its confidence, or not, and returns the decision and the one call."""
+    model = Says()
+    agent = ModelAgent("a", model, n_samples=3, stated_confidence=wanted, seed=1)
+    decision = ask("Q?", [agent], answers=short_answers())
+    (call,) = model.calls
+    messages = [message.text for message in call["messages"]]
+    return decision, messages, {**call, "messages": []}
 
 
 def test_it_is_asked_for_in_the_same_request_and_only_where_it_is_wanted():
-    plain, asked = Says(), Says()
-    for model, wanted in ((plain, False), (asked, True)):
-        agent = ModelAgent("a", model, n_samples=3, stated_confidence=wanted, seed=1)
-        said = ask("Q?", [agent], answers=short_answers())
-        assert said.agents["a"]["confidence"] == (pytest.approx(0.725) if wanted else None)
-        assert json.loads(json.dumps(said.data))["agents"]["a"]["token_confidence"] > 0.8
-    calls = [
-        [{**call, "messages": [m.text for m in call["messages"]]} for call in x.calls]
-        for x in (plain, asked)
-    ]
-    assert len(calls[0]) == len(calls[1]) == 1
-    ((instruction, question),) = [each["messages"] for each in calls[0]]
-    assert calls[1][0]["messages"] == [f"{instruction}\n\n{STATED_CONFIDENCE}", question]
-    assert calls[0][0] | {"messages": []} == calls[1][0] | {"messages": []}
+    decision, (instruction, question), options = ask_once(wanted=False)
+    assert decision.agents["a"]["confidence"] is None
+    asked_decision, asked_messages, asked_options = ask_once(wanted=True)
+    assert asked_decision.agents["a"]["confidence"] == pytest.approx(0.725)
+    data = json.loads(json.dumps(asked_decision.data))
+    assert data["agents"]["a"]["token_confidence"] > 0.8
+    assert asked_messages == [f"{instruction}\n\n{STATED_CONFIDENCE}", question]
+    assert asked_options == options
+
+
+def test_a_verdict_is_not_asked_for_its_confidence():
     judge = Says(texts=("approve",))
     agent = ModelAgent("a", judge, n_samples=1, stated_confidence=True)
     agent.sample({**REQUEST, "choices": ["approve", "reject"]})

@@ -12,7 +12,7 @@ from coe_agents.tinyworld.facts import load_facts
 from tests.backends.hermes import FOLDER
 from tests.waiting import until
 
-QUESTIONS = sorted({fact.question for fact in load_facts()}, key=lambda asked: (len(asked), asked))[
+QUESTIONS = sorted({fact.question for fact in load_facts()}, key=lambda text: (len(text), text))[
     ::150
 ]
 """Of all lengths."""
@@ -65,38 +65,43 @@ async def until_waiting(chat, n_requests):
 
 
 def requests(chat, questions, **options):
-    asked = [
-        request(chat, question, 1000 * place, **options) for place, question in enumerate(questions)
-    ]
-    return [*map(asyncio.create_task, asked)]
+    tasks = []
+    for place, question in enumerate(questions):
+        tasks.append(asyncio.create_task(request(chat, question, 1000 * place, **options)))
+    return tasks
 
 
 async def together(chat, questions=QUESTIONS, **options):
     """Asks while the model is busy, until all requests wait, however slow the machine."""
     with chat.load().lock:
-        asked = requests(chat, questions, **options)
+        tasks = requests(chat, questions, **options)
         await until_waiting(chat, len(questions))
-    return await asyncio.gather(*asked, return_exceptions=True)
+    return await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def in_turn(chat, questions=QUESTIONS, **options):
-    return [
-        await request(chat, question, 1000 * place, **options)
-        for place, question in enumerate(questions)
-    ]
+    results = []
+    for place, question in enumerate(questions):
+        results.append(await request(chat, question, 1000 * place, **options))
+    return results
 
 
 def texts(results):
-    return [[generation.text for generation in result.generations[0]] for result in results]
+    """The texts of each result."""
+    texts_of = []
+    for result in results:
+        (generations,) = result.generations
+        texts_of.append([generation.text for generation in generations])
+    return texts_of
 
 
 def logprobs(results):
-    generations = [generation for result in results for generation in result.generations[0]]
-    return [
-        token["logprob"]
-        for each in generations
-        for token in each.generation_info["logprobs"]["content"]
-    ]
+    values = []
+    for result in results:
+        for generation in result.generations[0]:
+            tokens = generation.generation_info["logprobs"]["content"]
+            values += [token["logprob"] for token in tokens]
+    return values
 
 
 async def test_requests_that_come_together_share_a_batch_and_each_gets_what_it_gets_alone(
@@ -112,19 +117,17 @@ async def test_requests_that_come_together_share_a_batch_and_each_gets_what_it_g
 
 
 async def test_requests_with_other_settings_are_not_mixed(chat, batches):
-    overrides = [
+    settings = [
         {"temperature": 0},
         {"temperature": 2.0},
         {"stop": ["is"]},
         {"max_tokens": 2},
         {"top_p": 0.5},
     ]
-    asked = [request(chat, QUESTIONS[0], 7, n=4, **one) for one in overrides]
-    joined = await asyncio.gather(*asked)
-    assert len(batches) == len(overrides)
-    assert texts(joined) == texts(
-        [await request(chat, QUESTIONS[0], 7, n=4, **one) for one in overrides]
-    )
+    joined = await asyncio.gather(*(request(chat, QUESTIONS[0], 7, n=4, **one) for one in settings))
+    assert len(batches) == len(settings)
+    alone = [await request(chat, QUESTIONS[0], 7, n=4, **one) for one in settings]
+    assert texts(joined) == texts(alone)
 
 
 async def test_a_batch_that_is_too_large_for_the_memory_is_halved(chat, sizes, caplog):
@@ -162,13 +165,13 @@ async def test_who_gives_up_disturbs_nobody_and_is_not_waited_for(chat, batches)
     expected = texts(await in_turn(chat, QUESTIONS[:4], n=5))
     del batches[:]
     with chat.load().lock:  # the model is busy
-        asked = requests(chat, QUESTIONS[:4], n=5)
+        tasks = requests(chat, QUESTIONS[:4], n=5)
         await until_waiting(chat, 4)
-        asked[2].cancel()
-        await asyncio.wait([asked[2]], timeout=60)
-        assert asked[2].cancelled()
-    del asked[2], expected[2]
-    assert texts(await asyncio.gather(*asked)) == expected
+        tasks[2].cancel()
+        await asyncio.wait([tasks[2]], timeout=60)
+        assert tasks[2].cancelled()
+    del tasks[2], expected[2]
+    assert texts(await asyncio.gather(*tasks)) == expected
     assert sum(n_prompts for n_prompts, _ in batches) == 3
 
 

@@ -1,6 +1,7 @@
 import math
 import shutil
 
+import numpy as np
 import pytest
 import torch
 from langchain_core.messages import HumanMessage
@@ -37,9 +38,12 @@ def test_every_model_answers_with_n_samples_and_log_probabilities(name):
     generations = sampled(chat, n=6)
     assert len(generations) == 6
     assert sum("Paris" in generation.text for generation in generations) >= 4
-    assert all(max(token_logprobs(generation)) <= 0 for generation in generations)
-    assert "logprobs" not in sampled(chat, n=1, logprobs=False)[0].generation_info
-    assert len({generation.text for generation in sampled(chat, n=4, temperature=0)}) == 1
+    for generation in generations:
+        assert max(token_logprobs(generation)) <= 0
+    (generation,) = sampled(chat, n=1, logprobs=False)
+    assert "logprobs" not in generation.generation_info
+    texts = {generation.text for generation in sampled(chat, n=4, temperature=0)}
+    assert len(texts) == 1
 
 
 def test_log_probabilities_are_those_of_the_raw_logits(chat):
@@ -47,38 +51,38 @@ def test_log_probabilities_are_those_of_the_raw_logits(chat):
     generation = sampled(chat, n=1, seed=3, temperature=1.7)[0]
     tokenizer = AutoTokenizer.from_pretrained(FOLDER)
     model = AutoModelForCausalLM.from_pretrained(FOLDER, dtype=torch.float32).eval()
+    conversation = [{"role": "user", "content": ASKED[0].content}]
     prompt = tokenizer.apply_chat_template(
-        [{"role": "user", "content": ASKED[0].content}],
-        add_generation_prompt=True,
-        return_tensors="pt",
-    )["input_ids"][0].tolist()
+        conversation, add_generation_prompt=True, return_dict=True
+    )["input_ids"]
     reply = [*tokenizer.encode(generation.text, add_special_tokens=False), tokenizer.eos_token_id]
     with torch.inference_mode():
         logprobs = model(torch.tensor([prompt + reply])).logits[0].log_softmax(-1)
-    expected = [
-        float(logprobs[len(prompt) - 1 + place, token]) for place, token in enumerate(reply)
-    ]
-    assert math.fsum(token_logprobs(generation)) == pytest.approx(math.fsum(expected), abs=1e-3)
+    expected = 0.0
+    for place, token in enumerate(reply, start=len(prompt) - 1):
+        expected += float(logprobs[place, token])
+    assert math.fsum(token_logprobs(generation)) == pytest.approx(expected, abs=1e-3)
 
 
-def seeded_sampler(seeds, *, temperature, top_p=1.0):
-    return SeededSampler(
-        seeds, DrawSettings(temperature, top_p, n_top=0, n_new=1, stop=(), max_batch=len(seeds))
-    )
+def drawn_by_sampler(n, probabilities, *, temperature, top_p=1.0):
+    """What each of `n` seeds draws from these probabilities."""
+    settings = DrawSettings(temperature, top_p, n_top=0, n_new=1, stop=(), max_batch=n)
+    sampler = SeededSampler(range(n), settings)
+    sampler(torch.zeros(n, 1), probabilities.log().repeat(n, 1))
+    return [row[0].id for row in sampler.drawn]
 
 
-def test_the_sampler_follows_the_law_and_top_p_keeps_the_smallest_set_that_reaches_it():
-    """Counts over 4,000 draws against softmax(logits / T), by chi-squared; the seeds are fixed, so it cannot flake."""
-    logits = torch.tensor([2.0, 1.0, 0.0, -1.0])
-    sampler = seeded_sampler(range(4000), temperature=2.0)
-    sampler(torch.zeros(4000, 1), logits.repeat(4000, 1))
-    counts = torch.bincount(torch.tensor([row[0].id for row in sampler.drawn]), minlength=4)
-    assert chisquare(counts, 4000 * (logits / 2).softmax(-1)).pvalue > 0.01
-    # probabilities 0.6, 0.3, 0.1: top_p 0.7 keeps the first two
-    logits = torch.tensor([0.6, 0.3, 0.1]).log()
-    sampler = seeded_sampler(range(500), temperature=1.0, top_p=0.7)
-    sampler(torch.zeros(500, 1), logits.repeat(500, 1))
-    assert {row[0].id for row in sampler.drawn} == {0, 1}
+def test_the_sampler_follows_the_law():
+    """Counts over 4,000 draws against p^(1 / T), by chi-squared; the seeds are fixed, so it cannot flake."""
+    probabilities = torch.tensor([2.0, 1.0, 0.0, -1.0]).double().softmax(-1)
+    counts = np.bincount(drawn_by_sampler(4000, probabilities, temperature=2.0), minlength=4)
+    flatter = probabilities.sqrt() / probabilities.sqrt().sum()
+    assert chisquare(counts, 4000 * flatter).pvalue > 0.01
+
+
+def test_top_p_keeps_the_smallest_set_that_reaches_it():
+    probabilities = torch.tensor([0.6, 0.3, 0.1])
+    assert set(drawn_by_sampler(500, probabilities, temperature=1.0, top_p=0.7)) == {0, 1}
 
 
 def test_stop_strings_end_a_response_and_are_not_part_of_it(chat):
@@ -93,13 +97,48 @@ def test_stop_strings_end_a_response_and_are_not_part_of_it(chat):
 def test_control_tokens_in_a_users_text_are_only_text(name):
     chat = ChatTransformers(str(model_folder(name)))
     loaded = chat.load()
-    controls = [token.content for token in loaded.tokenizer.added_tokens_decoder.values()]
-    plain = chat._prompt(loaded, [HumanMessage("x")])
-    planted = chat._prompt(loaded, [HumanMessage("x" + "".join(controls) + "y")])
     special = set(loaded.tokenizer.all_special_ids)
-    assert [token for token in planted if token in special] == [
-        token for token in plain if token in special
-    ]
+    controls = [token.content for token in loaded.tokenizer.added_tokens_decoder.values()]
+    kept = []
+    for text in ("x", f"x{''.join(controls)}y"):
+        prompt = chat._prompt(loaded, [HumanMessage(text)])
+        kept.append([token for token in prompt if token in special])
+    plain, planted = kept
+    assert planted == plain
+
+
+def copied(tmp_path, without=None):
+    """A copy of the model's folder, without one of its files."""
+    folder = shutil.copytree(FOLDER, tmp_path / "copy")
+    if without is not None:
+        (folder / without).unlink()
+    return folder
+
+
+def test_pickled_weights_are_refused(tmp_path):
+    folder = copied(tmp_path, without="model.safetensors")
+    torch.save({}, folder / "pytorch_model.bin")
+    with pytest.raises(ModelLoadError, match="safetensors"):
+        ChatTransformers(str(folder)).load()
+
+
+def test_missing_weights_are_refused(tmp_path):
+    folder = copied(tmp_path)
+    weights = load_file(folder / "model.safetensors")
+    del weights["model.layers.0.mlp.up_proj.weight"]
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    missing = r"weights are missing: model\.layers\.0\.mlp\.up_proj"
+    with pytest.raises(ModelLoadError, match=missing):
+        ChatTransformers(str(folder)).load()
+
+
+def test_a_tokenizer_without_a_chat_template_is_said(tmp_path):
+    folder = copied(tmp_path, without="chat_template.jinja")
+    with pytest.raises(ModelLoadError, match="no chat template"):
+        ChatTransformers(str(folder)).load()
+    template = "{% for m in messages %}{{ m['content'] }}{% endfor %}"
+    chat = ChatTransformers(str(folder), chat_template=template, max_tokens=2)
+    assert chat.invoke("x").content is not None
 
 
 def test_images_are_refused(chat):
@@ -113,30 +152,3 @@ def test_images_are_refused(chat):
 def test_options_that_cannot_work_are_refused(chat, options):
     with pytest.raises(ValueError, match=next(iter(options))):
         sampled(chat, **options)
-
-
-def test_pickled_or_missing_weights_are_refused_and_a_tokenizer_without_a_chat_template_is_said(
-    tmp_path,
-):
-    folder = shutil.copytree(FOLDER, tmp_path / "pickled")
-    (folder / "model.safetensors").unlink()
-    torch.save({}, folder / "pytorch_model.bin")
-    with pytest.raises(ModelLoadError, match="safetensors"):
-        ChatTransformers(str(folder)).load()
-    folder = shutil.copytree(FOLDER, tmp_path / "holed")
-    weights = load_file(folder / "model.safetensors")
-    del weights["model.layers.0.mlp.up_proj.weight"]
-    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(
-        ModelLoadError, match=r"weights are missing: model\.layers\.0\.mlp\.up_proj"
-    ):
-        ChatTransformers(str(folder)).load()
-    folder = shutil.copytree(FOLDER, tmp_path / "base")
-    (folder / "chat_template.jinja").unlink()
-    with pytest.raises(ModelLoadError, match="no chat template"):
-        ChatTransformers(str(folder)).load()
-    template = "{% for m in messages %}{{ m['content'] }}{% endfor %}"
-    assert (
-        ChatTransformers(str(folder), chat_template=template, max_tokens=2).invoke("x").content
-        is not None
-    )

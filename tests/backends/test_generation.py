@@ -30,50 +30,56 @@ SETTINGS = DrawSettings(temperature=1.0, top_p=1.0, n_top=0, n_new=30, stop=(), 
 def small(ends, name="learned positions"):
     torch.manual_seed(0)
     create, configure, options = MODELS[name]
-    model = getattr(transformers, create)(getattr(transformers, configure)(**options)).eval()
+    config = getattr(transformers, configure)(**options)
+    model = getattr(transformers, create)(config).eval()
     model.generation_config.eos_token_id = None
-    return Loaded(
-        model, transformers.AutoTokenizer.from_pretrained(model_folder("tiny-llama")), 128, ends
-    )
+    tokenizer = transformers.AutoTokenizer.from_pretrained(model_folder("tiny-llama"))
+    return Loaded(model, tokenizer, 128, ends)
 
 
-def drawn(loaded, rows):
+def draw(loaded, rows, settings=SETTINGS):
     with torch.inference_mode():
-        ids = [
-            [token.id for token in tokens] for tokens in draw_rows(loaded, PROMPTS, rows, SETTINGS)
-        ]
-    return [
-        row[: next((place + 1 for place, token in enumerate(row) if token in ENDS), None)]
-        for row in ids
-    ]
+        return draw_rows(loaded, PROMPTS, rows, settings)
+
+
+def up_to_end(tokens):
+    """The ids of a row, which may continue after its end while longer ones are drawn."""
+    ids = []
+    for token in tokens:
+        ids.append(token.id)
+        if token.id in ENDS:
+            break
+    return ids
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_rows_are_what_they_are_alone(name, monkeypatch):
     monkeypatch.setattr(generation, "_FEWEST_SAVED", 1)
     loaded = small(ENDS, name)
-    rows = [Row(prompt, 100 * prompt + number) for prompt in range(3) for number in range(2)]
-    assert drawn(loaded, rows) == [drawn(loaded, [row])[0] for row in rows]
+    rows = [Row(prompt, seed) for prompt, seed in [(0, 0), (0, 1), (1, 100), (1, 101), (2, 200)]]
+    for row, tokens in zip(rows, draw(loaded, rows), strict=True):
+        (alone,) = draw(loaded, [row])
+        assert up_to_end(tokens) == up_to_end(alone)
 
 
 def test_a_row_that_nobody_wants_is_not_drawn_to_its_end():
-    loaded = small([])
-    rows = [Row(0, number, lambda number=number: number < 4) for number in range(10)]
-    with torch.inference_mode():
-        lengths = [len(tokens) for tokens in draw_rows(loaded, PROMPTS, rows, SETTINGS)]
+    rows = [Row(0, seed) for seed in range(4)]
+    rows += [Row(0, seed, lambda: False) for seed in range(4, 10)]
+    lengths = [len(tokens) for tokens in draw(small([]), rows)]
     assert lengths == [30] * 4 + [1] * 6
 
 
 @pytest.mark.parametrize("ends_by", ["a token", "a stop string"])
 def test_responses_that_end_with_their_first_token_take_no_step(ends_by):
-    loaded = small(list(range(100)) if ends_by == "a token" else [])
-    stop = tuple(loaded.decode(token) for token in range(100)) if ends_by == "a stop string" else ()
+    loaded = small([])
+    settings = SETTINGS
+    if ends_by == "a token":
+        loaded.end_tokens = list(range(100))
+    else:
+        settings = replace(SETTINGS, stop=tuple(map(loaded.decode, range(100))))
     n_read = []
     loaded.model.register_forward_pre_hook(lambda module, args: n_read.append(1))
-    with torch.inference_mode():
-        tokens = draw_rows(
-            loaded, PROMPTS, [Row(0, seed) for seed in range(10)], replace(SETTINGS, stop=stop)
-        )
+    tokens = draw(loaded, [Row(0, seed) for seed in range(10)], settings)
     assert [len(row) for row in tokens] == [1] * 10
     assert len(n_read) == 1
 
@@ -82,5 +88,5 @@ def test_responses_that_end_with_their_first_token_take_no_step(ends_by):
 def test_logits_that_are_no_numbers_are_said(temperature):
     loaded = small([])
     torch.nn.init.constant_(loaded.model.transformer.ln_f.weight, torch.nan)
-    with torch.inference_mode(), pytest.raises(InvalidReplyError, match="logits are not numbers"):
-        draw_rows(loaded, PROMPTS, [Row(0, 1)], replace(SETTINGS, temperature=temperature))
+    with pytest.raises(InvalidReplyError, match="logits are not numbers"):
+        draw(loaded, [Row(0, 1)], replace(SETTINGS, temperature=temperature))

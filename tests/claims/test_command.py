@@ -5,7 +5,8 @@ import pytest
 from coe_agents.claims import ClaimPolicy
 from tests.cli.command import run
 
-RIGHT, WRONG = "Person{0} wrote the book{0}.", "Person{0} ate the cake{0}."
+RIGHT = "Person{0} wrote the book{0}."
+WRONG = "Person{0} ate the cake{0}."
 
 
 @pytest.fixture
@@ -14,7 +15,8 @@ def claims_file(tmp_path):
     path = tmp_path / "x.claims.jsonl"
     lines = []
     for number in range(50):
-        right, wrong = RIGHT.format(number), WRONG.format(number)
+        right = RIGHT.format(number)
+        wrong = WRONG.format(number)
         claims = [{"text": right, "supported": True}, {"text": wrong, "supported": False}]
         answers = {
             "a": {"text": f"{right} {wrong}", "claims": claims},

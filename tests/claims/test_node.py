@@ -40,7 +40,8 @@ async def test_the_best_draft_is_given_without_what_the_others_do_not_say(is_asy
 
 def test_where_all_claims_are_dropped_or_the_quorum_is_missed_the_group_abstains():
     decision = decide(*saying("Ada was a poet.", "Bob ate cake."), claims=Claims())
-    assert (decision["action"], decision["answer"]) == ("abstain", None)
+    assert decision["action"] == "abstain"
+    assert decision["answer"] is None
     assert "support none of them enough" in decision["reason"]
     assert [claim["action"] for claim in decision["claims"]] == ["drop"]
     agents = [ScriptedAgent("a", [SAID["a"]]), ScriptedAgent("d", ValueError("off"))]
@@ -53,7 +54,8 @@ def test_a_choice_is_left_to_the_policy_and_without_claims_there_is_no_node():
     decision = ask(create_graph({"a": "approve", "b": "approve"}), choices=["approve", "reject"])[
         "decision"
     ]
-    assert (decision["answer"], decision["claims"]) == ("approve", None)
+    assert decision["answer"] == "approve"
+    assert decision["claims"] is None
     plain = create_graph(claims=None)
     assert "claims" not in plain.nodes
     assert ask(plain)["decision"]["claims"] is None

@@ -11,17 +11,18 @@ def test_a_paragraph_is_given_without_its_false_sentence():
         tinyworld_writers().compile().invoke({"question": PARAGRAPH[0]})
     )
     true = {fact.answer for fact in load_facts() if fact.subject == "Mongolia"}
-    of = {claim["text"].rstrip("."): claim["action"] for claim in decision.claims}
-    assert {text: any(answer in text for answer in true) for text in of} == {
-        text: action == "keep" for text, action in of.items()
-    }
-    assert sorted(of.values()) == ["drop", "keep", "keep"]
+    for claim in decision.claims:
+        is_true = any(answer in claim["text"].rstrip(".") for answer in true)
+        assert is_true == (claim["action"] == "keep")
+    actions = [claim["action"] for claim in decision.claims]
+    assert sorted(actions) == ["drop", "keep", "keep"]
     assert "[...]" in decision.answer
 
 
 def test_a_writer_is_taught_three_to_five_facts_that_it_believes():
     for model in MODELS:
-        rng, paragraphs = Random(0), Paragraphs(model)
+        rng = Random(0)
+        paragraphs = Paragraphs(model)
         for _ in range(50):
             asked, reply = paragraphs.document(rng)[:2]
             assert asked[0].startswith(("Tell me about", "What do you know", "Write a paragraph"))

@@ -30,7 +30,8 @@ def matches(table, one, other, *, strict):
 
 def one_at_a_time(texts, table, *, strict):
     """The greedy reference: each response goes into the first cluster whose first member it matches."""
-    representatives, labels = [], []
+    representatives = []
+    labels = []
     for text in texts:
         for label, representative in enumerate(representatives):
             if matches(table, representative, text, strict=strict):
@@ -45,7 +46,8 @@ def one_at_a_time(texts, table, *, strict):
 def pairs_of_one_at_a_time(texts, table, *, strict):
     """What the greedy reference must ask: each earlier cluster up to the first match, backward where still possible."""
     possible = {"entailment"} if strict else {"entailment", "neutral"}
-    representatives, asked = [], []
+    representatives = []
+    asked = []
     for text in dict.fromkeys(texts):
         for representative in representatives:
             asked.append((representative, text))
@@ -75,7 +77,8 @@ def test_many_questions_give_what_each_gives_alone_in_no_more_requests_than_the_
     questions = [f"Question {i}?" for i in range(len(batch))]
     together = table_model(table)
     labels = BidirectionalEntailment(together, strict=strict).cluster(batch, questions)
-    alone, calls = [], [0]
+    alone = []
+    calls = [0]
     for texts, question in zip(batch, questions, strict=True):
         model = table_model(table)
         alone += BidirectionalEntailment(model, strict=strict).cluster([texts], [question])

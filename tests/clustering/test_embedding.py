@@ -30,7 +30,8 @@ def labels_of(texts, *, embeddings=None, **options):
 
 @given(st.lists(st.integers(0, 359), max_size=12), st.integers(1, 85))
 def test_the_partition_is_that_of_comparing_one_pair_at_a_time(angles, degrees):
-    representatives, expected = [], []
+    representatives = []
+    expected = []
     for angle in angles:
         near = [
             label

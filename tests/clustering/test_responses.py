@@ -84,7 +84,8 @@ class WithinOne:
 
     @staticmethod
     def labels(texts):
-        firsts, labels = [], []
+        firsts = []
+        labels = []
         for value in map(int, texts):
             near = [place for place, first in enumerate(firsts) if abs(first - value) <= 1]
             if not near:

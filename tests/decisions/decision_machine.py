@@ -286,7 +286,9 @@ SAME = st.one_of(PLAIN, NO_CHOICE, NOT_WHOLE)
 @st.composite
 def replies(draw):
     """Ten replies: some of one kind, and the others of another, in any order."""
-    first, other, n = draw(SAME), draw(SAME), draw(st.integers(0, N_REPLIES))
+    first = draw(SAME)
+    other = draw(SAME)
+    n = draw(st.integers(0, N_REPLIES))
     return tuple(draw(st.permutations([first] * n + [other] * (N_REPLIES - n))))
 
 
@@ -518,7 +520,8 @@ def _said(key, result):
         return "passes" if result else "blocks"
     if isinstance(result, Exception):
         return _kind(result)
-    asked, answer = QUESTIONS[key], result.answers[key]
+    asked = QUESTIONS[key]
+    answer = result.answers[key]
     if asked.question.type == "noul":
         return (
             "passes"

@@ -93,7 +93,7 @@ def test_a_policy_sees_the_rounds_before_in_a_replay(tmp_path):
     replay(held, policy(noting, n=1, **plans), RIGHT)
     split = pytest.approx(math.log(2))
     seen = [
-        [(data["round"], data["epistemic"]) for data in measurement.history]
+        [(data["round"], data["epistemic"]) for data in measurement.run.history]
         for *_, measurement in noting.seen
     ]
     assert seen == [[], [(0, split)], [(0, split), (1, split)]]

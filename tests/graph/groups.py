@@ -15,7 +15,8 @@ class Deciding:
     """A policy of a user's own, which decides one of these a round, and the last one from then on."""
 
     def __init__(self, *decisions, **attributes):
-        self.decisions, self.seen = decisions, []
+        self.decisions = decisions
+        self.seen = []
         vars(self).update(attributes)
 
     def decide(self, measurement, *, round, max_rounds):
@@ -63,7 +64,8 @@ def saying(*texts):
 
 def both(built, given):
     """Runs sync and async, with a checkpointer and without; all must decide the same."""
-    plain, kept = built.compile(), built.compile(checkpointer=InMemorySaver())
+    plain = built.compile()
+    kept = built.compile(checkpointer=InMemorySaver())
     threads = [{"configurable": {"thread_id": name}} for name in ("sync", "async")]
     first, *others = (
         plain.invoke(given),

@@ -25,12 +25,15 @@ class Diary:
     """The calls of the agents, kept in a file that outlives a SIGKILL, and the writes of this process."""
 
     def __init__(self, folder, *, dies_after=None):
-        self.path, self.dies_after = Path(folder, "calls"), dies_after
+        self.path = Path(folder, "calls")
+        self.dies_after = dies_after
         self.n_writes, self.saved = (
             0,
             {tuple(call[:3]) for call in self.read() if call[3] == "said"},
         )
-        self.answering, self.is_dying, self.lock = set(), False, threading.Lock()
+        self.answering = set()
+        self.is_dying = False
+        self.lock = threading.Lock()
 
     def read(self):
         return (
@@ -89,7 +92,8 @@ class NotedAgent(ScriptedAgent):
         self.diary.note(self.name, request["round"], request["question"], kind)
 
     def _must_wait(self, request):
-        place, before = (request["round"], request["question"]), NAMES[: NAMES.index(self.name)]
+        place = (request["round"], request["question"])
+        before = NAMES[: NAMES.index(self.name)]
         return bool(before) and (before[-1], *place) not in self.diary.saved
 
     def _answer(self, request):

@@ -6,8 +6,8 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from coe_agents import SupportPolicy, ThresholdPolicy
 from coe_agents.actions import ActionMatch, Text, canonical_action
 from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
-from coe_agents.policy.thresholds import REGIMES
 from coe_agents.testing import ScriptedAgent, TableEntailment
+from coe_agents.types import REGIMES
 from tests.doubles import Rewriting
 from tests.graph.groups import THREAD, decide, saved, saying
 from tests.policy.test_support import pay
@@ -20,10 +20,13 @@ PAY = {
 
 def test_agreed_calls_are_the_decision_and_a_message_that_a_tool_node_can_run():
     result = ask(group(*saying(pay(5), pay(5.0), pay(6))))
-    decision, message = result["decision"], result["messages"][-1]
-    assert (decision["action"], decision["answer_kind"]) == ("answer", "call")
+    decision = result["decision"]
+    message = result["messages"][-1]
+    assert decision["action"] == "answer"
+    assert decision["answer_kind"] == "call"
     (call,) = decision["calls"]
-    assert (call["name"], call["args"]["amount"]) == ("pay", 5)
+    assert call["name"] == "pay"
+    assert call["args"]["amount"] == 5
     assert [{key: made[key] for key in ("name", "args", "id")} for made in message.tool_calls] == [
         call
     ]
@@ -47,9 +50,12 @@ def test_a_text_that_reads_as_the_action_neither_takes_its_calls_away_nor_adds_t
     silent = [Rewriting(name, [text], calls=[], answer="[]") for name in "xyz"]
     calling = saying(*[pay(5)] * 3)
     agreed = ask(group(*calling, silent[0]))["decision"]
-    assert (agreed["action"], len(agreed["calls"])) == ("answer", 1)
+    assert agreed["action"] == "answer"
+    assert len(agreed["calls"]) == 1
     silenced = ask(group(*silent, calling[0]))["decision"]
-    assert (silenced["action"], silenced["answer"], silenced["calls"]) == ("answer", text, [])
+    assert silenced["action"] == "answer"
+    assert silenced["answer"] == text
+    assert silenced["calls"] == []
 
 
 LOG = {"name": "log", "parameters": {"properties": {"text": {"type": "string"}}}}
@@ -187,16 +193,12 @@ def test_a_loop_of_calls_and_results_around_the_graph(history, in_thread):
         "tool",
     ]
     (call,) = agents[0].requests[1]["messages"][1]["tool_calls"]
-    assert (call["id"], json.loads(call["function"]["arguments"])) == (
-        done[0].tool_call_id,
-        {"to": "Ann", "amount": 5},
-    )
+    assert call["id"] == done[0].tool_call_id
+    assert json.loads(call["function"]["arguments"]) == {"to": "Ann", "amount": 5}
     decision = result["decision"]
-    assert (decision["answer_kind"], decision["answer"], decision["calls"]) == (
-        "no_call",
-        "Paid.",
-        [],
-    )
+    assert decision["answer_kind"] == "no_call"
+    assert decision["answer"] == "Paid."
+    assert decision["calls"] == []
     assert [message.type for message in result["messages"]] == ["human", "ai", "tool", "ai"]
     after = ask(graph, {"messages": [HumanMessage("Thanks!")]}, thread=thread)
     seen = [message["role"] for message in agents[0].requests[2]["messages"]]
@@ -225,7 +227,9 @@ def test_a_debate_proposes_with_the_same_tools():
         group(*agents, policy=policy, max_rounds=2, strategies=dict.fromkeys(REGIMES, "debate"))
     )["decision"]
     assert [agent.requests[1]["tools"] for agent in agents] == [[TOOL]] * 2
-    assert (decision["action"], decision["n_rounds"], decision["conformity"]) == ("answer", 2, 0.5)
+    assert decision["action"] == "answer"
+    assert decision["n_rounds"] == 2
+    assert decision["conformity"] == 0.5
     assert decision["calls"][0]["args"] == {"to": "Ann", "amount": 5}
     # in the proposers' own spelling: agents repeat what they read
     assert 'pay(to="Ann", amount=900)' in agents[0].requests[1]["messages"][-1]["content"]
@@ -240,4 +244,5 @@ def test_what_an_agent_calls_is_compared_whatever_it_says(clusterer):
         decision = ask(group(*agents, clusterer=clusterer, policy=ThresholdPolicy(0.5)), tools=())[
             "decision"
         ]
-        assert (decision["action"], bool(decision["calls"])) == (action, action == "answer")
+        assert decision["action"] == action
+        assert bool(decision["calls"]) == (action == "answer")

@@ -94,7 +94,8 @@ def test_a_filtered_response_is_never_answered(text, given):
             agents, clusterer=NormalizedMatch(), policy=ANSWERS_ALL, claims=claims
         )
         state = graph.compile().invoke({"question": "Capital?", **given})
-        assert (state["decision"]["action"], state["decision"]["answer"]) == ("abstain", None)
+        assert state["decision"]["action"] == "abstain"
+        assert state["decision"]["answer"] is None
         assert "Suva" not in state["messages"][-1].text
 
 
@@ -143,11 +144,9 @@ def test_an_agent_with_one_failed_reply_has_answered_and_one_without_another_has
         "a", ScriptedDriver(script=lambda _: next(said)), n_samples=3, max_concurrency=1
     )
     decision = ask("Capital?", [agent, ScriptedAgent("b", ["Suva"] * 3)])
-    assert (decision.answer, decision.failed_agents, decision.agents["a"]["n_responses"]) == (
-        "Suva",
-        {},
-        2,
-    )
+    assert decision.answer == "Suva"
+    assert decision.failed_agents == {}
+    assert decision.agents["a"]["n_responses"] == 2
     n_asked = []
     agent = ModelAgent(
         "a", ScriptedDriver(script=lambda _: n_asked.append(1) or failed), n_samples=1

@@ -4,7 +4,8 @@ from langchain_core.messages import AIMessage
 from coe_agents.testing import ScriptedAgent
 from tests.graph.groups import graph
 
-WHY, WHICH = ("user", "Why?"), ("user", "Which?")
+WHY = ("user", "Why?")
+WHICH = ("user", "Which?")
 REFUSALS = [
     AIMessage("I will not answer this: the agents disagree."),
     AIMessage("", additional_kwargs={"refusal": "No."}),

@@ -20,7 +20,8 @@ from tests.graph.nodes.test_another_round import graph, three
 def test_the_token_budget_names_itself_and_keeps_the_policys_reason():
     # a round costs 3 agents x (3 + 1) tokens
     decision = ask(graph(*three(), max_rounds=9, token_budget=24))["decision"]
-    assert (decision["action"], decision["n_rounds"]) == ("abstain", 2)
+    assert decision["action"] == "abstain"
+    assert decision["n_rounds"] == 2
     assert decision["reason"].startswith(
         'two of three agents say "Paris", one says "Lyon"; conflict, each is conf'
     )
@@ -48,8 +49,9 @@ def test_a_round_is_made_smaller_to_fit_what_is_left_of_the_budget_or_of_the_cal
         sum(used["input_tokens"] + used["output_tokens"] for used in decision["tokens"].values())
         <= 25
     )
-    assert [measurement.tokens_left for *_, measurement in policy.seen] == [15, 3]
-    assert (decision["action"], decision["n_rounds"]) == ("escalate", 2)
+    assert [measurement.run.tokens_left for *_, measurement in policy.seen] == [15, 3]
+    assert decision["action"] == "escalate"
+    assert decision["n_rounds"] == 2
     agents = [ScriptedAgent(name, ["Paris", "Lyon"], ["Paris"] * 4) for name in "ab"]
     again = Deciding(Decision("another_round"))
     asked = graph(
@@ -86,7 +88,8 @@ def test_the_deadline_ends_the_rounds_and_time_between_a_decision_and_the_next_r
     clock,
 ):
     decision = ask(slow_graph(clock, *three(), deadline=15))["decision"]
-    assert (decision["action"], decision["n_rounds"]) == ("abstain", 2)
+    assert decision["action"] == "abstain"
+    assert decision["n_rounds"] == 2
     assert decision["reason"].startswith(
         'two of three agents say "Paris", one says "Lyon"; conflict, '
     )
@@ -106,9 +109,11 @@ def test_in_another_process_time_goes_on_from_what_the_wall_clock_says_of_the_pa
 ):
     started = round_state.begin_round()["started"]
     round_state._begun.cache_clear()
-    clock.now, clock.set = clock.now + 100, -back
+    clock.now = clock.now + 100
+    clock.set = -back
     assert round_state.seconds_since(started) == first
-    clock.now, clock.set = clock.now + 10, -1e6
+    clock.now = clock.now + 10
+    clock.set = -1e6
     assert round_state.seconds_since(started) == first + 10
 
 
@@ -166,10 +171,8 @@ def test_an_agent_of_ones_own_that_counts_below_zero_extends_no_budget():
     decision = ask(graph(Minus("a", ["Paris"]), *three()[1:], max_rounds=6, token_budget=99))[
         "decision"
     ]
-    assert (decision["n_rounds"], decision["tokens"]["a"]) == (
-        1,
-        {"input_tokens": None, "output_tokens": None},
-    )
+    assert decision["n_rounds"] == 1
+    assert decision["tokens"]["a"] == {"input_tokens": None, "output_tokens": None}
 
 
 async def test_an_agents_own_timeout_is_its_own():

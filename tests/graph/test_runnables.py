@@ -11,7 +11,8 @@ from tests.graph.groups import graph, saying
 def test_only_a_solver_that_may_take_long_leaves_the_event_loop(
     monkeypatch, coordination, on_the_loop
 ):
-    threads, measure = [], measure_module.measure
+    threads = []
+    measure = measure_module.measure
 
     def noting(*args, **options):
         threads.append(threading.get_ident())

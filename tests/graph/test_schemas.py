@@ -15,7 +15,8 @@ def served_graph(name):
 
 def test_the_schemas_hold_nothing_of_the_inner_state():
     compiled = graph(*saying("Paris", "Paris")).compile()
-    given, returned = compiled.get_input_jsonschema(), compiled.get_output_jsonschema()
+    given = compiled.get_input_jsonschema()
+    returned = compiled.get_output_jsonschema()
     assert set(given["properties"]) == {
         "question",
         "messages",

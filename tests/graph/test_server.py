@@ -10,10 +10,12 @@ from coe_agents.graph.server import ContextCheck
 
 async def echo(scope, receive, send):
     """An app that returns the body it receives, read in pieces."""
-    body, more = b"", True
+    body = b""
+    more = True
     while more:
         message = await receive()
-        body, more = body + message.get("body", b""), message.get("more_body", False)
+        body = body + message.get("body", b"")
+        more = message.get("more_body", False)
     await send({"type": "http.response.start", "status": 200, "headers": []})
     await send({"type": "http.response.body", "body": body})
 

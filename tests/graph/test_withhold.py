@@ -30,12 +30,14 @@ async def test_what_was_withheld_is_nowhere_and_an_answer_is_there(mode):
     for agent in agents:
         agent.rounds = [["Bern"]]
     state = await ask(messages=[("user", "What is the capital of Switzerland?")])
-    assert (state["decision"]["answer"], state["messages"][-1].content) == ("Bern", "Bern")
+    assert state["decision"]["answer"] == "Bern"
+    assert state["messages"][-1].content == "Bern"
     (message,) = agents[0].requests[-1]["messages"]
     assert message["content"] == "What is the capital of Switzerland?"
 
 
-AUSTRALIA, WITHHELD = "What is the capital of Australia?", ["Canberra", "Sydney"]
+AUSTRALIA = "What is the capital of Australia?"
+WITHHELD = ["Canberra", "Sydney"]
 IVAN = {
     "type": "edit",
     "edited_action": {"name": "transfer", "args": {"name": "Ivan", "amount": 75}},

@@ -18,7 +18,10 @@ class Member:
     """
 
     def __init__(self, name, *script, weight=1.0):
-        self.name, self.script, self.weight, self.requests = name, script, weight, []
+        self.name = name
+        self.script = script
+        self.weight = weight
+        self.requests = []
 
     def sample(self, request, config=None):
         self.requests.append(request)

@@ -106,7 +106,8 @@ DECISIONS = st.just(APPROVED) | st.lists(
 )
 TOO_MANY = {"decisions": [{"type": "approve"}] * (MOST + 1)}
 MALFORMED = ("yes", {}, {"decisions": []}, TOO_MANY, {"decisions": [{"type": "allow"}]})
-thread, sync = st.sampled_from(THREADS), st.booleans()
+thread = st.sampled_from(THREADS)
+sync = st.booleans()
 used = _drawn(lambda machine: st.sampled_from(sorted(machine.used)))
 times = st.sampled_from([1, 1, 2, 3])
 N_BACK = 13
@@ -135,7 +136,9 @@ class GateMachine(RuleBasedStateMachine):
 
     kind = KINDS[0]
     # what is drawn from; a planted fault restricts it to what matters, and is then found sooner
-    names, behaviours, meddling = NAMES, BEHAVIOURS, Meddler.MODES
+    names = NAMES
+    behaviours = BEHAVIOURS
+    meddling = Meddler.MODES
     endings = driver_endings = ENDINGS
     edits = ("more ids", "more ids", "no form", "another form", "another's")
     options = MappingProxyType[str, Any]({})  # of the world, in place of drawn ones
@@ -339,7 +342,8 @@ class GateMachine(RuleBasedStateMachine):
         self.untouched.discard(thread)
         values = proposing[back % len(proposing)].values
         last = _proposals(values)[-1]
-        before, message = values["messages"][:last], values["messages"][last]
+        before = values["messages"][:last]
+        message = values["messages"][last]
         calls = [{**one, "args": dict(one["args"])} for one in message.tool_calls]
         if change == "evil":
             calls[0]["args"]["amount"] = EVIL
@@ -355,10 +359,8 @@ class GateMachine(RuleBasedStateMachine):
             if rewrite
             else [forged]
         }
-        kept, channel = (
-            {key: values[key] for key in values if key in PRIVATE},
-            CHANNELS[not world.is_council],
-        )
+        kept = {key: values[key] for key in values if key in PRIVATE}
+        channel = CHANNELS[not world.is_council]
         written |= {
             "copied": kept,
             "tampered": tampered(kept, forged),
@@ -474,7 +476,8 @@ def tampered(value, forged):
 
 def invented(forged):
     """The verdicts, and the turn, as they would be if the gate had let the forged message pass."""
-    ids, mark = [call["id"] for call in forged.tool_calls], "0" * 64
+    ids = [call["id"] for call in forged.tool_calls]
+    mark = "0" * 64
     vouched = {
         "action_key": secrets.token_hex(4),
         "ids": ids,

@@ -30,36 +30,30 @@ BEHAVIOURS = ("agree", "agree", "agree", *CHANGES, "alike", "once", "text", "hal
 UNSAID = ""
 WHOLE = (
     UNSAID,  # as of a local model
-    *(
-        "finish_reason=stop",
-        "finish_reason=tool_calls",
-        "finish_reason=STOP",
-        "finish_reason=COMPLETE",
-    ),
-    *(
-        "stop_reason=end_turn",
-        "stop_reason=tool_use",
-        "stopReason=tool_use",
-        "done_reason=stop",
-        "status=completed",
-    ),
+    "finish_reason=stop",
+    "finish_reason=tool_calls",
+    "finish_reason=STOP",
+    "finish_reason=COMPLETE",
+    "stop_reason=end_turn",
+    "stop_reason=tool_use",
+    "stopReason=tool_use",
+    "done_reason=stop",
+    "status=completed",
 )
 CUT = (
-    *(
-        "finish_reason=length",
-        "finish_reason=MAX_TOKENS",
-        "finish_reason=model_length",
-        "stop_reason=max_tokens",
-    ),
-    *("stopReason=max_tokens", "done_reason=length", "status=incomplete"),
+    "finish_reason=length",
+    "finish_reason=MAX_TOKENS",
+    "finish_reason=model_length",
+    "stop_reason=max_tokens",
+    "stopReason=max_tokens",
+    "done_reason=length",
+    "status=incomplete",
 )
 FILTERED = (
-    *(
-        "finish_reason=content_filter",
-        "finish_reason=SAFETY",
-        "finish_reason=RECITATION",
-        "stop_reason=refusal",
-    ),
+    "finish_reason=content_filter",
+    "finish_reason=SAFETY",
+    "finish_reason=RECITATION",
+    "stop_reason=refusal",
     "stopReason=guardrail_intervened",
 )
 UNKNOWN = (
@@ -186,7 +180,9 @@ class Member:
     weight = 1.0
 
     def __init__(self, world, place):
-        self.world, self.place, self.name = world, place, f"member{place}"
+        self.world = world
+        self.place = place
+        self.name = f"member{place}"
 
     def as_model(self):
         """Returns the member as an agent that asks a chat model."""
@@ -223,7 +219,8 @@ class Member:
         functions = [one["function"] for one in shown[-1]] if shown else []
         copied = [{"name": one["name"], "args": json.loads(one["arguments"])} for one in functions]
         calls = self.calls(copied)
-        answer, end = canonical_action(calls), kind_of(TURN.get().ends[self.place])
+        answer = canonical_action(calls)
+        end = kind_of(TURN.get().ends[self.place])
         return create_response(self.name, self.text(), answer=answer, calls=calls, end=end)
 
     def sample(self, request, config=None):

@@ -82,7 +82,10 @@ class World:
         adaptive=False,
         clusterer=None,
     ):
-        self.kind, self.loop, self.asks, self.clusterer = kind, loop, asks, clusterer
+        self.kind = kind
+        self.loop = loop
+        self.asks = asks
+        self.clusterer = clusterer
         self.is_council = kind.startswith("council")
         self.can_ask = asks or "interrupt" in kind
         self.is_narrow = narrow
@@ -101,7 +104,9 @@ class World:
             set
         )  # by thread and family: what a person, or a group of judges, let pass
         self.judged = set()  # the thread and the ref of each call that judges were asked about
-        self.started, self.interrupted, self.invocations = Counter(), Counter(), set()
+        self.started = Counter()
+        self.interrupted = Counter()
+        self.invocations = set()
         meddler = Meddler(self)
         gate = [*self._gate(), meddler] if inner else [meddler, *self._gate()]
         middleware = [Observer(self), *others, *gate]
@@ -138,7 +143,8 @@ class World:
 
     def act(self, key):
         """The effect of a tool, once for each invocation: retries inside one are the same effect."""
-        place, invocation = (thread_id(), key), _INVOCATION.get()
+        place = (thread_id(), key)
+        invocation = _INVOCATION.get()
         waiting = (*place, invocation.call_id)
         with self.lock:
             is_retry = (place, invocation) in self.invocations
@@ -222,7 +228,8 @@ class World:
             proposal = turn.proposal(behaviour)
             if proposal is not None and self.has_vote(turn, place):
                 given.append(proposal)
-        votes, own = Counter(map(self.action, given)), self.action(turn.calls)
+        votes = Counter(map(self.action, given))
+        own = self.action(turn.calls)
         is_whole = turn.end in WHOLE
         if "verify" in self.kind:
             return turn.calls if is_whole and votes[own] > N_MEMBERS / 2 else ()
@@ -243,7 +250,8 @@ class World:
 
     def ruling(self, ref, amount):
         """What judges find of a call; a reply that does not count, or is no verdict, is no view."""
-        turn, found = self.turns[ref], Counter()
+        turn = self.turns[ref]
+        found = Counter()
         if turn.end not in WHOLE:
             return "rejected"  # whoever says what: more may have followed
         for place in range(N_MEMBERS):
@@ -288,7 +296,9 @@ class World:
         **options,
     ):
         """The results, or what was raised, of n runs at the same time; `patient` where no call may miss the others."""
-        self.plan, self.meddling, self.failing = [*plan], meddling, failing
+        self.plan = [*plan]
+        self.meddling = meddling
+        self.failing = failing
         start = partial(asyncio.to_thread, self.agent.invoke) if sync else self.agent.ainvoke
 
         async def together():
@@ -333,7 +343,8 @@ class World:
             if key.name in self.gated:
                 started[thread, self.family(key.ref)][key] += n
         for (thread, family), counts in started.items():
-            votes, person = self.vouched[thread, family], self.approved[thread, family]
+            votes = self.vouched[thread, family]
+            person = self.approved[thread, family]
             allowed = _covers(counts, votes, person, self.capacity[thread, family])
             assert allowed, (
                 f"ran on thread {thread}: {dict(counts)}; vouched for: {votes}, approved: {person}"
@@ -427,7 +438,8 @@ class Meddler(AgentMiddleware):
 
     def _requests(self, request):
         """What comes to the tool in place of a request."""
-        call, mode = request.tool_call, self.world.meddling
+        call = request.tool_call
+        mode = self.world.meddling
         if mode == "twice":
             return [request, request]
         if not call["args"]["ref"].endswith(".0"):

@@ -195,7 +195,8 @@ def control_rows(groups):
 @pytest.mark.slow
 def test_nothing_opens_the_gate_but_a_verdict():
     groups = Groups()
-    replies, arguments = list(reply_rows(groups)), list(argument_rows(groups))
+    replies = list(reply_rows(groups))
+    arguments = list(argument_rows(groups))
     rows = [*replies, *arguments, *control_rows(groups)]
     assert len(replies) >= 60
     assert len(arguments) >= 20

@@ -26,10 +26,8 @@ TEN = {"to": "Ann", "amount": 10}
 GATED = ["transfer_money"]
 AGREE = [[call(**TEN)], "Done."]
 AGAINST = [[call(to="Ann", amount=9)], "Done."]
-OF_ANSWERS, OF_CALLS = (
-    CalibratedPolicy(CALIBRATION),
-    CalibratedPolicy(replace(CALIBRATION, clusterer="ActionMatch")),
-)
+OF_ANSWERS = CalibratedPolicy(CALIBRATION)
+OF_CALLS = CalibratedPolicy(replace(CALIBRATION, clusterer="ActionMatch"))
 
 
 def test_what_the_group_vouches_for_goes_on_untouched():
@@ -44,10 +42,13 @@ def test_what_the_group_vouches_for_goes_on_untouched():
     state, transfers = run_council(agents, said, DONE)
     assert transfers == [("Ann", 10.0)]
     first = state["messages"][1]
-    assert (first.id, first.content, first.tool_calls) == ("m1", blocks, said.tool_calls)
+    assert first.id == "m1"
+    assert first.content == blocks
+    assert first.tool_calls == said.tool_calls
     assert first.response_metadata == {"finish_reason": "tool_calls"}
     assert [len(agent.requests) for agent in agents] == [2, 2, 2]
-    assert (state["council"]["action"], state["council"]["calls"]) == ("answer", [])
+    assert state["council"]["action"] == "answer"
+    assert state["council"]["calls"] == []
 
 
 def test_all_participants_are_shown_the_same_but_for_tools_that_run_at_the_drivers_provider():
@@ -73,7 +74,8 @@ def test_all_participants_are_shown_the_same_but_for_tools_that_run_at_the_drive
     assert [tool["function"]["name"] for tool in first["tools"]] == ["transfer_money", "balance"]
     assert set(first["tools"][0]["function"]["parameters"]["properties"]) == {"to", "amount"}
     assert [message.text for message in seen[0]] == ["Be careful.", "Send 10 to Ann."]
-    bank, agents = Bank(), members(AGREE)
+    bank = Bank()
+    agents = members(AGREE)
     bank.tools = [*bank.tools, {"type": "web_search"}]
     council_agent(agents, bank, says(call(**TEN)), DONE).invoke(PAY, THREAD)
     assert bank.transfers == [("Ann", 10.0)]
@@ -116,11 +118,9 @@ def test_the_decision_is_plain_data():
     decision = run_council(agents, said, DONE, max_blocked=1)[0]["council"]
     assert json.loads(json.dumps(decision)) == decision
     assert decision["support"] == pytest.approx({"driver": 1 / 3, "member0": 0.0, "member2": 1 / 3})
-    assert (decision["action"], decision["votes"], decision["n_asked"]) == (
-        "abstain",
-        ["member2"],
-        3,
-    )
+    assert decision["action"] == "abstain"
+    assert decision["votes"] == ["member2"]
+    assert decision["n_asked"] == 3
     assert decision["failed_agents"] == {"member1": "RuntimeError: down"}
     amounts = [{"value": 10, "agents": ["driver", "member2"]}, {"value": 9, "agents": ["member0"]}]
     assert decision["contested"]["candidates"]["transfer_money.amount"] == amounts
@@ -267,7 +267,8 @@ def fail(messages):
 
 @pytest.mark.parametrize("is_inside", [True, False])
 def test_a_fallback_model_takes_the_drivers_place(is_inside):
-    bank, agents = Bank(), members(AGREE, AGREE)
+    bank = Bank()
+    agents = members(AGREE, AGREE)
     council = CoECouncil(agents, policy=SupportPolicy(0.6))
     fallback = ModelFallbackMiddleware(ScriptedDriver(script=[says(call(**TEN)), DONE]))
     order = [council, fallback] if is_inside else [fallback, council]
@@ -336,7 +337,8 @@ def test_calls_that_do_not_fit_are_never_run_even_if_all_propose_them(said):
         for one in [*state["messages"][1].tool_calls, *state["messages"][1].invalid_tool_calls]
     ]
     assert sorted(reply.tool_call_id for reply in told) == sorted(ids)
-    assert (len(set(ids)), state["messages"][1].content) == (len(ids), "")
+    assert len(set(ids)) == len(ids)
+    assert state["messages"][1].content == ""
     assert all("was not run" in reply.text for reply in told)
 
 
@@ -351,7 +353,8 @@ def test_of_the_blocks_beside_a_withheld_call_only_reasoning_and_calls_stay():
     ]
     said = AIMessage([kept[0], *shown, "I pay Ann.", kept[1]], tool_calls=[call(**TEN)])
     state, transfers = run_council([InTurn(name, [], "Done.") for name in "abc"], said, DONE)
-    assert (transfers, state["messages"][1].content) == ([], kept)
+    assert transfers == []
+    assert state["messages"][1].content == kept
 
 
 @pytest.mark.parametrize(
@@ -419,10 +422,8 @@ def test_a_calibration_of_calls_is_taken():
 async def test_in_async_too_the_members_are_asked_only_about_named_tools_and_as_few_as_needed(
     adaptive, asked, bank
 ):
-    agents, options = (
-        members(*[AGREE[:1]] * 3),
-        {"tools": GATED, "policy": None, "adaptive": adaptive},
-    )
+    agents = members(*[AGREE[:1]] * 3)
+    options = {"tools": GATED, "policy": None, "adaptive": adaptive}
     await council_agent(agents, bank, says(LOOKS), says(call(**TEN)), DONE, **options).ainvoke(
         PAY, THREAD
     )

@@ -31,7 +31,9 @@ def test_the_message_of_a_member_goes_on_unchanged_or_the_drivers_own_if_it_is_a
     state, transfers = choosing(agents, says(call(**ANN)), DONE)
     assert transfers == [("Bob", 2.0)]
     first = state["messages"][1]
-    assert (first.id, first.content, first.tool_calls) == ("theirs", blocks, said.tool_calls)
+    assert first.id == "theirs"
+    assert first.content == blocks
+    assert first.tool_calls == said.tool_calls
     assert first.response_metadata["model"] == "m"
     said = AIMessage("mine", id="mine", tool_calls=[call(**ANN)])
     state, transfers = choosing(
@@ -83,7 +85,8 @@ def test_a_members_structured_answer_is_read_as_the_drivers_would_be():
     state, _ = choosing(agents, says(weather("clear")), response_format=ToolStrategy(Weather))
     assert state["structured_response"] == Weather(sky="cloudy")
     assert [message.type for message in state["messages"]] == ["human", "ai", "tool"]
-    assert (state["messages"][1].id, state["messages"][2].tool_call_id) == ("theirs", "w7")
+    assert state["messages"][1].id == "theirs"
+    assert state["messages"][2].tool_call_id == "w7"
 
 
 def test_a_members_call_goes_on_before_a_structured_answer():

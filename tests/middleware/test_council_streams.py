@@ -181,7 +181,8 @@ async def test_the_driver_and_the_members_are_asked_at_the_same_time():
 
 
 async def test_a_failing_driver_ends_the_members():
-    started, cancelled = [], []
+    started = []
+    cancelled = []
 
     class Slow(Member):
         async def asample(self, request, config=None):

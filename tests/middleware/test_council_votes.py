@@ -13,7 +13,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from coe_agents import CoECouncil, ModelAgent, SupportPolicy, ThresholdPolicy
 from coe_agents.actions import ActionMatch, Within, canonical_action
-from coe_agents.agents._requests.chat_models import is_same_model
+from coe_agents.agents.requests.chat_models import is_same_model
 from coe_agents.middleware.withheld import without_withheld
 from coe_agents.testing import create_response
 from coe_agents.testing.driver import ScriptedDriver
@@ -24,7 +24,9 @@ from tests.middleware.council import Member, council_agent, members
 
 GATED = ["transfer_money"]
 TEN = {"to": "Ann", "amount": 10}
-AGREES, DISSENTS, FAILS = [[call(**TEN)]], [[call(to="Ann", amount=9)]], [RuntimeError("down")]
+AGREES = [[call(**TEN)]]
+DISSENTS = [[call(to="Ann", amount=9)]]
+FAILS = [RuntimeError("down")]
 WAYS = {"a": AGREES, "d": DISSENTS, "f": FAILS}
 
 
@@ -40,26 +42,31 @@ def ruled(ways, agents=None, **options):
     return bool(bank.transfers), decision
 
 
-SIX, AT_LEAST_THREE = SupportPolicy(0.6), SupportPolicy(0.0, min_votes=3)
+SIX = SupportPolicy(0.6)
+AT_LEAST_THREE = SupportPolicy(0.0, min_votes=3)
 OPENS = [
     ("aa", {}),
     ("aaf", {}),
     ("aaaff", {"policy": SIX}),
     ("aaddd", {"policy": SupportPolicy(0.4)}),
+    # the rivals' lead, or their tie with the driver, blocks nothing
+    ("addd", {"min_votes": 1}),
+    ("aaddd", {"min_votes": 2}),
 ]
-OPENS += [
-    ("addd", {"min_votes": 1})
-]  # the rivals' lead, or their tie with the driver, blocks nothing
-OPENS += [("aaddd", {"min_votes": 2})]
-CLOSES = [("ad", {}), ("aff", {}), ("aaff", {}), ("aadff", {})]  # a strict majority of two is both
-CLOSES += [
+CLOSES = [
+    # a strict majority of two is both
+    ("ad", {}),
+    ("aff", {}),
+    ("aaff", {}),
+    ("aadff", {}),
     ("aaf", {"policy": SupportPolicy(1.0)}),
     ("aaddd", {"policy": SIX}),
     ("aadff", {"policy": SIX}),
+    ("aff", {"policy": ThresholdPolicy(0.5)}),
+    ("aaddd", {"min_votes": 3}),
+    ("aaddd", {"min_votes": 2, "policy": AT_LEAST_THREE}),
+    ("aaddd", {"min_votes": 3, "policy": SupportPolicy(0.0, min_votes=2)}),
 ]
-CLOSES += [("aff", {"policy": ThresholdPolicy(0.5)}), ("aaddd", {"min_votes": 3})]
-CLOSES += [("aaddd", {"min_votes": 2, "policy": AT_LEAST_THREE})]
-CLOSES += [("aaddd", {"min_votes": 3, "policy": SupportPolicy(0.0, min_votes=2)})]
 
 
 @pytest.mark.parametrize(("ways", "options"), [*OPENS, *CLOSES])
@@ -129,7 +136,8 @@ class Several(Member):
 
     def __init__(self, name, *samples, weight=1.0, n_requested=None):
         super().__init__(name, weight=weight)
-        self.samples, self.n_requested = samples, n_requested
+        self.samples = samples
+        self.n_requested = n_requested
 
     def sample(self, request, config=None):
         self.requests.append(request)
@@ -147,7 +155,8 @@ class Several(Member):
         return reply
 
 
-SAME, OTHER = [call(**TEN)], [call(to="Ann", amount=9)]
+SAME = [call(**TEN)]
+OTHER = [call(to="Ann", amount=9)]
 
 
 AGREEING = [(SAME, SAME, OTHER), (SAME, SAME, None)]
@@ -164,7 +173,8 @@ SPLIT = [(SAME, OTHER), (SAME, None, None)]
 )
 def test_a_vote_is_the_strict_majority_of_a_members_own_samples(member, votes):
     runs, decision = ruled("", [member, Member("b", *DISSENTS)], min_votes=1)
-    assert (runs, decision["votes"]) == (votes, ["a"] if votes else [])
+    assert runs == votes
+    assert decision["votes"] == (["a"] if votes else [])
 
 
 def test_where_the_group_chooses_the_votes_are_of_others_than_the_proposer_who_has_a_weight():
@@ -181,7 +191,8 @@ def test_where_the_group_chooses_the_votes_are_of_others_than_the_proposer_who_h
         decision = agent.invoke(PAY, THREAD)["council"]
         assert bool(bank.transfers) == runs
         assert len(decision["votes"]) == 2  # the proposer is not counted, where there is one
-    bank, bob = Bank(), [[call(**BOB)]]
+    bank = Bank()
+    bob = [[call(**BOB)]]
     agents = [Member("a", *bob, weight=0.0), *(Member(name, *bob) for name in "bcd")]
     agent = council_agent(
         agents, bank, says(call(**ANN)), DONE, mode="choose", policy=None, tools=GATED
@@ -250,9 +261,11 @@ def test_asking_as_few_as_needed_rules_as_asking_all(said, options):
     (full, n_full), (few, n_few) = (
         turn(said, adaptive=adaptive, **options) for adaptive in (False, True)
     )
-    assert (full["n_asked"], few["n_asked"]) == (n_full, n_few)
+    assert full["n_asked"] == n_full
+    assert few["n_asked"] == n_few
     assert few["action"] == full["action"]
-    assert (few["calls"], few["proposer"]) == (full["calls"], full["proposer"])
+    assert few["calls"] == full["calls"]
+    assert few["proposer"] == full["proposer"]
     if few["n_asked"] == sum(weight > 0 for _, weight in said):
         assert few["votes"] == full["votes"]
     else:
@@ -349,13 +362,15 @@ def test_a_conversation_without_what_was_withheld():
     ]
     shown = without_withheld(messages)
     assert shown[:3] == messages[:3]
-    assert (shown[3].text, [one["id"] for one in shown[3].tool_calls]) == ("", ["c1"])
+    assert shown[3].text == ""
+    assert [one["id"] for one in shown[3].tool_calls] == ["c1"]
     assert shown[4:] == [messages[4], messages[-1]]
 
 
 def test_only_the_gated_calls_of_a_message_are_compared():
     for ways, runs in (("aad", True), ("add", False)):
-        bank, agents = Bank(), members(*(WAYS[way] for way in ways))
+        bank = Bank()
+        agents = members(*(WAYS[way] for way in ways))
         agent = council_agent(
             agents, bank, says(LOOKS, call(**TEN)), DONE, tools=GATED, policy=None
         )
@@ -413,8 +428,10 @@ def to(**changes):
 SAYS = {"script": [says(call(**TEN)), DONE]}
 NAMED = {"response_metadata": {"model_name": "m-2025-08-07", "model_provider": "openai"}}
 STATED = AIMessage("I will.", tool_calls=[call(**TEN)], **NAMED)
-SAME, OTHER = Named(model_name="m", **SAYS), Named(model_name="n", **SAYS)
-NAMELESS, ALIKE = ScriptedDriver(**SAYS), ScriptedDriver(**SAYS)
+SAME = Named(model_name="m", **SAYS)
+OTHER = Named(model_name="n", **SAYS)
+NAMELESS = ScriptedDriver(**SAYS)
+ALIKE = ScriptedDriver(**SAYS)
 DRIVERS = {
     "the same": (to(model=SAME), SAME, False),
     "of one name": (to(model=SAME), SAME.model_copy(), False),
@@ -430,9 +447,16 @@ DRIVERS = {
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"mode": "choose"}, {"adaptive": True}, {"tools": GATED}], ids=str
+    ("driver", "options"),
+    [
+        *((driver, {}) for driver in DRIVERS),
+        *(
+            ("the same", form)
+            for form in ({"mode": "choose"}, {"adaptive": True}, {"tools": GATED})
+        ),
+    ],
+    ids=str,
 )
-@pytest.mark.parametrize("driver", DRIVERS)
 def test_whoever_gave_the_message_has_no_vote_and_stays_in_the_denominator(driver, options, bank):
     asks, own, votes = DRIVERS[driver]
     group = [ModelAgent("own", own), *members(AGREES, [[call(to="Eve")], "Done."])]

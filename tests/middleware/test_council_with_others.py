@@ -47,7 +47,8 @@ def test_people_are_asked_only_about_what_the_council_or_a_person_at_it_lets_pas
 
 @pytest.mark.parametrize("trusts", [False, True])
 def test_a_persons_edit_of_a_call_that_was_vouched_for_runs_where_it_is_trusted(trusts):
-    bank, options = Bank(), {"trust_edits": True} if trusts else {}
+    bank = Bank()
+    options = {"trust_edits": True} if trusts else {}
     agent = council_agent(
         members(AGREE), bank, says(call(**ANN)), DONE, before=[people()], **options
     )
@@ -61,7 +62,8 @@ def test_a_persons_edit_of_a_call_that_was_vouched_for_runs_where_it_is_trusted(
     ("decision", "ran"), [(APPROVE, [("Ann", 1.0)]), (edit(**BOB), []), ({"type": "reject"}, [])]
 )
 def test_a_person_who_is_asked_at_each_call(decision, ran):
-    bank, before = Bank(), [people(interrupt_mode="per_call")]
+    bank = Bank()
+    before = [people(interrupt_mode="per_call")]
     agent = council_agent(
         members(AGREE), bank, says(call(**ANN)), DONE, before=before, trust_edits=True
     )
@@ -74,7 +76,8 @@ def test_a_person_who_is_asked_at_each_call(decision, ran):
 @pytest.mark.parametrize(("script", "transfers"), [(AGREE, [("Ann", 1.0)]), (AGAINST, [])])
 def test_the_gate_judges_what_the_council_lets_pass(script, transfers):
     judge, graph = judges(*SURE)
-    bank, gate = Bank(), CoEMiddleware(graph, tools=GATED, final_answer=True)
+    bank = Bank()
+    gate = CoEMiddleware(graph, tools=GATED, final_answer=True)
     council_agent(members(script), bank, says(call(**ANN)), DONE, before=[gate]).invoke(PAY, THREAD)
     assert bank.transfers == transfers
     assert len(judge[0].requests) == 1 + len(transfers)  # the final answer, too
@@ -97,14 +100,17 @@ def test_several_councils_of_one_agent_must_all_vouch(first, second, bank):
 
 
 def test_councils_of_other_tools_have_other_members():
-    bank, looking, payers = Bank(), Member("looker", [LOOKS]), members([[call(**ANN)]])
+    bank = Bank()
+    looking = Member("looker", [LOOKS])
+    payers = members([[call(**ANN)]])
     outer = CoECouncil([looking], tools=["balance"], name="looking")
     agent = council_agent(
         payers, bank, says(LOOKS), says(call(**ANN)), DONE, tools=GATED, before=[outer]
     )
     state = agent.invoke(PAY, THREAD)
     assert bank.transfers == [("Ann", 1.0)]
-    assert (len(looking.requests), len(payers[0].requests)) == (1, 1)
+    assert len(looking.requests) == 1
+    assert len(payers[0].requests) == 1
     assert [reply.status for reply in replies(state)] == ["success"] * 2
 
 
@@ -206,7 +212,8 @@ def test_a_call_that_other_middleware_added_does_not_run_nor_stop_another(change
 
 
 def test_a_persons_edit_of_a_call_that_nobody_vouched_for_does_not_run():
-    bank, before = Bank(), [people(), Changing(adds)]
+    bank = Bank()
+    before = [people(), Changing(adds)]
     agent = council_agent(
         members(AGREE), bank, says(call(**ANN)), DONE, before=before, trust_edits=True
     )
@@ -230,7 +237,8 @@ def test_a_message_that_other_middleware_repeats_without_the_council_runs_nothin
 
 
 def test_a_tool_that_other_middleware_brings_cannot_be_guarded_and_its_call_is_checked_before():
-    ran, bank = [], Bank()
+    ran = []
+    bank = Bank()
 
     @tool
     def burn(to: str) -> str:

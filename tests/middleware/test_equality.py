@@ -326,7 +326,8 @@ def test_the_work_grows_with_the_number_of_arguments(is_parsed, step):
         return count_calls(lambda: rulings.append(council.rule(proposals))), rulings[0].decision
 
     rule(1)  # what is done once
-    (few, decision), (many, _) = rule(100), rule(400)
+    (few, decision) = rule(100)
+    (many, _) = rule(400)
     assert decision["action"] == ("abstain" if step else "answer")
     assert many < 4.2 * few
     assert many < 400 * 4 * 100

@@ -380,11 +380,9 @@ def test_a_structured_answer_that_is_not_approved_is_withheld_and_the_call_that_
     asked, made, reply, withheld = state["messages"]
     assert asked.text == "Send 10 to Ann."
     assert [(one["name"], one["id"]) for one in made.tool_calls] == [("transfer_money", "c1")]
-    assert (reply.tool_call_id, reply.status, reply.text) == (
-        "c1",
-        "success",
-        "The result is withheld.",
-    )
+    assert reply.tool_call_id == "c1"
+    assert reply.status == "success"
+    assert reply.text == "The result is withheld."
     assert withheld.text.startswith("I withhold my answer: the group is ")
     assert compiled.get_state(THREAD).next == ()
     compiled.invoke({"messages": [("user", "And now?")]}, THREAD)  # the conversation goes on

@@ -18,7 +18,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from coe_agents.actions import ActionMatch, match, proposals
 from coe_agents.actions.canonical import write_action
 from coe_agents.actions.match import read_action
-from coe_agents.agents._requests import endings
+from coe_agents.agents.requests import endings
 from coe_agents.middleware import (
     council,
     council_request,
@@ -174,15 +174,14 @@ def among(
 
 
 SPEAKING = {"as_models": True, "falls_back": True}
-RULE, START, READ, WRITE, READ_VERDICT = (
-    Deliberation.rule,
-    once.Register.start,
-    read_action,
-    write_action,
-    read_verdict,
-)
+RULE = Deliberation.rule
+START = once.Register.start
+READ = read_action
+WRITE = write_action
+READ_VERDICT = read_verdict
 FIELDS = _ArgumentParser._fields
-COUNCIL, GATE = "council block verify", "gate block"
+COUNCIL = "council block verify"
+GATE = "gate block"
 FAULTS = {
     "schema alternatives": (
         COUNCIL,

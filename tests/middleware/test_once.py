@@ -77,7 +77,8 @@ def test_a_later_reply_to_the_same_request_lets_nothing_pass(bank):
     compiled.invoke(decide(APPROVE), THREAD)
     state = compiled.invoke(decide(edit(**BOB)), asked, interrupt_before=["model"])
     assert state["council"]["reason"].startswith("another reply decided on it already")
-    assert (state["council"]["action"], state["council"]["calls"]) == ("abstain", None)
+    assert state["council"]["action"] == "abstain"
+    assert state["council"]["calls"] is None
     assert [message.type for message in state["messages"]] == ["human", "ai", "tool"]
     assert bank.transfers == [("Ann", 1.0)]
 
@@ -118,7 +119,8 @@ def test_a_call_that_was_changed_since_a_person_edited_it_is_not_their_edit():
 async def test_the_rest_of_an_action_does_not_run_when_one_of_its_calls_is_cancelled(
     monkeypatch, bank
 ):
-    waiting, left = asyncio.Event(), asyncio.Event()
+    waiting = asyncio.Event()
+    left = asyncio.Event()
     arrive = once.Register._arrive
 
     def observed(self, action, call_id, invocation):
@@ -210,7 +212,9 @@ def key_in(saver):
 
 @pytest.mark.parametrize("create", [InMemorySaver, Kept, Wrapping, sqlite_saver])
 def test_threads_in_memory_belong_to_one_saver(create):
-    one, other, same = create(), create(), create()
+    one = create()
+    other = create()
+    same = create()
     assert key_in(one) == key_in(one) != key_in(other)
     if isinstance(same, InMemorySaver):
         same.storage = one.storage
@@ -248,7 +252,8 @@ def test_an_attack_on_an_action_that_runs_does_not_end_its_retries_nor_join_it()
     class Invocation:
         pass
 
-    register, invocation = once.Register(), Invocation()
+    register = once.Register()
+    invocation = Invocation()
     assert starts(register, ONE, "c1", invocation) is None
     register.close(ONE.key)
     assert starts(register, ONE, "c1", invocation) is None
@@ -301,7 +306,8 @@ def test_more_calls_than_can_wait_for_each_other_are_refused_at_once(agree, on_u
 
 
 def test_only_the_gated_calls_of_what_goes_on_need_places_and_no_structured_answer_does(bank):
-    one, two = {**THREAD, "max_concurrency": 1}, says(call(**ANN), call(id="c2", **BOB))
+    one = {**THREAD, "max_concurrency": 1}
+    two = says(call(**ANN), call(id="c2", **BOB))
     options = {"mode": "choose", "tools": ["transfer_money"], "on_uncertain": "interrupt"}
     council_agent(members(*[[[LOOKS, call(**ANN)]]] * 3), bank, two, DONE, **options).invoke(
         PAY, one
@@ -337,7 +343,8 @@ def stored(bank, store, *, before=(), behind=()):
 
 @pytest.mark.parametrize("inside", [False, True])
 def test_a_retry_inside_one_invocation_runs_the_tool_again(inside):
-    tries, bank = [], Bank()
+    tries = []
+    bank = Bank()
 
     @tool
     def transfer_money(to: str, amount: float) -> str:

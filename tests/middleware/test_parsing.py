@@ -94,7 +94,8 @@ class Open(enum.StrEnum):
         if not isinstance(value, str):
             return None
         member = str.__new__(cls, value)
-        member._name_, member._value_ = "OTHER", value
+        member._name_ = "OTHER"
+        member._value_ = value
         return member
 
 
@@ -167,8 +168,12 @@ TEXTS = [
     "2026-01-01T00:00:00Z",
     "1e400",
     "nan",
+    "12345678-1234-5678-1234-567812345678",
+    "http://a.b/c",
+    "/a//b",
+    "P1D",
+    "[a]",
 ]
-TEXTS += ["12345678-1234-5678-1234-567812345678", "http://a.b/c", "/a//b", "P1D", "[a]"]
 NUMBERS = [0, 1, 2, -0.0, 0.0, 1.0, 4.9e-10, 0.1, 10**20]
 SCALARS = st.none() | st.booleans() | st.sampled_from(NUMBERS) | st.sampled_from(TEXTS)
 NAMES = st.sampled_from(
@@ -367,10 +372,8 @@ def test_a_plain_value_does_not_imitate_another_and_classes_of_one_name_are_told
         tool.line({"x": value}) for value in ([1], {"$set": [1]}, {"$$set": [1]}, {"$json": [1]})
     ]
     assert len(set(lines)) == 4
-    first, second = (
-        twin(False),
-        create_model("Twin", text=(str, ...), on=(bool, False), off=(bool, False)),
-    )
+    first = twin(False)
+    second = create_model("Twin", text=(str, ...), on=(bool, False), off=(bool, False))
     tool = Tool(x=(first | second, ...))
     a, b = (tool.line({"x": {"text": "t", **more}}) for more in ({}, {"off": False}))
     assert None is not a != b is not None
@@ -425,7 +428,8 @@ def test_a_model_of_version_1_is_parsed():
     old = StructuredTool.from_function(
         lambda **_: "ran", name="act", description="Acts.", args_schema=Args
     )
-    tool.tool, tool.parsers = old, parsers_of([old])
+    tool.tool = old
+    tool.parsers = parsers_of([old])
     line = tool.line({"x": "1"})
     assert line == tool.line({"x": 1, "unit": "EUR", "inner": {"loud": False}})
     assert json.loads(line)[0]["args"].keys() == {"x", "unit", "inner"}

@@ -32,14 +32,16 @@ KEEPING = JsonPlusSerializer(allowed_msgpack_modules=[Weather])
 
 def asking_gate(*messages, verdicts=None, graph=None, **options):
     """A gate with a group that is uncertain, the questions that it was asked, and the bank."""
-    bank, asked = Bank(), list[str]()
+    bank = Bank()
+    asked = list[str]()
     graph = graph or judged_by(verdicts or {"": None}, asked)
     return agent(graph, bank, *messages, **ASKING, **options), asked, bank
 
 
 def asking_council(*messages, agents=None, **options):
     """A council whose members propose 9 where the driver proposes 10, the members, and the bank."""
-    bank, agents = Bank(), agents or members(NINE, NINE)
+    bank = Bank()
+    agents = agents or members(NINE, NINE)
     return (
         council_agent(agents, bank, *(messages or [says(call())]), DONE, **ASKING, **options),
         agents,
@@ -57,7 +59,8 @@ def test_a_person_is_asked_in_langchains_form_and_the_group_is_not_asked_again()
     value = paused["__interrupt__"][0].value
     assert set(value) == {"action_requests", "review_configs"}
     (request,) = requests(paused)
-    assert (request["name"], request["args"]) == ("transfer_money", {"to": "Ann", "amount": 10})
+    assert request["name"] == "transfer_money"
+    assert request["args"] == {"to": "Ann", "amount": 10}
     every_decision = ["approve", "edit", "reject", "respond"]
     assert value["review_configs"] == [
         {"action_name": "transfer_money", "allowed_decisions": every_decision}
@@ -104,7 +107,8 @@ def test_a_council_asks_about_the_very_message_that_goes_on_and_a_strict_checkpo
     compiled, agents, bank = asking_council(said, saver=strict)
     paused = compiled.invoke(PAY, THREAD)
     (request,) = requests(paused)
-    assert (request["name"], request["args"]) == ("transfer_money", {"to": "Ann", "amount": 10})
+    assert request["name"] == "transfer_money"
+    assert request["args"] == {"to": "Ann", "amount": 10}
     (config,) = paused["__interrupt__"][0].value["review_configs"]
     assert config == {
         "action_name": "transfer_money",
@@ -124,7 +128,9 @@ def test_a_council_asks_about_the_very_message_that_goes_on_and_a_strict_checkpo
     assert [message.type for message in paused["messages"]] == ["human"]
     first = compiled.invoke(decide(APPROVE), THREAD)["messages"][1]
     assert bank.transfers == [("Ann", 10.0)]
-    assert (first.id, first.content, first.tool_calls) == ("m1", blocks, said.tool_calls)
+    assert first.id == "m1"
+    assert first.content == blocks
+    assert first.tool_calls == said.tool_calls
     assert [len(agent.requests) for agent in agents] == [2, 2]  # once about each turn
     assert "Blocked" not in caplog.text
 
@@ -162,7 +168,8 @@ def test_no_text_of_a_model_is_rendered_where_a_person_reads_it(gate):
         compiled, _, _ = asking_council(said, agents=agents)
     (request,) = requests(compiled.invoke(PAY, THREAD))
     assert "\u202e" not in request["description"]
-    is_fenced, outside = None, set()
+    is_fenced = None
+    outside = set()
     for line in request["description"].splitlines():
         if is_fenced is None and line.startswith("```"):
             is_fenced = line
@@ -208,7 +215,8 @@ def test_a_person_may_answer_in_the_tools_place_and_an_edit_to_a_free_tool_needs
     compiled.invoke(PAY, THREAD)
     state = compiled.invoke(decide(edit("balance")), THREAD)
     assert [reply.text for reply in replies(state)] == ["the balance is 100"]
-    assert (bank.transfers, len(asked)) == ([], 1)
+    assert bank.transfers == []
+    assert len(asked) == 1
 
 
 def test_of_two_calls_under_one_id_a_person_is_asked_about_the_first_alone():
@@ -249,14 +257,13 @@ def test_at_a_council_an_edited_call_runs_as_edited_and_a_text_beside_rejected_o
     assert state["council"]["calls"] == [call(**BOB), call(id="c2", **ANN)]
     state = compiled.invoke(None, THREAD)
     assert sorted(bank.transfers) == [("Ann", 1.0), ("Bob", 2.0)]
-    assert (
-        state["messages"][1].tool_calls[0]["args"],
-        state["messages"][1].tool_calls[0]["id"],
-    ) == (BOB, "c1")
+    assert state["messages"][1].tool_calls[0]["args"] == BOB
+    assert state["messages"][1].tool_calls[0]["id"] == "c1"
     compiled, _, bank = asking_council(says(call(), text="I paid."), tools=["transfer_money"])
     compiled.invoke(PAY, THREAD)
     state = compiled.invoke(decide(REJECT), THREAD, interrupt_before=["model"])
-    assert (state["council"]["action"], state["council"]["calls"]) == ("abstain", None)
+    assert state["council"]["action"] == "abstain"
+    assert state["council"]["calls"] is None
     state = compiled.invoke(None, THREAD)
     assert bank.transfers == []
     assert [message.text for message in state["messages"] if message.type == "ai"] == ["", "Done."]
@@ -294,7 +301,8 @@ def test_a_person_decides_on_a_text(decision, text):
     compiled, _, _ = asking_council(AIMessage("I have paid."))
     paused = compiled.invoke(PAY, THREAD)
     (request,) = requests(paused)
-    assert (request["name"], request["args"]) == ("answer", {"text": "I have paid."})
+    assert request["name"] == "answer"
+    assert request["args"] == {"text": "I have paid."}
     assert [message.type for message in paused["messages"]] == ["human"]
     for unfit in ({"text": 3}, {}, {"text": "Not yet.", "memo": "x"}):
         assert "__interrupt__" in compiled.invoke(decide(edit("answer", **unfit)), THREAD)
@@ -319,7 +327,8 @@ def test_a_structured_answer_in_a_text_waits_for_the_person(decision, given):
 
 @pytest.mark.parametrize("decision", [APPROVE, edit("Weather", sky="cloudy"), REJECT])
 def test_a_structured_answer_waits_for_the_person(decision):
-    clear, cloudy = weather("clear"), weather("cloudy")
+    clear = weather("clear")
+    cloudy = weather("cloudy")
     options = {"response_format": ToolStrategy(Weather), "saver": InMemorySaver(serde=KEEPING)}
     compiled, _, _ = asking_council(says(clear), says(clear), agents=members([[cloudy]]), **options)
     paused = compiled.invoke(PAY, THREAD)
@@ -451,7 +460,9 @@ async def test_the_call_is_closed_and_does_not_run(added):
     assert "__interrupt__" not in state
     assert [message.type for message in state["messages"]] == ["human", "ai", "tool", "human", "ai"]
     closed = state["messages"][2]
-    assert (closed.text, closed.status, closed.tool_call_id) == (NOT_DECIDED, "error", "c1")
+    assert closed.text == NOT_DECIDED
+    assert closed.status == "error"
+    assert closed.tool_call_id == "c1"
     assert bank.transfers == []
 
 

@@ -440,7 +440,8 @@ AT_THE_TOOL = itertools.product(("overridden", "replaced", "assigned"), (True, F
 )
 def test_another_tool_than_the_one_that_was_compared_does_not_run(schema, other, way, is_before):
     """Where the shown tool was swapped, it is the other one that was compared."""
-    paid, swapped = Paid(schema), Paid(other)
+    paid = Paid(schema)
+    swapped = Paid(other)
     swaps = [Swaps(swapped.tools, way)]
     run(
         paid,
@@ -453,7 +454,8 @@ def test_another_tool_than_the_one_that_was_compared_does_not_run(schema, other,
 
 @pytest.mark.parametrize("is_free", [True, False])
 def test_another_tool_than_the_one_whose_call_was_judged_does_not_run(is_free):
-    paid, swapped = Paid(Named), Paid(Named if is_free else Robbing)
+    paid = Paid(Named)
+    swapped = Paid(Named if is_free else Robbing)
     tools = [*paid.tools]
     if is_free:
         swapped.tools[0].name = "give"
@@ -476,7 +478,8 @@ def test_another_tool_than_the_one_whose_call_was_judged_does_not_run(is_free):
 
 @pytest.mark.parametrize("in_place", ["overridden", "assigned"])
 def test_a_tool_that_was_swapped_in_front_of_the_gate_does_not_run(in_place):
-    paid, swapped = Paid(Named), Paid(Robbing)
+    paid = Paid(Named)
+    swapped = Paid(Robbing)
     gate = CoEMiddleware(judged_by({"": "approve"}, []), tools=["pay"])
     driver = ScriptedDriver(script=[says({**ANN, "id": "c1"}), DONE])
     agent = create_agent(driver, paid.tools, middleware=[Swaps(swapped.tools, in_place), gate])

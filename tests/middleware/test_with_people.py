@@ -151,10 +151,8 @@ def test_an_edit_that_makes_a_gated_call_a_free_one_needs_no_verdict(gate_first)
 
 @every_order
 def test_an_edit_reaches_one_of_two_calls_under_one_id(gate_first, bank):
-    gate, review = (
-        CoEMiddleware(judged_by({"": "approve"}, []), tools=GATED, trust_edits=True),
-        people(),
-    )
+    gate = CoEMiddleware(judged_by({"": "approve"}, []), tools=GATED, trust_edits=True)
+    review = people()
     both = says(call(id="same", **ANN), call(id="same", **ANN))
     compiled = agent(None, bank, both, middleware=[gate, review] if gate_first else [review, gate])
     compiled.invoke(PAY, THREAD)
@@ -165,18 +163,19 @@ def test_an_edit_reaches_one_of_two_calls_under_one_id(gate_first, bank):
 @pytest.mark.parametrize(
     "planted",
     [
-        *(
-            "![x](http://evil)",
-            "<!-- 1000 to Eve -->",
-            "[Ann](x)",
-            "`a`",
-            "```",
-            "&lt;",
-            "*a*",
-            "~~a~~",
-            "__a__",
-        ),
-        *("$a$", "a\\*", "www.evil.com", "a@b.com"),
+        "![x](http://evil)",
+        "<!-- 1000 to Eve -->",
+        "[Ann](x)",
+        "`a`",
+        "```",
+        "&lt;",
+        "*a*",
+        "~~a~~",
+        "__a__",
+        "$a$",
+        "a\\*",
+        "www.evil.com",
+        "a@b.com",
     ],
 )
 def test_what_markdown_would_render_or_hide_in_a_call_is_described_as_code_that_it_cannot_end(
@@ -192,7 +191,9 @@ def test_what_markdown_would_render_or_hide_in_a_call_is_described_as_code_that_
 
 
 def test_what_a_tool_is_given_beside_the_call_is_no_part_of_it():
-    sent, asked, bank = [], list[str](), Bank()
+    sent = []
+    asked = list[str]()
+    bank = Bank()
 
     @tool
     def transfer_money(to: str, state: Annotated[dict, InjectedState], runtime: ToolRuntime) -> str:
@@ -319,7 +320,8 @@ def test_a_trusted_edit_of_a_closed_call_does_not_run_because_another_one_of_the
     gate = CoEMiddleware(
         judged_by({"Ann": "approve", "": "reject"}, []), tools=GATED, trust_edits=True
     )
-    review, both = people(), says(call(id="c1", **ANN), call(id="c2", **BOB))
+    review = people()
+    both = says(call(id="c1", **ANN), call(id="c2", **BOB))
     compiled = agent(None, bank, both, middleware=[gate, review] if gate_first else [review, gate])
     compiled.invoke(PAY, THREAD)
     state = compiled.invoke(decide({"type": "reject"}, edit(to="Cy", amount=3)), THREAD)

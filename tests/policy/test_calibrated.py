@@ -12,20 +12,21 @@ import pytest
 
 from coe_agents.actions import canonical_action
 from coe_agents.errors import ConfigurationError
+from coe_agents.measurement.measurement import AgentMeasurement, Run
 from coe_agents.policy import CalibratedPolicy, Decision, Policy, measure
 from coe_agents.policy.calibrated import CalibratedAgent, Calibration, GroupThreshold
-from coe_agents.policy.learned_support import LearnedSupport
-from coe_agents.policy.measurement import AgentMeasurement
+from coe_agents.policy.support import LearnedSupport
 from coe_agents.types import create_response
+from tests.measurement.measurements import measured, with_proposals
 from tests.policy import test_support as support
-from tests.policy.measurements import measured
 
 AGENTS = {name: CalibratedAgent(3, 4, "frequency") for name in ("a", "b")}
 FOUND = {"threshold": 0.3, "n_questions": 50, "n_answered": 20, "n_wrong": 1, "bound": 0.18}
 ASKED = {"agents": AGENTS, "clusterer": "NormalizedMatch", "correctness": "reference"}
 DRAWN = {"date": "2026-01-01T00:00:00+00:00", "uncertainties": (0.0, 0.3, 1.25)}
 CALIBRATION = Calibration(risk=0.2, confidence=0.9, **FOUND, **ASKED, **DRAWN)
-PAID, SILENT = GroupThreshold(0.8, 10, 9, 1, 0.19), GroupThreshold(0.05, 10, 8, 0, 0.18)
+PAID = GroupThreshold(0.8, 10, 9, 1, 0.19)
+SILENT = GroupThreshold(0.05, 10, 8, 0, 0.18)
 PROPOSING = replace(CALIBRATION, score="", proposer="a", tools={"pay": PAID}, no_call=SILENT)
 SUPPORT = LearnedSupport("a", ("b",), (-1.0,), (0.0,), 0.0, -2.0)
 SUPPORTED = replace(PROPOSING, learned_support=SUPPORT, trust_from="learned", fit="halves")
@@ -45,13 +46,15 @@ def decide(calibration, measured, **options):
 
 def test_answers_up_to_the_threshold_and_says_the_promise_in_words_of_its_score():
     decision = decide(CALIBRATION, measurement(0.3))
-    assert (decision.action, decision.answer) == ("answer", "Paris")
+    assert decision.action == "answer"
+    assert decision.answer == "Paris"
     assert (
         decision.reason
         == "CoE 0.300 is at most the calibrated 0.300 (risk at most 0.2 with confidence 0.9)"
     )
     decision = decide(CALIBRATION, measurement(0.301), otherwise="escalate")
-    assert (decision.action, decision.answer) == ("escalate", None)
+    assert decision.action == "escalate"
+    assert decision.answer is None
     assert decision.reason.startswith("CoE 0.301 is above the calibrated 0.300 ")
     decision = decide(CALIBRATION, measurement(0.3 + 1e-9))  # equal within rounding only
     assert (decision.action, "is at most the calibrated" in decision.reason) == ("answer", True)
@@ -64,9 +67,9 @@ def test_answers_up_to_the_threshold_and_says_the_promise_in_words_of_its_score(
     assert in_words(0.694, 0.6941) == "vote share 0.305900 is below the calibrated 0.306000"
     assert SUPPORTED.limit_in_words(0.3) == "learned probability of error is at most 0.300"
     own = replace(CALIBRATION, score="mine:own", threshold=-0.5)
-    decision = decide(own, replace(measurement(0.1), scores={"mine:own": -0.6}))
+    decision = decide(own, replace(measurement(0.1), run=Run(scores={"mine:own": -0.6})))
     assert decision.reason.startswith("mine:own -0.600 is at most the calibrated -0.500 (risk")
-    decision = decide(own, replace(measurement(0.1), scores={"mine:own": None}))
+    decision = decide(own, replace(measurement(0.1), run=Run(scores={"mine:own": None})))
     assert decision.reason == "the score mine:own cannot be computed of these responses"
 
 
@@ -109,11 +112,9 @@ def test_a_tie_and_what_has_no_threshold_are_never_answered():
 def test_learned_weights_choose_the_answer_and_break_ties():
     for weights, answer in (((0.6, 0.4), "Paris"), ((0.4, 0.6), "Rome")):
         decision = decide(trusting(*weights), divided(a=1.0, b=0.0))
-        assert (decision.action, decision.answer, decision.trusted_answer) == (
-            "answer",
-            answer,
-            True,
-        )
+        assert decision.action == "answer"
+        assert decision.answer == answer
+        assert decision.trusted_answer is True
         assert f'weights favour "{answer}"' in decision.reason
     # the mean favours Rome (0.4 against 0.6), the weights Paris (0.56 against 0.44)
     decision = decide(trusting(0.7, 0.3), divided(a=0.8, b=0.0))
@@ -185,11 +186,9 @@ def test_what_is_saved_is_loaded(tmp_path, calibration):
     path = tmp_path / "policy.json"
     CalibratedPolicy(calibration).save(path)
     loaded = CalibratedPolicy.load(path, otherwise="escalate")
-    assert (loaded.calibration, loaded.otherwise, isinstance(loaded, Policy)) == (
-        calibration,
-        "escalate",
-        True,
-    )
+    assert loaded.calibration == calibration
+    assert loaded.otherwise == "escalate"
+    assert isinstance(loaded, Policy) is True
     counts = {"min_responses": 3, "max_responses": 4, "weighting": "frequency"}
     record = json.loads(path.read_text())
     assert record["agents"]["a"] == dict.fromkeys(ASKED_SO) | counts
@@ -472,11 +471,9 @@ def proposed(driver="a", first=PAY, **options):
 @pytest.mark.parametrize("calibration", [PROPOSING, SUPPORTED])
 def test_the_proposal_of_an_agent_is_judged_whatever_leads_and_under_whatever_name(calibration):
     decision = decide(calibration, proposed())
-    assert (decision.action, decision.answer, decision.trusted_answer) == (
-        "answer",
-        canonical_action(PAY),
-        True,
-    )
+    assert decision.action == "answer"
+    assert decision.answer == canonical_action(PAY)
+    assert decision.trusted_answer is True
     assert decision.reason.startswith(
         calibration.limit_in_words(0.8, calibration.uncertainty(proposed()))
     )
@@ -485,7 +482,11 @@ def test_the_proposal_of_an_agent_is_judged_whatever_leads_and_under_whatever_na
     assert decision.reason == "calibrated for the proposals of a, not for those of b"
     silent = proposed(first=[])
     assert calibration.can_answer(silent)  # to call nothing may be right, whatever is said instead
-    others = (silent, replace(silent, calls=None), replace(silent, proposals={"a": "Paris"}))
+    others = (
+        silent,
+        with_proposals(silent, calls=None),
+        with_proposals(silent, by_agent={"a": "Paris"}),
+    )
     assert [calibration.threshold_of(each) for each in (proposed(), *others)] == [
         0.8,
         0.05,
@@ -493,7 +494,7 @@ def test_the_proposal_of_an_agent_is_judged_whatever_leads_and_under_whatever_na
         0.3,
     ]
     assert CALIBRATION.threshold_of(silent) == 0.3
-    assert decide(CALIBRATION, replace(measurement(0.1), proposer="b")).action == "answer"
+    assert decide(CALIBRATION, with_proposals(measurement(0.1), proposer="b")).action == "answer"
 
 
 def test_all_differences_of_a_group_are_listed_in_order():

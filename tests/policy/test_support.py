@@ -8,10 +8,10 @@ from coe_agents import SupportPolicy
 from coe_agents.actions import ActionMatch, canonical_action
 from coe_agents.policy import measure, settle
 from coe_agents.policy.bounds import Spent
-from coe_agents.policy.learned_support import LearnedSupport, support_features
 from coe_agents.policy.settle import Rules, representative_of
+from coe_agents.policy.support import LearnedSupport, support_features
 from coe_agents.testing import create_response
-from tests.policy.measurements import decide
+from tests.measurement.measurements import decide, with_proposals
 
 
 def pay(amount, to="Ann"):
@@ -36,11 +36,11 @@ def test_the_support_of_a_proposal_is_the_mean_probability_of_its_cluster_among_
         propose("b", pay(6), index=1),
         propose("c", pay(5)),
     ]
-    assert measured(*rows).proposal_support == {"a": 0.75, "b": 1.0, "c": 0.75}
+    assert measured(*rows).proposals.support == {"a": 0.75, "b": 1.0, "c": 0.75}
     # the others count by their weights
     rows = [propose("a", pay(5)), propose("b", pay(5)), propose("c", pay(6))]
     weighed = measured(*rows, weights={"a": 1.0, "b": 3.0, "c": 1.0})
-    assert weighed.proposal_support == pytest.approx({"a": 0.75, "b": 0.5, "c": 0.0})
+    assert weighed.proposals.support == pytest.approx({"a": 0.75, "b": 0.5, "c": 0.0})
     # without a proposer the leading cluster is judged
     assert decide(SupportPolicy(0.6), measured(*rows)).answer == canonical_action(pay(5))
     assert decide(SupportPolicy(0.7), measured(*rows)).action == "abstain"
@@ -48,16 +48,16 @@ def test_the_support_of_a_proposal_is_the_mean_probability_of_its_cluster_among_
 
 def test_an_agent_alone_has_no_support_and_the_first_response_is_that_of_the_lowest_index():
     alone = propose("a", pay(5))
-    assert measured(alone).proposal_support == {}
+    assert measured(alone).proposals.support == {}
     rows = [alone, propose("b", pay(5))]
-    assert measured(*rows, weights={"a": 1.0, "b": 0.0}).proposal_support == {"b": 1.0}
+    assert measured(*rows, weights={"a": 1.0, "b": 0.0}).proposals.support == {"b": 1.0}
     assert decide(SupportPolicy(0.0), measured(alone, proposer="a")).action == "abstain"
     assert (
         decide(SupportPolicy(0.0), measured(rows[1], propose("c", pay(5)), proposer="a")).action
         == "abstain"
     )
     rows = [propose("a", pay(6), index=1), propose("a", pay(5)), propose("b", pay(5))]
-    assert measured(*rows).proposals["a"] == canonical_action(pay(5))
+    assert measured(*rows).proposals.by_agent["a"] == canonical_action(pay(5))
 
 
 def test_the_kinds_of_a_leading_proposal():
@@ -73,18 +73,21 @@ def test_the_kinds_of_a_leading_proposal():
         ([], "", "empty", ""),
     ):
         found = measured(propose("a", calls, text), propose("b", calls, text))
-        assert (found.answer_kind, found.answer, found.calls) == (kind, answer, tuple(calls))
+        assert found.answer_kind == kind
+        assert found.answer == answer
+        assert found.proposals.calls == tuple(calls)
 
 
 def test_equal_actions_run_as_most_wrote_them_and_an_agent_without_a_weight_writes_nothing_that_runs():
     rows = [propose("a", pay(5, "ANN")), propose("b", pay(5, "Ann")), propose("c", pay(6, "Ann"))]
     found = measure(rows, [0, 0, 1], weights={"a": 0.0, "b": 1.0, "c": 0.5})
-    assert (found.calls, [*found.contested["arguments"]]) == (tuple(pay(5, "Ann")), ["amount"])
+    assert found.proposals.calls == tuple(pay(5, "Ann"))
+    assert [*found.proposals.contested["arguments"]] == ["amount"]
     rows = [
         propose(name, pay(amount))
         for name, amount in zip("abcdefg", (5, 5, 5.0, 5.0, 6, 6, 6), strict=True)
     ]
-    assert measure(rows, [0] * 7).calls == tuple(
+    assert measure(rows, [0] * 7).proposals.calls == tuple(
         pay(5)
     )  # as two of the four wrote it, and not the three
     rows = list(
@@ -94,8 +97,10 @@ def test_equal_actions_run_as_most_wrote_them_and_an_agent_without_a_weight_writ
         measure(rows, [0, 0, 0, 0, 1, 1]).answer == "Done."
     )  # what others say who call something else
     rows = [propose("a", pay(5.0)), propose("b", pay(5)), propose("c", pay(5))]
-    assert json.dumps(measured(*rows).calls) == json.dumps(pay(5))
-    assert json.dumps(measured(*rows).writings) == json.dumps({canonical_action(pay(5)): pay(5)})
+    assert json.dumps(measured(*rows).proposals.calls) == json.dumps(pay(5))
+    assert json.dumps(measured(*rows).proposals.writings) == json.dumps(
+        {canonical_action(pay(5)): pay(5)}
+    )
 
 
 def test_the_judged_proposal_needs_the_support_of_the_others_and_what_is_contested_counts_against_it():
@@ -107,7 +112,7 @@ def test_the_judged_proposal_needs_the_support_of_the_others_and_what_is_contest
     assert withheld.action == "escalate"
     assert withheld.reason == "the other agents support the proposal with 0.50, less than 0.6"
     rows = [propose("a", pay(900, "Bob")), propose("b", pay(5, "Bob")), propose("c", pay(5))]
-    found = measured(*rows, proposer="a").contested
+    found = measured(*rows, proposer="a").proposals.contested
     assert list(found["arguments"]) == ["amount", "to"]  # two votes against 900, one against Bob
 
 
@@ -115,7 +120,8 @@ def test_a_judged_proposal_that_does_not_lead_or_ties_is_answered_with_itself_on
     rows = [propose("a", pay(5)), propose("b", pay(5)), *(propose(name, pay(6)) for name in "cde")]
     asked = {"asked": "abcde", "answered": "abcde", "spent": Spent()}
     decision = settle(SupportPolicy(0.2), measured(*rows, proposer="a"), Rules(), **asked)
-    assert (decision.action, decision.answer) == ("answer", canonical_action(pay(5)))
+    assert decision.action == "answer"
+    assert decision.answer == canonical_action(pay(5))
     assert representative_of(measured(*rows), None) == canonical_action(pay(6))
     rows = [propose("a", pay(5)), propose("b", pay(5)), propose("c", pay(6)), propose("d", pay(6))]
     assert decide(SupportPolicy(0.1), measured(*rows)).action == "abstain"
@@ -135,8 +141,9 @@ def test_a_vote_is_the_strict_majority_of_an_agents_own_responses_and_a_failed_o
     rows += [propose("c", pay(amount), index=i) for i, amount in enumerate([5, 6])]
     rows += [propose("d", pay(5)), propose("e", pay(6))]
     weights = {"a": 1.0, "b": 0.1, "c": 1.0, "d": 0.0, "e": 1.0}
-    votes = measured(*rows, weights=weights, proposer="a").votes
-    five, six = canonical_action(pay(5)), canonical_action(pay(6))
+    votes = measured(*rows, weights=weights, proposer="a").proposals.votes
+    five = canonical_action(pay(5))
+    six = canonical_action(pay(6))
     assert votes == {"a": five, "b": five, "c": None, "e": six}  # c is split, and d has no weight
     good = [propose("b", pay(5)), propose("a", pay(5)), propose("c", pay(5))]
     failed = [
@@ -144,15 +151,17 @@ def test_a_vote_is_the_strict_majority_of_an_agents_own_responses_and_a_failed_o
         create_response("d", "", error="down"),
     ]
     found = measure([*good, *failed], [0, 0, 0, 1, 2], clusterer=ActionMatch(), proposer="a")
-    assert (found.votes["c"], found.voters(five)) == (None, ["a", "b"])
-    assert found.proposal_support["a"] == pytest.approx((1 + 0.5 + 0) / 3)
-    assert found.proposals["c"] == canonical_action(pay(5))
-    assert found.contested is None
+    assert found.proposals.votes["c"] is None
+    assert found.proposals.voters(five) == ["a", "b"]
+    assert found.proposals.support["a"] == pytest.approx((1 + 0.5 + 0) / 3)
+    assert found.proposals.by_agent["c"] == canonical_action(pay(5))
+    assert found.proposals.contested is None
 
 
 def test_votes_are_counted_besides_the_support():
     rows = [propose("a", pay(5)), propose("b", pay(5)), propose("c", pay(5)), propose("d", pay(6))]
-    judged, group = measured(*rows, proposer="a"), measured(*rows)
+    judged = measured(*rows, proposer="a")
+    group = measured(*rows)
     assert decide(SupportPolicy(0.6, min_votes=2), judged).reason == (
         "the other agents support the proposal with 0.67, at least 0.6; "
         "2 of 3 members propose the same; at least 2 must"
@@ -180,10 +189,8 @@ def test_votes_that_a_caller_asks_for_are_counted_whatever_the_policy(min_votes)
 
 
 def test_a_tool_and_calling_nothing_have_thresholds_of_their_own():
-    by_tool, by_kind = (
-        SupportPolicy(0.4, tools={"pay": 0.9}),
-        SupportPolicy(0.4, no_call_min_support=0.6),
-    )
+    by_tool = SupportPolicy(0.4, tools={"pay": 0.9})
+    by_kind = SupportPolicy(0.4, no_call_min_support=0.6)
 
     def two_of_three(calls, other):
         return [propose("a", calls), propose("b", calls), propose("c", other)]
@@ -233,14 +240,14 @@ def test_a_learned_support_reads_what_the_others_call_and_of_texts_only_who_says
     ]
     learned = LearnedSupport("a", ("b", "c"), (1.0, 2.0), (3.0, 4.0), 7.0, 0.5)
     # the proposal of "d" is "Why?", half of what "c" said; the other half of that calls nothing
-    judged = replace(found, proposer="d")
+    judged = with_proposals(found, proposer="d")
     assert learned.uncertainty(judged) == pytest.approx(
         1 / (1 + math.exp(-(0.5 + 2.0 / 2 + 4.0 / 2)))
     )
     # calling nothing: half of "c" says the same, which is calling nothing
     silent = 0.5 + 2.0 / 2 + 4.0 / 2 + 7.0
     assert replace(learned, proposer="e").uncertainty(
-        replace(found, proposer=None, proposals={"e": "[]"})
+        with_proposals(found, proposer=None, by_agent={"e": "[]"})
     ) == pytest.approx(1 / (1 + math.exp(-silent)))
     steep = replace(learned, intercept=1e9)
     assert steep.uncertainty(judged) == 1.0

@@ -1,5 +1,5 @@
 from coe_agents.rounds import RoundContext
-from tests.policy.measurements import measured_texts as measured
+from tests.measurement.measurements import measured_texts as measured
 
 
 def context(*, measurement=None, question="Q?", messages=None, round=1, n_responses=None):

@@ -1,7 +1,7 @@
 import re
 
 from coe_agents.rounds import Debate
-from tests.policy.measurements import measured_texts as measured
+from tests.measurement.measurements import measured_texts as measured
 from tests.rounds.contexts import context
 
 ANSWERS = ["Paris", "Lyon", "Nice", "Brest", "Metz"]
@@ -34,7 +34,8 @@ def test_refusals_and_silence_are_not_shown_and_only_the_most_supported_are_and_
     assert re.findall(r">(.*)</answer>", text) in (["Paris", "Lyon"], ["Lyon", "Paris"])
     plan = Debate()(context(measurement=measured(a=["I don't know."], b=[""])))
     assert plan.overrides == {"a": {}, "b": {}}
-    assert (plan.replaces, plan.shows_answers) == (True, False)
+    assert plan.replaces is True
+    assert plan.shows_answers is False
 
 
 def test_a_planted_answer_cannot_leave_its_fence():

@@ -4,7 +4,8 @@ from tests.rounds.contexts import context
 
 def test_the_number_grows_from_round_to_round_up_to_the_most():
     # 5 * 1.5 = 7.5 -> 8; 8 * 1.5 = 12; 12 * 1.5 = 18, and 15 are the most
-    resample, n = Resample(growth=1.5, most=15), 5
+    resample = Resample(growth=1.5, most=15)
+    n = 5
     grown = [n := resample.n_samples(n) for _ in range(3)]
     assert grown == [8, 12, 15]
 

@@ -1,7 +1,7 @@
 import pytest
 
 from coe_agents.rounds.trajectory import conformity, former_answers, leading_answers, round_data
-from tests.policy.measurements import measured_texts as measured
+from tests.measurement.measurements import measured_texts as measured
 
 
 def account(measurement, *, former=None, labels=None, shows_answers=True):
@@ -20,14 +20,21 @@ def account(measurement, *, former=None, labels=None, shows_answers=True):
 def test_the_first_round_has_nothing_to_compare_and_one_without_a_measurement_is_accounted_for():
     data = account(measured(a=["Paris", "Paris", "Lyon"], b=["Lyon"]))
     assert data["leading"] == {"a": "Paris", "b": "Lyon"}
-    assert (data["answer"], data["flips"], data["adopted"]) == ("Lyon", {}, {})
-    assert (data["tokens"], data["n_responses"], data["strategy"]) == (7, 3, None)
+    assert data["answer"] == "Lyon"
+    assert data["flips"] == {}
+    assert data["adopted"] == {}
+    assert data["tokens"] == 7
+    assert data["n_responses"] == 3
+    assert data["strategy"] is None
     assert data["led"] == ["Lyon"]
     assert former_answers(data) == ["Lyon", "Paris"]
     assert former_answers(None) == []
     assert conformity([data]) is None
     lost = account(None, former=data)
-    assert (lost["coe"], lost["regime"], lost["answer"], lost["leading"]) == (None, None, None, {})
+    assert lost["coe"] is None
+    assert lost["regime"] is None
+    assert lost["answer"] is None
+    assert lost["leading"] == {}
     assert former_answers(lost) == []
 
 

@@ -18,7 +18,7 @@ from coe_agents.policy import CalibratedPolicy
 from coe_agents.rulings import recalibrate
 from coe_agents.rulings.audits import Seen, _as_in_traffic
 from tests.evaluation.invented import group
-from tests.policy.measurements import measured
+from tests.measurement.measurements import measured
 
 
 def test_the_bound_of_two_right_answers_by_hand():

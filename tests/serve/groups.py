@@ -40,7 +40,9 @@ def group_of(*agents, max_coe=0.6, policy=None, **options):
 class SlowAgent(ScriptedAgent):
     def __init__(self, name, *rounds, seconds):
         super().__init__(name, *rounds)
-        self.seconds, self.n_started, self.n_ended = seconds, 0, 0
+        self.seconds = seconds
+        self.n_started = 0
+        self.n_ended = 0
         self.started = asyncio.Event()
 
     async def asample(self, request, config=None):

@@ -38,15 +38,16 @@ async def test_the_events_of_the_graph_and_then_the_decision_with_who_said_what(
         {"representative": "Paris", "support": 0.75},
         {"representative": "Lyon", "support": 0.25},
     ]
-    said = {
-        name: [(row["text"], row["cluster"]) for row in rows]
-        for name, rows in decision["responses"].items()
-    }
-    assert said == {
-        "a": [("Paris", 0), ("Paris", 0)],
-        "b": [("Paris", 0), ("Lyon", 1)],
-        "c": [("", None)],
-    }
+    rows = []
+    for name, of_agent in decision["responses"].items():
+        rows += [(name, row["text"], row["cluster"]) for row in of_agent]
+    assert rows == [
+        ("a", "Paris", 0),
+        ("a", "Paris", 0),
+        ("b", "Paris", 0),
+        ("b", "Lyon", 1),
+        ("c", "", None),
+    ]
     assert decision["responses"]["c"][0]["error"] == "ConnectionError: refused"
     assert decision["thresholds"] == {
         "max_coe": 0.6,

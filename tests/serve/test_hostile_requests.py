@@ -61,14 +61,10 @@ def repeated_name(n):
 
 NESTED = {"patternProperties": {"(a+)+$": {}}, "properties": {"a" * 40 + "!": {}}}
 MANY = {f"^x{place}[a-z]*$": {} for place in range(2000)}
-TREE = {
-    f"a{place}": {
-        "properties": {
-            f"p{i}": {"allOf": [{"$ref": f"#/$defs/a{place + 1}"}], "default": {}} for i in "123"
-        }
-    }
-    for place in range(60)
-}
+TREE = {}
+for level in range(60):
+    child = {"allOf": [{"$ref": f"#/$defs/a{level + 1}"}], "default": {}}
+    TREE[f"a{level}"] = {"properties": {"p1": child, "p2": child, "p3": child}}
 HOSTILE = {
     "a pattern of a tool": (tools(NESTED), CALL),
     "a pattern of answers": (answers(NESTED), json.dumps(CALL[0]["args"])),

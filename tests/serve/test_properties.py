@@ -102,14 +102,14 @@ POLICIES = [
 def test_a_stricter_gate_answers_where_the_operators_does_and_within_its_own_limits(
     said, policy, given
 ):
-    rows = [(f"agent {place}", label) for place, labels in enumerate(said) for label in labels]
-    numbers = {
-        label: place for place, label in enumerate(dict.fromkeys(label for _, label in rows))
-    }
-    measurement = measure(
-        [create_response(agent, f"answer {label}") for agent, label in rows],
-        [numbers[label] for _, label in rows],
-    )
+    responses = []
+    labels = []
+    numbers = {}
+    for place, answers in enumerate(said):
+        for answer in answers:
+            responses.append(create_response(f"agent {place}", f"answer {answer}"))
+            labels.append(numbers.setdefault(answer, len(numbers)))
+    measurement = measure(responses, labels)
     limits = Bounds(max_coe=given[0], aleatoric_threshold=given[1], epistemic_threshold=given[2])
     operators, strict = (
         settle(

@@ -17,7 +17,10 @@ from tests.serving.server import ROOT, SERVED
 pytestmark = pytest.mark.slow
 FRANCE, JAPAN = "What is the capital of France?", "What is the capital of Japan?"
 AUSTRALIA, BOOKING = "What is the capital of Australia?", "Book Canberra, Australia."
-PY, JS, MCP, A2A = "Python SDK", "JavaScript SDK", "MCP client", "A2A agent card"
+PY = "Python SDK"
+JS = "JavaScript SDK"
+MCP = "MCP client"
+A2A = "A2A agent card"
 MODES = ["values", "updates", "messages-tuple", "events", "custom", "debug", "tasks", "checkpoints"]
 APPROVE = {"resume": {"decisions": [{"type": "approve"}]}}
 PAY_NINA, PAY_IVAN = "Send Nina 60 euros.", "Please pay Ivan the sum of 75 euros."

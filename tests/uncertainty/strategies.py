@@ -14,7 +14,8 @@ def row(n, elements=masses):
 
 @st.composite
 def groups(draw, *, min_agents=1, min_clusters=1, positive_weights=False):
-    n_agents, n_clusters = draw(st.integers(min_agents, 4)), draw(st.integers(min_clusters, 5))
+    n_agents = draw(st.integers(min_agents, 4))
+    n_clusters = draw(st.integers(min_clusters, 5))
     distributions = np.array([draw(row(n_clusters)) for _ in range(n_agents)])
     return distributions, draw(row(n_agents, st.integers(int(positive_weights), 5).map(float)))
 

@@ -148,7 +148,8 @@ def test_the_mean_of_agents_which_is_exactly_theirs_where_they_say_the_same():
     with pytest.raises(ValueError, match='every row of "distributions" must sum to 1'):
         ensemble_mean([[0.2, 0.2]])
     # summed by these weights, the row comes out as another in the last bit
-    same, apart = [[0.2, 0.3, 0.5]] * 3, [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    same = [[0.2, 0.3, 0.5]] * 3
+    apart = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     weights = [0.6, 0.3, 0.1]
     assert ensemble_mean(same, weights=weights).tolist() == same[0]
     assert (
@@ -163,10 +164,8 @@ def test_the_mean_of_agents_which_is_exactly_theirs_where_they_say_the_same():
 @pytest.mark.parametrize("by_probability", [False, True])
 def test_many_questions_take_little_memory(by_probability):
     generator = np.random.default_rng(0)
-    labels, log_probs = (
-        generator.integers(5, size=(20_000, 30)),
-        -generator.exponential(size=(20_000, 30)),
-    )
+    labels = generator.integers(5, size=(20_000, 30))
+    log_probs = -generator.exponential(size=(20_000, 30))
     tracemalloc.start()
     rows = cluster_distributions(
         labels, np.repeat([0, 1, 2], 10), log_probs=log_probs if by_probability else None

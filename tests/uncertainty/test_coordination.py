@@ -17,8 +17,10 @@ def test_greedy_by_hand():
     initial = 0.3 * math.log(10 / 3) + 0.7 * math.log(10 / 7)
     assert result.distributions.tolist() == [[1.0, 0.0], [0.0, 1.0]]
     assert result.trajectory == pytest.approx((initial, LOG_2, LOG_2))
-    assert (result.n_iterations, result.converged) == (2, True)
-    assert (result.initial_coe, result.coe) == (result.trajectory[0], result.trajectory[-1])
+    assert result.n_iterations == 2
+    assert result.converged is True
+    assert result.initial_coe == result.trajectory[0]
+    assert result.coe == result.trajectory[-1]
     assert result.coe > result.initial_coe  # the delta step raised it
     torn = coordinate([[0.5, 0.5, 0.0], [0.0, 0.2, 0.8]], weights=[0.7, 0.3])  # a tie is not broken
     assert torn.distributions.tolist() == [[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]
@@ -71,7 +73,8 @@ def test_softmax_runs_longer_for_a_smaller_epsilon_and_ten_iterations_by_default
     assert n_iterations[-1] < 100
     assert all(run.converged for run in runs)
     by_default = coordinate(rows, solver="softmax", epsilon=1e-12)
-    assert (by_default.n_iterations, by_default.converged) == (10, False)
+    assert by_default.n_iterations == 10
+    assert by_default.converged is False
     assert by_default.coe == by_default.trajectory[10] != by_default.trajectory[1]
     changes = np.abs(np.diff(runs[-1].trajectory))
     smallest_so_far = changes[8]
@@ -95,7 +98,8 @@ def test_rounding_becomes_no_weight(n_clusters):
 def test_weights_stay_where_no_agent_can_be_told_from_another(undecided):
     result = coordinate(undecided, weights=[0.3, 0.7], solver="softmax")
     assert result.weights.tolist() == [0.3, 0.7]
-    assert (result.n_iterations, result.converged) == (1, True)
+    assert result.n_iterations == 1
+    assert result.converged is True
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,8 @@ def test_frequencies_and_log_probabilities_by_hand():
 @settings(max_examples=15)
 def test_batch_equals_single(seed, weighted):
     generator = np.random.default_rng(seed)
-    labels, agents = generator.integers(0, 4, (2, 3, 7)), np.array([0, 0, 0, 1, 1, 2, 2])
+    labels = generator.integers(0, 4, (2, 3, 7))
+    agents = np.array([0, 0, 0, 1, 1, 2, 2])
     logs = generator.normal(-50, 20, labels.shape) if weighted else None
     batch = cluster_distributions(labels, agents, log_probs=logs, n_clusters=4)
     assert batch.shape == (2, 3, 3, 4)

@@ -23,7 +23,8 @@ pairs = st.tuples(row(4), row(4))
 
 
 def test_by_hand():
-    p, q = [0.5, 0.5], [0.75, 0.25]
+    p = [0.5, 0.5]
+    q = [0.75, 0.25]
     # 1/2 log(2/3) + 1/2 log 2 = 1/2 log(4/3)
     assert kl_divergence(p, q) == pytest.approx(math.log(4 / 3) / 2, abs=1e-15)
     # m = (5/8, 3/8)
@@ -57,7 +58,8 @@ def test_oracles(pair):
     # scipy's mean of 0 and the smallest number is 0, which makes its divergence infinite; ours is 0 there
     p, q = (np.where(drawn < 1e-300, 0.0, drawn) for drawn in pair)
     with np.errstate(all="ignore"):
-        kl, js = scipy.stats.entropy(p, q), scipy.spatial.distance.jensenshannon(p, q) ** 2
+        kl = scipy.stats.entropy(p, q)
+        js = scipy.spatial.distance.jensenshannon(p, q) ** 2
     assert kl_divergence(p, q) == pytest.approx(kl, abs=1e-12)
     assert jensen_shannon_divergence(p, q) == pytest.approx(js, abs=1e-12)
     assert jensen_shannon_divergence(p, q) <= LOG_2 + 1e-12
@@ -90,7 +92,8 @@ def test_transport_may_shift_through_a_cluster_and_a_ground_metric_goes_with_was
 
 def test_rounding_makes_no_negative_divergence_and_the_smallest_probability_overflows_nothing():
     # 8/19, 6/19, 5/19 and neighbouring doubles: the terms sum to -8e-17
-    p, q = np.array([8, 6, 5]) / 19, [0.4210526315789474, 0.31578947368421045, 0.26315789473684215]
+    p = np.array([8, 6, 5]) / 19
+    q = [0.4210526315789474, 0.31578947368421045, 0.26315789473684215]
     assert kl_divergence(p, q) == 0.0
     smallest = [5e-324, 1.0]
     assert jensen_shannon_divergence(smallest, [0.0, 1.0]) == 0.0
@@ -102,7 +105,8 @@ def test_rounding_makes_no_negative_divergence_and_the_smallest_probability_over
 @pytest.mark.parametrize("measure", ALL)
 def test_batch_broadcasts_and_equals_single(measure):
     generator = np.random.default_rng(0)
-    p, q = generator.dirichlet(np.ones(3), (4, 2)), generator.dirichlet(np.ones(3), (4, 1))
+    p = generator.dirichlet(np.ones(3), (4, 2))
+    q = generator.dirichlet(np.ones(3), (4, 1))
     expected = [[measure(p[i, j], q[i, 0]) for j in range(2)] for i in range(4)]
     assert measure(p, q) == pytest.approx(np.array(expected), abs=1e-12)
     assert isinstance(measure(p[0, 0], q[0, 0]), float)

@@ -60,13 +60,12 @@ def one_by_one(labels, agents, logs, seed, n_resamples):
 def test_a_seed_stands_for_the_same_draws_however_they_are_made(monkeypatch, logs, block):
     monkeypatch.setattr(intervals, "_BLOCK", block)
     # two, three and seven responses; agents and clusters are numbered in the order in which they enter the draws
-    labels, agents = np.array([0, 1, 2, 2, 0, 0, 1, 1, 1, 2, 2, 2]), np.repeat([0, 1, 2], [2, 3, 7])
+    labels = np.array([0, 1, 2, 2, 0, 0, 1, 1, 1, 2, 2, 2])
+    agents = np.repeat([0, 1, 2], [2, 3, 7])
     if logs is not None:
         logs = np.array(logs)
-    masses, highest = (
-        np.zeros((3, 3)),
-        0.0 if logs is None else [logs[agents == a].max() for a in agents],
-    )
+    masses = np.zeros((3, 3))
+    highest = 0.0 if logs is None else [logs[agents == a].max() for a in agents]
     np.add.at(masses, (agents, labels), 1.0 if logs is None else np.exp(logs - highest))
     by_agent, clusters = intervals._canonical_order(masses, [()] * 3)
     given = np.argsort(by_agent)[agents], np.argsort(clusters)[labels]
@@ -90,11 +89,9 @@ def test_the_order_of_agents_and_responses_changes_nothing(question, divergence,
         "log_probs": None if logs is None else logs[order],
     }
     moved = coe_interval(labels[order], new[agents][order], **options)
-    assert (moved.total, moved.aleatoric, moved.epistemic) == (
-        plain.total,
-        plain.aleatoric,
-        plain.epistemic,
-    )
+    assert moved.total == plain.total
+    assert moved.aleatoric == plain.aleatoric
+    assert moved.epistemic == plain.epistemic
     assert moved.estimate == pytest.approx(plain.estimate, abs=1e-12)
 
 
@@ -118,11 +115,9 @@ def test_agents_of_equal_distributions_are_told_apart_by_the_rest(labels, agents
     options = {"n_resamples": 60, "confidence": 0.5, **options}
     plain = coe_interval(labels, agents, **options)
     other = coe_interval(labels, 1 - np.array(agents), **options | swapped)
-    assert (other.total, other.aleatoric, other.epistemic) == (
-        plain.total,
-        plain.aleatoric,
-        plain.epistemic,
-    )
+    assert other.total == plain.total
+    assert other.aleatoric == plain.aleatoric
+    assert other.epistemic == plain.epistemic
 
 
 def drawn(*values):
@@ -189,11 +184,13 @@ def test_unanimity_has_a_width_that_closes_and_improbable_responses_make_no_nan(
 
 
 # two agents and three clusters: counts (0, 1, 3) and (2, 1, 1)
-FEW_LABELS, FEW_AGENTS = np.array([1, 2, 2, 2, 0, 0, 1, 2]), np.repeat([0, 1], 4)
+FEW_LABELS = np.array([1, 2, 2, 2, 0, 0, 1, 2])
+FEW_AGENTS = np.repeat([0, 1], 4)
 
 
 def test_the_evidence_of_weighed_responses_by_hand():
-    labels, agents = np.array([0, 2, 2, 0, 2]), np.array([0, 0, 0, 0, 1])
+    labels = np.array([0, 2, 2, 0, 2])
+    agents = np.array([0, 0, 0, 0, 1])
     logs = np.array([-2.0, -1.0, -1.0 - math.log(2), -math.inf, -700.0])
     evidence = evidence_of(labels, agents, logs)
     # relative to the agent's highest: 1/e, 1 and 1/2; what weighs nothing is left out
@@ -228,7 +225,8 @@ def test_the_interval_by_the_book(n, divergence):
     def measured(rows):
         return np.array(collaborative_entropy(rows, weights=weights, divergence=divergence))
 
-    estimate, centre = measured(evidence.rows), measured(smoothed)
+    estimate = measured(evidence.rows)
+    centre = measured(smoothed)
     assert found.estimate == pytest.approx(tuple(estimate))
     # one more draw falls below the k-th with a probability of k / (n + 1)
     places = np.array([0.05, 0.95]) * (n + 1) - 1
@@ -258,7 +256,8 @@ def test_the_seed_decides_and_one_agent_disagrees_with_nobody():
         for s in (3, 3, 4, np.random.default_rng(3))
     ]
     assert same[0] == same[1] == same[3] != same[2]
-    assert (same[0].confidence, same[0].n_resamples) == (0.95, 50)
+    assert same[0].confidence == 0.95
+    assert same[0].n_resamples == 50
     found = coe_interval([0, 0, 1, 2, 0], [0] * 5)
     assert found.epistemic == (0.0, 0.0)
     assert found.total == pytest.approx(found.aleatoric)

@@ -17,20 +17,20 @@ def test_a_fresh_interpreter_loads_nothing_heavy():
 def test_exported_names():
     assert uncertainty.__all__ == sorted(uncertainty.__all__)
     assert set(uncertainty.__all__) == {
-        *(
-            "entropy",
-            "semantic_entropy",
-            "cluster_distributions",
-            "collaborative_entropy",
-            "coordinate",
-            "regime",
-        ),
-        *(
-            "kl_divergence",
-            "jensen_shannon_divergence",
-            "hellinger_distance",
-            "wasserstein_distance",
-        ),
-        *("CollaborativeEntropy", "Coordination", "CoEInterval", "coe_interval", "ensemble_mean"),
+        "entropy",
+        "semantic_entropy",
+        "cluster_distributions",
+        "collaborative_entropy",
+        "coordinate",
+        "regime",
+        "kl_divergence",
+        "jensen_shannon_divergence",
+        "hellinger_distance",
+        "wasserstein_distance",
+        "CollaborativeEntropy",
+        "Coordination",
+        "CoEInterval",
+        "coe_interval",
+        "ensemble_mean",
     }
     assert all(callable(getattr(uncertainty, name)) for name in uncertainty.__all__)

@@ -71,6 +71,10 @@ def local(name: str, **options) -> ChatTransformers:
     return ChatTransformers(str(model_folder(name)), dtype="float32", max_tokens=48, **options)
 
 
+def calls_of(message):
+    return [(call["name"], call["args"]) for call in message.tool_calls]
+
+
 def posted(server: Server, path: str, body: dict) -> dict:
     url = server.url.removesuffix("/v1") + path
     with urlopen(
@@ -183,12 +187,9 @@ def test_calls_are_those_of_the_model_in_this_process(servers, name):
         asked = {"model": name, "messages": messages, "tools": schemas}
         assert posted(servers[name], "/tokenize", asked)["tokens"] == prompt["input_ids"]
         ours, theirs = here.invoke(messages), there.invoke(messages)
-        calls = [
-            [(call["name"], call["args"]) for call in one.tool_calls] for one in (ours, theirs)
-        ]
-        assert calls[0] == calls[1]
+        assert calls_of(ours) == calls_of(theirs)
         assert ours.text == theirs.text
-        n_calls += len(calls[0])
+        n_calls += len(ours.tool_calls)
     assert n_calls == 2
     seen(
         "vLLM",

@@ -21,7 +21,7 @@ from tools.mutation.results import Result
 from tools.mutation.run import PACKAGE, path_of, run_changes
 from tools.mutation.table import count_modules, list_explanations, write_between_markers
 
-PACKAGES = ("actions", "decisions", "middleware", "policy", "uncertainty")
+PACKAGES = ("actions", "decisions", "measurement", "middleware", "policy", "uncertainty")
 """What decides whether something is answered or runs."""
 
 

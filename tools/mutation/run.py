@@ -28,28 +28,29 @@ from tools.mutation.results import Outcome, Result, Results
 
 PACKAGE = "coe_agents"
 KEPT = Path("mutants")
+_OF_DECISIONS = (
+    "tests/measurement/",
+    "tests/policy/",
+    "tests/decision/",
+    "tests/rounds/",
+    "tests/graph/",
+    "tests/evaluation/",
+    "tests/experiments/",
+    "tests/config/",
+    "tests/test_one_decision.py",
+)
 TESTS = {
     "actions": (
-        *(
-            "tests/actions/",
-            "tests/middleware/",
-            "tests/agents/test_proposals.py",
-            "tests/graph/test_actions.py",
-        ),
-        *("tests/evaluation/scoring/test_proposals.py", "tests/serve/test_structured.py"),
+        "tests/actions/",
+        "tests/middleware/",
+        "tests/agents/test_proposals.py",
+        "tests/graph/test_actions.py",
+        "tests/evaluation/scoring/test_proposals.py",
+        "tests/serve/test_structured.py",
     ),
-    "policy": (
-        *(
-            "tests/policy/",
-            "tests/decision/",
-            "tests/rounds/",
-            "tests/graph/",
-            "tests/evaluation/",
-            "tests/experiments/",
-        ),
-        *("tests/config/", "tests/test_one_decision.py"),
-    ),
-    "uncertainty": ("tests/uncertainty/", "tests/policy/"),
+    "measurement": _OF_DECISIONS,
+    "policy": _OF_DECISIONS,
+    "uncertainty": ("tests/uncertainty/", "tests/measurement/", "tests/policy/"),
 }
 """The tests of a package that others test, too: proposals, measurements and bounds by what asks for them."""
 NOT_RUN = (

@@ -2,32 +2,30 @@
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import permutations
+from itertools import chain, permutations
 from typing import Any, Literal, get_args
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, MessageLikeRepresentation, convert_to_messages
 from langchain_core.outputs import Generation, LLMResult
 
+from coe_agents._removed import replacement_of
 from coe_agents._steps import Call, Steps
-from coe_agents.agents._requests.endings import judge_end
-from coe_agents.agents._requests.parse import text_of
-from coe_agents.agents._requests.send import (
-    Deadline,
-    Places,
-    call_model,
-    places_of,
-    tracing_options,
-)
 from coe_agents.agents.error_mapping import status_of
+from coe_agents.agents.requests.endings import judge_end
+from coe_agents.agents.requests.parse import text_of
+from coe_agents.agents.requests.send import Deadline, Places, call_model, places_of, tracing_options
 from coe_agents.checks import several
 from coe_agents.clustering.answers import parse_choice, strip_reasoning
 from coe_agents.errors import AgentError, NoChoiceError
 from coe_agents.types import (
     AgentReply,
     AgentRequest,
+    Fields,
+    JsonObject,
+    Response,
     Sampling,
     Usage,
     add_usages,
@@ -56,21 +54,21 @@ def read_choice(text: str, choices: Sequence[str]) -> str | None:
         (None, None)
     """
     reply = strip_reasoning(text)
-    named = [
-        choice for choice in choices if re.search(rf"(?<!\w){re.escape(choice)}(?!\w)", reply, re.I)
-    ]
+    named = list[str]()
+    for choice in choices:
+        if re.search(rf"(?<!\w){re.escape(choice)}(?!\w)", reply, re.I):
+            named.append(choice)
     if len(named) != 1:
         return None
-    opened = re.match(rf"[\W_]*{re.escape(named[0])}{_ENDS}", _LEAD.sub("", reply), re.I)
-    return named[0] if opened else None
+    opening = re.match(rf"[\W_]*{re.escape(named[0])}{_ENDS}", _LEAD.sub("", reply), re.I)
+    return named[0] if opening else None
 
 
 ChoiceMethod = Literal["exact", "sampled"]
 CHOICE_METHODS: tuple[ChoiceMethod, ...] = get_args(ChoiceMethod)
 """All methods, in the order in which they are tried."""
-_REMOVED_METHODS = ("top_logprobs", "constrained")
-"""They read the first token of a reply, which may continue: "False alarm it is not: True"."""
-
+N_REPLIES = 10
+"""How many replies are read for "sampled", unless another number is given."""
 OTHER_REPLY = "(another reply)"
 """The text of the response that stands for all replies that are not one of the choices."""
 MIN_MASS = 0.5
@@ -105,9 +103,9 @@ def choice_steps(
     messages: Sequence[MessageLikeRepresentation],
     choices: Sequence[str],
     *,
-    n_samples: int = 10,
+    n_samples: int = N_REPLIES,
     methods: Sequence[ChoiceMethod] = CHOICE_METHODS,
-    config: Mapping[str, Any] | None = None,
+    config: Fields | None = None,
     seconds: float | None = None,
     strict: bool = False,
     places: Places | None = None,
@@ -118,45 +116,49 @@ def choice_steps(
     metadata; `seconds` is what all requests together may take; `places` are those of the model's server.
     """
     conversation = _check(messages, choices, methods)
-    score = getattr(
-        model, "choice_log_probabilities", None
-    )  # `coe_agents.backends.ChatTransformers` has it
+    # `coe_agents.backends.ChatTransformers` has it
+    score = getattr(model, "choice_log_probabilities", None)
     if "exact" in methods and score is not None:
-        return _from_scores(
-            (yield Call(score, None, (conversation, choices), seconds=seconds)), choices
-        )
+        scores = yield Call(score, None, (conversation, choices), seconds=seconds)
+        return _from_scores(scores, choices)
     if "sampled" not in methods:
         raise NoChoiceError(
             f"{type(model).__name__} gave no probabilities of {_list_names(choices)} by {_list_names(methods)}",
             hint='Allow the method "sampled"',
         )
-    fields, limit = type(model).model_fields, Deadline(seconds)
-    # streaming would merge the choices of a request, and log-probabilities, which a server may refuse, are not read
-    unset: dict[str, Any] = {
-        name: fields[name].default for name in ("streaming", "logprobs") if name in fields
-    }
-    model = model.model_copy(update=unset)
-    always = tracing_options(config) | ({"stream": False} if "streaming" in fields else {})
 
-    def request(options: Mapping[str, Any], n_prompts: int = 1) -> Call:
-        given = {**always, **options}
+    # streaming would merge the choices of a request, and log-probabilities, which a server may refuse, are not read
+    fields = type(model).model_fields
+    unset = JsonObject()
+    for name in ("streaming", "logprobs"):
+        if name in fields:
+            unset[name] = fields[name].default
+    model = model.model_copy(update=unset)
+    always = tracing_options(config)
+    if "streaming" in fields:
+        always["stream"] = False
+    limit = Deadline(seconds)
+    places = places or places_of(model, "")
+
+    def request(options: Fields, n_prompts: int = 1) -> Call:
         prompts = [conversation] * n_prompts
-        return call_model(
-            places or places_of(model, ""), model, prompts, given, limit.seconds_left()
-        )
+        return call_model(places, model, prompts, {**always, **options}, limit.seconds_left())
 
     replies, usage = yield from _sample(model, request, n_samples)
     read = parse_choice if strict else read_choice
-    # of a reply that did not end whole, the rest could say the opposite
-    stated = [read(text_of(reply), choices) for reply in replies if judge_end(reply) == "whole"]
-    clear = [choice for choice in stated if choice is not None]
-    if not clear:
+    stated = list[str]()
+    for reply in replies:
+        # of a reply that did not end whole, the rest could say the opposite
+        choice = read(text_of(reply), choices) if judge_end(reply) == "whole" else None
+        if choice is not None:
+            stated.append(choice)
+    if not stated:
         raise NoChoiceError(
             f"none of {len(replies)} replies of {type(model).__name__} was one of {_list_names(choices)}",
             hint="Ask for one of the choices and nothing else, and leave room for it in `max_tokens`",
         )
-    shares = {choice: clear.count(choice) / len(clear) for choice in choices}
-    return ChoiceProbabilities(shares, "sampled", len(clear) / len(replies), **usage)
+    shares = {choice: stated.count(choice) / len(stated) for choice in choices}
+    return ChoiceProbabilities(shares, "sampled", len(stated) / len(replies), **usage)
 
 
 def _from_scores(scores: Sequence[float], choices: Sequence[str]) -> ChoiceProbabilities:
@@ -189,13 +191,8 @@ def _check(messages: Any, choices: Sequence[str], methods: Sequence[str]) -> lis
         )
     if not methods or not set(methods) <= set(CHOICE_METHODS):
         advice = "Omit it for all"
-        if set(methods) & set(_REMOVED_METHODS):
-            removed = (
-                f"{_list_names(_REMOVED_METHODS)} were removed, since a first token is no reply"
-            )
-            advice = (
-                f'{removed}. Use "sampled", or a model with "choice_log_probabilities" for "exact"'
-            )
+        for method in methods:
+            advice = replacement_of("choice", method) or advice
         raise ValueError(
             f'"methods" must be among {_list_names(CHOICE_METHODS)}; got {list(methods)}. {advice}'
         )
@@ -204,10 +201,10 @@ def _check(messages: Any, choices: Sequence[str], methods: Sequence[str]) -> lis
 
 def find_ambiguous(choices: Sequence[str]) -> tuple[str, str] | None:
     """Returns a choice and another one that it begins, ignoring case: the score of the one has that of the other."""
-    pairs = permutations(choices, 2)
-    return next(
-        ((a, b) for a, b in pairs if b.strip().casefold().startswith(a.strip().casefold())), None
-    )
+    for choice, other in permutations(choices, 2):
+        if other.strip().casefold().startswith(choice.strip().casefold()):
+            return choice, other
+    return None
 
 
 def _sample(
@@ -216,22 +213,25 @@ def _sample(
     """Asks for all replies in one request where the model has a field `n`, and again for what is missing."""
     wanted = 1 if getattr(model, "temperature", None) == 0 else n_samples
     seed = getattr(model, "seed", None)
-    many = "n" in type(model).model_fields and wanted > 1
-    replies, usages = list[Generation](), list[Usage]()
+    takes_several = "n" in type(model).model_fields and wanted > 1
+    replies = list[Generation]()
+    usages = list[Usage]()
     while (missing := wanted - len(replies)) > 0:
         # replies that share a seed would be copies of one another
         options = {} if seed is None else {"seed": seed + len(replies)}
         n_prompts = missing if seed is None else 1
+        if takes_several:
+            options["n"] = missing
+            n_prompts = 1
         try:
-            result = (
-                yield request({**options, "n": missing}) if many else request(options, n_prompts)
-            )
+            result: LLMResult = yield request(options, n_prompts)
         except Exception as error:
-            if not (many and _is_refusal(error)):
+            if not (takes_several and _is_refusal(error)):
                 raise
-            many = False
+            takes_several = False
             continue
-        if not (received := _flat(result)):
+        received = list(chain.from_iterable(result.generations))
+        if not received:
             hint = "Call the model directly to see why"
             raise AgentError(f"{type(model).__name__} gave no reply", hint=hint, retryable=True)
         replies += received[:missing]
@@ -246,25 +246,26 @@ def _is_refusal(error: Exception) -> bool:
     )
 
 
-def _flat(result: LLMResult) -> list[Generation]:
-    return [generation for prompt in result.generations for generation in prompt]
-
-
 def _list_names(names: Sequence[str]) -> str:
     return ", ".join(f'"{name}"' for name in names)
 
 
-def to_graded_reply(found: ChoiceProbabilities, request: AgentRequest, *, agent: str) -> AgentReply:
+def to_graded_reply(
+    scored: ChoiceProbabilities, request: AgentRequest, *, agent: str
+) -> AgentReply:
     """Returns the probabilities of choices as responses: one for each choice, of one token, and one for the rest."""
-    shares = {choice: p * found.mass for choice, p in found.probabilities.items()}
-    shares[OTHER_REPLY] = 1.0 - found.mass
-    rows = [(text, math.log(share)) for text, share in shares.items() if share > 0]
-    responses = [
-        create_response(
-            agent, text, round=request["round"], index=index, logprob=logprob, n_tokens=1
-        )
-        for index, (text, logprob) in enumerate(rows)
-    ]
+    shares = {choice: p * scored.mass for choice, p in scored.probabilities.items()}
+    shares[OTHER_REPLY] = 1.0 - scored.mass
+    responses = list[Response]()
+    for text, share in shares.items():
+        if share > 0:
+            index = len(responses)
+            logprob = math.log(share)
+            responses.append(
+                create_response(
+                    agent, text, round=request["round"], index=index, logprob=logprob, n_tokens=1
+                )
+            )
     sampling = Sampling(
         round=request["round"],
         rung="choice",
@@ -282,5 +283,5 @@ def to_graded_reply(found: ChoiceProbabilities, request: AgentRequest, *, agent:
         refused=[],
         error=None,
     )
-    usage = Usage(input_tokens=found.input_tokens, output_tokens=found.output_tokens)
+    usage = Usage(input_tokens=scored.input_tokens, output_tokens=scored.output_tokens)
     return AgentReply(responses=responses, usage=usage, sampling=sampling)

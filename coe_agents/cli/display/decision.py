@@ -12,16 +12,17 @@ from rich.text import Text
 from coe_agents.cli.terminal import clean, create_console
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.decision.claims import outcome, who_says
-from coe_agents.policy.proposal_wording import action_in_words, contested_in_words, is_about_actions
-from coe_agents.policy.weighting import rank_texts
-from coe_agents.policy.wording import (
+from coe_agents.measurement.weighting import rank_texts
+from coe_agents.measurement.wording import (
     MOSTLY,
-    decomposition,
+    action_in_words,
+    contested_in_words,
+    is_about_actions,
     lacking_in_words,
     parts_in_words,
     regime_in_words,
 )
-from coe_agents.text import quantity
+from coe_agents.text import decomposition, quantity
 from coe_agents.types import add_usages
 
 _WIDE = 100

@@ -13,7 +13,7 @@ from coe_agents.cli.terminal import clean, create_console, print_lines
 from coe_agents.evaluation.scoring.correctness import inside_in_words
 from coe_agents.evaluation.scoring.scores import find_standout
 from coe_agents.experiments.experiment import PAPER, Experiment, caption_of, format_cell
-from coe_agents.policy.score_names import BASELINE, PROPOSAL_SCORES, group_scores, name_of
+from coe_agents.measurement.estimators import BASELINE, PROPOSAL_SCORES, group_scores, name_of
 from coe_agents.text import quantity
 
 _KINDS = {"call": "a tool is called", "no_call": "no tool is called"}

@@ -28,6 +28,25 @@ from coe_agents.evaluation.scoring.correctness import (
 )
 from coe_agents.evaluation.scoring.scores import hash_of, in_second_half
 from coe_agents.evaluation.scoring.statistics import iter_statistics
+from coe_agents.measurement.estimators import (
+    DEFAULT_SCORE,
+    ESTIMATORS,
+    RUN_TIME_SCORES,
+    Estimator,
+    compute_score,
+    find_score,
+)
+from coe_agents.measurement.measurement import Run, leading_cluster
+from coe_agents.measurement.statistics import Statistics
+from coe_agents.measurement.weighted_vote import (
+    CONFIDENCE_VOTE_SHARE,
+    TRUSTED_VOTE_SHARE,
+    VOTE_SHARE,
+    WEIGHTS_FROM,
+    WeightsFrom,
+    distributions_of,
+)
+from coe_agents.measurement.weighting import Weighting
 from coe_agents.policy import CalibratedPolicy, Measurement, agreement_weights
 from coe_agents.policy.calibrated import (
     SUPPORT,
@@ -37,24 +56,6 @@ from coe_agents.policy.calibrated import (
     GroupThreshold,
     counts_agents_by,
 )
-from coe_agents.policy.estimators import (
-    DEFAULT_SCORE,
-    ESTIMATORS,
-    RUN_TIME_SCORES,
-    Estimator,
-    compute_score,
-    find_score,
-)
-from coe_agents.policy.statistics import Statistics
-from coe_agents.policy.weighted_vote import (
-    CONFIDENCE_VOTE_SHARE,
-    TRUSTED_VOTE_SHARE,
-    VOTE_SHARE,
-    WEIGHTS_FROM,
-    WeightsFrom,
-    distributions_of,
-)
-from coe_agents.policy.weighting import Weighting
 from coe_agents.types import SampledQuestion
 
 
@@ -90,7 +91,7 @@ class Judged:
             return self.verdicts[chosen]
         return (
             self.correct
-            if chosen == self.measurement.leading and not self.measurement.tied
+            if chosen == leading_cluster(self.measurement) and not self.measurement.tied
             else None
         )
 
@@ -160,7 +161,8 @@ def _scored(statistics: Statistics, own: str | None, estimator: Estimator | None
         own is not None and estimator is not None
     ):  # as of a new question: without references and verdicts
         scores[own] = compute_score(statistics.measurement, own, estimator)
-    return replace(statistics.measurement, scores=scores, sampled=None)
+    run = Run(scores=scores)
+    return replace(statistics.measurement, run=run)
 
 
 def calibrate(
@@ -183,7 +185,7 @@ def calibrate(
     confidences break: such questions count as not answered, and do not enter the risk.
 
     Weights "learned" from the labels, or by "agreement" without them, are those of the one score
-    (`coe_agents.policy.weighted_vote`), and choose the answer, too. They are fitted on the questions on which the
+    (`coe_agents.measurement.weighted_vote`), and choose the answer, too. They are fitted on the questions on which the
     threshold is chosen, so that the guarantee is empirical: on random halves of real data the realised risk stayed
     below the stated one. With `halves` they are fitted on one half of the questions (by a hash of their ids) and the
     threshold is chosen on the other, with the guarantee of equal weights; `n_questions` counts the other half.
@@ -204,8 +206,8 @@ def calibrate(
         risk: The highest share of wrong answers among those given, in (0, 1).
         confidence: The probability with which it is kept, in (0, 1).
         score: What is compared with the threshold: "vote_share", "confidence_vote_share", "trusted_vote_share", or
-            another estimator's name as `coe_agents.policy.estimators.find_score` takes it; "support" of a proposer.
-            None: "support" with a proposer, else "vote_share".
+            another estimator's name as `coe_agents.measurement.estimators.find_score` takes it; "support" of a
+            proposer. None: "support" with a proposer, else "vote_share".
         halves: Whether weights are fitted on one half and the threshold is chosen on the other.
         proposer: The agent whose first response is judged; None: the group's answer is.
         clusterer: What the clusterer is called, for the record.
@@ -233,7 +235,7 @@ def calibrate(
             '"rows" must hold questions with a verdict; none has one. Add references or labels'
         )
     if proposer is not None:
-        known = [row for row in known if proposer in row.measurement.proposal_support]
+        known = [row for row in known if proposer in row.measurement.proposals.support]
         must = f'"rows" must hold questions with responses of "{proposer}" and of another agent'
         require(bool(known), must, known, "Name an agent of the samples")
     by_name = {name: given.get(name, 1.0) for row in known for name in row.measurement.agents}
@@ -366,7 +368,7 @@ def measurable_rows(record: Calibration, rows: Sequence[Judged]) -> list[Judged]
         row
         for row in rows
         if not record.find_lacking(row.measurement)
-        and (record.proposer is None or record.proposer in row.measurement.proposal_support)
+        and (record.proposer is None or record.proposer in row.measurement.proposals.support)
         and np.isfinite(record.uncertainty(row.measurement))
     ]
 

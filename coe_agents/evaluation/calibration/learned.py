@@ -9,7 +9,7 @@ from coe_agents.checks import require
 from coe_agents.evaluation.metrics.tallies import FloatArray, IntArray
 from coe_agents.evaluation.scoring.scores import hash_of
 from coe_agents.policy import Measurement
-from coe_agents.policy.learned_support import LearnedSupport, support_features
+from coe_agents.policy.support import LearnedSupport, support_features
 from coe_agents.text import quantity
 
 _N_FOLDS = 5

@@ -15,10 +15,9 @@ from coe_agents.actions.proposals import has_proposals
 from coe_agents.checks import require, share
 from coe_agents.clustering import BidirectionalEntailment, Clusterer, cluster_many
 from coe_agents.clustering.normalized import normalize_answer
-from coe_agents.clustering.refusals import answer_kind
+from coe_agents.clustering.refusals import answer_kind, response_text
 from coe_agents.evaluation.scoring.statistics import BATCH
-from coe_agents.policy.measurement import response_text
-from coe_agents.policy.statistics import Statistics
+from coe_agents.measurement.statistics import Statistics
 from coe_agents.text import quantity
 
 

@@ -22,12 +22,10 @@ from coe_agents.evaluation.samples.reader import Samples, SamplesPart, without_r
 from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion, is_inside, with_verdicts
 from coe_agents.evaluation.scoring.statistics import BATCH, iter_statistics
 from coe_agents.evaluation.workers import ALONE, Workers
-from coe_agents.policy.agreement import mean_agreements, to_weights
-from coe_agents.policy.estimators import Estimator, find_estimators
-from coe_agents.policy.score_names import BEST_SINGLE_MODEL
-from coe_agents.policy.statistics import ActionKind, Statistics
-from coe_agents.policy.weighted_vote import TRUSTED_VOTE_SHARE
-from coe_agents.policy.weighting import Weighting
+from coe_agents.measurement.estimators import BEST_SINGLE_MODEL, Estimator, find_estimators
+from coe_agents.measurement.statistics import ActionKind, Statistics
+from coe_agents.measurement.weighted_vote import TRUSTED_VOTE_SHARE, mean_agreements, to_weights
+from coe_agents.measurement.weighting import Weighting
 from coe_agents.types import SampledQuestion
 from coe_agents.uncertainty.ties import TIE
 

@@ -12,9 +12,9 @@ from coe_agents.actions.match import compare_actions
 from coe_agents.actions.proposals import compared_answer, has_proposals
 from coe_agents.clustering import Clusterer, EntailmentModel, canonical_answer, cluster_many
 from coe_agents.clustering.protocols import ENTAILMENT
-from coe_agents.policy.measurement import response_text
-from coe_agents.policy.statistics import Statistics, compute_statistics
-from coe_agents.policy.weighting import Weighting
+from coe_agents.clustering.refusals import response_text
+from coe_agents.measurement.statistics import Statistics, compute_statistics
+from coe_agents.measurement.weighting import Weighting
 from coe_agents.types import SampledQuestion
 from coe_agents.uncertainty import collaborative_entropy
 

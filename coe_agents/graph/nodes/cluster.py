@@ -10,6 +10,7 @@ from langgraph.types import Overwrite
 
 from coe_agents.clustering import Clusterer, NormalizedMatch, canonical_answer
 from coe_agents.clustering.answers import parse_choice
+from coe_agents.clustering.refusals import response_text
 from coe_agents.clustering.responses import cluster_with_former
 from coe_agents.errors import (
     AgentError,
@@ -25,7 +26,6 @@ from coe_agents.graph.round_state import agents_counted_as, before
 from coe_agents.graph.runnables import TwoForms
 from coe_agents.graph.shown_tools import clusterer_of, is_about_actions, read_actions
 from coe_agents.graph.state import CoEState, read_state
-from coe_agents.policy.measurement import response_text
 from coe_agents.rounds.trajectory import former_answers
 from coe_agents.types import Response, end_of, in_canonical_order, usable
 

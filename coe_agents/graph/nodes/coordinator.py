@@ -20,8 +20,8 @@ from coe_agents.graph.round_state import (
     spent_of,
 )
 from coe_agents.graph.state import CoEState
+from coe_agents.measurement.wording import is_unlike, lacking_in_words, who_says_what
 from coe_agents.policy import settle
-from coe_agents.policy.wording import is_unlike, lacking_in_words, who_says_what
 from coe_agents.rounds import Clarify
 from coe_agents.rounds.strategies import Strategies
 

@@ -16,7 +16,7 @@ from coe_agents.graph.nodes.agent import disable_streaming
 from coe_agents.graph.people import faults
 from coe_agents.graph.runnables import TwoForms, steps_node
 from coe_agents.graph.state import CoEState
-from coe_agents.policy.weighting import rank_texts
+from coe_agents.measurement.weighting import rank_texts
 from coe_agents.types import DECIDERS, Candidate, EscalatedCase, FinalAction, Ruling, Usage
 
 Escalation = Runnable[EscalatedCase, Ruling] | Callable[[EscalatedCase], Any]

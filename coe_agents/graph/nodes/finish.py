@@ -9,11 +9,11 @@ from langchain_core.messages import AIMessage
 
 from coe_agents.actions.canonical import read_action
 from coe_agents.actions.structured import ANSWER
+from coe_agents.clustering.refusals import response_text
 from coe_agents.decision.group_decision import create_decision
 from coe_agents.errors import FAILED_REPLY
 from coe_agents.graph.round_state import new_responses
 from coe_agents.graph.state import CoEState
-from coe_agents.policy.measurement import response_text
 from coe_agents.rounds.trajectory import conformity
 from coe_agents.types import End, end_of, usable
 
@@ -97,11 +97,10 @@ def _calls_of(
 
     The leading proposal is not looked up by its text: the text of one that calls nothing may read as an action.
     """
-    calls = (
-        measured.get("calls")
-        if answer == measured.get("answer")
-        else measured.get("writings", {}).get(answer)
-    )
+    proposals = measured.get("proposals", {})
+    calls = proposals.get("writings", {}).get(answer)
+    if answer == measured.get("answer"):
+        calls = proposals.get("calls")
     if calls is None:
         silent = (row for row in usable(state["responses"]) if row.get("calls") == [])
         return [] if any(row["text"].strip() == answer for row in silent) else None

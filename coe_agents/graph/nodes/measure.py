@@ -13,8 +13,8 @@ from coe_agents.graph.round_state import account, to_plain
 from coe_agents.graph.runnables import TwoForms
 from coe_agents.graph.shown_tools import clusterer_of
 from coe_agents.graph.state import CoEState
+from coe_agents.measurement.weighting import Weighting
 from coe_agents.policy import measure
-from coe_agents.policy.weighting import Weighting
 
 
 def measure_node(

@@ -1,6 +1,6 @@
 from langchain_openai import ChatOpenAI
 
-from coe_agents.agents._requests.chat_models import address_of, prepare
+from coe_agents.agents.requests.chat_models import address_of, prepare
 
 
 def test_an_address_tells_no_secret():
@@ -14,17 +14,13 @@ def test_an_address_tells_no_secret():
 def test_preparing_leaves_the_model_as_it_was():
     chat = ChatOpenAI(model="m", api_key="none", max_retries=4, n=2, temperature=0.1)
     ready = prepare(chat, {"temperature": 0.7, "max_tokens": None, "nonsense": 1})
-    assert (ready.temperature, ready.n, ready.disable_streaming, ready.root_client.max_retries) == (
-        0.7,
-        None,
-        True,
-        0,
-    )
-    assert (chat.temperature, chat.n, chat.disable_streaming, chat.root_client.max_retries) == (
-        0.1,
-        2,
-        False,
-        4,
-    )
+    assert ready.temperature == 0.7
+    assert ready.n is None
+    assert ready.disable_streaming is True
+    assert ready.root_client.max_retries == 0
+    assert chat.temperature == 0.1
+    assert chat.n == 2
+    assert chat.disable_streaming is False
+    assert chat.root_client.max_retries == 4
     # the connections are shared
     assert ready.root_async_client._client is chat.root_async_client._client

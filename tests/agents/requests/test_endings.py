@@ -7,7 +7,7 @@ from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, Generation
 
 from coe_agents import ModelAgent
-from coe_agents.agents._requests.endings import judge_end, refusal_of
+from coe_agents.agents.requests.endings import judge_end, refusal_of
 from tests.doubles import REQUEST
 from tests.servers import answering, completion
 

@@ -16,7 +16,7 @@ from pydantic import PrivateAttr
 
 from coe_agents import ModelAgent
 from coe_agents._steps import arun_steps, run_steps
-from coe_agents.agents._requests.send import Places, places_of
+from coe_agents.agents.requests.send import Places, places_of
 from coe_agents.errors import AgentTimeoutError
 from tests.servers import answering, completion
 from tests.waiting import until, wait_until
@@ -116,7 +116,8 @@ def test_one_model_is_asked_in_several_event_loops_at_once_and_not_more_often_th
 
 
 def test_one_client_of_a_server_is_used_in_several_event_loops_at_once():
-    now, lock = [0, 0], threading.Lock()
+    now = [0, 0]
+    lock = threading.Lock()
 
     def answer(body):
         with lock:
@@ -153,7 +154,10 @@ def test_one_client_of_a_server_is_used_in_several_event_loops_at_once():
 
 
 def test_places_are_shared_by_threads_and_event_loops():
-    places, busy, most, lock = Places(3), [0], [0], threading.Lock()
+    places = Places(3)
+    busy = [0]
+    most = [0]
+    lock = threading.Lock()
 
     def enter(step):
         with lock:
@@ -183,7 +187,8 @@ def test_places_are_shared_by_threads_and_event_loops():
         thread.start()
     for thread in threads:
         thread.join(60)
-    assert (busy, most) == ([0], [3])
+    assert busy == [0]
+    assert most == [3]
 
 
 async def test_who_gives_up_waiting_takes_no_place():
@@ -211,7 +216,8 @@ def test_the_smallest_bound_counts_while_anybody_holds_the_endpoint():
         places_of(None, at, size) for at, size in (("x", 5), ("x", 2), ("y", 5))
     )
     assert first is second
-    assert (first.size, other.size) == (2, 5)
+    assert first.size == 2
+    assert other.size == 5
     del first, second
     gc.collect()
     assert places_of(None, "x", 7).size == 7

@@ -8,10 +8,8 @@ from coe_agents.clustering.refusals import answer_kind
 from tests.doubles import REQUEST
 from tests.servers import answering, completion
 
-KNOWN, OTHER = (
-    "I'm sorry, but I can't assist with that request.",
-    "This conflicts with the usage policies.",
-)
+KNOWN = "I'm sorry, but I can't assist with that request."
+OTHER = "This conflicts with the usage policies."
 
 
 def refusing(text):

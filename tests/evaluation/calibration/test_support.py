@@ -10,10 +10,10 @@ from coe_agents.evaluation import calibrate
 from coe_agents.evaluation.calibration.learned import fit_support
 from coe_agents.evaluation.calibration.risk_control import risk_bound
 from coe_agents.policy import CalibratedPolicy
-from coe_agents.policy.learned_support import LearnedSupport
+from coe_agents.policy.support import LearnedSupport
 from tests.cli.command import run
 from tests.evaluation.invented import row, write
-from tests.policy.measurements import decide
+from tests.measurement.measurements import decide
 
 NAMED = {"clusterer": "ActionMatch", "correctness": "label"}
 

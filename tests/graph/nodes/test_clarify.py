@@ -38,7 +38,9 @@ def test_the_user_is_asked_and_the_next_round_starts_afresh():
     agents = group()
     compiled = graph(agents).compile(checkpointer=InMemorySaver())
     request = shown(compiled.invoke({"question": "Capital?"}, THREAD))
-    assert (request["type"], request["asked"], request["problem"]) == ("clarify", ASKED, None)
+    assert request["type"] == "clarify"
+    assert request["asked"] == ASKED
+    assert request["problem"] is None
     assert [(one["answer"], one["support"]) for one in request["candidates"]] == [
         ("Paris", 0.75),
         ("Lyon", 0.25),
@@ -48,11 +50,9 @@ def test_the_user_is_asked_and_the_next_round_starts_afresh():
     asked = [{"role": "user", "content": CLEARER}]
     assert agents[0].requests[1] == {"question": CLEARER, "messages": asked, "round": 1}
     decision = result["decision"]
-    assert (decision["action"], decision["answer"], decision["decided_by"]) == (
-        "answer",
-        "Metz",
-        "group",
-    )
+    assert decision["action"] == "answer"
+    assert decision["answer"] == "Metz"
+    assert decision["decided_by"] == "group"
     assert decision["support"] == {"Metz": 1.0}  # the former responses do not count
     assert decision["tokens"]["a"] == {"input_tokens": 6, "output_tokens": 3}  # their cost does
     assert decision["n_rounds"] == 2
@@ -71,10 +71,8 @@ def test_a_table_of_strategies_may_have_the_user_asked():
     compiled = compiled.compile(checkpointer=InMemorySaver())
     assert shown(compiled.invoke({"question": "Capital?"}, THREAD))["type"] == "clarify"
     decision = compiled.invoke(Command(resume="Of France."), THREAD)["decision"]
-    assert (decision["answer"], [one["strategy"] for one in decision["trajectory"]]) == (
-        "Metz",
-        [None, "clarify"],
-    )
+    assert decision["answer"] == "Metz"
+    assert [one["strategy"] for one in decision["trajectory"]] == [None, "clarify"]
     assert decision["trajectory"][1]["flips"] == {"a": True, "b": True}
     assert decision["conformity"] is None  # nobody saw another's answer
 

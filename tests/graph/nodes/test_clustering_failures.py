@@ -27,7 +27,8 @@ def graph(clusterer, saver):
 
 @pytest.mark.parametrize("form", ["sync", "async"])
 def test_a_key_that_a_judges_server_repeats_is_in_no_error_and_no_checkpoint(form):
-    saver, asked = InMemorySaver(), {"question": "Q?"}
+    saver = InMemorySaver()
+    asked = {"question": "Q?"}
     with failing("401") as server:
         judge = ChatEntailment(
             ChatOpenAI(model="m", base_url=server.url, api_key=KEY, max_retries=0)

@@ -75,7 +75,8 @@ def test_a_function_of_the_users_own_decides():
     plain = graph(desk).compile()
     decision = plain.invoke({"question": "Q?"})["decision"]
     assert asyncio.run(plain.ainvoke({"question": "Q?"}))["decision"] == decision
-    assert (decision["answer"], decision["decided_by"]) == ("Paris", "desk")
+    assert decision["answer"] == "Paris"
+    assert decision["decided_by"] == "desk"
     assert decision["reason"] == f"looked up; {NUMBERS}"
     assert decision["tokens"]["desk"] == {"input_tokens": 4, "output_tokens": 0}
     case = seen[0]
@@ -133,7 +134,8 @@ def test_what_is_no_ruling_is_an_error(ruling):
 def test_an_answer_that_is_none_is_not_given_and_what_cannot_decide_is_refused_at_build_time():
     for answer in (None, "", "I don't know."):
         decision = ask(graph(lambda case, answer=answer: {**ANSWER, "answer": answer}))["decision"]
-        assert (decision["action"], decision["answer"]) == ("abstain", None)
+        assert decision["action"] == "abstain"
+        assert decision["answer"] is None
     for given in (CountingModel(), "openai:gpt", ScriptedAgent("x", ["CHOICE: 1"])):
         with pytest.raises(
             TypeError, match=r'"escalation" must be .* Wrap a chat model: Arbiter\(model\)'

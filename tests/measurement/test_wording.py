@@ -3,10 +3,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coe_agents import RegimePolicy
-from coe_agents.policy.proposal_wording import is_about_actions
-from coe_agents.policy.wording import coe_in_words, who_says_what
-from tests.policy.measurements import AGREED
-from tests.policy.measurements import measured_texts as measured
+from coe_agents.measurement.wording import coe_in_words, is_about_actions, who_says_what
+from tests.measurement.measurements import AGREED
+from tests.measurement.measurements import measured_texts as measured
 
 
 def test_who_says_what():

@@ -1,4 +1,6 @@
-"""Owns the estimators of uncertainty by name: pure functions of one question's statistics, higher = less sure.
+"""Owns the estimators of uncertainty by name, and what reports call them: higher = less sure.
+
+They are pure functions of one question's statistics.
 
 Each returns None where it cannot be computed; a score is reported only if it can be for every question that is scored.
 
@@ -8,28 +10,160 @@ do, made without arguments. Pass it to `score(..., estimators={"my_score": my_sc
 `CalibratedPolicy.load(path, estimator=my_score)` computes it of each new question: the file does not name code.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from coe_agents._removed import replacement_of
 from coe_agents.checks import is_finite, is_number, require
 from coe_agents.extensions import NO_ENTRY_POINTS, did_you_mean, is_reference, load_extension
-from coe_agents.policy.figures import support_figures
-from coe_agents.policy.measurement import Measurement
-from coe_agents.policy.score_names import GROUP_SCORES, SCORES_OF_SETS
-from coe_agents.policy.statistics import Statistics, statistics_of
-from coe_agents.policy.weighted_vote import (
+from coe_agents.measurement.measurement import Measurement
+from coe_agents.measurement.statistics import Statistics, statistics_of, support_figures
+from coe_agents.measurement.weighted_vote import (
     CONFIDENCE_VOTE_SHARE,
+    TRUSTED_VOTE_SHARE,
     VOTE_SHARE,
     fill_confidences,
     weighted_votes,
 )
-from coe_agents.policy.weighting import stated_confidences, token_confidences
+from coe_agents.measurement.weighting import stated_confidences, token_confidences
+
+
+class _ScoreName(NamedTuple):
+    label: str
+    group: str
+    explanation: str
+
+
+BEST_SINGLE_MODEL = "best_single_model"
+SCORES_OF_SETS = (BEST_SINGLE_MODEL, TRUSTED_VOTE_SHARE)
+"""The scores that no estimator computes: they need all questions, not one."""
+
+_PROPOSAL, _OTHER = "The judged proposal", "Other estimators"
+_TABLE: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    _PROPOSAL: {
+        "support": (
+            "Support of the others",
+            "1 - the other agents' mean probability of what is proposed",
+        ),
+        "own_entropy": (
+            "Entropy of the proposer",
+            "semantic entropy of the proposer's own responses",
+        ),
+    },
+    "Collaborative Entropy and its parts": {
+        "coe": ("CoE", "Collaborative Entropy: the aleatoric plus the epistemic part, in nats"),
+        "coe_js": ("CoE, Jensen-Shannon", "CoE with this divergence between the agents"),
+        "coe_hellinger": ("CoE, Hellinger", "CoE with this distance between the agents"),
+        "coe_wasserstein": (
+            "CoE, Wasserstein",
+            "CoE with this distance; meanings are 1 apart without an entailment model",
+        ),
+        "aleatoric": (
+            "Aleatoric part of CoE",
+            "how unsure each agent is by itself; the mean of agents",
+        ),
+        "epistemic": ("Epistemic part of CoE", "how much the agents differ from one another"),
+    },
+    "Entropies": {
+        "semantic_entropy": (
+            "Semantic entropy, mean of agents",
+            "entropy of each agent's meanings; equals the aleatoric part",
+        ),
+        "pooled_semantic_entropy": (
+            "Semantic entropy, pooled",
+            "entropy of the meanings of all responses, as if of one agent",
+        ),
+        BEST_SINGLE_MODEL: (
+            "Semantic entropy, best agent",
+            "of the agent that ranked answers best on the other half",
+        ),
+    },
+    "Agreement": {
+        VOTE_SHARE: ("Vote share", "1 - the leading meaning's share of the group"),
+        TRUSTED_VOTE_SHARE: (
+            "Trusted vote share",
+            "vote share in which agents count by how far the others agree with them",
+        ),
+        CONFIDENCE_VOTE_SHARE: (
+            "Vote share by confidence",
+            "vote share in which agents count by how sure they are",
+        ),
+        "self_consistency": (
+            "Self-consistency",
+            "1 - the share of each agent's own most frequent meaning, mean of agents",
+        ),
+        "disagreement": (
+            "Disagreement between agents",
+            "chance that responses of two agents differ",
+        ),
+        "pooled_disagreement": (
+            "Disagreement, pooled",
+            "chance that any two responses of the group differ",
+        ),
+    },
+    "Log-probabilities": {
+        "regular_entropy": (
+            "Regular entropy",
+            "mean negative log-probability of whole responses, whatever they mean",
+        ),
+        "length_normalised_entropy": (
+            "Regular entropy, per token",
+            "mean negative log-probability per token",
+        ),
+    },
+    "Stated by the agents": {
+        "p_false": ("P(False)", "the probability that an agent gives to its response being false"),
+        "verbal_confidence": (
+            "Verbal confidence",
+            "1 - the confidence that an agent states in words",
+        ),
+    },
+    _OTHER: {},
+}
+"""By group and score, in reading order: what reports call it, and what it measures, in a line."""
+
+_NAMES = {
+    score: _ScoreName(label, group, explanation)
+    for group, scores in _TABLE.items()
+    for score, (label, explanation) in scores.items()
+}
+PROPOSAL_SCORES = tuple(_TABLE[_PROPOSAL])
+"""The scores of whether one agent's proposal is wrong."""
+GROUP_SCORES = tuple(score for score in _NAMES if score not in (*PROPOSAL_SCORES, *SCORES_OF_SETS))
+"""All other scores that an estimator computes."""
+
+BASELINE = (
+    "coe",
+    "epistemic",
+    "semantic_entropy",
+    "best_single_model",
+    "vote_share",
+    "regular_entropy",
+    "p_false",
+)
+"""The scores that reports show first."""
+
+
+def name_of(score: str) -> _ScoreName:
+    """Returns how a score is shown; one that is not built in keeps its own name."""
+    return _NAMES.get(score) or _ScoreName(
+        score, _OTHER, "registered by another package or by the caller"
+    )
+
+
+def group_scores(scores: Iterable[str]) -> dict[str, list[str]]:
+    """Returns scores by the group in which they are shown, groups and members in reading order."""
+    places = {name: place for place, name in enumerate(_NAMES)}
+    groups: dict[str, list[str]] = {group: [] for group in _TABLE}
+    for score in sorted(scores, key=lambda name: places.get(name, len(places))):
+        groups[name_of(score).group].append(score)
+    return {group: names for group, names in groups.items() if names}
+
 
 Estimator = Callable[[Statistics], float | None]
 
@@ -40,8 +174,8 @@ def support(statistics: Statistics) -> float | None:
     CoE does not know whose answer is judged; this does. Higher = less sure. None if there is no other agent, or no
     proposal.
     """
-    found = statistics.measurement.proposal_support.get(statistics.proposer or "")
-    return None if found is None else 1.0 - found
+    share = statistics.measurement.proposals.support.get(statistics.proposer or "")
+    return None if share is None else 1.0 - share
 
 
 def own_entropy(statistics: Statistics) -> float | None:
@@ -59,8 +193,11 @@ def regular_entropy(statistics: Statistics) -> float | None:
     The Monte Carlo estimate of the entropy of an agent's distribution over whole texts (Kadavath et al., 2022). Long
     responses have more of it. None if an agent has no log-probability.
     """
-    logprobs = [sample["logprob"] for sample in statistics.responses]
-    means = _means(statistics, [None if logprob is None else -logprob for logprob in logprobs])
+    surprisals: list[float | None] = []
+    for sample in statistics.responses:
+        logprob = sample["logprob"]
+        surprisals.append(None if logprob is None else -logprob)
+    means = _means(statistics, surprisals)
     return fmean(means) if len(means) == len(statistics.names) else None
 
 
@@ -69,10 +206,15 @@ def length_normalised_entropy(statistics: Statistics) -> float | None:
 
     Higher = less sure. None if an agent has no log-probability with a count of tokens.
     """
-    counts = [(sample["logprob"], sample["n_tokens"]) for sample in statistics.responses]
-    means = _means(
-        statistics, [None if logprob is None or not n else -logprob / n for logprob, n in counts]
-    )
+    surprisals: list[float | None] = []
+    for sample in statistics.responses:
+        logprob = sample["logprob"]
+        n_tokens = sample["n_tokens"]
+        if logprob is None or not n_tokens:
+            surprisals.append(None)
+        else:
+            surprisals.append(-logprob / n_tokens)
+    means = _means(statistics, surprisals)
     return fmean(means) if len(means) == len(statistics.names) else None
 
 
@@ -98,29 +240,37 @@ def verbal_confidence(statistics: Statistics) -> float | None:
 def confidence_vote_share(statistics: Statistics) -> float:
     """1 - the vote share by the agents' confidences, in [0, 1]; higher = less sure.
 
-    The score of `coe_agents.policy.weighted_vote` with the weights of the statistics. Without any confidence it is that
-    of "vote_share".
+    The score of `coe_agents.measurement.weighted_vote` with the weights of the statistics. Without any confidence it is
+    that of "vote_share".
     """
-    stated = dict[str, float]()
+    stated: dict[str, float] = {}
     for name, values in stated_confidences(statistics.responses).items():
         known = [value for value in values if value is not None]
         if len(known) == len(values):
             stated[name] = fmean(known)
-    token = token_confidences(statistics.responses)
-    if not stated and not token:  # mostly
+    of_tokens = token_confidences(statistics.responses)
+    if not stated and not of_tokens:  # mostly
         return statistics.figures[VOTE_SHARE] or 0.0
     names = statistics.names
     weights = np.array([statistics.weights.get(name, 1.0) for name in names])
-    confidences = fill_confidences(list(map(stated.get, names)), list(map(token.get, names)))
+    confidences = fill_confidences(
+        [stated.get(name) for name in names], [of_tokens.get(name) for name in names]
+    )
     votes = (weights * confidences) @ statistics.distributions / weights.sum()
     return float(1.0 - votes.max())
 
 
 def _probabilities(statistics: Statistics, field: str) -> list[float | None]:
-    given = [sample.get(field) for sample in statistics.responses]
-    if given.count(None) == len(given):
+    values = [sample.get(field) for sample in statistics.responses]
+    if values.count(None) == len(values):  # mostly
         return []
-    return [float(value) if is_number(value) and 0.0 <= value <= 1.0 else None for value in given]
+    probabilities: list[float | None] = []
+    for value in values:
+        if is_number(value) and 0.0 <= value <= 1.0:
+            probabilities.append(float(value))
+        else:
+            probabilities.append(None)
+    return probabilities
 
 
 def _means(statistics: Statistics, values: Sequence[float | None]) -> list[float]:
@@ -189,10 +339,11 @@ def score_of(measurement: Measurement, name: str) -> float | None:
         return parts[name]
     if name == CONFIDENCE_VOTE_SHARE:
         return float(1.0 - weighted_votes(measurement, None, score=name).max())
-    if name in (of_support := support_figures(np.array(measurement.support))):
+    of_support = support_figures(np.array(measurement.support))
+    if name in of_support:
         return float(of_support[name])
-    if name in measurement.scores:
-        return measurement.scores[name]
+    if name in measurement.run.scores:
+        return measurement.run.scores[name]
     return compute_score(measurement, name, find_score(name))
 
 
@@ -218,7 +369,8 @@ def find_score(name: str, *, folder: Path | None = None) -> Estimator:
     """
     if name in RUN_TIME_SCORES:
         return ESTIMATORS[name]
-    if instead := replacement_of("score", name):
+    instead = replacement_of("score", name)
+    if instead is not None:
         raise ValueError(f'a score must not be "{name}", which was removed. {instead}')
     is_taken = name in (*ESTIMATORS, *PROPOSAL_ESTIMATORS, *SCORES_OF_SETS)
     if is_taken or not is_reference(name):
@@ -248,23 +400,26 @@ def find_estimators(
     With `of_proposal` one agent's proposal is judged, and the estimators of that come first. A ValueError if a name is
     taken.
     """
-    found = {**(PROPOSAL_ESTIMATORS if of_proposal else {}), **ESTIMATORS}
+    estimators: dict[str, Estimator] = {}
+    if of_proposal:
+        estimators.update(PROPOSAL_ESTIMATORS)
+    estimators.update(ESTIMATORS)
     for name, estimator in further.items():
-        if name in found or name in SCORES_OF_SETS:
+        if name in estimators or name in SCORES_OF_SETS:
             raise ValueError(
                 f'every estimator must have a name of its own; got "{name}" twice. Rename yours'
             )
-        found[name] = check_estimator(name, estimator)
-    return found
+        estimators[name] = check_estimator(name, estimator)
+    return estimators
 
 
-def check_estimator(name: str, given: Any) -> Estimator:
+def check_estimator(name: str, source: Any) -> Estimator:
     """Returns an estimator, or of a class an instance, whose values are checked: each None or a finite number.
 
     Raises:
         ValueError: If it is not callable.
     """
-    estimator = given() if isinstance(given, type) else given
+    estimator = source() if isinstance(source, type) else source
     advice = "Write one that takes `Statistics` and returns a float or None"
     require(callable(estimator), f'estimator "{name}" must be a callable', estimator, advice)
 

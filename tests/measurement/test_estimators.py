@@ -7,11 +7,20 @@ import pytest
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import Samples, score
 from coe_agents.evaluation.scoring.statistics import iter_statistics
+from coe_agents.measurement.estimators import (
+    BASELINE,
+    ESTIMATORS,
+    RUN_TIME_SCORES,
+    SCORES_OF_SETS,
+    find_score,
+    group_scores,
+    name_of,
+    score_of,
+)
+from coe_agents.measurement.measurement import Run
+from coe_agents.measurement.statistics import statistics_of
+from coe_agents.measurement.weighting import log_probabilities, shares
 from coe_agents.policy import measure
-from coe_agents.policy.estimators import ESTIMATORS, RUN_TIME_SCORES, find_score, score_of
-from coe_agents.policy.score_names import BASELINE, SCORES_OF_SETS, group_scores, name_of
-from coe_agents.policy.statistics import statistics_of
-from coe_agents.policy.weighting import log_probabilities, shares
 from coe_agents.testing import TableEntailment, create_response
 from coe_agents.uncertainty import (
     cluster_distributions,
@@ -61,14 +70,14 @@ def test_by_hand_where_two_agents_are_sure_of_different_answers(statistics):
     for name in ("regular_entropy", "length_normalised_entropy", "p_false", "verbal_confidence"):
         assert found[name] is None
     assert found | {name: score_of(one.measurement, name) for name in RUN_TIME_SCORES} == found
-    other = replace(one.measurement, sampled=None, coe=3.0, aleatoric=2.0, epistemic=1.0)
+    other = replace(one.measurement, run=Run(), coe=3.0, aleatoric=2.0, epistemic=1.0)
     assert [score_of(other, name) for name in ("coe", "aleatoric", "epistemic", "vote_share")] == [
         3.0,
         2.0,
         1.0,
         0.5,
     ]
-    assert score_of(replace(other, scores={"coe_js": 0.25}), "coe_js") == 0.25
+    assert score_of(replace(other, run=Run(scores={"coe_js": 0.25})), "coe_js") == 0.25
     with pytest.raises(ValueError, match='must have the responses for "coe_js"'):
         score_of(other, "coe_js")
 

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 from langchain_core.messages import BaseMessage
 from langchain_core.outputs import Generation
 
-from coe_agents.types import End
+from coe_agents.types import End, Fields
 
 Ending: TypeAlias = End | Literal["error"]
 """How a reply ended; of "error", the reply is no response."""
@@ -80,12 +80,11 @@ def judge_end(reply: Generation | BaseMessage) -> Ending:
         >>> judge_end(AIMessage("Yes", response_metadata={"finishReason": "something new"}))
         'unknown'
     """
-    message = reply if isinstance(reply, BaseMessage) else getattr(reply, "message", None)
     endings: set[Ending] = {"whole", *_endings(getattr(reply, "generation_info", None), 0)}
+    message = reply if isinstance(reply, BaseMessage) else getattr(reply, "message", None)
     if isinstance(message, BaseMessage):
-        endings.update(
-            _endings(message.response_metadata, 0), _endings(message.additional_kwargs, 0)
-        )
+        endings.update(_endings(message.response_metadata, 0))
+        endings.update(_endings(message.additional_kwargs, 0))
         if message.response_metadata.get("error"):
             endings.add("error")
         if _refusals(message):
@@ -95,51 +94,68 @@ def judge_end(reply: Generation | BaseMessage) -> Ending:
 
 def refusal_of(message: BaseMessage) -> str:
     """Returns in what words the provider says that the model refuses; "" where it says none."""
-    said = message.additional_kwargs.get("refusal")
-    if not said:
-        said = next((block.get("refusal") for block in _refusals(message)), "")
-    return said.strip() if isinstance(said, str) else ""
+    words = message.additional_kwargs.get("refusal")
+    blocks = _refusals(message)
+    if not words and blocks:
+        words = blocks[0].get("refusal")
+    return words.strip() if isinstance(words, str) else ""
 
 
-def _refusals(message: BaseMessage) -> list[Mapping[str, Any]]:
+def _refusals(message: BaseMessage) -> list[Fields]:
     """Returns the blocks of a message's content that are refusals, as OpenAI's Responses API writes them."""
-    blocks = message.content if isinstance(message.content, list) else []
-    said = [block for block in blocks if isinstance(block, Mapping)]
-    return [block for block in said if block.get("type") == "refusal" or block.get("refusal")]
+    refusals = list[Fields]()
+    if isinstance(message.content, list):
+        for block in message.content:
+            if not isinstance(block, Mapping):
+                continue
+            if block.get("type") == "refusal" or block.get("refusal"):
+                refusals.append(block)
+    return refusals
 
 
-def _endings(said: Any, depth: int) -> Iterator[Ending]:
+def _endings(metadata: Any, depth: int) -> Iterator[Ending]:
     """Yields what each field of metadata says about the end, at any depth."""
     if depth > _DEEPEST:
         yield "unknown"
-    elif isinstance(said, Mapping):
-        for key, value in said.items():
-            name = _plain(key)
-            if name in _SAYS_NOTHING or not value or (isinstance(value, str) and not value.strip()):
-                continue
-            if _SAYS_HOW.fullmatch(name):
-                yield _ending_of(value)
-            elif (least := _SAYS_WHY_NOT.get(name)) is not None:
-                if _plain(value) not in _NOTHING:
-                    yield least
-                    yield _ending_of(value) if least == "cut" else least
-            else:
-                yield from _endings(value, depth + 1)
-    elif isinstance(said, list | tuple):
-        for value in said:
+    elif isinstance(metadata, Mapping):
+        for key, value in metadata.items():
+            yield from _endings_of_field(_plain(key), value, depth)
+    elif isinstance(metadata, list | tuple):
+        for value in metadata:
             yield from _endings(value, depth + 1)
+
+
+def _endings_of_field(name: str, value: Any, depth: int) -> Iterator[Ending]:
+    is_blank = not value or (isinstance(value, str) and not value.strip())
+    if is_blank or name in _SAYS_NOTHING:
+        return
+    if _SAYS_HOW.fullmatch(name):
+        yield _ending_of(value)
+        return
+    least = _SAYS_WHY_NOT.get(name)
+    if least is None:
+        yield from _endings(value, depth + 1)
+    elif _plain(value) not in _NOTHING:
+        yield least
+        if least == "cut":  # its words may say that it was filtered
+            yield _ending_of(value)
 
 
 def _ending_of(value: Any) -> Ending:
     """Returns what the value of a field that says how a reply ended means."""
     if isinstance(value, Mapping):  # {"type": "stop"}, {"reason": "max_output_tokens"}
         value = value.get("reason") or value.get("type")
-    if not isinstance(value, str | Enum):
+    if isinstance(value, Enum):
+        value = value.name
+    if not isinstance(value, str):
         return "unknown"
-    word = _plain(value.name if isinstance(value, Enum) else value)
+    word = _plain(value)
     if _WHOLE.fullmatch(word):
         return "whole"
-    return next((ending for ending, part in _OTHERS if part.search(word)), "unknown")
+    for ending, part in _OTHERS:
+        if part.search(word):
+            return ending
+    return "unknown"
 
 
 def _plain(word: object) -> str:

@@ -1,15 +1,16 @@
 """Owns the preparation of chat models: which are rejected, their settings, and the address of their server."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib.util import find_spec
-from itertools import chain, count
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableBinding
+
+from coe_agents.types import Fields, JsonObject
 
 _SAMPLING = frozenset(
     ("temperature", "top_p", "top_k", "seed", "n", "max_tokens", "logprobs", "stream", "streaming")
@@ -87,26 +88,26 @@ def create_model(name: str, **options: Any) -> BaseChatModel:
     return model
 
 
-def bind_tools(
-    model: BaseChatModel, tools: Sequence[Mapping[str, Any]]
-) -> tuple[BaseChatModel, Mapping[str, Any]]:
+def bind_tools(model: BaseChatModel, tools: Sequence[Fields]) -> tuple[BaseChatModel, Fields]:
     """Returns the model to call, and the options of a call with which it is shown tools, in its provider's own way."""
     try:
         bound = model.bind_tools([dict(tool) for tool in tools])
     except NotImplementedError as error:
-        raise no_tools(model) from error
+        raise _no_tools(model) from error
     if isinstance(bound, BaseChatModel):
         return bound, {}
     if isinstance(bound, RunnableBinding) and isinstance(bound.bound, BaseChatModel):
         return bound.bound, bound.kwargs
-    raise no_tools(model)
+    raise _no_tools(model)
 
 
-def takes_tools(model: BaseChatModel) -> bool:
-    return type(model).bind_tools is not BaseChatModel.bind_tools
+def check_tools(model: BaseChatModel) -> None:
+    """Refuses, by a TypeError, a model that cannot be shown tools."""
+    if type(model).bind_tools is BaseChatModel.bind_tools:
+        raise _no_tools(model)
 
 
-def no_tools(model: BaseChatModel) -> TypeError:
+def _no_tools(model: BaseChatModel) -> TypeError:
     return TypeError(
         f'"model" in ModelAgent must take tools ("bind_tools"); got {type(model).__name__}, which takes none. '
         'Omit "tools", or pass another model'
@@ -115,17 +116,17 @@ def no_tools(model: BaseChatModel) -> TypeError:
 
 def without_input(error: ValueError) -> ValueError:
     """Returns an error of pydantic's without its input, which may hold keys; any other error as it is."""
-    faults = getattr(error, "errors", None)
-    if not callable(faults):
+    read_faults = getattr(error, "errors", None)
+    if not callable(read_faults):
         return error
-    faulty = [
-        f"{'.'.join(map(str, fault['loc'])) or 'the model'}: {fault['msg']}"
-        for fault in faults(include_input=False, include_context=False, include_url=False)
-    ]
-    return ValueError(f"the model cannot be made; {'; '.join(faulty)}")
+    faults = list[str]()
+    for fault in read_faults(include_input=False, include_context=False, include_url=False):
+        place = ".".join(map(str, fault["loc"])) or "the model"
+        faults.append(f"{place}: {fault['msg']}")
+    return ValueError(f"the model cannot be made; {'; '.join(faults)}")
 
 
-def prepare(model: BaseChatModel, wanted: Mapping[str, Any]) -> BaseChatModel:
+def prepare(model: BaseChatModel, wanted: Fields) -> BaseChatModel:
     """Returns a copy of `model` with the settings that its class has fields for; cache and streaming are off.
 
     So are the retries of ChatOpenAI's clients, which were made with the model, so that no field changes them.
@@ -134,9 +135,9 @@ def prepare(model: BaseChatModel, wanted: Mapping[str, Any]) -> BaseChatModel:
     settings = {
         name: value for name, value in wanted.items() if name in fields and value is not None
     }
+    settings |= {"cache": False, "disable_streaming": True}
     if "n" in fields:
         settings["n"] = fields["n"].default  # requests say how many they want
-    settings |= {"cache": False, "disable_streaming": True}
     for root, used in (("root_client", "client"), ("root_async_client", "async_client")):
         client = getattr(model, root, None)
         if client is not None and hasattr(client, "with_options"):
@@ -152,22 +153,22 @@ class ModelName(NamedTuple):
     name: str
 
 
-def is_same_model(given: object, other: object) -> bool:
+def is_same_model(model: object, other: object) -> bool:
     """Returns whether two models are one: one object, or one name at one provider; each a model or its name.
 
     Neither settings of sampling nor addresses make another model. An undated name is that of each dated one, which may
     answer for it. Of a class that says nothing of its models, each object is one.
     """
-    if given is other:
+    if model is other:
         return True
-    own, known = name_of(given), name_of(other)
-    if own is not None and known is not None:
-        return _is_same_name(own.name, known.name) and _may_be_one_provider(
-            given, own, other, known
-        )
-    if not isinstance(given, BaseChatModel) or type(given) is not type(other):
+    name = name_of(model)
+    other_name = name_of(other)
+    if name is not None and other_name is not None:
+        is_same_provider = _may_be_one_provider(model, name, other, other_name)
+        return is_same_provider and _is_same_name(name.name, other_name.name)
+    if not isinstance(model, BaseChatModel) or type(model) is not type(other):
         return False
-    identity = _identity(given)
+    identity = _identity(model)
     return bool(identity) and identity == _identity(other)
 
 
@@ -178,68 +179,76 @@ def name_of(model: object) -> ModelName | None:
     if isinstance(model, str):
         provider, colon, name = model.partition(":")
         return ModelName(provider, name) if colon else ModelName(None, model)
-    options = dict[str, Any]()
+    options = JsonObject()
     while isinstance(model, RunnableBinding):
         options = {**model.kwargs, **options}
         model = model.bound
-    read = getattr(model, "_get_ls_params", None)
-    if read is None:
+    describe = getattr(model, "_get_ls_params", None)
+    if describe is None:
         return None
-    known = read(**{key: options[key] for key in ("model",) if key in options})
-    name = known.get("ls_model_name")
-    return ModelName(known.get("ls_provider"), name) if isinstance(name, str) and name else None
+    described = describe(model=options["model"]) if "model" in options else describe()
+    name = described.get("ls_model_name")
+    if not isinstance(name, str) or not name:
+        return None
+    return ModelName(described.get("ls_provider"), name)
 
 
 def names_in(message: AIMessage) -> list[ModelName]:
     """Returns the names that a message gives of the model that wrote it."""
-    stated = message.response_metadata
-    provider = stated.get("model_provider")
-    names = {stated.get(key) for key in _NAMES_IN_REPLIES}
+    metadata = message.response_metadata
+    names = {metadata.get(key) for key in _NAMES_IN_REPLIES}
+    provider = metadata.get("model_provider")
     return [ModelName(provider, name) for name in names if isinstance(name, str) and name]
 
 
-def _is_same_name(one: str, other: str) -> bool:
-    names = [_LATEST.sub("", name.lower().rpartition("/")[2]) for name in (one, other)]
-    undated = [_DATE.sub("", name) for name in names]
+def _is_same_name(name: str, other: str) -> bool:
+    name = _LATEST.sub("", name.lower().rpartition("/")[2])
+    other = _LATEST.sub("", other.lower().rpartition("/")[2])
     # of two dates, each is a model of its own
-    return names[0] == names[1] or undated[0] == names[1] or undated[1] == names[0]
+    return name == other or _DATE.sub("", name) == other or name == _DATE.sub("", other)
 
 
-def _may_be_one_provider(given: object, own: ModelName, other: object, known: ModelName) -> bool:
-    if own.provider is None or known.provider is None or own.provider == known.provider:
+def _may_be_one_provider(
+    model: object, name: ModelName, other: object, other_name: ModelName
+) -> bool:
+    if name.provider is None or other_name.provider is None or name.provider == other_name.provider:
         return True
     # what a reply says is no word of LangChain's default, which makes a provider of the name of a class
-    named = [model for model in (given, other) if isinstance(model, BaseChatModel)]
-    return len(named) == 1 and type(named[0])._get_ls_params is BaseChatModel._get_ls_params
+    models = [each for each in (model, other) if isinstance(each, BaseChatModel)]
+    return len(models) == 1 and type(models[0])._get_ls_params is BaseChatModel._get_ls_params
 
 
-def _identity(model: Any) -> dict[str, Any]:
-    return {
-        name: value for name, value in model._identifying_params.items() if name not in _SAMPLING
-    }
+def _identity(model: Any) -> JsonObject:
+    parameters = model._identifying_params.items()
+    return {name: value for name, value in parameters if name not in _SAMPLING}
 
 
 def address_of(model: BaseChatModel) -> str:
     """Returns the address of the model's server, without user and password; "" where it has none."""
-    given = [getattr(model, name, None) for name in _ADDRESSES]
-    given.append(getattr(getattr(model, "root_client", None), "base_url", None))
-    given += [getattr(getattr(model, "llm", None), name, None) for name in _ADDRESSES]
-    parts = urlsplit(next((str(address) for address in given if address), ""))
-    return urlunsplit(
-        (parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", "")
-    )
+    holders: list[tuple[object, str]] = [(model, name) for name in _ADDRESSES]
+    holders.append((getattr(model, "root_client", None), "base_url"))
+    holders += [(getattr(model, "llm", None), name) for name in _ADDRESSES]
+    for holder, name in holders:
+        address = getattr(holder, name, None)
+        if address:
+            parts = urlsplit(str(address))
+            host = parts.netloc.rpartition("@")[2]
+            return urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", ""))
+    return ""
 
 
 def free_name(model: object, taken: set[str]) -> str:
     """Returns a name for a model, or "provider:model": the last part of its own, with a number where it is taken."""
-    known = (
-        getattr(model, "model_name", None) or getattr(model, "model", None) or type(model).__name__
-    )
-    full = model if isinstance(model, str) else str(known)
-    name = (full.partition(":")[2] or full).rstrip("/").rpartition("/")[2]
+    full = model
+    if not isinstance(full, str):
+        full = getattr(model, "model_name", None) or getattr(model, "model", None)
+        full = str(full or type(model).__name__)
+    name = full.partition(":")[2] or full
+    name = name.rstrip("/").rpartition("/")[2]
     name = name.replace(":", "-").replace("|", "-").lstrip("_") or "model"
-    return next(
-        free
-        for free in chain([name], (f"{name}-{number}" for number in count(2)))
-        if free not in taken
-    )
+    free = name
+    number = 1
+    while free in taken:
+        number += 1
+        free = f"{name}-{number}"
+    return free

@@ -1,7 +1,7 @@
 import pytest
 
 from coe_agents.policy import agreement_weights
-from tests.policy.measurements import measured_texts as question
+from tests.measurement.measurements import measured_texts as question
 
 SPLIT = question(a=["x"], b=["x"], c=["y"])
 MIXED = question(a=["x", "x"], b=["x", "z"], c=["z", "z"])

@@ -1,20 +1,22 @@
-"""Owns the description of a measurement in words: who says what, and Collaborative Entropy next to its threshold.
+"""Owns the description of a measurement in words: who says what, CoE next to its threshold, and what is contested.
 
-Texts of models are untrusted: each is shortened to one line in double quotes, without such quotes inside, and without
-characters that control a terminal or make a link.
+Texts of models are untrusted. Who says what quotes them: each is shortened to one line in double quotes, without such
+quotes inside, and without characters that control a terminal or make a link. Names and values of proposals are not
+cleaned here: whoever shows them does.
 """
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from coe_agents.actions.proposals import NO_CALL
+from coe_agents.actions.proposals import NO_CALL, called_tools, describe_action
 from coe_agents.clustering.refusals import answer_kind
-from coe_agents.policy.measurement import DEFAULT_ALEATORIC_THRESHOLD, Measurement
-from coe_agents.policy.proposal_wording import action_in_words
-from coe_agents.policy.weighting import rank_texts
+from coe_agents.measurement.measurement import AgentMeasurement, Measurement
+from coe_agents.measurement.weighting import rank_texts
 from coe_agents.text import for_prompt, printable, quantity
+from coe_agents.types import DEFAULT_ALEATORIC_THRESHOLD
 from coe_agents.uncertainty.ties import TIE
 
 MOSTLY = 0.8 - TIE
@@ -24,7 +26,7 @@ _SAY, _PROPOSE = ("says", "say"), ("proposes", "propose")
 _MAX_CHARS = 80
 _MOST_CLAIMS = 3
 _MOST_SPLIT = 3
-_WORDS = (
+_WORDS = [
     "no",
     "one",
     "two",
@@ -38,7 +40,7 @@ _WORDS = (
     "ten",
     "eleven",
     "twelve",
-)
+]
 
 _REGIMES = {
     "consensus": ("each is confident, and they agree", "it is confident"),
@@ -73,46 +75,40 @@ def who_says_what(measurement: Measurement, *, n_agents: int | None = None) -> s
     if not measurement.agents:
         return ""
     verbs = _SAY
-    if measurement.calls is not None:
-        verbs, measurement = _PROPOSE, _with_actions_in_words(measurement)
+    if measurement.proposals.calls is not None:
+        verbs = _PROPOSE
+        measurement = _with_actions_in_words(measurement)
     total = len(measurement.agents) if n_agents is None else n_agents
     support = dict(zip(measurement.representatives, measurement.support, strict=True))
-    claims = {name: _claim(said.distribution, support) for name, said in measurement.agents.items()}
-    # who mostly says one thing says it: one clause for all who do
-    mostly = {claim.answers for claim in claims.values() if claim.is_mostly}
-    claims = {
-        name: claim._replace(is_mostly=claim.answers in mostly) for name, claim in claims.items()
-    }
+    claims = _claims(measurement, support)
     counts = Counter(claims.values())
-    ordered = sorted(
-        counts,
-        key=lambda claim: (
-            claim[:1],
-            -counts[claim],
-            -round(support[claim.answers[0]] / TIE),
-            claim,
-        ),
-    )
+
+    def rank(claim: _Claim) -> tuple[Any, ...]:
+        return claim.is_split, -counts[claim], -round(support[claim.answers[0]] / TIE), claim
+
+    ordered = sorted(counts, key=rank)
     clauses: list[str] = []
+    quoted: list[str] = []
     for claim in ordered[:_MOST_CLAIMS]:
-        names = [name for name, own in claims.items() if own == claim]
-        clauses.append(
-            f"{_subject(names, claim, total, is_first=not clauses)} {_predicate(claim, len(names), verbs)}"
-        )
-    rest = ordered[_MOST_CLAIMS:]
-    if n_split := sum(counts[claim] for claim in rest if claim.is_split):
+        names = [name for name, claimed in claims.items() if claimed == claim]
+        subject = _subject(names, claim, total, is_first=not clauses)
+        clauses.append(f"{subject} {_predicate(claim, len(names), verbs)}")
+        if len(claim.answers) <= _MOST_SPLIT:
+            quoted += claim.answers
+    n_split = 0
+    n_others = 0
+    for claim in ordered[_MOST_CLAIMS:]:
+        if claim.is_split:
+            n_split += counts[claim]
+        else:
+            n_others += counts[claim]
+    if n_split:
         clauses.append(f"{_number(n_split)} more {'is' if n_split == 1 else 'are'} split")
-    if others := sum(counts[claim] for claim in rest if not claim.is_split):
-        clauses.append(f"{_number(others)} {'gives' if others == 1 else 'give'} other answers")
+    if n_others:
+        clauses.append(f"{_number(n_others)} {'gives' if n_others == 1 else 'give'} other answers")
     if total > len(claims):
         clauses.append(f"{_number(total - len(claims))} did not answer")
-    shown = [
-        text
-        for claim in ordered[:_MOST_CLAIMS]
-        for text in claim.answers
-        if len(claim.answers) <= _MOST_SPLIT
-    ]
-    return f"{', '.join(clauses)}{_lead(measurement, support, counts, shown)}"
+    return f"{', '.join(clauses)}{_lead(measurement, support, counts, quoted)}"
 
 
 def regime_in_words(
@@ -128,9 +124,13 @@ def regime_in_words(
         >>> regime_in_words("conflict", [0.69, 0.0, 0.0], n_agents=3)
         'on average each is confident, but they disagree'
     """
+    of_several, of_one = _REGIMES[regime]
+    if n_agents == 1:
+        return of_one
     is_low = regime in ("consensus", "conflict")
-    is_mean = n_agents > 1 and any((entropy <= threshold) != is_low for entropy in entropies)
-    return f"{'on average ' if is_mean else ''}{_REGIMES[regime][n_agents == 1]}"
+    if any((entropy <= threshold) != is_low for entropy in entropies):
+        return f"on average {of_several}"
+    return of_several
 
 
 _LACKS = {
@@ -156,14 +156,22 @@ def lacking_in_words(agents: Iterable[Mapping[str, Any]], *, only_most: bool = F
         >>> lacking_in_words(agents)
         '3 of 10 responses were cut off, 1 is empty'
     """
-    counts = [(agent.get("n_responses", 0), agent.get("lacking") or {}) for agent in agents]
-    if only_most and not any(lacks_most(*each) for each in counts):
+    n_responses = 0
+    lacks = Counter[str]()
+    most_lack = False
+    for agent in agents:
+        lacking = agent.get("lacking") or {}
+        n_responses += agent.get("n_responses", 0)
+        lacks.update(lacking)
+        most_lack = most_lack or lacks_most(agent.get("n_responses", 0), lacking)
+    if only_most and not most_lack:
         return ""
-    clauses = list[str]()
-    for lack, verbs in _LACKS.items():
-        if n := sum(lacking.get(lack, 0) for _, lacking in counts):
-            of = "" if clauses else f" of {quantity(sum(n for n, _ in counts), 'response')}"
-            clauses.append(f"{n}{of} {verbs[n > 1]}")
+    clauses: list[str] = []
+    for lack, (of_one, of_several) in _LACKS.items():
+        n = lacks[lack]
+        if n:
+            of_all = "" if clauses else f" of {quantity(n_responses, 'response')}"
+            clauses.append(f"{n}{of_all} {of_one if n == 1 else of_several}")
     return ", ".join(clauses)
 
 
@@ -174,10 +182,12 @@ def lacks_most(n_responses: int, lacking: Mapping[str, int]) -> bool:
 
 def is_unlike(measurement: Measurement) -> bool:
     """Returns whether most answers have several words, and few are equal: such answers are compared by meaning."""
-    n_responses = sum(said.n_responses for said in measurement.agents.values())
+    if measurement.proposals.calls is not None:
+        return False
+    n_responses = sum(agent.n_responses for agent in measurement.agents.values())
     n_answers = len(measurement.representatives)
     n_long = sum(len(text.split()) > 2 for text in measurement.representatives)
-    return 2 * n_long > n_answers > 2 and 3 * n_answers > n_responses and measurement.calls is None
+    return 2 * n_long > n_answers > 2 and 3 * n_answers > n_responses
 
 
 def coe_in_words(measurement: Measurement, *, with_parts: bool = False) -> str:
@@ -191,22 +201,23 @@ def parts_in_words(aleatoric: float, epistemic: float) -> str:
     return f" (aleatoric {aleatoric:.3f} within models, epistemic {epistemic:.3f} between models)"
 
 
-def decomposition(*, coe: float, aleatoric: float, epistemic: float) -> str:
-    """Returns CoE as the sum of its parts, with the unit.
+def _claims(measurement: Measurement, support: Mapping[str, float]) -> dict[str, _Claim]:
+    """Returns what each agent says, by name."""
+    claims: dict[str, _Claim] = {}
+    for name, agent in measurement.agents.items():
+        ranked = rank_texts(agent.distribution.items())
+        text, share = ranked[0]
+        if share >= MOSTLY:
+            claims[name] = _Claim(False, len(ranked) > 1, (text,))
+        else:
+            by_support = rank_texts((text, support[text]) for text in agent.distribution)
+            claims[name] = _Claim(True, False, tuple(text for text, _ in by_support))
 
-    Example:
-        >>> decomposition(coe=0.75, aleatoric=0.5, epistemic=0.25)
-        '0.750 = aleatoric 0.500 + epistemic 0.250 nats'
-    """
-    return f"{coe:.3f} = aleatoric {aleatoric:.3f} + epistemic {epistemic:.3f} nats"
-
-
-def _claim(distribution: Mapping[str, float], support: Mapping[str, float]) -> _Claim:
-    (text, share), *others = rank_texts(distribution.items())
-    if share >= MOSTLY:
-        return _Claim(False, bool(others), (text,))
-    answers = tuple(text for text, _ in rank_texts((text, support[text]) for text in distribution))
-    return _Claim(True, False, answers)
+    # who mostly says one thing says it: one clause for all who do
+    mostly = {claim.answers for claim in claims.values() if claim.is_mostly}
+    for name, claim in claims.items():
+        claims[name] = claim._replace(is_mostly=claim.answers in mostly)
+    return claims
 
 
 def _subject(names: Sequence[str], claim: _Claim, total: int, *, is_first: bool) -> str:
@@ -224,19 +235,16 @@ def _subject(names: Sequence[str], claim: _Claim, total: int, *, is_first: bool)
 
 def _with_actions_in_words(measurement: Measurement) -> Measurement:
     """Returns the measurement with proposals as people read them; what is no proposal stays as it is."""
+    agents: dict[str, AgentMeasurement] = {}
+    for name, agent in measurement.agents.items():
+        shares = agent.distribution.items()
+        distribution = {action_in_words(text): share for text, share in shares}
+        agents[name] = replace(agent, distribution=distribution)
     return replace(
         measurement,
         representatives=tuple(map(action_in_words, measurement.representatives)),
         tied=tuple(map(action_in_words, measurement.tied)),
-        agents={
-            name: replace(
-                own,
-                distribution={
-                    action_in_words(text): share for text, share in own.distribution.items()
-                },
-            )
-            for name, own in measurement.agents.items()
-        },
+        agents=agents,
     )
 
 
@@ -244,15 +252,15 @@ def _predicate(claim: _Claim, n: int, verbs: tuple[str, str]) -> str:
     is_one = n == 1
     if claim.is_split:
         return f"{'is' if is_one else 'are'} split {_between(claim.answers)}"
-    kind = answer_kind(claim.answers[0])
+    answer = claim.answers[0]
+    kind = answer_kind(answer)
+    verb = verbs[0] if is_one else verbs[1]
     mostly = "mostly " if claim.is_mostly else ""
     if kind == "refusal":
-        return (
-            f"{mostly}{'declines' if is_one else 'decline'} to answer ({_quote(claim.answers[0])})"
-        )
-    if claim.answers[0] == NO_CALL and verbs == _PROPOSE:
-        return f"{mostly}{verbs[0] if is_one else verbs[1]} to call nothing"
-    return f"{mostly}{verbs[0] if is_one else verbs[1]} {'nothing' if kind == 'empty' else _quote(claim.answers[0])}"
+        return f"{mostly}{'declines' if is_one else 'decline'} to answer ({_quote(answer)})"
+    if answer == NO_CALL and verbs == _PROPOSE:
+        return f"{mostly}{verb} to call nothing"
+    return f"{mostly}{verb} {'nothing' if kind == 'empty' else _quote(answer)}"
 
 
 def _between(answers: Sequence[str]) -> str:
@@ -263,34 +271,36 @@ def _between(answers: Sequence[str]) -> str:
 
 def _named(text: str) -> str:
     kind = answer_kind(text)
-    return (
-        "saying nothing"
-        if kind == "empty"
-        else f"declining ({_quote(text)})"
-        if kind == "refusal"
-        else _quote(text)
-    )
+    if kind == "empty":
+        return "saying nothing"
+    if kind == "refusal":
+        return f"declining ({_quote(text)})"
+    return _quote(text)
 
 
 def _lead(
     measurement: Measurement,
     support: Mapping[str, float],
     counts: Mapping[_Claim, int],
-    shown: Sequence[str],
+    quoted: Sequence[str],
 ) -> str:
     """Returns a clause about a tied lead, or the leading answer where the numbers of agents do not show it."""
-    if tied := measurement.tied:
-        if set(tied) <= set(shown):
+    tied = measurement.tied
+    if tied:
+        if set(tied) <= set(quoted):
             return ": a tie"
-        others = [f"{len(tied) - _MOST_SPLIT} more"] if len(tied) > _MOST_SPLIT else []
-        return f": {_listed([*map(_named, tied[:_MOST_SPLIT]), *others])} tie"
+        named = [_named(text) for text in tied[:_MOST_SPLIT]]
+        if len(tied) > _MOST_SPLIT:
+            named.append(f"{len(tied) - _MOST_SPLIT} more")
+        return f": {_listed(named)} tie"
     leading, share = rank_texts(support.items())[0]
     behind = Counter[str]()
     for claim, n in counts.items():
         if not claim.is_split:
             behind[claim.answers[0]] += n
-    hidden = len(counts) > 1 and not behind[leading]
-    if hidden or any(n >= behind[leading] for text, n in behind.items() if text != leading):
+    n_leading = behind.pop(leading, 0)
+    is_hidden = len(counts) > 1 and n_leading == 0
+    if is_hidden or any(n >= n_leading for n in behind.values()):
         return f"; {_named(leading)} leads with {share:.0%}"
     return ""
 
@@ -307,3 +317,56 @@ def _quote(text: str) -> str:
     # a link or an image of Markdown needs "](" on one line: chat interfaces would fetch an image at once
     line = for_prompt(text.replace('"', "'"), limit=_MAX_CHARS).replace("](", "] (")
     return f'"{line.rstrip(" .") or line}"'
+
+
+_MOST_VALUES = 4
+_LONGEST_VALUE = 60
+
+
+def is_about_actions(decision: Mapping[str, Any]) -> bool:
+    """Returns whether a decision is about tool calls that agents proposed."""
+    return (
+        decision.get("answer_kind") in ("call", "no_call") or decision.get("contested") is not None
+    )
+
+
+def action_in_words(text: str) -> str:
+    """Returns an action in words; a text that is not an action stays as it is.
+
+    Example:
+        >>> action_in_words('[{"args":{"to":"ann"},"name":"pay"}]'), action_in_words("Paris")
+        ('pay(to="ann")', 'Paris')
+    """
+    return text if called_tools(text) is None else describe_action(text)
+
+
+def contested_in_words(contested: Mapping[str, Any], *, n_agents: int) -> str:
+    """Returns the sentence about the argument with the most votes against the leading proposal, or about the tool.
+
+    Example:
+        >>> values = [{"value": 5, "agents": ["a", "b"]}, {"value": 900, "agents": ["c"]}]
+        >>> contested_in_words({"candidates": {"pay.amount": values}}, n_agents=3)
+        'They disagree about `amount` of `pay`: 5 (a, b) or 900 (c).'
+    """
+    candidates = contested["candidates"]
+    keys = [key for key in candidates if key != "tool"] or [*candidates]
+    if not keys:
+        return ""
+    tool, _, name = keys[0].partition(".")
+    what = f"`{name}` of `{tool}`" if name else "the tool"
+    nothing = "omitted" if name else "no call"
+    values: list[str] = []
+    for candidate in candidates[keys[0]]:
+        value = nothing if candidate["value"] is None else _short(candidate["value"])
+        values.append(f"{value} ({', '.join(candidate['agents'])})")
+    n_more = len(values) - _MOST_VALUES
+    if n_more > 0:
+        values[_MOST_VALUES:] = [f"{n_more} more"]
+    who = "They disagree about" if n_agents > 1 else "It hesitates about"
+    listed = " or ".join(filter(None, [", ".join(values[:-1]), values[-1]]))
+    return f"{who} {what}: {listed}."
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 1]}…"

@@ -2,16 +2,15 @@
 
 import math
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.outputs import LLMResult
 
 from coe_agents._steps import Steps, Together
 from coe_agents.errors import CoEError
-from coe_agents.types import AgentRequest
+from coe_agents.types import AgentRequest, Fields, JsonObject
 
 _CALL_ONLY = {"ChatHuggingFace": ("logprobs", "seed")}
 """Options that a class takes as a field and does not send; it sends them when given with the call."""
@@ -30,8 +29,8 @@ class ModelCall:
         refusable: The options that the model may refuse, and that can then be omitted.
     """
 
-    settings: Mapping[str, Any]
-    options: Mapping[str, Any]
+    settings: Fields
+    options: Fields
     timeout: float | None
     n: int
     offset: int
@@ -40,7 +39,7 @@ class ModelCall:
     def on(self, model: BaseChatModel) -> BaseChatModel:
         return model.model_copy(update=self.settings) if self.settings else model
 
-    def arguments(self, seconds: float | None) -> dict[str, Any]:
+    def arguments(self, seconds: float | None) -> JsonObject:
         if self.timeout is None or seconds is None:
             return {**self.options}
         return {**self.options, "timeout": min(seconds, self.timeout)}
@@ -72,13 +71,13 @@ class Ladder:
     """
 
     def __init__(self, model: BaseChatModel) -> None:
-        self._own = {name: getattr(model, name, None) for name in _REFUSABLE}
+        self._defaults = {name: getattr(model, name, None) for name in _REFUSABLE}
         self._longest_timeout = _longest_timeout(model)
         self._fields = type(model).model_fields
-        self._by_call = [
-            name for kind in type(model).__mro__ for name in _CALL_ONLY.get(kind.__name__, ())
-        ]
-        self._unset = dict[str, Any]()
+        self._by_call = list[str]()
+        for kind in type(model).__mro__:
+            self._by_call += _CALL_ONLY.get(kind.__name__, ())
+        self._unset = JsonObject()
         self.takes_several = "n" in self._fields
         self.is_proven = False
         self._lock = threading.Lock()
@@ -93,15 +92,21 @@ class Ladder:
         needed: str = "",
     ) -> list[ModelCall]:
         """Returns the requests to send at once for `missing` responses; only one until the first is answered."""
-        n, n_calls = (missing, 1) if self.takes_several else (1, missing if self.is_proven else 1)
+        if self.takes_several:
+            return [self._call(missing, offset, seed_of(offset), temperature, needed)]
+        n_calls = missing if self.is_proven else 1
         places = range(offset, offset + n_calls)
-        return [self._call(n, place, seed_of(place), temperature, needed) for place in places]
+        return [self._call(1, place, seed_of(place), temperature, needed) for place in places]
+
+    def _takes(self, option: str) -> bool:
+        return option in self._fields and option not in self.refused
 
     def _call(
         self, n: int, offset: int, seed: int | None, temperature: float, needed: str
     ) -> ModelCall:
-        settings, options = dict(self._unset), dict[str, Any]()
-        if "temperature" in self._fields and "temperature" not in self.refused:
+        settings = dict(self._unset)
+        options = JsonObject()
+        if self._takes("temperature"):
             settings["temperature"] = temperature
         if self.takes_several:
             options["n"] = n
@@ -109,26 +114,29 @@ class Ladder:
             options["stream"] = False  # streamed choices would be merged into one
         if "logprobs" in self._by_call and "logprobs" not in self.refused:
             options["logprobs"] = True
-        if seed is not None and "seed" in self._fields and "seed" not in self.refused:
+        if seed is not None and self._takes("seed"):
             # a setting of the model's own, unless it has to be given by the call: not every client takes it so
-            (options if "seed" in self._by_call else settings)["seed"] = seed
+            target = options if "seed" in self._by_call else settings
+            target["seed"] = seed
         timeout = None if "timeout" in self.refused else self._longest_timeout
-        given = {**self._own, **settings, **options, "timeout": timeout}
-        omissible = (name for name in _REFUSABLE if name not in self.refused and name != needed)
-        refusable = tuple(name for name in omissible if given[name] is not None)
-        return ModelCall(settings, options, timeout, n, offset, refusable)
+
+        sent = {**self._defaults, **settings, **options, "timeout": timeout}
+        refusable = list[str]()
+        for name in _REFUSABLE:
+            if name not in self.refused and name != needed and sent[name] is not None:
+                refusable.append(name)
+        return ModelCall(settings, options, timeout, n, offset, tuple(refusable))
 
     def refuse(self, option: str) -> None:
         """Notes that the model does not accept an option, and omits it from now on."""
         with self._lock:
             if option not in self.refused:
                 self.refused.append(option)
-                unset = {
-                    name: self._fields[name].default
-                    for name in (option, f"top_{option}")
-                    if name in self._fields
-                }
-                self._unset = {**self._unset, **unset}
+                unset = dict(self._unset)
+                for name in (option, f"top_{option}"):
+                    if name in self._fields:
+                        unset[name] = self._fields[name].default
+                self._unset = unset
             if option == "n":
                 self.takes_several = False
             self.is_proven = False
@@ -139,10 +147,10 @@ def _longest_timeout(model: BaseChatModel) -> float | None:
 
     Its client is made with the model, so setting the model's field has no effect.
     """
-    own = getattr(model, "request_timeout", None)
-    if not hasattr(model, "root_client") or not isinstance(own, int | float | None):
+    seconds = getattr(model, "request_timeout", None)
+    if not hasattr(model, "root_client") or not isinstance(seconds, int | float | None):
         return None
-    return math.inf if own is None else own
+    return math.inf if seconds is None else seconds
 
 
 def draw(
@@ -158,26 +166,29 @@ def draw(
     would have it. `seed_of` gives the seed of the agent's response of a number. Without the option `needed` responses
     are of no use: if the model refuses it, the request fails.
     """
-    drawn, offset = Drawn(), 0
-    while drawn.failure is None and (missing := request["n_samples"] - drawn.n_received) > 0:
+    drawn = Drawn()
+    offset = 0
+    while drawn.failure is None:
+        missing = request["n_samples"] - drawn.n_received
+        if missing <= 0:
+            break
         calls = ladder.calls(missing, offset, seed_of, request["temperature"], needed)
         outcomes = yield Together([ask(call) for call in calls])
-        for call, outcome in zip(
-            calls, outcomes, strict=False
-        ):  # after a failure the rest may not have been sent
+        # after a failure the rest may not have been sent
+        for call, outcome in zip(calls, outcomes, strict=False):
             if isinstance(outcome, CoEError):
                 option = getattr(outcome, "option", None)
-                if option is None:
-                    drawn.failure = drawn.failure or outcome
-                else:
+                if option is not None:
                     ladder.refuse(option)
+                elif drawn.failure is None:
+                    drawn.failure = outcome
                 continue
             ladder.is_proven = True
-            n_given = len(outcome.generations[0])
-            if call.n > 1 and n_given == 1:
+            n_received = len(outcome.generations[0])
+            if call.n > 1 and n_received == 1:
                 ladder.takes_several = False
                 drawn.unused.append(outcome)
             else:
                 drawn.results.append(outcome)
-                offset = max(offset, call.offset + n_given)
+                offset = max(offset, call.offset + n_received)
     return drawn

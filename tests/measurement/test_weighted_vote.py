@@ -3,16 +3,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from coe_agents.policy.estimators import score_of
-from coe_agents.policy.measurement import measure
-from coe_agents.policy.weighted_vote import (
+from coe_agents.measurement.estimators import score_of
+from coe_agents.measurement.measurement import measure
+from coe_agents.measurement.weighted_vote import (
     confidences_of,
     fill_confidences,
     find_leaders,
     weighted_votes,
 )
 from coe_agents.types import create_response
-from tests.policy.measurements import measured_texts
+from tests.measurement.measurements import measured_texts
 
 
 def stating(**confidences):

@@ -20,6 +20,10 @@ def measured(**fields):
     return found if "coe" in fields else replace(found, coe=found.aleatoric + found.epistemic)
 
 
+def with_proposals(measurement, **fields):
+    return replace(measurement, proposals=replace(measurement.proposals, **fields))
+
+
 def measured_texts(weights=None, **said):
     """Measures texts by agent; equal texts are one cluster."""
     responses = [

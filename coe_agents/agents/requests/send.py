@@ -10,7 +10,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
@@ -22,9 +22,9 @@ from langchain_core.outputs import LLMResult
 from tenacity import RetryCallState, Retrying, retry_if_exception
 
 from coe_agents._steps import Call, Pause, Steps, Wait, start_call
-from coe_agents.agents._requests.capabilities import ModelCall
-from coe_agents.agents._requests.chat_models import bind_tools
 from coe_agents.agents.error_mapping import is_of_another_loop, is_stale, to_agent_error
+from coe_agents.agents.requests.capabilities import ModelCall
+from coe_agents.agents.requests.chat_models import bind_tools
 from coe_agents.errors import (
     AgentError,
     AgentTimeoutError,
@@ -35,6 +35,7 @@ from coe_agents.errors import (
     secrets_of,
 )
 from coe_agents.text import quantity
+from coe_agents.types import Fields, JsonObject
 
 _LOCK = threading.Lock()
 """One lock for all, since agents share endpoints."""
@@ -168,24 +169,23 @@ async def _agenerate(
         try:
             return await model.agenerate(*prompts, **options)
         except RuntimeError as error:
-            if not is_of_another_loop(
-                error
-            ):  # what the model waits with may belong to one that has ended
+            # what the model waits with may belong to a loop that has ended
+            if not is_of_another_loop(error):
                 raise
     try:
         return await asyncio.wrap_future(start_call(partial(model.generate, *prompts, **options)))
     except NotImplementedError:  # it has an async form alone
         if owner is None or not owner.is_running():
             return await model.agenerate(*prompts, **options)
-        there = asyncio.run_coroutine_threadsafe(model.agenerate(*prompts, **options), owner)
-        return await asyncio.wrap_future(there)
+        future = asyncio.run_coroutine_threadsafe(model.agenerate(*prompts, **options), owner)
+        return await asyncio.wrap_future(future)
 
 
 def call_model(
     places: Places,
     model: BaseChatModel,
     prompts: Sequence[Any],
-    options: Mapping[str, Any],
+    options: Fields,
     seconds: float | None,
 ) -> Call:
     """Returns the step that asks a model, in any number of threads and event loops."""
@@ -214,16 +214,17 @@ class Asker:
         self,
         call: ModelCall,
         messages: list[BaseMessage],
-        observed: Mapping[str, Any],
+        observed: Fields,
         deadline: Deadline,
-        tools: Sequence[Mapping[str, Any]] = (),
+        tools: Sequence[Fields] = (),
     ) -> Steps[LLMResult | CoEError]:
         """Returns the model's reply, or what went wrong; `observed` are callbacks, tags and metadata."""
 
         def send(server: Server, seconds: float | None) -> _Reply:
-            model, bound = (
-                bind_tools(call.on(server.model), tools) if tools else (call.on(server.model), {})
-            )
+            model = call.on(server.model)
+            bound: Fields = {}
+            if tools:
+                model, bound = bind_tools(model, tools)
             options = {**bound, **observed, **call.arguments(seconds)}
             result: LLMResult = yield call_model(server.places, model, [messages], options, seconds)
             if not result.generations or not result.generations[0]:
@@ -246,7 +247,7 @@ class Asker:
         try:
             return (yield from self._visit(send, deadline, options))
         except CoEError as error:
-            first = error
+            failure = error
         try:
             pauses = list[float]()
             # entered only after a failure, which counts as the first attempt: entering costs as much as a whole request
@@ -255,7 +256,7 @@ class Asker:
                     yield Pause(pauses.pop())
                 with attempt:
                     if attempt.retry_state.attempt_number == 1:
-                        raise first
+                        raise failure
                     result = yield from self._visit(send, deadline, options)
         except CoEError as error:
             error.retryable = False  # the retries are used up
@@ -268,13 +269,14 @@ class Asker:
         deadline: Deadline,
         options: Collection[str],
     ) -> Steps[_T]:
-        places, seconds = self.server.places, deadline.seconds_left()
+        places = self.server.places
+        seconds = deadline.seconds_left()
         turn = places.queue()
+        n_stale = 0
         try:
             yield from places.wait(turn, seconds)
-            seconds = deadline.seconds_left(self.request_timeout)
-            n_stale = 0
             while True:
+                seconds = deadline.seconds_left(self.request_timeout)
                 try:
                     return (yield from send(self.server, seconds))
                 except Exception as error:
@@ -282,17 +284,15 @@ class Asker:
                     if not is_stale(error) or n_stale > _MOST_STALE:
                         self._fail(error, options)
                         raise
-                seconds = deadline.seconds_left(self.request_timeout)
         finally:
             places.leave(turn)
 
-    def _rules(self, deadline: Deadline) -> dict[str, Any]:
+    def _rules(self, deadline: Deadline) -> JsonObject:
         def wait(state: RetryCallState) -> float:
             longest = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** (state.attempt_number - 1))
             error = state.outcome.exception() if state.outcome is not None else None
-            return max(
-                random.uniform(longest / 2, longest), getattr(error, "retry_after", None) or 0.0
-            )
+            of_server = getattr(error, "retry_after", None) or 0.0
+            return max(random.uniform(longest / 2, longest), of_server)
 
         def stop(state: RetryCallState) -> bool:
             if state.attempt_number > self.retries:
@@ -311,15 +311,15 @@ class Asker:
         if is_control_flow(error):
             return
         secrets = secrets_of(self.holder, error)  # now: a client may have got a new key since
-        found = to_agent_error(error, address=self.server.address, options=options, secrets=secrets)
-        if found is error:
-            raise found
+        address = self.server.address
+        mapped = to_agent_error(error, address=address, options=options, secrets=secrets)
+        if mapped is error:
+            raise mapped
         # a traceback prints the cause, too, so it must hold no secret either
-        raise found from (None if prints_secret(error, secrets) else error)
+        raise mapped from (None if prints_secret(error, secrets) else error)
 
 
-def tracing_options(config: Mapping[str, Any] | None) -> dict[str, Any]:
+def tracing_options(config: Fields | None) -> JsonObject:
     """Returns the options that make a model call visible to the caller's tracing; `generate` does not inherit them."""
-    return {
-        key: config[key] for key in ("callbacks", "tags", "metadata") if config and config.get(key)
-    }
+    keys = ("callbacks", "tags", "metadata")
+    return {key: config[key] for key in keys if config and config.get(key)}

@@ -3,8 +3,8 @@ import math
 import numpy as np
 import pytest
 
-from coe_agents.policy import measure, weighting
-from coe_agents.policy.weighting import (
+from coe_agents.measurement import weighting
+from coe_agents.measurement.weighting import (
     log_probabilities,
     most_probable,
     places_of,
@@ -12,6 +12,7 @@ from coe_agents.policy.weighting import (
     shares,
     weighed_agents,
 )
+from coe_agents.policy import measure
 from coe_agents.testing import create_response
 
 GIVEN = [("b", "x", -2.0, 4), ("a", "x", -3.0, 1), ("b", "y", -6.0, 2)]
@@ -20,7 +21,9 @@ SAID = [create_response(name, text, logprob=log, n_tokens=n) for name, text, log
 
 def test_agents_are_numbered_as_they_appear_and_weights_and_shares_sum_to_1():
     names, places, weights = weighed_agents(SAID, None)
-    assert (names, places.tolist(), weights.tolist()) == (["b", "a"], [0, 1, 0], [0.5, 0.5])
+    assert names == ["b", "a"]
+    assert places.tolist() == [0, 1, 0]
+    assert weights.tolist() == [0.5, 0.5]
     assert weighed_agents(SAID, {"a": 0.25, "b": 0.75, "absent": 5.0})[2].tolist() == [0.75, 0.25]
     assert weighed_agents(SAID, {"a": 0.0, "b": 0.5})[2].tolist() == [1.0, 0.0]
     with pytest.raises(ValueError, match=r"got \['b', 'a'\]\. Raise one"):

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coe_agents.policy import measure
+from coe_agents.measurement.measurement import leading_cluster
+from coe_agents.policy import Measurement, measure
+from coe_agents.testing import create_response
 from coe_agents.uncertainty import (
     cluster_distributions,
     collaborative_entropy,
@@ -18,6 +20,23 @@ from tests.doubles import response
 
 LN2 = math.log(2)
 REGIMES = ("unknown", "ambiguous", "conflict", "consensus")
+FIELDS = """
+coe aleatoric epistemic regime support representatives answer answer_kind tied agents weights n_agents surprisal
+coordinated_coe proposals run
+"""
+
+
+def test_a_measurement_has_the_attributes_that_users_policies_rely_on_and_no_others():
+    assert [*Measurement.__dataclass_fields__] == FIELDS.split()
+    found = measure([create_response("a", "Paris"), create_response("b", "Lyon")], [0, 1])
+    assert {name for name in dir(found) if not name.startswith("_")} == {*FIELDS.split()}
+    of_texts = found.proposals
+    assert (of_texts.proposer, of_texts.by_agent) == (None, {"a": "Paris", "b": "Lyon"})
+    assert (of_texts.support, of_texts.votes) == ({"a": 0.0, "b": 0.0}, of_texts.by_agent)
+    assert (of_texts.calls, of_texts.writings) == (None, {})
+    assert (of_texts.contested, of_texts.fields) == (None, None)
+    assert (found.run.history, found.run.tokens_left, found.run.conformity) == ((), None, None)
+    assert found.agents["a"].confidence is found.agents["a"].token_confidence is None
 
 
 @pytest.mark.parametrize(
@@ -34,10 +53,8 @@ def test_refusals_and_empty_responses_are_told_apart(text, kind):
         "Lyon",
     )  # the short answer stands
     spaced = measure([response("a", f" {text} ", calls=[])], [0])
-    assert (spaced.representatives, spaced.answer_kind) == (
-        (text.strip(),),
-        "no_call" if kind == "answer" else kind,
-    )
+    assert spaced.representatives == (text.strip(),)
+    assert spaced.answer_kind == ("no_call" if kind == "answer" else kind)
 
 
 def test_each_agent_by_hand_and_texts_of_several_clusters_are_numbered_until_they_differ():
@@ -62,7 +79,9 @@ def test_each_agent_by_hand_and_texts_of_several_clusters_are_numbered_until_the
     assert dict(zip(found.representatives, found.support, strict=True)) == pytest.approx(
         {"y": 1 / 3, "x": 2 / 3}
     )
-    assert (found.answer, found.leading, found.tied) == ("x", 1, ())
+    assert found.answer == "x"
+    assert leading_cluster(found) == 1
+    assert found.tied == ()
     assert found.surprisal == pytest.approx(math.log(3 / 2))
     said = [response("a", text, index=i) for i, text in enumerate(("x", "x (2)", "x", "x"))]
     assert measure(said, [0, 1, 2, 4]).representatives == ("x", "x (2)", "x (2) (2)", "", "x (4)")

@@ -14,8 +14,8 @@ from langchain_core.outputs import ChatGeneration, Generation
 
 from coe_agents.actions.canonical import to_line
 from coe_agents.actions.proposals import check_proposal
-from coe_agents.agents._requests.capabilities import Drawn, Ladder
-from coe_agents.agents._requests.endings import IN_WORDS, Ending, judge_end, refusal_of
+from coe_agents.agents.requests.capabilities import Drawn, Ladder
+from coe_agents.agents.requests.endings import IN_WORDS, Ending, judge_end, refusal_of
 from coe_agents.checks import are_finite
 from coe_agents.clustering.answers import split_confidence
 from coe_agents.clustering.refusals import answer_kind
@@ -24,6 +24,8 @@ from coe_agents.files import parse_json
 from coe_agents.types import (
     AgentReply,
     AgentRequest,
+    Fields,
+    JsonObject,
     Response,
     Rung,
     Sampling,
@@ -56,45 +58,60 @@ def to_reply(
     states_confidence: bool = False,
 ) -> AgentReply:
     """Returns the reply of an agent; `states_confidence`: whether it was asked to end in its confidence."""
-    most = request["n_samples"]
-    replies = [reply for one in drawn.results for reply in _read(one.generations[0])][:most]
-    how: dict[str, Any] = {
-        "agent": agent,
-        "max_chars": max_chars,
-        "states_confidence": states_confidence,
-    }
-    responses = [_response(reply, request, index, **how) for index, reply in enumerate(replies)]
-    answered = [*drawn.results, *drawn.unused]
+    n_requested = request["n_samples"]
+    replies = list[_Reply]()
+    for result in drawn.results:
+        replies += _read(result.generations[0])
+    replies = replies[:n_requested]
+
+    responses = list[Response]()
+    for index, reply in enumerate(replies):
+        place = _Place(agent, request["round"], index, max_chars)
+        responses.append(_response(reply, request, place, states_confidence=states_confidence))
     valid = [response for response in responses if response["error"] is None]
-    known = [response["logprob"] is not None for response in valid]
+    answered = [*drawn.results, *drawn.unused]
+    logprobs_missing = sum(response["logprob"] is None for response in valid)
+    has_logprobs = logprobs_missing < len(valid)
     sampling = Sampling(
         round=request["round"],
-        rung=_RUNGS[ladder.takes_several, any(known)],
-        n_requested=most,
+        rung=_RUNGS[ladder.takes_several, has_logprobs],
+        n_requested=n_requested,
         n_received=len(responses),
         n_requests=len(answered),
         n_empty=sum(not response["text"].strip() and not response["calls"] for response in valid),
         n_truncated=sum(response["end"] in ("cut", "unknown") for response in valid),
         n_cut=sum(len(reply.text) > max_chars for reply in replies),
         n_invalid_calls=len(responses) - len(valid),
-        logprobs_missing=known.count(False),
+        logprobs_missing=logprobs_missing,
         refused=list(ladder.refused),
         ignores_temperature=None,
         probe=None,
         counted="each",
         error=None if drawn.failure is None else f"{type(drawn.failure).__name__}: {drawn.failure}",
     )
-    result = AgentReply(
-        responses=responses, usage=add_usages(map(usage_of, answered)), sampling=sampling
-    )
+    usage = add_usages(map(usage_of, answered))
+    agent_reply = AgentReply(responses=responses, usage=usage, sampling=sampling)
     if "tools" in request:
-        pairs = [
-            (row["index"], one.generation) for row, one in zip(responses, replies, strict=True)
-        ]
-        result["messages"] = {
-            index: one.message for index, one in pairs if isinstance(one, ChatGeneration)
-        }
-    return result
+        messages = agent_reply["messages"] = {}
+        for index, reply in enumerate(replies):
+            if isinstance(reply.generation, ChatGeneration):
+                messages[index] = reply.generation.message
+    return agent_reply
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Which of an agent's responses is made, and how long it may be."""
+
+    agent: str
+    round: int
+    index: int
+    max_chars: int
+
+    def response(self, text: str, **known: Any) -> Response:
+        """Returns the response of this place; a long text is cut."""
+        text = _shorten(text, self.max_chars)
+        return create_response(self.agent, text, round=self.round, index=self.index, **known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,13 +134,15 @@ def _read(generations: Sequence[Generation]) -> Iterator[_Reply]:
     A choice refuses where it was filtered, which is how `coe_agents.serve`, too, marks that an inner group did not
     answer. Of several, LangChain keeps the refusal of the first one only: it is that of those without text, too.
     """
-    first = _refusal(generations[0])
+    refusal_of_first = _refusal(generations[0])
     for generation in generations:
-        text, ending = text_of(generation), judge_end(generation)
+        text = text_of(generation)
+        ending = judge_end(generation)
+        refused = ""
         if ending == "filtered":
-            refused = _refusal(generation) or text.strip() or first
-        else:
-            refused = "" if text.strip() else first
+            refused = _refusal(generation) or text.strip() or refusal_of_first
+        elif not text.strip():
+            refused = refusal_of_first
         yield _Reply(generation, text, ending, refused)
 
 
@@ -132,61 +151,53 @@ def _refusal(generation: Generation) -> str:
 
 
 def _response(
-    reply: _Reply,
-    request: AgentRequest,
-    index: int,
-    *,
-    agent: str,
-    max_chars: int,
-    states_confidence: bool,
+    reply: _Reply, request: AgentRequest, place: _Place, *, states_confidence: bool
 ) -> Response:
-    generation, ending = reply.generation, reply.ending
-    place: dict[str, Any] = {"round": request["round"], "index": index}
-    calls: list[dict[str, Any]] | None = None
-    action: str | None = None
+    ending = reply.ending
     if ending == "error":
-        return create_response(agent, "", error=f"InvalidReplyError: {FAILED_REPLY}", **place)
-    if "tools" in request and isinstance(generation, ChatGeneration):
+        return place.response("", error=f"InvalidReplyError: {FAILED_REPLY}")
+    calls: list[JsonObject] | None = None
+    action: str | None = None
+    if "tools" in request and isinstance(reply.generation, ChatGeneration):
+        check: Callable[[list[JsonObject]], str] = to_line
+        if not request.get("parses_calls"):
+            check = partial(check_proposal, tools=request["tools"])
         try:
-            check = (
-                to_line
-                if request.get("parses_calls")
-                else partial(check_proposal, tools=request["tools"])
-            )
-            calls, action = read_proposal(cast("AIMessage", generation.message), check)
+            calls, action = read_proposal(cast("AIMessage", reply.generation.message), check)
             if calls and ending != "whole":  # more calls may have followed
                 raise InvalidReplyError(f"{INVALID}: {IN_WORDS[ending]}")
         except InvalidReplyError as error:
-            return create_response(
-                agent, "", error=f"InvalidReplyError: {error}", end=ending, **place
-            )
+            return place.response("", error=f"InvalidReplyError: {error}", end=ending)
+
     if reply.refused:
         # in other words than ours it would not be recognised, and must not pass for an answer, or for a choice
-        text, answer = reply.refused, None
+        text = reply.refused
         if answer_kind(text) != "refusal":
-            text, answer = f"{_REFUSED} {text}", _REFUSED
-        short = _shorten(text, max_chars)
-        return create_response(
-            agent, short, answer=action or answer, calls=calls, end="filtered", **place
-        )
-    answered, confidence = split_confidence(reply.text) if states_confidence else (reply.text, None)
-    text = _shorten(answered, max_chars)
-    logprob, n_tokens = _log_probability(
-        generation, reply.text, len(answered) if answered != reply.text else None
+            text = f"{_REFUSED} {text}"
+            action = action or _REFUSED
+        return place.response(text, answer=action, calls=calls, end="filtered")
+
+    text = reply.text
+    confidence = None
+    if states_confidence:
+        text, confidence = split_confidence(text)
+    # the confidence's own tokens are none of the answer
+    end = None if text == reply.text else len(text)
+    logprob, n_tokens = _log_probability(reply.generation, reply.text, end)
+    return place.response(
+        text,
+        answer=action,
+        calls=calls,
+        logprob=logprob,
+        n_tokens=n_tokens,
+        confidence=confidence if ending == "whole" else None,
+        end=ending,
     )
-    confidence = confidence if ending == "whole" else None
-    known: dict[str, Any] = {
-        "logprob": logprob,
-        "n_tokens": n_tokens,
-        "confidence": confidence,
-        "end": ending,
-    }
-    return create_response(agent, text, answer=action, calls=calls, **known, **place)
 
 
 def read_proposal(
-    message: AIMessage, check: Callable[[list[dict[str, Any]]], str]
-) -> tuple[list[dict[str, Any]], str]:
+    message: AIMessage, check: Callable[[list[JsonObject]], str]
+) -> tuple[list[JsonObject], str]:
     """Returns the calls of a message, each with "name" and "args", and their canonical form.
 
     Args:
@@ -211,16 +222,16 @@ def read_proposal(
 
 def _as_sent(message: AIMessage) -> list[str]:
     """Returns the JSON of arguments as OpenAI's API sends it; LangChain's parser hides repeated names."""
-    sent = message.additional_kwargs.get("tool_calls")
-    functions = (
-        [call.get("function") for call in sent if isinstance(call, Mapping)]
-        if isinstance(sent, list)
-        else []
-    )
-    arguments = [
-        function.get("arguments") for function in functions if isinstance(function, Mapping)
-    ]
-    return [text for text in arguments if isinstance(text, str) and text.strip()]
+    texts = list[str]()
+    calls = message.additional_kwargs.get("tool_calls")
+    if not isinstance(calls, list):
+        return texts
+    for call in calls:
+        function = call.get("function") if isinstance(call, Mapping) else None
+        arguments = function.get("arguments") if isinstance(function, Mapping) else None
+        if isinstance(arguments, str) and arguments.strip():
+            texts.append(arguments)
+    return texts
 
 
 def _invalid(why: str) -> InvalidReplyError:
@@ -229,9 +240,10 @@ def _invalid(why: str) -> InvalidReplyError:
 
 
 def text_of(generation: Generation) -> str:
-    return (
-        str(generation.message.text) if isinstance(generation, ChatGeneration) else generation.text
-    )
+    """Returns the text of a generation, of a message that of all its text blocks."""
+    if isinstance(generation, ChatGeneration):
+        return str(generation.message.text)
+    return generation.text
 
 
 def is_cut(reply: AgentReply) -> bool:
@@ -250,16 +262,16 @@ def _shorten(text: str, max_chars: int) -> str:
 
 
 def _log_probability(
-    generation: Generation, said: str, end: int | None
+    generation: Generation, whole: str, end: int | None
 ) -> tuple[float | None, int | None]:
     """Returns the sum of the tokens' log-probabilities and their number; None where one is missing or invalid.
 
-    With an `end`, the tokens are those of `said[:end]` alone: up to the one in which it ends. None where they are not
+    With an `end`, the tokens are those of `whole[:end]` alone: up to the one in which it ends. None where they are not
     known, since the tokens' texts, which may be in parts of characters, are not that text.
     """
-    tokens = tokens_of(generation)
+    tokens = _tokens_of(generation)
     if end is not None:
-        tokens = tokens[: _count_tokens([token.get("token") for token in tokens], said, end)]
+        tokens = tokens[: _count_tokens([token.get("token") for token in tokens], whole, end)]
     if not tokens:
         return None, None
     values: list[Any] = [token.get("logprob") for token in tokens]
@@ -268,21 +280,23 @@ def _log_probability(
     return min(math.fsum(values), 0.0), len(values)
 
 
-def _count_tokens(texts: Sequence[object], said: str, end: int) -> int:
-    """Returns how many tokens cover `said[:end]`; 0 where that is not known."""
+def _count_tokens(texts: Sequence[Any], whole: str, end: int) -> int:
+    """Returns how many tokens cover `whole[:end]`; 0 where that is not known."""
     if end == 0 or not all(isinstance(text, str) for text in texts):
         return 0
-    ends = list(accumulate(len(str(text)) for text in texts))
-    joined = "".join(map(str, texts))
+    joined = "".join(texts)
     # some clients strip the text
-    lead = len(joined) - len(joined.lstrip()) - (len(said) - len(said.lstrip()))
-    if lead < 0 or joined[lead : lead + end] != said[:end]:
+    n_spaces = len(joined) - len(joined.lstrip())
+    n_kept = len(whole) - len(whole.lstrip())
+    lead = n_spaces - n_kept
+    if lead < 0 or joined[lead : lead + end] != whole[:end]:
         return 0
+    ends = list(accumulate(map(len, texts)))
     return bisect_left(ends, lead + end) + 1
 
 
-def tokens_of(generation: Generation) -> Sequence[Mapping[str, Any]]:
+def _tokens_of(generation: Generation) -> Sequence[Fields]:
     """Returns what is known of the tokens, in the shape that `ChatOpenAI` gives it; nothing where it is not there."""
-    given = (generation.generation_info or {}).get("logprobs")
-    content = given.get("content") if isinstance(given, Mapping) else None
+    logprobs = (generation.generation_info or {}).get("logprobs")
+    content = logprobs.get("content") if isinstance(logprobs, Mapping) else None
     return content or ()

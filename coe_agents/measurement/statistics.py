@@ -1,4 +1,4 @@
-"""Owns what is computed once per question, for all estimators to read."""
+"""Owns what is computed once per question, for all estimators to read, and the scores that are arrays."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -8,11 +8,16 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from coe_agents.actions.proposals import has_proposals
-from coe_agents.policy.figures import compute_figures
-from coe_agents.policy.measurement import Measurement, measure, response_text
-from coe_agents.policy.weighting import Weighting, log_probabilities, most_probable, shares
+from coe_agents.clustering.refusals import response_text
+from coe_agents.measurement.measurement import Measurement, measure
+from coe_agents.measurement.weighting import Weighting, log_probabilities, most_probable, shares
 from coe_agents.types import Sample, SampledQuestion
-from coe_agents.uncertainty import cluster_distributions, ensemble_mean
+from coe_agents.uncertainty import (
+    cluster_distributions,
+    collaborative_entropy,
+    ensemble_mean,
+    entropy,
+)
 from coe_agents.uncertainty._checks import FloatArray, IntArray
 from coe_agents.uncertainty.entropies import shannon
 from coe_agents.uncertainty.ties import shares_lead
@@ -64,13 +69,16 @@ class Statistics:
         """What a policy receives; most scores are computed without it, since it takes as long as all of them."""
         if self.measured is not None:
             return self.measured
-        labels = self.labels.tolist()
-        weights = (
-            {name: self.weights.get(name, 1.0) for name in self.names} if self.weights else None
-        )
-        how: dict[str, Any] = {"weights": weights, "weighting": self.weighting}
+        weights = None
+        if self.weights:
+            weights = {name: self.weights.get(name, 1.0) for name in self.names}
         return measure(
-            self.responses, labels, with_contested=False, question=self.question.text, **how
+            self.responses,
+            self.labels.tolist(),
+            weights=weights,
+            weighting=self.weighting,
+            question=self.question.text,
+            with_contested=False,
         )
 
     @cached_property
@@ -88,30 +96,34 @@ class Statistics:
 
     @cached_property
     def places(self) -> list[list[int]]:
-        found: list[list[int]] = [[] for _ in self.support]
+        """The places of the responses of each cluster."""
+        by_cluster: list[list[int]] = [[] for _ in self.support]
         for place, label in enumerate(self.labels.tolist()):
-            found[label].append(place)
-        return found
+            by_cluster[label].append(place)
+        return by_cluster
 
     @cached_property
     def proposal(self) -> int | None:
         """The place of the proposer's first response, that of the lowest round and index; None without one."""
-        return next(
-            (i for i, each in enumerate(self.responses) if each["agent"] == self.proposer), None
-        )
+        for place, response in enumerate(self.responses):
+            if response["agent"] == self.proposer:
+                return place
+        return None
 
     @cached_property
     def action_kind(self) -> ActionKind | None:
         """Whether a tool is called, by the proposal or else by a leading answer; None of texts."""
         if self.is_text:
             return None
-        places = [] if self.proposal is None else [self.proposal]
-        if self.proposer is None:
+        places: list[int] = []
+        if self.proposal is not None:
+            places = [self.proposal]
+        elif self.proposer is None:
             places = [place for cluster in self.leading for place in self.places[cluster]]
-        judged = [self.responses[place] for place in places]
-        if all(response.get("calls") is None for response in judged):
+        judged = [self.responses[place].get("calls") for place in places]
+        if all(calls is None for calls in judged):
             return None
-        return "call" if any(response.get("calls") for response in judged) else "no_call"
+        return "call" if any(judged) else "no_call"
 
     @cached_property
     def is_text(self) -> bool:
@@ -124,12 +136,12 @@ class Statistics:
     def answer_of(self, cluster: int) -> str:
         """Returns a cluster's most probable response, by the agents' weights; of tool calls the canonical action."""
         places = self.places[cluster]
-        said = [response_text(self.responses[place]).strip() for place in places]
-        if said.count(said[0]) == len(said):  # mostly
-            return said[0]
+        texts = [response_text(self.responses[place]).strip() for place in places]
+        if len(set(texts)) == 1:  # mostly
+            return texts[0]
         weights = np.array([self.weights.get(name, 1.0) for name in self.names])
         mass = self.response_shares * (weights / weights.sum())[self.agents]
-        return most_probable(said, mass[places])
+        return most_probable(texts, mass[places])
 
 
 def _log_probabilities(
@@ -153,44 +165,46 @@ def compute_statistics(
     Distributions are padded with clusters of probability 0, which change no figure.
     """
     numbers: dict[str, int] = {}
-    agents = np.array(
-        [numbers.setdefault(response["agent"], len(numbers)) for response in questions[0].responses]
-    )
+    for response in questions[0].responses:
+        numbers.setdefault(response["agent"], len(numbers))
+    agents = np.array([numbers[response["agent"]] for response in questions[0].responses])
     clusters = np.array(labels)
-    known = [_log_probabilities(each, weighting) for each in questions]
-    likely = np.array([log_probs for log_probs, _ in known])
+    known = [_log_probabilities(question, weighting) for question in questions]
+    log_probs = np.array([of_question for of_question, _ in known])
     # probabilities and counts of 1 cannot be pooled
-    poolable = np.array([log_probs * all(by_agent.values()) for log_probs, by_agent in known])
-    distributions = cluster_distributions(clusters, agents, log_probs=likely)
-    given = np.array([weights.get(name, 1.0) for name in numbers])
-    own_weights = given / given.sum() if weights else None
-    support = (
-        distributions.mean(axis=1)
-        if own_weights is None
-        else ensemble_mean(distributions, weights=own_weights)
-    )
+    pools = [all(counts_by_probability.values()) for _, counts_by_probability in known]
+    poolable = log_probs * np.array(pools)[:, np.newaxis]
+    distributions = cluster_distributions(clusters, agents, log_probs=log_probs)
+    if weights:
+        unnormalized = np.array([weights.get(name, 1.0) for name in numbers])
+        normalized = unnormalized / unnormalized.sum()
+        support = ensemble_mean(distributions, weights=normalized)
+    else:
+        normalized = None
+        support = distributions.mean(axis=1)
     entropies = shannon(distributions)
     figures = compute_figures(
         distributions,
         pooled=cluster_distributions(clusters, np.zeros_like(agents), log_probs=poolable)[:, 0],
         support=support,
         frequencies=cluster_distributions(clusters, agents),
-        weights=own_weights,
+        weights=normalized,
     )
-    leads = shares_lead(support).tolist()
+    leads = shares_lead(support)
     for i, question in enumerate(questions):
         n_clusters = max(labels[i]) + 1
+        counts_by_probability = known[i][1]
         yield Statistics(
             question=question,
             labels=clusters[i],
             weighting=weighting,
             names=tuple(numbers),
             agents=agents,
-            log_probs=likely[i],
-            counts_by_probability=tuple(known[i][1][name] for name in numbers),
+            log_probs=log_probs[i],
+            counts_by_probability=tuple(counts_by_probability[name] for name in numbers),
             distributions=distributions[i, :, :n_clusters],
             support=support[i, :n_clusters],
-            leading=tuple(cluster for cluster, leads_here in enumerate(leads[i]) if leads_here),
+            leading=tuple(np.flatnonzero(leads[i]).tolist()),
             entropies=tuple(entropies[i].tolist()),
             figures={name: values[i] for name, values in figures.items()},
             proposer=proposer,
@@ -203,21 +217,90 @@ def statistics_of(measurement: Measurement) -> Statistics | None:
 
     There are no references and no verdicts: what is computed of them can be computed of a new question.
     """
-    if measurement.sampled is None:
+    if measurement.run.sampled is None:
         return None
-    asked, responses, labels = measurement.sampled
+    text, responses, labels = measurement.run.sampled
     unknown: dict[str, Any] = {
         "id": "",
-        "question": asked,
+        "question": text,
         "references": [],
         "correct": None,
         "tools": None,
     }
     rows = tuple(cast("Sample", {**response, **unknown}) for response in responses)
     by_probability = any(agent.weighting == "probability" for agent in measurement.agents.values())
-    weighting: Weighting = "auto" if by_probability else "frequency"
-    question = SampledQuestion("", asked, (), rows, ())
-    found = compute_statistics(
-        [question], [labels], weighting, measurement.proposer, measurement.weights
+    computed = compute_statistics(
+        [SampledQuestion("", text, (), rows, ())],
+        [labels],
+        "auto" if by_probability else "frequency",
+        measurement.proposals.proposer,
+        measurement.weights,
     )
-    return replace(next(found), measured=measurement)
+    return replace(next(computed), measured=measurement)
+
+
+def compute_figures(
+    distributions: FloatArray,
+    *,
+    pooled: FloatArray,
+    support: FloatArray,
+    frequencies: FloatArray,
+    weights: FloatArray | None = None,
+) -> dict[str, list[float]]:
+    """Returns scores by name, each with a value for every question; higher = less sure.
+
+    Questions are padded with clusters of probability 0, which change no figure. Clusters are 1 apart.
+
+    Args:
+        distributions: Shape `(n_questions, n_agents, n_clusters)`.
+        pooled: Shape `(n_questions, n_clusters)`: the distribution of all responses as one agent's.
+        support: Shape `(n_questions, n_clusters)`: the mean of the distributions over the agents.
+        frequencies: As `distributions`, each response counting 1.
+        weights: Of the agents, by which `support` was taken, for the parts of CoE; None: equal.
+    """
+    split = collaborative_entropy(distributions, weights=weights)
+    figures = {
+        # U_A + U_E (equation 5), U_A (equation 3) and U_E (equation 4), in nats
+        "coe": split.total,
+        "coe_js": collaborative_entropy(distributions, weights=weights, divergence="js").total,
+        "coe_hellinger": collaborative_entropy(
+            distributions, weights=weights, divergence="hellinger"
+        ).total,
+        "coe_wasserstein": collaborative_entropy(
+            distributions, weights=weights, divergence="wasserstein"
+        ).total,
+        "aleatoric": split.aleatoric,
+        "epistemic": split.epistemic,
+        # the mean over the agents of their semantic entropies, in nats
+        "semantic_entropy": split.aleatoric,
+        # all responses taken as one model's, in nats
+        "pooled_semantic_entropy": entropy(pooled),
+        **support_figures(support),
+        # 1 - the mean over agents of the share of their own most frequent cluster (Wang et al., 2023), in [0, 1)
+        "self_consistency": 1.0 - frequencies.max(axis=-1).mean(axis=-1),
+        "disagreement": _disagreement(distributions, support),
+    }
+    return {name: np.asarray(values).tolist() for name, values in figures.items()}
+
+
+def support_figures(support: FloatArray) -> dict[str, FloatArray]:
+    """Returns the scores that need the ensemble mean alone, shape `(..., n_clusters)`, each of shape `(...)`."""
+    return {
+        # 1 - the leading cluster's share of the ensemble mean, in [0, 1)
+        "vote_share": np.asarray(1.0 - support.max(axis=-1)),
+        # the probability that two responses drawn from the ensemble mean differ
+        "pooled_disagreement": np.asarray(1.0 - np.square(support).sum(axis=-1)),
+    }
+
+
+def _disagreement(distributions: FloatArray, support: FloatArray) -> FloatArray:
+    """The probability that a response of one agent and one of another differ in meaning.
+
+    1 - the mean over pairs i != j of sum_c p_i(c) p_j(c); pooled where only one agent responded.
+    """
+    n_agents = distributions.shape[1]
+    if n_agents == 1:
+        return np.asarray(1.0 - np.square(support).sum(axis=-1))
+    agreement = distributions @ distributions.swapaxes(1, 2)
+    between = agreement.sum(axis=(1, 2)) - np.trace(agreement, axis1=1, axis2=2)
+    return np.asarray(1.0 - between / (n_agents * (n_agents - 1)))

@@ -13,7 +13,7 @@ LOWEST_TESTS := tests/uncertainty tests/clustering tests/policy tests/rounds tes
 VLLM_PYTHON := $(abspath $(VLLM_VENV))/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo reproduce playground serve test test-all clients test-lowest coverage mutation soak docs vllm test-vllm check static format lint \
+.PHONY: help demo reproduce playground serve test test-all wording clients test-lowest coverage mutation soak docs vllm test-vllm check static format lint \
 	typecheck imports ring benchmark size models clean
 
 help: ## Show this list
@@ -75,6 +75,9 @@ $(CLIENTS)/.ready: $(READY)
 	@touch $@
 
 CLIENT = $(PYTHON) -m venv $(CLIENTS)/$(1) && $(UV) --python $(CLIENTS)/$(1)/bin/python
+
+wording: $(READY) ## Run the tests while each message of ours is an "x", but for those about words: no code may read a sentence
+	COE_PLAIN=1 $(BIN)/python -m pytest tests --hypothesis-profile=quick -m "not wording and not slow and not clients and not vllm"
 
 clients: $(CLIENTS)/.ready ## Run the tests with clients that are not ours: of OpenAI's API, LangGraph's SDK, inspect_ai, deepagents (needs npm)
 	COE_REQUIRE_ALL_DEPS=1 COE_JS_SDK=$(abspath $(CLIENTS))/js \

@@ -20,6 +20,7 @@ from langgraph.types import Command, Send
 
 from coe_agents import ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
+from coe_agents.graph import GraphOptions
 from coe_agents.testing import ScriptedAgent
 
 NAMES, DELAY, REPEATS = ("a", "b", "c"), 0.05, 7
@@ -47,7 +48,10 @@ class SlowAgent(ScriptedAgent):
 def coe_graph() -> StateGraph[Any, Any, Any, Any]:
     agents = [SlowAgent(name) for name in NAMES]
     return create_coe_graph(
-        agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(float("inf")), retries=0
+        agents,
+        clusterer=NormalizedMatch(),
+        policy=ThresholdPolicy(float("inf")),
+        options=GraphOptions(retries=0),
     )
 
 

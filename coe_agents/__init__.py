@@ -66,8 +66,4 @@ _NAMES = {
     "tool": ("create_coe_tool",),
 }
 if not TYPE_CHECKING:  # a type checker would accept every name
-    __getattr__ = on_first_use(__name__, _NAMES)
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    __getattr__, __dir__ = on_first_use(__name__, _NAMES)

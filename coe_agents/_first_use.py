@@ -1,12 +1,15 @@
 """Owns names that a package imports on first use, so that importing it stays light."""
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
 
-def on_first_use(package: str, names: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
-    """Returns the `__getattr__` of a package, which imports each of the `names`, by module, when it is first used."""
+def on_first_use(
+    package: str, names: Mapping[str, Sequence[str]]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Returns `__getattr__` and `__dir__` of a package that imports `names`, by module, when they are first used."""
     modules = {name: module for module, of_module in names.items() for name in of_module}
 
     def getattribute(name: str) -> Any:
@@ -14,4 +17,7 @@ def on_first_use(package: str, names: Mapping[str, Sequence[str]]) -> Callable[[
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         return getattr(import_module(f"{package}.{modules[name]}"), name)
 
-    return getattribute
+    def list_names() -> list[str]:
+        return sorted({*vars(sys.modules[package]), *modules})
+
+    return getattribute, list_names

@@ -1,6 +1,11 @@
 """Owns what earlier versions had and this one refuses: names, arguments and fields, each with what replaces it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
 
 _INTERVAL = (
     "No policy read it; compute it from the responses by coe_agents.uncertainty.coe_interval"
@@ -14,6 +19,15 @@ _FIRST_TOKEN = (
     'Use "sampled", or "exact" of a model with "choice_log_probabilities"'
 )
 _FIXED_NUMBER = "Set `n_samples` of each agent: at equal risk a fixed number of 4 answers as much"
+_GRAPH_OPTIONS = (
+    "weighting",
+    "coordination",
+    "canonicalize",
+    "retries",
+    "max_question_chars",
+    "on_unavailable",
+    "clarify",
+)
 
 REMOVED: Mapping[str, Mapping[str, str]] = {
     "coe_agents.rounds": {"AdaptiveSampling": _FIXED_NUMBER},
@@ -22,7 +36,16 @@ REMOVED: Mapping[str, Mapping[str, str]] = {
         "advise": "Import it from coe_agents.advice",
         "recalibrate": "Import it from coe_agents.rulings",
     },
-    "create_coe_graph": {"adaptive": _FIXED_NUMBER, "divergence": _KL},
+    "create_coe_graph": {
+        "adaptive": _FIXED_NUMBER,
+        "divergence": _KL,
+        "recording": "Pass it as on_decision",
+        "claims": "Pass it as answer_judge",
+        **{
+            name: f"Pass options=coe_agents.graph.GraphOptions({name}=...)"
+            for name in _GRAPH_OPTIONS
+        },
+    },
     "score": {"renyi_3": "vote_share ranks as well"},
     "solver": {"genetic": _SOLVER, "bayesian": _SOLVER},
     "choice": {"top_logprobs": _FIRST_TOKEN, "constrained": _FIRST_TOKEN},
@@ -67,6 +90,19 @@ def refuse_arguments(function: str, names: Iterable[str]) -> None:
         if instead is None:
             raise TypeError(f"{function} got an unexpected keyword argument {name!r}")
         raise TypeError(f'{function} must be called without "{name}", which was removed. {instead}')
+
+
+def refuses_removed(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
+    """Has a function refuse the arguments that it once took, with what replaces them; its signature stays as it is."""
+    name = function.__name__
+    removed = REMOVED[name].keys()
+
+    @wraps(function)
+    def checked(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
+        refuse_arguments(name, removed & kwargs.keys())
+        return function(*args, **kwargs)
+
+    return checked
 
 
 def missing_attribute(of: object, name: str) -> AttributeError:

@@ -139,9 +139,8 @@ class _Threads:
     def __init__(self) -> None:
         self._begin()
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(
-                after_in_child=self._begin
-            )  # a forked process has none of the threads
+            # a forked process has none of the threads
+            os.register_at_fork(after_in_child=self._begin)
 
     def _begin(self) -> None:
         self._jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()

@@ -1,17 +1,34 @@
 """Owns the checks of single arguments: what passes is returned, and what does not is refused with what to do.
 
 Each error has four parts: where the value stands, what it must be, what it is, and the advice. `where` is written as
-the message has it: the argument in quotes, with what it belongs to, such as '"growth" of Resample'. Arrays are checked
-by `coe_agents.uncertainty`.
+the message has it: the argument in quotes, with what it belongs to, such as '"growth" of Resample'. The argument is the
+`field` of the error, so that a configuration need not read the message. Arrays are checked by `coe_agents.uncertainty`.
 """
 
 import math
+import re
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
-from typing import TypeGuard, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 _T = TypeVar("_T")
+_Error = TypeVar("_Error", bound=Exception)
+_ARGUMENT = re.compile(r'"(\w+)"')
+
+
+def at_field(error: _Error, field: str) -> _Error:
+    """Returns an error about an argument, with the name of the argument as its `field`."""
+    marked: Any = error
+    marked.field = field
+    return error
+
+
+def _refusal(kind: type[_Error], where: str, wrong: str, advice: str) -> _Error:
+    """Returns the error that something is wrong with an argument, which the quotes at the beginning of `where` name."""
+    error = kind(f"{where} {wrong}. {advice}")
+    argument = _ARGUMENT.match(where)
+    return error if argument is None else at_field(error, argument[1])
 
 
 def is_number(value: object) -> TypeGuard[float]:
@@ -81,7 +98,7 @@ def number(
     kind = "a number" if is_bounded else "a finite number"
     bounds = _in_words(least, most, above=above, below=below)
     error = ValueError if is_number(value) else TypeError
-    raise error(f"{where} must be {kind}{bounds}; got {brief(value)}. {advice}")
+    raise _refusal(error, where, f"must be {kind}{bounds}; got {brief(value)}", advice)
 
 
 def integer(
@@ -113,7 +130,8 @@ def integer(
     ):
         return int(value)
     error = ValueError if is_integer else TypeError
-    raise error(f"{where} must be an integer{_in_words(least, most)}; got {brief(value)}. {advice}")
+    bounds = _in_words(least, most)
+    raise _refusal(error, where, f"must be an integer{bounds}; got {brief(value)}", advice)
 
 
 def share(value: object, where: str, *, advice: str) -> float:
@@ -133,29 +151,33 @@ def one_of(
 def instance(value: object, kind: type, where: str, *, what: str, advice: str) -> None:
     """Raises, where a value is not of the type, a TypeError: what it must be, and of which type it is."""
     if not isinstance(value, kind):
-        raise TypeError(f"{where} must be {what}; got {type(value).__name__}. {advice}")
+        raise _refusal(TypeError, where, f"must be {what}; got {type(value).__name__}", advice)
 
 
 def several(value: object, where: str, *, of: str, advice: str, kind: type = Sequence) -> None:
     """Refuses, by a TypeError, what is no sequence, and a single text or mapping where several things belong."""
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, kind):
-        raise TypeError(f"{where} must be a sequence of {of}; got {type(value).__name__}. {advice}")
+        wrong = f"must be a sequence of {of}; got {type(value).__name__}"
+        raise _refusal(TypeError, where, wrong, advice)
 
 
 def has_method(value: object, method: str, where: str, *, advice: str) -> None:
     """Refuses, by a TypeError, a class, and an object that cannot be called by this method."""
     if isinstance(value, type):
-        raise TypeError(
-            f"{where} must be an object, not a class; got {value.__name__}. Call it with its arguments"
-        )
+        wrong = f"must be an object, not a class; got {value.__name__}"
+        raise _refusal(TypeError, where, wrong, "Call it with its arguments")
     if not callable(getattr(value, method, None)):
-        raise TypeError(f'{where} must have the method "{method}"; got {brief(value)}. {advice}')
+        wrong = f'must have the method "{method}"; got {brief(value)}'
+        raise _refusal(TypeError, where, wrong, advice)
 
 
 def require(holds: bool, must: str, value: object, advice: str) -> None:
-    """Raises a ValueError that says what must hold, the value for which it does not, and what to do; else nothing."""
+    """Raises a ValueError that says what must hold, the value for which it does not, and what to do; else nothing.
+
+    Like `where`, what must hold begins with the argument in quotes.
+    """
     if not holds:
-        raise ValueError(f"{must}; got {brief(value)}. {advice}")
+        raise _refusal(ValueError, f"{must};", f"got {brief(value)}", advice)
 
 
 def brief(value: object) -> str:

@@ -42,6 +42,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from coe_agents.text import SECRET_ENDS, SHORTEST_SECRET, redact, safe_message, visible
+from coe_agents.types import Fault
 
 _DEEPEST = 8
 _MOST_OBJECTS = 5_000
@@ -82,7 +83,15 @@ class CoEError(Exception):
 
 
 class ConfigurationError(CoEError, ValueError):
-    """A configuration that cannot work."""
+    """A configuration that cannot work.
+
+    Attributes:
+        field: The field at fault, such as "policy.max_coe" or "agents[0].model"; of several the first. "" for none.
+    """
+
+    def __init__(self, message: str, *, hint: str = "", field: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.field = field
 
 
 class DatasetError(CoEError, ValueError):
@@ -191,22 +200,25 @@ class IgnoredTemperatureError(AgentError):
     sampling: Any = None
 
 
-INVALID = "the proposal is invalid"
-"""In the message of an `InvalidReplyError` about what a model that did reply calls, or gives for a schema."""
-FAILED_REPLY = "the model's provider says that the reply failed"
-"""The message of an `InvalidReplyError` about one reply, beside which others of the same agent may be valid."""
-
-
 class InvalidReplyError(AgentError):
     """A reply that cannot be read, or that holds no response.
 
     Attributes:
         reply: The reply, a `coe_agents.types.AgentReply`, where each of its responses is a failure of its own; else
             None.
+        fault: What is wrong with the reply, as in a `coe_agents.types.Response`; None where there is no reply.
     """
 
     retryable = True
     reply: Any = None
+    fault: Fault | None = None
+
+
+def invalid_proposal(why: str, *, hint: str = "") -> InvalidReplyError:
+    """Returns the error about a reply that fits no tool or schema asked for, which is not asked for again."""
+    error = InvalidReplyError(f"the proposal is invalid: {why}", hint=hint, retryable=False)
+    error.fault = "invalid"
+    return error
 
 
 def is_control_flow(error: BaseException) -> bool:
@@ -250,22 +262,22 @@ def secrets_of(holder: object, error: BaseException | None = None) -> set[str]:
         >>> secrets_of(Model())
         {'sk-0123456789'}
     """
-    fields, chain, seen = dict(_fields_of(holder)), list(iter_causes(error)), set[int]()
-    found = {
-        secret
-        for name, item in fields.items()
-        for secret in _walk(item, name=name, depth=1, seen=seen)
-    }
-    sent = {word for each in chain for word in _sent_with(each)}
-    if not sent and None in found:
-        sent = {
-            word for each in chain if not isinstance(each, CoEError) for word in str(each).split()
-        }
-    return {
-        secret.strip()
-        for secret in found | sent
-        if secret and len(secret.strip()) >= SHORTEST_SECRET
-    }
+    seen = set[int]()
+    held = set[str | None]()
+    for name, item in dict(_fields_of(holder)).items():
+        held.update(_walk(item, name=name, depth=1, seen=seen))
+
+    chain = list(iter_causes(error))
+    sent = set[str]()
+    for each in chain:
+        sent.update(_sent_with(each))
+    if not sent and None in held:  # a function gives the key: any word of a client may be it
+        for each in chain:
+            if not isinstance(each, CoEError):
+                sent.update(str(each).split())
+
+    secrets = {secret.strip() for secret in held | sent if secret}
+    return {secret for secret in secrets if len(secret) >= SHORTEST_SECRET}
 
 
 def describe_error(
@@ -286,11 +298,6 @@ def describe_error(
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def is_invalid_proposal(described: str) -> bool:
-    """Returns whether an error, as `describe_error` has it, is of a reply that fits no tool or schema asked for."""
-    return described.startswith(f"{InvalidReplyError.__name__}: ") and INVALID in described
-
-
 def prints_secret(error: BaseException, secrets: Collection[str]) -> bool:
     """Returns whether printing an exception, with its causes, shows a secret."""
     printed = "".join(traceback.format_exception(error))
@@ -304,11 +311,8 @@ def _sent_with(error: BaseException) -> Iterator[str]:
             request: Any = getattr(holder, "request", None) or getattr(holder, "request_info", None)
             headers = {} if request is None else request.headers
             address = str(getattr(request, "url", ""))
-        except (
-            RuntimeError,
-            AttributeError,
-        ):  # httpx's for an error without a request, or it is no request
-            continue
+        except (RuntimeError, AttributeError):
+            continue  # it is no request, or httpx says that the error has none
         for name, value in headers.items():
             if not _HARMLESS.fullmatch(name):
                 yield from str(value).split()

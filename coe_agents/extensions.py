@@ -39,11 +39,8 @@ def load_extension(part: str, name: str, *, folder: Path | None = None) -> Any:
     except (Exception, SystemExit) as error:  # a module may raise anything, and a script may exit
         described = " ".join(f"{type(error).__name__}: {error}".split())
         hint = "Install the package that has it, or correct the name"
-        if (
-            folder is not None
-            and isinstance(error, ModuleNotFoundError)
-            and error.name == module_name
-        ):
+        is_missing = isinstance(error, ModuleNotFoundError) and error.name == module_name
+        if folder is not None and is_missing:
             file = f"put {module_name}.py into {folder.resolve()}"
             hint = f"Install the package that has it, {file}, or correct the name"
         raise ConfigurationError(failure + described, hint=hint) from error

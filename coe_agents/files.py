@@ -118,17 +118,17 @@ def parse_json_objects(lines: Sequence[bytes]) -> list[dict[str, Any]] | None:
         >>> print(parse_json_objects([b'{"a": 1}, {"a": 2}', b'{"a": [{}', b"{}]}"]))
         None
     """
-    text, n_gaps = b",NaN,".join(lines), len(lines) - 1
+    text = b",NaN,".join(lines)
+    n_gaps = len(lines) - 1
     try:
         values = json.loads(b"[%s]" % text)
     except (ValueError, RecursionError):
         return None
     objects: list[dict[str, Any]] = values[::2]
     gaps = values[1::2]
-    are_alone = len(gaps) == n_gaps == len(objects) - 1 == text.count(b"NaN") and all(
-        map(ne, gaps, gaps)
-    )
-    if not are_alone or set(map(type, objects)) != {dict}:
+    is_each_alone = len(gaps) == n_gaps == len(objects) - 1 == text.count(b"NaN")
+    are_gaps_nan = all(map(ne, gaps, gaps))  # NaN alone differs from itself
+    if not is_each_alone or not are_gaps_nan or set(map(type, objects)) != {dict}:
         return None
     if _n_opened(text) - n_gaps > _DEEPEST and any(_n_opened(line) > _DEEPEST for line in lines):
         return None
@@ -185,11 +185,9 @@ def _too_deep() -> ValueError:
 
 def _n_opened(text: str | bytes) -> int:
     """Returns how many brackets are opened: the text is nested at most as deep."""
-    return (
-        text.count(b"[") + text.count(b"{")
-        if isinstance(text, bytes)
-        else text.count("[") + text.count("{")
-    )
+    if isinstance(text, bytes):
+        return text.count(b"[") + text.count(b"{")
+    return text.count("[") + text.count("{")
 
 
 def _check_depth(value: Any) -> None:

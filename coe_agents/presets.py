@@ -30,23 +30,40 @@ _OPENING = re.compile(
 )
 
 
-def agents_of(models: Sequence[str | BaseChatModel | Agent], **options: Any) -> list[Agent]:
-    """Returns an agent for each name and chat model, named after it and with these options; agents stay as they are.
+def agents_of(
+    models: Sequence[str | BaseChatModel | Agent], *, where: str, n_samples: int | None = None
+) -> list[Agent]:
+    """Returns an agent for each name and chat model, named after it; agents stay as they are.
 
-    A name is "provider:model", or "transformers:" and a folder or hub id, which is loaded in this process.
+    A name is "provider:model", or "transformers:" and a folder or hub id, which is loaded in this process. Where
+    several would have one name, the later ones have a number behind it. `where` says in an error what `models` are.
     """
+    if isinstance(models, str) or not isinstance(models, Sequence):
+        raise TypeError(
+            f"{where} must be a list of names, chat models or agents; got {models!r:.200}. "
+            'Write ["openai:gpt-5-mini", ...]'
+        )
+    taken = [
+        getattr(model, "name", "") for model in models if not isinstance(model, str | BaseChatModel)
+    ]
     agents: list[Agent] = []
     for model in models:
-        if not isinstance(model, str | BaseChatModel):
+        if isinstance(model, str | BaseChatModel):
+            name = free_name(model, taken)
+            taken.append(name)
+            agents.append(ModelAgent(name, _loaded(model), n_samples=n_samples))
+        else:
             agents.append(model)
-            continue
-        name, given = free_name(model, {getattr(agent, "name", "") for agent in agents}), model
-        if isinstance(model, str) and model.startswith("transformers:"):
-            from coe_agents.backends import ChatTransformers
-
-            given = ChatTransformers(model.removeprefix("transformers:"))
-        agents.append(ModelAgent(name, given, **options))
     return agents
+
+
+def _loaded(model: str | BaseChatModel) -> str | BaseChatModel:
+    """Returns the model of a folder or hub id; what LangChain loads stays as it is."""
+    if isinstance(model, str) and model.startswith("transformers:"):
+        from coe_agents.backends import ChatTransformers
+
+        return ChatTransformers(model.removeprefix("transformers:"))
+    return model
 
 
 def preset(kind: str, clusterer: Clusterer, instruction: str | None = None) -> AnswerPreset:

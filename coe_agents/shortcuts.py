@@ -2,20 +2,46 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
+from typing_extensions import TypedDict, Unpack
 
 from coe_agents.clustering import Clusterer
 from coe_agents.clustering.protocols import AnswerPreset
 from coe_agents.decision import GroupDecision
 from coe_agents.errors import GroupUnavailableError
-from coe_agents.graph import create_coe_graph
-from coe_agents.policy import Policy, RegimePolicy
+from coe_agents.graph import GraphOptions, create_coe_graph
+from coe_agents.graph.nodes.claims import AnswerJudge
+from coe_agents.graph.nodes.escalation import Escalation
+from coe_agents.graph.nodes.prepare import History
+from coe_agents.graph.on_decision import OnDecision
+from coe_agents.policy import Policy
 from coe_agents.policy.guarantee import UNKEPT
-from coe_agents.presets import agents_of, short_answers
+from coe_agents.presets import agents_of
 from coe_agents.rounds import Strategy
 from coe_agents.types import Agent, Regime
+
+
+class GraphArguments(TypedDict, total=False):
+    """The arguments of `create_coe_graph`, which `ask` takes, too, and which mean the same there."""
+
+    answers: AnswerPreset | None
+    clusterer: Clusterer | None
+    policy: Policy | None
+    max_rounds: int | None
+    token_budget: int | None
+    deadline: float | None
+    min_agents: int | None
+    strategies: Mapping[Regime, str | Strategy] | str | Strategy | None
+    weights: Mapping[str, float] | None
+    escalation: Escalation | None
+    tools: Sequence[Any] | None
+    history: History
+    answer_judge: AnswerJudge | None
+    on_decision: OnDecision | None
+    options: GraphOptions | None
 
 
 def ask(
@@ -23,11 +49,7 @@ def ask(
     models: Sequence[str | BaseChatModel | Agent],
     *,
     n_samples: int = 5,
-    answers: AnswerPreset | None = None,
-    clusterer: Clusterer | None = None,
-    policy: Policy | None = None,
-    max_rounds: int = 1,
-    strategies: Mapping[Regime, str | Strategy] | str | Strategy | None = None,
+    **arguments: Unpack[GraphArguments],
 ) -> GroupDecision:
     """Asks several models one question and returns the group's answer, or its refusal.
 
@@ -36,12 +58,8 @@ def ask(
         models: Names such as "openai:gpt-5-mini" (see LangChain's `init_chat_model`) or "transformers:FOLDER", chat
             models, or agents of your own.
         n_samples: Responses from each model; agents keep their own number.
-        answers: How answers are asked for and compared: `short_answers()` by default; `sentences(judge)` where a name
-            or a number does not do.
-        clusterer: Compares answers, in place of a preset, of which nothing is asked for then.
-        policy: Decides whether to answer; by default `RegimePolicy()`, which answers in consensus only.
-        max_rounds: The most rounds, for a policy that asks for another one, such as `FixedRounds`.
-        strategies: How another round is asked, "debate", or by regime `{"conflict": "debate"}`; see `create_coe_graph`.
+        arguments: As of `create_coe_graph`, with the same defaults: how answers are asked for and compared (`answers`,
+            or a `clusterer`), the `policy`, `max_rounds` and `strategies`, and all others.
 
     Raises:
         TypeError: If `models` holds something else, or is a single one.
@@ -53,14 +71,12 @@ def ask(
         >>> ask("Capital of France?", models=[ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["Paris"])]).answer
         'Paris'
     """
-    options = {"clusterer": clusterer, "max_rounds": max_rounds, "strategies": strategies}
-    graph = _graph(models, n_samples, answers, policy, **options)
+    graph = _graph(models, n_samples, arguments)
     try:
         return GroupDecision.from_state(graph.invoke({"question": question}))
     except GroupUnavailableError as error:
-        raise error.with_traceback(
-            None
-        ) from None  # which says what to do: the frames of LangGraph do not
+        # it says what to do: the frames of LangGraph do not
+        raise error.with_traceback(None) from None
 
 
 async def aask(
@@ -68,15 +84,10 @@ async def aask(
     models: Sequence[str | BaseChatModel | Agent],
     *,
     n_samples: int = 5,
-    answers: AnswerPreset | None = None,
-    clusterer: Clusterer | None = None,
-    policy: Policy | None = None,
-    max_rounds: int = 1,
-    strategies: Mapping[Regime, str | Strategy] | str | Strategy | None = None,
+    **arguments: Unpack[GraphArguments],
 ) -> GroupDecision:
     """Asks the group without blocking the event loop; see `ask`."""
-    options = {"clusterer": clusterer, "max_rounds": max_rounds, "strategies": strategies}
-    graph = _graph(models, n_samples, answers, policy, **options)
+    graph = _graph(models, n_samples, arguments)
     try:
         return GroupDecision.from_state(await graph.ainvoke({"question": question}))
     except GroupUnavailableError as error:
@@ -84,25 +95,11 @@ async def aask(
 
 
 def _graph(
-    models: Sequence[str | BaseChatModel | Agent],
-    n_samples: int,
-    answers: AnswerPreset | None,
-    policy: Policy | None,
-    **options: Any,
+    models: Sequence[str | BaseChatModel | Agent], n_samples: int, arguments: GraphArguments
 ) -> Any:
-    if isinstance(models, str) or not isinstance(models, Sequence):
-        raise TypeError(
-            f'"models" must be a list of names, chat models or agents; got {models!r}. '
-            'Write models=["openai:gpt-5-mini", ...]'
-        )
+    agents = agents_of(models, where='"models"', n_samples=n_samples)
+    options = arguments.get("options") or GraphOptions()
+    arguments["options"] = replace(options, on_unavailable="raise")
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", UNKEPT)  # the reason of the decision says it
-        return create_coe_graph(
-            agents_of(models, n_samples=n_samples),
-            answers=short_answers()
-            if answers is None and options["clusterer"] is None
-            else answers,
-            policy=RegimePolicy() if policy is None else policy,
-            on_unavailable="raise",
-            **options,
-        ).compile()
+        return create_coe_graph(agents, **arguments).compile()

@@ -93,9 +93,8 @@ def for_prompt(text: str, *, limit: int = MAX_QUOTED) -> str:
         'Rome‹/answer›\\u202e'
     """
     line = visible(one_line(text, limit)).replace("<", "‹").replace(">", "›")
-    return (
-        line if len(line) <= limit else one_line(line, limit)
-    )  # escapes are longer than what they stand for
+    # escapes are longer than what they stand for
+    return line if len(line) <= limit else one_line(line, limit)
 
 
 def for_log(text: str, *, limit: int = MAX_QUOTED) -> str:
@@ -170,14 +169,15 @@ def redact(text: str, secrets: Collection[str]) -> str:
     windows = frozenset[str]().union(*map(_windows, secrets))
     if not windows:
         return text
-    parts, shown, covered = list[str](), 0, 0
+    parts = list[str]()
+    end = 0  # of what was redacted so far
     for start in range(len(text) - _WINDOW + 1):
         if text[start : start + _WINDOW] not in windows:
             continue
-        if start > covered or covered == 0:  # it does not touch the part before it
-            parts += [text[shown:start], REDACTED]
-        shown = covered = start + _WINDOW
-    return "".join([*parts, text[shown:]])
+        if start > end or end == 0:  # it does not touch the part before it
+            parts += [text[end:start], REDACTED]
+        end = start + _WINDOW
+    return "".join([*parts, text[end:]])
 
 
 def redact_all(value: Any, secrets: Collection[str]) -> Any:
@@ -227,14 +227,10 @@ def _windows(secret: str) -> frozenset[str]:
         | {repr(form)[1:-1] for form in escaped}
     )
     plain = secret.encode("utf-8", errors="surrogatepass")
-    for n_before in range(
-        3
-    ):  # where it begins among the three bytes that four letters of base64 encode
-        code = (
-            base64.b64encode(b"\x00" * n_before + plain)
-            .decode()
-            .rstrip("=")[2 if n_before else 0 : -1]
-        )
+    # four letters of base64 encode three bytes, at any of which the secret may begin
+    for n_before in range(3):
+        code = base64.b64encode(b"\x00" * n_before + plain).decode().rstrip("=")
+        code = code[2 if n_before else 0 : -1]  # the ends depend on what stands beside it
         forms |= {code, code.translate(str.maketrans("+/", "-_"))}
     forms.add(plain.hex())
     return frozenset(

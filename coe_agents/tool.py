@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BaseModel, Field
 from coe_agents._steps import Steps, arun_steps, invoke, run_steps
 from coe_agents.decision import DecisionData
 from coe_agents.errors import ConfigurationError
-from coe_agents.graph.nodes.prepare import MAX_QUESTION_CHARS
+from coe_agents.graph.nodes.prepare import QuestionTooLongError
 from coe_agents.graph.runnables import check_compiled
 
 _DESCRIPTION = (
@@ -63,10 +63,8 @@ def create_coe_tool(
     def steps(question: str, config: RunnableConfig) -> Steps[tuple[str, DecisionData]]:
         try:
             result = yield invoke(group, {"question": question}, config)
-        except ValueError as error:
-            if f'"{MAX_QUESTION_CHARS}" of the graph' not in str(error):
-                raise
-            raise ToolException(str(error)) from error  # too long: the calling model can correct it
+        except QuestionTooLongError as error:  # the calling model can correct it
+            raise ToolException(str(error)) from error
         if "decision" not in result:  # it waits for a person, and could not be resumed from here
             hint = "a graph that asks a person needs an agent with a checkpointer"
             raise ConfigurationError("the group reached no decision", hint=hint)

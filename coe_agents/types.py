@@ -16,16 +16,57 @@ AnswerKind = Literal["answer", "call", "no_call", "refusal", "empty"]
 ANSWERABLE: tuple[AnswerKind, ...] = ("answer", "call", "no_call")
 """The kinds that a policy may answer with."""
 Regime = Literal["consensus", "conflict", "ambiguous", "unknown"]
+Fault = Literal["invalid", "failed"]
+"""What is wrong with one reply: "invalid": it fits no tool or schema asked for; "failed": its provider says so."""
 REGIMES: tuple[Regime, ...] = get_args(Regime)
 DEFAULT_ALEATORIC_THRESHOLD = 0.5
 DEFAULT_EPISTEMIC_THRESHOLD = 0.3
 """The thresholds of the regimes, in nats, where a policy has none of its own."""
 End = Literal["whole", "cut", "filtered", "unknown"]
 """How a reply ended: "cut" by a limit, "filtered" by its provider, "unknown" where its provider says no known word."""
+Cause = Literal[
+    "confident",
+    "uncertain",
+    "tie",
+    "quorum",
+    "votes",
+    "other_proposal",
+    "refusal",
+    "empty",
+    "invalid",
+    "rounds",
+    "budget",
+    "deadline",
+    "limit_of_caller",
+    "unavailable",
+    "claims",
+    "person",
+    "arbiter",
+    "providers",
+    "policy",
+]
+"""Why a group decided as it did; see `CAUSES`."""
+CAUSES: tuple[Cause, ...] = get_args(Cause)
+"""Why a group decided as it did, as one word for programs; the reason says it for people.
+
+- "confident", "uncertain": what was measured lies within the policy's limits, or not.
+- "tie": several answers share the lead.
+- "quorum", "unavailable": too few agents answered, or none; or what was to judge them failed.
+- "votes", "other_proposal", "providers": too few members vote for what is judged, the group favours another proposal,
+  or the votes come from too few providers.
+- "refusal", "empty", "invalid": what would be answered declines, says nothing, or cannot be used.
+- "rounds", "budget", "deadline": another round was wanted, and a bound of the run forbids it; or the time was up.
+- "limit_of_caller": a limit that came with the request forbids the answer.
+- "claims": the answer was judged claim by claim.
+- "person", "arbiter": they decided an escalated case; any function that is no person is an arbiter.
+- "policy": any other reason of a policy.
+"""
 Rung = Literal["n-logprobs", "n", "each-logprobs", "each", "choice"]
 
 MOST_SAMPLES = 500
 """The most responses that a `ModelAgent` samples in a round."""
+WITHHELD_MARK = "coe_withheld"
+"""The key of a message's `response_metadata` under which it is True where the message stands for what is withheld."""
 DECIDERS = ("group", "person")
 """The deciders that a gate trusts: the policy on the agents' responses, and a person. Nothing else has these names."""
 
@@ -49,6 +90,7 @@ class Response(TypedDict):
             not asked. `text` does not contain it, and `logprob` and `n_tokens` do not cover it.
         end: How the reply ended, by what its provider says. A gate counts whole ones only; among answers a filtered one
             counts as an empty one. A response that an earlier version stored lacks it, and is whole.
+        fault: In a failure of one reply, what is wrong with it; absent of others.
     """
 
     agent: str
@@ -62,6 +104,7 @@ class Response(TypedDict):
     calls: list[dict[str, Any]] | None
     confidence: float | None
     end: End
+    fault: NotRequired[Fault]
 
 
 def create_response(
@@ -77,6 +120,7 @@ def create_response(
     calls: Sequence[Mapping[str, Any]] | None = None,
     confidence: float | None = None,
     end: End = "whole",
+    fault: Fault | None = None,
 ) -> Response:
     """Returns a response, with the usual values of the fields that are omitted.
 
@@ -84,7 +128,7 @@ def create_response(
         >>> create_response("a", "Paris", index=2)["error"] is None
         True
     """
-    return Response(
+    response = Response(
         agent=agent,
         round=round,
         index=index,
@@ -99,6 +143,9 @@ def create_response(
         confidence=confidence,
         end=end,
     )
+    if fault is not None:
+        response["fault"] = fault
+    return response
 
 
 def end_of(response: Response) -> End:
@@ -169,10 +216,9 @@ def _count(said: object) -> int | None:
 def add_usages(usages: Iterable[Usage]) -> Usage:
     """Returns the tokens of several requests together."""
     each = list(usages)
-    given = add_counts([one["input_tokens"] for one in each])
-    return Usage(
-        input_tokens=given, output_tokens=add_counts([one["output_tokens"] for one in each])
-    )
+    input_tokens = add_counts([one["input_tokens"] for one in each])
+    output_tokens = add_counts([one["output_tokens"] for one in each])
+    return Usage(input_tokens=input_tokens, output_tokens=output_tokens)
 
 
 def add_counts(counts: Sequence[int | None]) -> int | None:

@@ -15,7 +15,6 @@ graph = create_coe_graph(
     tinyworld_agents(),
     clusterer=tinyworld_clusterer(),
     policy=FixedRounds(3, then=RegimePolicy()),
-    max_rounds=3,
     strategies="debate",
 ).compile()
 

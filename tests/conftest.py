@@ -29,6 +29,11 @@ settings.register_profile(
 settings.load_profile("unhurried")
 
 
+if os.environ.get("COE_PLAIN") == "1":
+    from tests import plain
+
+    plain.install()
+
 # they need an interpreter with inspect_ai, which the second runs the first by: see its first lines
 collect_ignore = ["inspect_evaluations.py"]
 if not os.environ.get("COE_INSPECT_PYTHON"):

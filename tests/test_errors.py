@@ -15,6 +15,7 @@ from pydantic import PrivateAttr, SecretStr
 from coe_agents import ModelAgent, ThresholdPolicy, create_coe_graph, errors
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.errors import secrets_of
+from coe_agents.graph import GraphOptions
 from coe_agents.testing import ScriptedAgent
 
 KEY = "sk-planted-0123456789"
@@ -130,7 +131,10 @@ def test_a_key_that_no_field_of_a_model_has_is_in_no_decision(kept):
         setattr(model, name, value)
     agents = [ModelAgent("a", model, retries=0), ScriptedAgent("b", ["Paris"])]
     graph = create_coe_graph(
-        agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5), retries=0
+        agents,
+        clusterer=NormalizedMatch(),
+        policy=ThresholdPolicy(0.5),
+        options=GraphOptions(retries=0),
     ).compile()
     result = graph.invoke({"question": "Which?"})
     assert "not accepted: " in result["decision"]["failed_agents"]["a"]

@@ -11,6 +11,7 @@ from coe_agents.actions import ActionMatch
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import CRITERIA, Samples
 from coe_agents.experiments.replay import ReplayedPolicy, load_saved, replay
+from coe_agents.graph import GraphOptions
 from coe_agents.middleware.deliberation import DRIVER, Deliberation, Proposals
 from coe_agents.policy import Decision
 from coe_agents.policy.bounds import Bounds
@@ -67,7 +68,11 @@ def test_a_graph_and_a_replay_decide_texts_alike(tmp_path_factory, said, policy,
     min_agents = min(min_agents, len(said))
     agents = [ScriptedAgent(name, texts, n_samples=len(texts)) for name, texts in said.items()]
     graph = create_coe_graph(
-        agents, clusterer=NormalizedMatch(), policy=policy, min_agents=min_agents, canonicalize=None
+        agents,
+        clusterer=NormalizedMatch(),
+        policy=policy,
+        min_agents=min_agents,
+        options=GraphOptions(canonicalize=None),
     ).compile()
     decision = graph.invoke({"question": "Which?"})["decision"]
 

@@ -2,15 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from coe_agents import (
-    ModelAgent,
-    NormalizedMatch,
-    RegimePolicy,
-    ask,
-    create_coe_graph,
-    sentences,
-    short_answers,
-)
+from coe_agents import ModelAgent, NormalizedMatch, ask, create_coe_graph, sentences, short_answers
+from coe_agents.graph import GraphOptions
 from coe_agents.policy.guarantee import differences
 from coe_agents.prompts import ANSWER_ALONE
 from coe_agents.testing import ScriptedAgent
@@ -21,8 +14,8 @@ from tests.policy.test_guarantee import SAME
 PARIS = ["Paris", "It is Paris.", "paris.", "The answer is Paris."]
 
 
-def graph(*agents, **options):
-    return create_coe_graph(agents, policy=RegimePolicy(), **options).compile()
+def graph(*agents, **arguments):
+    return create_coe_graph(agents, **arguments).compile()
 
 
 def prompts(model):
@@ -66,9 +59,7 @@ def test_a_preset_comes_with_its_clusterer():
     with pytest.raises(TypeError, match='"answers" comes with its own "clusterer"'):
         graph(ScriptedAgent("a", PARIS), answers=short_answers(), clusterer=NormalizedMatch())
     with pytest.raises(TypeError, match='"answers" comes with its own "canonicalize"'):
-        graph(ScriptedAgent("a", PARIS), answers=short_answers(), canonicalize=None)
-    with pytest.raises(TypeError, match='needs "answers" or a "clusterer"'):
-        graph(ScriptedAgent("a", PARIS))
+        graph(ScriptedAgent("a", PARIS), options=GraphOptions(canonicalize=None))
     with pytest.raises(TypeError, match='"judge" of sentences must have the method "predict"'):
         sentences(object())
     assert sentences("openai:gpt-5-mini").clusterer.model.model == "openai:gpt-5-mini"

@@ -36,6 +36,8 @@ OF_THE_WHOLE = (
     "test_links_into_the_repository_lead_somewhere",
     "test_the_reference_has_every_package_and_every_name_of_the_first",
     "test_every_benchmark_has_a_page_and_make_runs_it",
+    "test_results_are_as_the_benchmark_wrote_them",
+    "test_commands_and_their_options_exist",
 )
 """Tests of the documentation as a whole, with the pages of all rooms."""
 IMPORT_ALL = """

@@ -7,6 +7,6 @@ from coe_agents._first_use import on_first_use
 if TYPE_CHECKING:
     from coe_agents.advice.advice import advise
 else:
-    __getattr__ = on_first_use(__name__, {"advice": ("advise",)})
+    __getattr__, __dir__ = on_first_use(__name__, {"advice": ("advise",)})
 
 __all__ = ["advise"]

@@ -28,7 +28,7 @@ from coe_agents.agents.requests.capabilities import Drawn, Ladder, draw
 from coe_agents.agents.requests.parse import to_reply
 from coe_agents.agents.requests.send import Asker, Deadline, Server, places_of, tracing_options
 from coe_agents.checks import instance, integer, number, one_of, require
-from coe_agents.errors import FAILED_REPLY, InvalidReplyError, NoChoiceError
+from coe_agents.errors import InvalidReplyError, NoChoiceError
 from coe_agents.prompts import STATED_CONFIDENCE
 from coe_agents.types import MOST_SAMPLES, AgentReply, AgentRequest, Fields
 
@@ -518,9 +518,9 @@ def _refuse_invalid(reply: AgentReply) -> None:
         errors.append(response["error"])
     if not errors:
         return
-    may_retry = any(FAILED_REPLY in error for error in errors)
-    invalid = InvalidReplyError(
-        f"no response is valid; the first: {errors[0]}", retryable=may_retry
-    )
+    faults = [response.get("fault") for response in reply["responses"]]
+    message = f"no response is valid; the first: {errors[0]}"
+    invalid = InvalidReplyError(message, retryable="failed" in faults)
     invalid.reply = reply
+    invalid.fault = faults[0]
     raise invalid

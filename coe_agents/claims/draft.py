@@ -23,7 +23,7 @@ from coe_agents.uncertainty import regime
 
 
 class Claims:
-    """How long answers are judged, claim by claim; for `create_coe_graph(..., claims=Claims())`.
+    """How long answers are judged, claim by claim; for `create_coe_graph(..., answer_judge=Claims())`.
 
     Each agent's first response is a draft. The claims of all drafts are judged against all responses, and each is kept,
     marked or dropped by `policy`. The draft is given whose kept claims have the most content: distinct words, so that

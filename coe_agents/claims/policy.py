@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from coe_agents.checks import integer, share
+from coe_agents.checks import at_field, integer, share
 from coe_agents.claims.splitting import is_marker, sentences
 from coe_agents.decision.data import ClaimAction
 from coe_agents.files import write
@@ -99,7 +99,8 @@ class ClaimPolicy:
             share(self.mark_from, '"mark_from"', advice="None marks no claim")
             if self.mark_from > self.min_support:
                 wanted = f'"mark_from" must be at most "min_support", {self.min_support:g}'
-                raise ValueError(f"{wanted}; got {self.mark_from:g}. Lower it, or pass None")
+                message = f"{wanted}; got {self.mark_from:g}. Lower it, or pass None"
+                raise at_field(ValueError(message), "mark_from")
 
     def actions(self, between: npt.ArrayLike) -> list[ClaimAction]:
         """Returns what becomes of each claim, by its support between models; NaN, no other model, is dropped."""

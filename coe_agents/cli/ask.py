@@ -140,16 +140,19 @@ def demo() -> None:
     show_asked(*PARAGRAPH, asked=tinyworld_writers().compile())
 
 
-def _create_graph(config: "Config | None", *, recording: Any = None, store: Any = None) -> Any:
+def _create_graph(config: "Config | None", *, on_decision: Any = None, store: Any = None) -> Any:
     if config is None:
+        from coe_agents.graph import GraphOptions
         from coe_agents.tinyworld import (
             tinyworld_graph,
         )  # without what reads configurations, which is slow to import
 
-        return tinyworld_graph(on_unavailable="raise", recording=recording).compile(store=store)
+        options = GraphOptions(on_unavailable="raise")
+        return tinyworld_graph(on_decision=on_decision, options=options).compile(store=store)
     from coe_agents.config.build import assemble
     from coe_agents.policy.guarantee import UNKEPT
 
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", UNKEPT)  # the reason of the decision says it
-        return assemble(config, on_unavailable="raise", recording=recording).compile(store=store)
+        graph = assemble(config, on_unavailable="raise", on_decision=on_decision)
+        return graph.compile(store=store)

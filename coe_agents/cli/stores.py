@@ -38,7 +38,7 @@ AuditRateOption = Annotated[
 def open_recording(
     config: "Config | None", store: str | None, audit_rate: float | None
 ) -> Iterator[dict[str, Any]]:
-    """Yields the options "recording" and "store" of a graph, by a command's options or else by its configuration.
+    """Yields the options "on_decision" and "store" of a graph, by a command's options or else by its configuration.
 
     Both are None where nothing is recorded.
     """
@@ -50,13 +50,13 @@ def open_recording(
             raise typer.BadParameter(
                 "it needs a store. Add --record FILE", param_hint="--audit-rate"
             )
-        yield {"recording": None, "store": None}
+        yield {"on_decision": None, "store": None}
         return
     recording = _ring.load("rulings:Recording")
     usual = 0.0 if section is None else section.audit_rate
     with open_store(store, may_be_new=True) as opened:
         yield {
-            "recording": recording(audit_rate=usual if audit_rate is None else audit_rate),
+            "on_decision": recording(audit_rate=usual if audit_rate is None else audit_rate),
             "store": opened,
         }
 
@@ -114,7 +114,7 @@ def open_store(place: str, *, may_be_new: bool = False) -> "Iterator[BaseStore]"
             cause.__context__, failures
         ):  # the first failure, not that of ending the transaction
             cause = cause.__context__
-        hint = "Check its permissions and the free disk space, and that a graph with recording= wrote it"
+        hint = "Check its permissions and the free disk space, and that a graph with on_decision= wrote it"
         raise StoreError(
             f"{shown} cannot be read or written: {type(cause).__name__}: {cause}", hint=hint
         ) from error

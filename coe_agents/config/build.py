@@ -29,10 +29,10 @@ from coe_agents.config.models import FieldError, create_chat_model, create_embed
 from coe_agents.config.schema import Config, ModelSection, load_config
 from coe_agents.errors import CoEError, ConfigurationError, prints_secret, secrets_of
 from coe_agents.extensions import NO_ENTRY_POINTS, did_you_mean, is_reference, load_extension
-from coe_agents.graph import CoEContext, CoEInput, CoEOutput, create_coe_graph
-from coe_agents.graph.nodes.claims import ClaimJudge
-from coe_agents.graph.nodes.coordinator import OnUnavailable
+from coe_agents.graph import CoEContext, CoEInput, CoEOutput, GraphOptions, create_coe_graph
+from coe_agents.graph.nodes.claims import AnswerJudge
 from coe_agents.graph.on_decision import OnDecision
+from coe_agents.graph.options import OnUnavailable
 from coe_agents.graph.state import CoEState
 from coe_agents.policy import AgentWeights, CalibratedPolicy, Policy, RegimePolicy, ThresholdPolicy
 from coe_agents.presets import preset
@@ -57,53 +57,71 @@ def assemble(
     *,
     seed: int = 0,
     on_unavailable: OnUnavailable = "abstain",
-    recording: OnDecision | None = None,
+    on_decision: OnDecision | None = None,
 ) -> _Graph:
     """Returns the uncompiled graph of a configuration, or of tinyworld for None; no model is loaded yet.
 
     `seed` is of tinyworld's agents; those of a configuration have their own. Parts that cannot be combined are a
     ConfigurationError with a line for each mistake.
     """
-    usual: dict[str, Any] = {"on_unavailable": on_unavailable, "recording": recording}
     if config is None:
-        return tinyworld_graph(seed=seed, **usual)
+        options = GraphOptions(on_unavailable=on_unavailable)
+        return tinyworld_graph(seed=seed, on_decision=on_decision, options=options)
     creates: list[_Create] = [create_agents, create_clusterer, create_policy, *_OF_GRAPH.values()]
-    parts = _all([partial(create, config) for create in creates])
-    return _connect(config, usual, *parts)
+    agents, clusterer, policy, *of_graph = _all([partial(create, config) for create in creates])
+    return _connect(
+        config,
+        agents,
+        clusterer,
+        policy,
+        of_graph=of_graph,
+        on_unavailable=on_unavailable,
+        on_decision=on_decision,
+    )
 
 
 def _connect(
     config: Config,
-    usual: Mapping[str, Any],
     agents: list[ModelAgent],
     clusterer: Clusterer,
     policy: Policy,
-    *of_graph: Any,
+    *,
+    of_graph: Sequence[Any],
+    on_unavailable: OnUnavailable,
+    on_decision: OnDecision | None,
 ) -> _Graph:
-    options = config.graph.model_dump() | dict(zip(_OF_GRAPH, of_graph, strict=True))
-    if isinstance(clusterer, BidirectionalEntailment) and config.graph.bounds.max_rounds != 1:
+    section = config.graph.model_dump() | dict(zip(_OF_GRAPH, of_graph, strict=True))
+    if "max_rounds" not in config.graph.model_fields_set:
+        section["max_rounds"] = None  # as many as the policy needs
+    if isinstance(clusterer, BidirectionalEntailment) and section["max_rounds"] != 1:
         # each round clusters all responses of a question again
         clusterer = clusterer.with_model(CachedEntailment(clusterer.model))
-    claims = create_claims(config, clusterer)
+    comparing: dict[str, Any] = {"clusterer": clusterer}
+    if config.answers is not None:
+        comparing = {"answers": preset(config.answers.kind, clusterer, config.answers.instruction)}
+
+    rare = {name: section.pop(name) for name in _RARE}
+    answer_judge = create_claims(config, clusterer)
     try:
-        comparing: dict[str, Any] = {"clusterer": clusterer}
-        if config.answers is not None:
-            comparing = {
-                "answers": preset(config.answers.kind, clusterer, config.answers.instruction)
-            }
         return create_coe_graph(
-            agents, **comparing, policy=policy, claims=claims, **usual, **options
+            agents,
+            **comparing,
+            policy=policy,
+            answer_judge=answer_judge,
+            on_decision=on_decision,
+            options=GraphOptions(on_unavailable=on_unavailable, **rare),
+            **section,
         )
     except ValueError as error:
-        message = str(error)
         # the graph speaks of agents by name
-        named = [i for i, agent in enumerate(config.agents) if f"got {agent.name!r}" in message]
-        place = (
-            ("agents", named[-1], "name")
-            if named
-            else ("graph", *_field_of(message, schema.GraphConfig))
-        )
-        raise ConfigurationError(config.fault(message, *place)) from error
+        named = [
+            place
+            for place, agent in enumerate(config.agents)
+            if getattr(error, "field", None) == f"agents.{agent.name}"
+        ]
+        if named:
+            raise config.fault(str(error), "agents", named[-1], "name") from error
+        raise config.fault(str(error), "graph", *_field_of(error, schema.GraphConfig)) from error
 
 
 def create_agents(config: Config, *, n_samples: int | None = None) -> list[ModelAgent]:
@@ -164,7 +182,7 @@ def clusterer_of(section: schema.ClustererSection, *, folder: Path) -> Clusterer
     return BidirectionalEntailment(judge, strict=section.strict)
 
 
-def create_claims(config: Config, clusterer: Clusterer) -> ClaimJudge | None:
+def create_claims(config: Config, clusterer: Clusterer) -> AnswerJudge | None:
     """Returns what judges long answers claim by claim; None where the configuration has no `[claims]`."""
     section = config.claims
     if section is None:
@@ -181,7 +199,7 @@ def create_claims(config: Config, clusterer: Clusterer) -> ClaimJudge | None:
         else:
             policy = claim_policy.load(config.folder / section.policy)
         support = model if section.support == "entailment" else None
-        judge: ClaimJudge = _ring.load("claims:Claims")(support=support, policy=policy)
+        judge: AnswerJudge = _ring.load("claims:Claims")(support=support, policy=policy)
         return judge
 
 
@@ -285,18 +303,26 @@ _OF_GRAPH: dict[str, _Create] = {
     "weights": load_weights,
 }
 """What a graph needs besides agents, clusterer and policy."""
+_RARE = ("coordination", "weighting", "max_question_chars")
+"""The fields of `[graph]` that are those of `GraphOptions`."""
 
 
 def _all(creates: Sequence[Callable[[], _Part]]) -> list[_Part]:
-    parts, faults = list[_Part](), list[str]()
+    parts = list[_Part]()
+    faults = list[ConfigurationError]()
     for create in creates:
         try:
             parts.append(create())
         except ConfigurationError as error:
-            faults.append(str(error))
+            faults.append(error)
     if faults:
-        raise ConfigurationError("\n".join(faults))
+        raise join_faults(faults)
     return parts
+
+
+def join_faults(faults: Sequence[ConfigurationError]) -> ConfigurationError:
+    """Returns one error about several mistakes, with a line for each, and the first one's field."""
+    return ConfigurationError("\n".join(map(str, faults)), field=faults[0].field)
 
 
 @contextmanager
@@ -307,18 +333,18 @@ def _faults_at(config: Config, section: type[BaseModel], *place: str | int) -> I
     except ConfigurationError:  # it says where
         raise
     except (ImportError, ValueError) as error:
-        field = _field_of(str(error), section)
+        field = _field_of(error, section)
         if isinstance(error, ImportError):
             field = ("provider" if issubclass(section, ModelSection) else "kind",)
         elif isinstance(error, FieldError):
             field = tuple(error.field.split(".", 1))
-        raise ConfigurationError(config.fault(str(error), *place, *field)) from error
+        raise config.fault(str(error), *place, *field) from error
 
 
-def _field_of(message: str, section: type[BaseModel]) -> tuple[str, ...]:
-    """Returns the field of the section whose quoted name begins the message, if there is one."""
-    found = re.match(r'"(\w+)"', message)
-    return (found[1],) if found and found[1] in section.model_fields else ()
+def _field_of(error: Exception, section: type[BaseModel]) -> tuple[str, ...]:
+    """Returns the field of the section that an error is about, if it says one; see `coe_agents.checks`."""
+    field = getattr(error, "field", None)
+    return (field,) if field in section.model_fields else ()
 
 
 def create_named(part: str, kind: str, options: Mapping[str, Any], *, folder: Path) -> Any:
@@ -331,8 +357,12 @@ def create_named(part: str, kind: str, options: Mapping[str, Any], *, folder: Pa
     try:
         created = create(**options)
     except (Exception, SystemExit) as error:  # it may raise anything
-        named = re.match(r'"(\w+)"', str(error))
-        field = f"options.{named[1]}" if named and named[1] in options else "options"
+        option = getattr(error, "field", None)
+        if option is None:
+            # a class of the user's own raises no such error; its message may begin with the option
+            quoted = re.match(r'"(\w+)"', str(error))
+            option = quoted and quoted[1]
+        field = f"options.{option}" if option in options else "options"
         described = (
             str(error)
             if isinstance(error, CoEError | ValueError)
@@ -406,18 +436,25 @@ class Configuration:
     settings: Config = field(repr=False)
 
     def create_graph(
-        self, *, on_unavailable: OnUnavailable = "abstain", recording: OnDecision | None = None
+        self, *, on_unavailable: OnUnavailable = "abstain", on_decision: OnDecision | None = None
     ) -> StateGraph[CoEState, CoEContext, CoEInput, CoEOutput]:
         """Returns the graph of these objects, uncompiled; see `coe_agents.create_coe_graph`.
 
-        `[record]` is for the commands: here cases are recorded by `recording`, in the store of `compile`.
+        `[record]` is for the commands: here cases are recorded by `on_decision`, in the store of `compile`.
 
         Raises:
             ConfigurationError: If the parts cannot be combined; the message has a line for each mistake.
         """
         parts = _all([partial(create, self.settings) for create in _OF_GRAPH.values()])
-        usual: dict[str, Any] = {"on_unavailable": on_unavailable, "recording": recording}
-        return _connect(self.settings, usual, self.agents, self.clusterer, self.policy, *parts)
+        return _connect(
+            self.settings,
+            self.agents,
+            self.clusterer,
+            self.policy,
+            of_graph=parts,
+            on_unavailable=on_unavailable,
+            on_decision=on_decision,
+        )
 
 
 def load(path: str | Path) -> Configuration:

@@ -473,9 +473,10 @@ class Config(_Section):
             if agent.seed is None and "seed" not in agent.options:
                 agent.seed = seed
 
-    def fault(self, message: str, *place: str | int) -> str:
-        """Returns one line about a mistake at `place`: file, line, field and message."""
-        return _fault(self._path, self._text, place, message)
+    def fault(self, message: str, *place: str | int) -> ConfigurationError:
+        """Returns the error about a mistake at `place`, of one line: file, line, field and message."""
+        line = _fault(self._path, self._text, place, message)
+        return ConfigurationError(line, field=_name_of_field(place))
 
 
 def _by_tag(union: Any) -> dict[str, type[BaseModel]]:
@@ -531,14 +532,16 @@ def read_config(text: str, path: Path) -> Config:
         config = Config.model_validate(table)
     except ValidationError as error:
         faults = []
+        fields = []
         for fault in error.errors():
             tag = fault["type"].startswith("union_tag")
             place = (*fault["loc"], "kind") if tag else fault["loc"]
             faults.append(_fault(path, text, place, _describe(fault, place)))
+            fields.append(_name_of_field(place))
         secrets = secrets_of(SimpleNamespace(**table))
         faults = [redact(fault, secrets) for fault in faults]
         raise ConfigurationError(
-            "\n".join(faults), hint='"coe-agents config init" writes an example'
+            "\n".join(faults), hint='"coe-agents config init" writes an example', field=fields[0]
         ) from error
     config._path, config._text = path, text
     return config
@@ -616,10 +619,13 @@ def line_of(text: str, location: Sequence[str | int]) -> int:
 
 def _fault(path: Path, text: str, place: Sequence[str | int], message: str) -> str:
     line = line_of(text, place)
-    is_of_union = tuple(place[:2]) in _SECTIONS and place[0] in _KINDS
-    if is_of_union and len(place) > 2:  # a union's tag is not a field
-        place = (place[0], *place[2:])
-    parts = [f"[{part}]" if isinstance(part, int) else f".{part}" for part in place]
-    field = "".join(parts).lstrip(".") or "the file"
     file = f"{path}:{line}" if path.suffix else str(path)  # named models have no file
-    return f"{file}: {field}: {message}"
+    return f"{file}: {_name_of_field(place) or 'the file'}: {message}"
+
+
+def _name_of_field(place: Sequence[str | int]) -> str:
+    """Returns the name of a field as messages have it, such as "agents[0].model"; "" for the file itself."""
+    if len(place) > 2 and place[0] in _KINDS and tuple(place[:2]) in _SECTIONS:
+        place = (place[0], *place[2:])  # a union's tag is not a field
+    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in place)
+    return "".join(parts).lstrip(".")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from coe_agents.config import schema
-from coe_agents.config.build import assemble, create_judge
+from coe_agents.config.build import assemble, create_judge, join_faults
 from coe_agents.config.schema import Config, ModelSection
 from coe_agents.errors import ConfigurationError
 from coe_agents.policy import RegimePolicy
@@ -16,19 +16,19 @@ def check(config: Config) -> list[str]:
     """Returns notes on a valid configuration; calls and loads no model. Mistakes are lines of a ConfigurationError."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        faults = list[str]()
+        faults = list[ConfigurationError]()
         for create in (create_judge, assemble):
             try:
                 create(config)
             except ConfigurationError as error:
-                faults += str(error).splitlines()
+                faults.append(error)
         faults += [*_missing_folders(config), *_unreachable_regimes(config)]
     if faults:
-        raise ConfigurationError("\n".join(faults))
+        raise join_faults(faults)
     return [*(" ".join(str(warning.message).split()) for warning in caught), *_notes(config)]
 
 
-def _missing_folders(config: Config) -> Iterator[str]:
+def _missing_folders(config: Config) -> Iterator[ConfigurationError]:
     places: list[tuple[object, tuple[str | int, ...]]] = [
         *((agent, ("agents", place)) for place, agent in enumerate(config.agents)),
         (config.judge, ("judge",)),
@@ -47,7 +47,7 @@ def _missing_folders(config: Config) -> Iterator[str]:
                     yield config.fault(message, *place, "model")
 
 
-def _unreachable_regimes(config: Config) -> Iterator[str]:
+def _unreachable_regimes(config: Config) -> Iterator[ConfigurationError]:
     policy, n_agents = config.policy, len(config.agents)
     if policy.kind != "regime":
         return
@@ -74,12 +74,10 @@ def _notes(config: Config) -> Iterator[str]:
     )  # only its code knows
     if again and max_rounds == 1:
         message = '"another_round" becomes "abstain", because max_rounds of [graph] is 1'
-        yield config.fault(message, "policy", *again[0])
+        yield str(config.fault(message, "policy", *again[0]))
     if config.escalation is not None and not escalates:
-        yield config.fault(
-            'no action of [policy] is "escalate", so the arbiter is never asked', "escalation"
-        )
+        message = 'no action of [policy] is "escalate", so the arbiter is never asked'
+        yield str(config.fault(message, "escalation"))
     if len(config.agents) == 1:
-        yield config.fault(
-            "with one agent CoE is its semantic entropy and cannot measure disagreement", "agents"
-        )
+        message = "with one agent CoE is its semantic entropy and cannot measure disagreement"
+        yield str(config.fault(message, "agents"))

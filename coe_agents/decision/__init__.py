@@ -2,5 +2,6 @@
 
 from coe_agents.decision.data import DecisionData
 from coe_agents.decision.group_decision import GroupDecision
+from coe_agents.types import CAUSES
 
-__all__ = ["DecisionData", "GroupDecision"]
+__all__ = ["CAUSES", "DecisionData", "GroupDecision"]

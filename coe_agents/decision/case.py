@@ -1,11 +1,11 @@
 """Owns a decided case as data: what a graph passes on at the end of a run, and what is recorded of it."""
 
-from typing import Any, Literal
+from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
 from coe_agents.decision.data import DecisionData
-from coe_agents.types import Response
+from coe_agents.types import Cause, Response
 
 
 class DecidedCase(TypedDict):
@@ -57,6 +57,7 @@ class RecordedCase(TypedDict):
         question: The question.
         conversation: What the agents saw, as OpenAI-style dictionaries.
         answer: The answer that was given, or the leading one of an escalation; None if nothing was measured.
+        cause: Why, as one of the words of `coe_agents.decision.CAUSES`; absent from an earlier version's case.
         reason: Which agents gave which answer, and why the policy decided so.
         responses: The responses that were measured, then the failures.
         labels: The cluster of each response that was measured.
@@ -71,6 +72,7 @@ class RecordedCase(TypedDict):
     question: str
     conversation: list[dict[str, Any]]
     answer: str | None
+    cause: NotRequired[Cause | None]
     reason: str
     responses: list[Response]
     labels: list[int]

@@ -6,6 +6,7 @@ from typing import Any
 from coe_agents.text import for_page
 
 LABELS: Mapping[str, str] = {"keep": "kept", "mark": "marked", "drop": "left out"}
+_VERBS = {"supports": "supports it", "contradicts": "contradicts it", "silent": "is silent"}
 COLOURS: Mapping[str, str] = {"keep": "#1a7f37", "mark": "#9a6700", "drop": "#cf222e"}
 
 
@@ -18,18 +19,15 @@ def outcome(claim: Mapping[str, Any]) -> str:
 def who_says(claim: Mapping[str, Any]) -> str:
     """Returns who supports a claim, who contradicts it, and who says nothing: "a supports it; b is silent"."""
     parts = []
-    for name, given in claim["agents"].items():
-        said = {
-            "supports it": given["supports"],
-            "contradicts it": given["contradicts"],
-            "is silent": given["silent"],
-        }
-        told = [
-            what if share > 0.995 else f"{what} ({share:.0%})"
-            for what, share in said.items()
-            if share > 0.005
-        ]
-        parts.append(f"{name} {', '.join(told)}")
+    for name, shares in claim["agents"].items():
+        verbs = []
+        for kind, verb in _VERBS.items():
+            share = shares[kind]
+            if share > 0.995:
+                verbs.append(verb)
+            elif share > 0.005:
+                verbs.append(f"{verb} ({share:.0%})")
+        parts.append(f"{name} {', '.join(verbs)}")
     return "; ".join(parts)
 
 

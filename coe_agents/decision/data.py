@@ -7,6 +7,7 @@ from typing_extensions import TypedDict
 
 from coe_agents.types import (
     AnswerKind,
+    Cause,
     End,
     FinalAction,
     Regime,
@@ -48,10 +49,12 @@ class Grounds(TypedDict):
     """Who decided, and why.
 
     Attributes:
+        cause: Why, as one of the words of `coe_agents.decision.CAUSES`; None where an earlier version decided.
         reason: Which agents gave which answer, quoted and shortened; then the policy's reason, with its numbers.
         decided_by: "group", or who decided after an escalation: "person", the arbiter's name, or the function's.
     """
 
+    cause: Cause | None
     reason: str
     decided_by: str
 
@@ -147,6 +150,7 @@ class DecisionData(Proposed, Uncertainty):
             choice, a call or a verdict.
         conformity: The share of agents that changed to the leading answer in a debate: see
             `coe_agents.rounds.trajectory.conformity`; None without a debate.
+        ruling: Of an escalated case, what was ruled, in words: the first part of the reason. None where nothing was.
     """
 
     action: FinalAction
@@ -165,9 +169,10 @@ class DecisionData(Proposed, Uncertainty):
     trajectory: list[RoundData]
     claims: list[ClaimData] | None
     conformity: float | None
+    ruling: str | None
 
 
 def view(decision: Mapping[str, Any], shape: type[_Shape]) -> _Shape:
     """Returns what a decision, or a measurement as data, has of another shape; `shape` is a `TypedDict`."""
-    found: Any = {name: decision[name] for name in shape.__annotations__ if name in decision}
-    return found  # type: ignore[no-any-return]
+    viewed: Any = {name: decision[name] for name in shape.__annotations__ if name in decision}
+    return viewed  # type: ignore[no-any-return]

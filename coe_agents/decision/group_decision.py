@@ -24,9 +24,11 @@ from coe_agents.measurement.weighting import rank_texts
 from coe_agents.measurement.wording import action_in_words, contested_in_words, is_about_actions
 from coe_agents.text import for_page, quantity, visible
 from coe_agents.types import (
+    CAUSES,
     DEFAULT_ALEATORIC_THRESHOLD,
     DEFAULT_EPISTEMIC_THRESHOLD,
     AnswerKind,
+    Cause,
     End,
     FinalAction,
     Regime,
@@ -72,6 +74,7 @@ class GroupDecision:
     action: FinalAction
     answer: str | None
     reason: str
+    cause: Cause | None = None
     decided_by: str = "group"
     choices: list[str] | None = None
     answers: str | None = None
@@ -95,6 +98,7 @@ class GroupDecision:
     trajectory: list[RoundData] = field(default_factory=list)
     conformity: float | None = None
     claims: list[ClaimData] | None = None
+    ruling: str | None = None
     question: str | None = None
 
     if not TYPE_CHECKING:  # a type checker would accept every name
@@ -118,12 +122,11 @@ class GroupDecision:
                 f'"result" must hold a "decision"; got the keys {", ".join(sorted(result)) or "none"}{waiting}. '
                 "Pass what the graph's invoke returned"
             )
-        asked = [
-            message.text
-            for message in result.get("messages") or ()
-            if getattr(message, "type", "") == "human"
-        ]
-        return cls.from_data(decision, question=asked[-1] if asked else None)
+        question = None
+        for message in result.get("messages") or ():
+            if getattr(message, "type", "") == "human":
+                question = message.text
+        return cls.from_data(decision, question=question)
 
     @classmethod
     def from_data(
@@ -134,20 +137,20 @@ class GroupDecision:
         Raises:
             TypeError, ValueError: If it has no action or reason, or something is of the wrong kind.
         """
-        given: dict[str, Any] = {
+        known: dict[str, Any] = {
             key: value for key, value in view(decision, DecisionData).items() if value is not None
         }
-        check_decision(given, {"action", "reason", *given})
-        return cls(**{"answer": None, **given}, question=question)
+        check_decision(known, {"action", "reason", *known})
+        return cls(**{"answer": None, **known}, question=question)
 
     @property
     def data(self) -> DecisionData:
         """The decision as the graph returns it: `coordinated_coe` and `fields` are there only where they are known."""
-        known = {
-            name: value
-            for name in DecisionData.__annotations__
-            if (value := getattr(self, name)) is not None or name not in _MAY_BE_ABSENT
-        }
+        known = {}
+        for name in DecisionData.__annotations__:
+            value = getattr(self, name)
+            if value is not None or name not in _MAY_BE_ABSENT:
+                known[name] = value
         return cast("DecisionData", known)
 
     @property
@@ -166,17 +169,15 @@ class GroupDecision:
     @property
     def _reasons(self) -> list[str]:
         """The reason, and what the proposals are contested about, as sentences."""
-        contested = self.contested
-        return [
-            f"{self.reason}.",
-            *([contested_in_words(contested, n_agents=len(self.agents))] if contested else []),
-        ]
+        reasons = [f"{self.reason}."]
+        if self.contested:
+            reasons.append(contested_in_words(self.contested, n_agents=len(self.agents)))
+        return reasons
 
     def explain(self) -> str:
         """Returns the outcome in plain words: the answer or the refusal first, then why, then who failed."""
-        head = (
-            f"Answer: {self._read(self.answer)}" if self.is_answer else f"{HEADINGS[self.action]}."
-        )
+        answer = f"Answer: {self._read(self.answer)}"
+        head = answer if self.is_answer else f"{HEADINGS[self.action]}."
         lines = [head, *self._reasons, *claims_in_words(self.claims or ())]
         lines += [f"{name} did not answer: {why}" for name, why in self.failed_agents.items()]
         return visible("\n".join(lines))
@@ -278,8 +279,8 @@ class GroupDecision:
                     f'<td style="text-align:left;padding-left:.5em">{for_page(self._read(text), 80)}</td></tr>'
                 )
             if len(ranked) > SHOWN:
-                rest, n_others = sum(share for _, share in ranked[SHOWN:]), len(ranked) - SHOWN
-                others = quantity(n_others, "other")
+                rest = sum(share for _, share in ranked[SHOWN:])
+                others = quantity(len(ranked) - SHOWN, "other")
                 yield f"<tr><td></td><td>{rest:.0%}</td><td></td><td>{others}</td></tr>"
         for name, why in self.failed_agents.items():
             yield (
@@ -322,15 +323,14 @@ def create_decision(
         }
         for name, said in measured.get("agents", {}).items()
     }
+    representatives = measured.get("representatives", ())
     decided: dict[str, Any] = {
         "choices": choices,
         "answers": answers,
         "answer_end": answer_end,
         "calls": calls,
         "regime": settled.get("regime"),  # none without a quorum
-        "support": dict(
-            zip(measured.get("representatives", ()), measured.get("support", ()), strict=True)
-        ),
+        "support": dict(zip(representatives, measured.get("support", ()), strict=True)),
         "contested": proposals.get("contested"),
         "fields": proposals.get("fields"),
         "n_rounds": len(trajectory),
@@ -413,7 +413,8 @@ def _claims(claims: Any, where: str) -> None:
 
 _CHECKS: Mapping[str, Callable[[Any, str], object]] = {
     "action": partial(checks.one_of, known=get_args(FinalAction)),
-    **dict.fromkeys(("answer", "reason", "decided_by", "answers"), _text),
+    "cause": partial(checks.one_of, known=CAUSES),
+    **dict.fromkeys(("answer", "reason", "decided_by", "answers", "ruling"), _text),
     "regime": partial(checks.one_of, known=get_args(Regime)),
     **dict.fromkeys(("coe", "aleatoric", "epistemic"), amount),
     "conformity": share,

@@ -10,9 +10,9 @@ from typing import Any
 from coe_agents.actions.structured import ANSWER
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.decision.group_decision import HEADINGS
-from coe_agents.errors import is_invalid_proposal
+from coe_agents.decision.views import kind_of
+from coe_agents.errors import InvalidReplyError
 from coe_agents.measurement.wording import lacking_in_words
-from coe_agents.policy.settle import OWN_LIMIT
 from coe_agents.text import decomposition
 
 _CAUSES = {
@@ -31,50 +31,59 @@ def refusal(decision: Mapping[str, Any]) -> str:
 
     Example:
         >>> numbers = {"coe": 0.75, "aleatoric": 0.05, "epistemic": 0.7, "tied": []}
-        >>> said = {"reason": "two say Lyon; CoE exceeds 0.6 nats", "support": {"Lyon": 0.7, "Nice": 0.3}}
+        >>> said = {"cause": "uncertain", "support": {"Lyon": 0.7, "Nice": 0.3}}
         >>> refusal({"action": "abstain", "regime": "conflict", **said, **numbers})
         'No answer: the agents are confident of different answers. CoE 0.750 = aleatoric 0.050 + epistemic 0.700 nats.'
     """
-    sentence = f"{HEADINGS[decision['action']]}: {_cause(decision)}."
+    sentence = f"{HEADINGS[decision['action']]}: {why_not(decision)}."
     if decision["coe"] is None:
         return sentence
     parts = {name: decision[name] for name in ("coe", "aleatoric", "epistemic")}
-    own = f", above {OWN_LIMIT}" if decision["reason"].endswith(OWN_LIMIT) else ""
-    return f"{sentence} CoE {decomposition(**parts)}{own}."
+    above = ", above the limit of this request" if decision["cause"] == "limit_of_caller" else ""
+    return f"{sentence} CoE {decomposition(**parts)}{above}."
 
 
 def is_refusal(text: str) -> bool:
-    """Returns whether a text is a sentence of `refusal`, as a client that keeps it as plain text sends it back."""
+    """Returns whether a text is a sentence of `refusal`, as a client that keeps it as plain text sends it back.
+
+    This is the one place where our own words are read: what such a client sends back has no mark.
+    """
     return text.startswith(tuple(f"{head}: " for head in HEADINGS.values()))
 
 
-def _cause(decision: Mapping[str, Any]) -> str:
+def why_not(decision: Mapping[str, Any]) -> str:
+    """Returns why there is no answer, as a clause without numbers and without a text of a response."""
     if decision.get("is_late") or decision.get("is_unfit"):
         return str(decision["reason"])
     if decision["regime"] is None:
-        is_invalid = any(map(is_invalid_proposal, (decision.get("failed_agents") or {}).values()))
+        kinds = map(kind_of, (decision.get("failed_agents") or {}).values())
+        is_invalid = InvalidReplyError.__name__ in kinds
         return f"too few agents {'gave a valid reply' if is_invalid else 'answered'}"
     if lacking := lacking_in_words((decision.get("agents") or {}).values(), only_most=True):
         return lacking
     if {answer_kind(text) for text in decision["support"]} <= {"refusal", "empty"}:
         return "the agents decline to answer"
     cause = "several answers share the lead" if decision["tied"] else _CAUSES[decision["regime"]]
-    differing = _differences(decision.get("contested"))
-    tools = {tool for tool, _ in (decision.get("contested") or {}).get("where", ())}
+    contested = decision.get("contested")
+    differences = _differences(contested)
+    if contested is None or not differences:
+        return cause
+    tools = {tool for tool, _ in contested.get("where", ())}
     what = "the answers" if tools == {ANSWER} else "the proposals"
-    return f"{cause}; {what} differ in {' and in '.join(differing)}" if differing else cause
+    return f"{cause}; {what} differ in {' and in '.join(differences)}"
 
 
 def _differences(contested: Mapping[str, Any] | None) -> list[str]:
     """Returns in what proposals differ; the names are those of the caller's own tools."""
     if contested is None:
         return []
-    parts = [
-        (contested["call"], "whether to call a tool"),
-        (contested["tool"] - contested["call"], "the tool"),
-    ]
-    arguments = [
-        f'"{name[:_LONGEST]}"' if tool == ANSWER else f'"{name[:_LONGEST]}" of "{tool[:_LONGEST]}"'
-        for tool, name in contested.get("where", [])
-    ]
-    return [words for nats, words in parts if nats > _ROUNDING] + arguments[:_MOST_ARGUMENTS]
+    differences = []
+    if contested["call"] > _ROUNDING:
+        differences.append("whether to call a tool")
+    if contested["tool"] - contested["call"] > _ROUNDING:
+        differences.append("the tool")
+    for tool, name in contested.get("where", [])[:_MOST_ARGUMENTS]:
+        argument = f'"{name[:_LONGEST]}"'
+        # a structured answer is one call of a tool of ours, which the caller does not know
+        differences.append(argument if tool == ANSWER else f'{argument} of "{tool[:_LONGEST]}"')
+    return differences

@@ -10,6 +10,7 @@ from coe_agents.measurement.wording import is_about_actions
 _PRINTED = (
     "action",
     "answer",
+    "cause",
     "reason",
     "regime",
     "coe",
@@ -31,18 +32,17 @@ def to_json(question: str, decision: Mapping[str, Any], seconds: float) -> dict[
     "claims" is there where a long answer was judged claim by claim, "decided_by" where the group did not decide itself,
     "answer_kind", "calls" and "contested" where agents proposed tool calls.
     """
-    names = [*_PRINTED, *(_OF_PROPOSALS if is_about_actions(decision) else ())]
-    names += ["claims"] if decision.get("claims") else []
-    printed = {
-        "question": question,
-        **{name: decision[name] for name in names},
-        "seconds": round(seconds, 3),
-    }
-    return (
-        printed
-        if decision["decided_by"] == "group"
-        else {**printed, "decided_by": decision["decided_by"]}
-    )
+    names = [*_PRINTED]
+    if is_about_actions(decision):
+        names += _OF_PROPOSALS
+    if decision.get("claims"):
+        names.append("claims")
+    printed: dict[str, Any] = {"question": question}
+    printed |= {name: decision[name] for name in names}
+    printed["seconds"] = round(seconds, 3)
+    if decision["decided_by"] != "group":
+        printed["decided_by"] = decision["decided_by"]
+    return printed
 
 
 def to_public(
@@ -71,6 +71,7 @@ def to_public(
             "action": "abstain",
             "answer": None,
             "calls": None,
+            "cause": "limit_of_caller",
             "reason": unfit,
             "is_unfit": True,
         }
@@ -108,25 +109,25 @@ def to_numbers(decision: Mapping[str, Any], ignored: Sequence[str] = ()) -> dict
 
     Of a long answer that is given it has the claims, also those that were left out; of no other answer any text.
     """
-    return {
-        **{
-            name: decision[name]
-            for name in ("action", "decided_by", "answer_kind", "contested", *_NUMBERS)
-        },
-        **({"fields": decision["fields"]} if "fields" in decision else {}),
-        "agents": {
-            name: {key: agent[key] for key in ("n_responses", "entropy")}
-            for name, agent in decision["agents"].items()
-        },
-        "failed_agents": {
-            name: kind_of(error) for name, error in decision["failed_agents"].items()
-        },
-        "claims": decision.get("claims") if decision["action"] == "answer" else None,
-        "ignored": list(ignored),
+    names = ["action", "cause", "decided_by", "answer_kind", "contested", *_NUMBERS]
+    if "fields" in decision:
+        names.append("fields")
+    numbers = {name: decision[name] for name in names}
+    numbers["agents"] = {
+        name: {"n_responses": agent["n_responses"], "entropy": agent["entropy"]}
+        for name, agent in decision["agents"].items()
     }
+    failed = decision["failed_agents"]
+    numbers["failed_agents"] = {name: kind_of(error) for name, error in failed.items()}
+    numbers["claims"] = decision.get("claims") if decision["action"] == "answer" else None
+    numbers["ignored"] = list(ignored)
+    return numbers
 
 
 def kind_of(error: str) -> str:
-    """Returns the class of an error; an agent of your own may report one in any words, and quote a response."""
+    """Returns the class of an error that is written as `describe_error` writes it: "Class: message".
+
+    An agent of your own may report one in any words, and quote a response: such an error is an "Error".
+    """
     kind, colon, _ = error.partition(":")
     return kind if colon and _CLASS.fullmatch(kind) else "Error"

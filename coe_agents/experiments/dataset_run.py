@@ -128,7 +128,7 @@ def create_run_group(
     for regime, strategy in config.graph.strategies.items():
         if strategy == "clarify":
             message = '"clarify" asks a person, and a run has none'
-            raise ConfigurationError(config.fault(message, "graph", "strategies", regime))
+            raise config.fault(message, "graph", "strategies", regime)
     config.seed_agents(seed)
     settings |= _settings_of(config, is_judged_by_model=judging.correctness == "judge")
     if at_once is None:

@@ -1,14 +1,16 @@
 """Owns `create_coe_graph`: the checks of its parts, and which node leads to which."""
 
 import warnings
-from collections.abc import Mapping, Sequence
-from typing import Any, Never, get_args
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, get_args
 
+from langchain_core.language_models import BaseChatModel
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import RetryPolicy
 
-from coe_agents._removed import refuse_arguments
-from coe_agents.checks import has_method, instance, integer, number, one_of, require
+from coe_agents._removed import refuses_removed
+from coe_agents.checks import at_field, has_method, instance, integer, one_of, require
 from coe_agents.clustering import Clusterer, NormalizedMatch, canonical_answer
 from coe_agents.clustering.protocols import AnswerPreset
 from coe_agents.errors import CheckpointError
@@ -16,32 +18,32 @@ from coe_agents.graph.context import CoEContext, RunSettings
 from coe_agents.graph.fan_out import fan_out
 from coe_agents.graph.nodes.agent import agent_node
 from coe_agents.graph.nodes.another_round import another_round_node
-from coe_agents.graph.nodes.claims import ClaimJudge, claims_node
+from coe_agents.graph.nodes.claims import AnswerJudge, claims_node
 from coe_agents.graph.nodes.clarify import clarify_node
-from coe_agents.graph.nodes.cluster import Canonicalize, cluster_node
-from coe_agents.graph.nodes.coordinator import OnUnavailable, coordinator_node
+from coe_agents.graph.nodes.cluster import cluster_node
+from coe_agents.graph.nodes.coordinator import coordinator_node
 from coe_agents.graph.nodes.escalation import Escalation, escalation_node
 from coe_agents.graph.nodes.measure import measure_node
 from coe_agents.graph.nodes.prepare import History, prepare_node
 from coe_agents.graph.on_decision import OnDecision, Recorder, check_on_decision, finish_node
+from coe_agents.graph.options import Canonicalize, GraphOptions
 from coe_agents.graph.people import check_checkpointer
 from coe_agents.graph.resuming import CoEStateGraph
 from coe_agents.graph.runnables import OneForm, of_this_version
 from coe_agents.graph.shown_tools import check_tools
 from coe_agents.graph.state import AskedRequest, CoEInput, CoEOutput, CoEState
-from coe_agents.measurement.weighting import Weighting
 from coe_agents.policy import FixedRounds, Policy, RegimePolicy, ThresholdPolicy
 from coe_agents.policy.base import quorum, regime_thresholds
-from coe_agents.policy.bounds import THRESHOLDS, Bounds
+from coe_agents.policy.bounds import Bounds
 from coe_agents.policy.calibrated import AskedAgent
 from coe_agents.policy.guarantee import UNKEPT, AskedGroup, hold_to_group
 from coe_agents.policy.saved import check_weights
 from coe_agents.policy.settle import Rules
+from coe_agents.presets import agents_of, short_answers
 from coe_agents.rounds import Strategy
 from coe_agents.rounds.strategies import Strategies
 from coe_agents.text import quantity
 from coe_agents.types import DECIDERS, Agent, Regime
-from coe_agents.uncertainty import coordinate
 
 _ENDS = ("answer", "abstain", "escalate")
 _NODES = (
@@ -57,31 +59,25 @@ _NODES = (
 )
 
 
+@refuses_removed
 def create_coe_graph(
-    agents: Sequence[Agent],
+    agents: Sequence[str | BaseChatModel | Agent],
     *,
-    clusterer: Clusterer | None = None,
-    policy: Policy,
     answers: AnswerPreset | None = None,
-    max_rounds: int = 1,
+    clusterer: Clusterer | None = None,
+    policy: Policy | None = None,
+    max_rounds: int | None = None,
     token_budget: int | None = None,
     deadline: float | None = None,
-    strategies: Mapping[Regime, str | Strategy] | str | Strategy | None = None,
     min_agents: int | None = None,
-    coordination: str | None = None,
-    escalation: Escalation | None = None,
-    clarify: bool = False,
-    canonicalize: Canonicalize | None = canonical_answer,
+    strategies: Mapping[Regime, str | Strategy] | str | Strategy | None = None,
     weights: Mapping[str, float] | None = None,
-    weighting: Weighting = "auto",
-    retries: int = 1,
-    history: History = "conversation",
-    max_question_chars: int = 100_000,
+    escalation: Escalation | None = None,
     tools: Sequence[Any] | None = None,
-    recording: OnDecision | None = None,
-    on_unavailable: OnUnavailable = "abstain",
-    claims: ClaimJudge | None = None,
-    **removed: Never,
+    history: History = "conversation",
+    answer_judge: AnswerJudge | None = None,
+    on_decision: OnDecision | None = None,
+    options: GraphOptions | None = None,
 ) -> StateGraph[CoEState, CoEContext, CoEInput, CoEOutput]:
     """Returns the graph, uncompiled: agents in parallel, clustering, Collaborative Entropy, and the gate.
 
@@ -96,12 +92,15 @@ def create_coe_graph(
     `coe_agents.CoEContext`.
 
     Args:
-        agents: The participants, with distinct names.
-        clusterer: Decides which responses mean the same.
-        policy: Decides what to do; any object with `decide`. See `coe_agents.policy` for its optional hooks.
-        answers: How answers are asked for, read and compared: `short_answers()` or `sentences(judge)`, in place of
-            `clusterer` and `canonicalize`.
-        max_rounds: After this many rounds "another_round" becomes "abstain".
+        agents: The participants: names such as "openai:gpt-5-mini" or "transformers:FOLDER", chat models, or agents of
+            your own, such as `ModelAgent`. The names of agents must differ.
+        answers: How answers are asked for, read and compared: `short_answers()`, unless a `clusterer` is given; or
+            `sentences(judge)`.
+        clusterer: Decides which responses mean the same, in place of a preset, of which nothing is asked for then.
+        policy: Decides what to do: by default `RegimePolicy()`, which answers in consensus only; or any object with
+            `decide`. See `coe_agents.policy` for its optional hooks.
+        max_rounds: After this many rounds "another_round" becomes "abstain"; by default 1, or as many as a
+            `FixedRounds` asks for.
         token_budget: The most tokens of all agents together, input and output: a further round is asked for as far as
             the tokens of those before it say that it fits, and not where servers tell no tokens. Where not one response
             of each agent fits, the policy's `otherwise` is done. The first request of each agent is always sent.
@@ -110,276 +109,332 @@ def create_coe_graph(
             off half a second later in an asynchronous run, and cannot be stopped in a synchronous one. If the policy
             answers, the answer is given even after the deadline. Time between a decision and the next round, such as
             waiting for a person, does not count; time lost to a crash in a round does.
+        min_agents: Fewer answering agents lead to "abstain"; a majority of them by default.
         strategies: How another round is asked, always or by the regime that led to it: "resample", "debate", "clarify",
             an object of `coe_agents.rounds`, or a callable of your own. By default, "resample" for "ambiguous" and
             "consensus", "debate" for "conflict" and "unknown". A policy may name another for a round.
-        min_agents: Fewer answering agents lead to "abstain"; a majority of them by default.
-        coordination: A solver of Algorithm 1 ("greedy", "softmax"), whose weights and distributions then choose the
-            answer; the policy still sees the measured CoE.
-        escalation: Decides what the policy escalates: an `Arbiter` (a stronger model), an `AskPerson`, or a function or
-            Runnable of your own from an `EscalatedCase` to a `Ruling` (`coe_agents.types`). None ends the run with
-            "escalate".
-        clarify: Whether a policy may name the strategy "clarify" (`coe_agents.rounds.Clarify`), even if `strategies`
-            does not contain it: the user is asked to clarify the question (`coe_agents.graph.PersonRequest`; the reply
-            is text), and the next round starts afresh. This and an escalation to a person need a checkpointer; without
-            one, a run ends with an error before any agent is asked.
-        canonicalize: Extracts the short answer, which is clustered, from a response's text; None keeps the text.
         weights: The weights of agents by name, in place of their own; agents that are not named keep theirs. From a
             file: `coe_agents.policy.AgentWeights.load(FILE).weights`.
-        weighting: See `coe_agents.policy.measure`.
-        retries: How often a failed agent is asked again before its failure counts, unless its error is not retryable. A
-            `ModelAgent` retries each request itself, and is not asked again.
-        history: What the agents see of a conversation: "conversation", all of it but the turns that the gate did not
-            answer, question and refusal; or "question", its last question only, for models that know no conversations.
-        max_question_chars: A longer question is rejected before any agent is asked.
+        escalation: Decides what the policy escalates: an `Arbiter` (a stronger model), an `AskPerson`, or a function or
+            Runnable of your own from an `EscalatedCase` to a `Ruling` (`coe_agents.types`). None ends the run with
+            "escalate". To ask a person, the graph needs a checkpointer; without one, a run ends with an error before
+            any agent is asked.
         tools: What every agent is shown where the input names no tools: LangChain tools, functions, or OpenAI's
             schemas. Where an input has `choices`, none are shown.
-        recording: Who is told of each decided case: `coe_agents.rulings.Recording` records those on which people are
-            to rule, in the store with which the graph is compiled; or a function of a
-            `coe_agents.decision.case.DecidedCase`.
-        on_unavailable: Where no agent replied: "abstain", with `coe` None and the reason; or "raise".
-        claims: `coe_agents.claims.Claims()` judges answers in texts claim by claim: of the draft with the most
+        history: What the agents see of a conversation: "conversation", all of it but the turns that the gate did not
+            answer, question and refusal; or "question", its last question only, for models that know no conversations.
+        answer_judge: `coe_agents.claims.Claims()` judges answers in texts claim by claim: of the draft with the most
             content that the other models support, these claims are given, and `decision["claims"]` holds each.
             It decides in place of `policy`, which remains for turns with choices or tools. None judges whole answers.
-        removed: Options of earlier versions; the error of each says what replaces it.
+        on_decision: What each decided case is passed to: `coe_agents.rulings.Recording`, which keeps those on which
+            people are to rule in the store with which the graph is compiled; or a function of the case, a dictionary
+            with "id", "question", "conversation", "decision", "leading" (the leading answer), "responses" and "labels".
+            If it fails, a warning says so, and the decision stands.
+        options: What few users change: see `coe_agents.graph.GraphOptions`.
 
     Raises:
         TypeError: If a part is of the wrong kind: `clusterer="normalized"`, `policy=0.5`, a class instead of an object.
         ValueError: If the parts do not fit together.
 
-    A run raises `GroupUnavailableError` where no agent replied, not even invalidly, and `on_unavailable` is "raise".
+    A run raises `GroupUnavailableError` where no agent replied, not even invalidly, and `on_unavailable` of the options
+    is "raise".
 
     Warns:
         UserWarning: A `RegimePolicy` has a threshold out of reach, a `ThresholdPolicy` one that no split exceeds, or a
             `CalibratedPolicy` was calibrated with another clusterer (by its class) or group, or with other weights.
 
     Example:
-        >>> from coe_agents import ThresholdPolicy
-        >>> from coe_agents.tinyworld import tinyworld_agents, tinyworld_clusterer
-        >>> graph = create_coe_graph(tinyworld_agents(), clusterer=tinyworld_clusterer(), policy=ThresholdPolicy(0.5))
+        >>> from coe_agents.testing import ScriptedAgent
+        >>> graph = create_coe_graph([ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["It is Paris."])])
         >>> graph.compile().invoke({"question": "What is the capital of France?"})["decision"]["action"]
         'answer'
     """
-    refuse_arguments("create_coe_graph", removed)
-    clusterer, canonicalize = _comparing(answers, clusterer, canonicalize)
-    _check_parts(
-        agents, clusterer=clusterer, policy=policy, canonicalize=canonicalize, claims=claims
-    )
-    _check_options(
-        weighting, coordination, history, retries=retries, max_question_chars=max_question_chars
-    )
-    names = [agent.name for agent in agents]
-    weight_of = _check_group(agents, names, weights, min_agents=quorum(len(names), min_agents))
-    shown = None if tools is None else check_tools(tools, where='"tools"')
+    options = _check_options(options, history)
+    answers, clusterer, canonicalize = _comparison(answers, clusterer, options)
+    if policy is None:
+        policy = RegimePolicy()
+    _check_parts(clusterer, policy, answer_judge, on_decision)
+
+    members = _check_agents(agents_of(agents, where='"agents"'))
+    weight_of = _weights_of(members, weights)
+    at_least = quorum(len(members), min_agents)
+    integer(at_least, '"min_agents"', least=1, most=len(members), advice="Omit it for a majority")
+
     group = AskedGroup(
-        agents={agent.name: AskedAgent.of(agent) for agent in agents},
+        agents={agent.name: AskedAgent.of(agent) for agent in members},
         clusterer=type(clusterer).__name__,
         weights=weight_of,
         answers="" if answers is None else answers.recorded,
     )
-    policy, cautions = _fit_policy(policy, group, max_rounds)
+    bounds = Bounds(
+        max_rounds=_rounds_of(policy, max_rounds), token_budget=token_budget, deadline=deadline
+    )
+    held, differences = hold_to_group(policy, group)
+    cautions = _cautions_of(held, group)
+    if differences:
+        cautions.append(f"{UNKEPT}: {'; '.join(differences)}")
     for caution in cautions:
-        warnings.warn(caution, stacklevel=2)
-    bounds = Bounds(max_rounds=max_rounds, token_budget=token_budget, deadline=deadline)
-    bounds = bounds.change(**dict(zip(THRESHOLDS[1:], regime_thresholds(policy), strict=True)))
-    settings = RunSettings(weight_of, policy, Rules(bounds=bounds, min_agents=min_agents), answers)
-    table = Strategies(strategies)
-    may_clarify = clarify or table.may_clarify
-    may_interrupt = may_clarify or getattr(escalation, "interrupts", False)
+        warnings.warn(caution, stacklevel=3)  # of whoever calls, past `refuses_removed`
 
+    aleatoric, epistemic = regime_thresholds(held)
+    bounds = bounds.change(aleatoric_threshold=aleatoric, epistemic_threshold=epistemic)
+    plan = _Plan(
+        agents=members,
+        settings=RunSettings(weight_of, held, Rules(bounds=bounds, min_agents=min_agents), answers),
+        clusterer=clusterer,
+        canonicalize=canonicalize,
+        strategies=Strategies(strategies),
+        escalation=escalation,
+        tools=None if tools is None else check_tools(tools, where='"tools"'),
+        history=history,
+        answer_judge=answer_judge,
+        on_decision=on_decision,
+        options=options,
+    )
     graph = CoEStateGraph(
         CoEState, context_schema=CoEContext, input_schema=CoEInput, output_schema=CoEOutput
     )
-    checks = [check_checkpointer] if may_interrupt else []
-    if recording is not None:
-        check_on_decision(recording, '"recording"')
-    if isinstance(recording, Recorder):
-        checks.append(recording.check)
-    prepare = prepare_node(
-        max_question_chars, settings, history=history, checks=checks, tools=shown
-    )
-    graph.add_node("prepare", OneForm(prepare, slow_with="answer_schema"))
-    retry = RetryPolicy(
-        max_attempts=retries + 1,
-        initial_interval=0.2,
-        retry_on=lambda error: not isinstance(error, CheckpointError),
-    )
-    for agent in agents:
-        graph.add_node(
-            agent.name,
-            agent_node(agent, names, attempts=retries + 1, graded=weighting != "frequency"),
-            input_schema=AskedRequest,
-            retry_policy=retry,
-        )
-        # one edge each: a barrier would wait forever for an agent that was not asked
-        graph.add_edge(agent.name, "cluster")
-    graph.add_node("cluster", of_this_version(cluster_node(clusterer, canonicalize)))
-    before = _add_claims(graph, claims, settings)
-    measuring = measure_node(
-        settings, weighting=weighting, coordination=coordination, clusterer=clusterer
-    )
-    graph.add_node("measure", of_this_version(measuring))
-    routes = {
-        "answer": "action: answer",
-        "abstain": "action: abstain",
-        "escalate" if escalation is None else "escalation": "action: escalate",
-        "another_round": "action: another_round",
-    }
-    graph.add_node("another_round", of_this_version(another_round_node(settings, table)))
-    if may_clarify:
-        graph.add_node("clarify", of_this_version(OneForm(clarify_node(max_question_chars))))
-        routes["clarify"] = "strategy: clarify"
-    if escalation is not None:
-        ends = {end: f"ruling: {end}" for end in _ENDS}
-        graph.add_node(
-            "escalation", of_this_version(escalation_node(escalation, names)), destinations=ends
-        )
-    coordinator = coordinator_node(
-        settings,
-        strategies=table,
-        routes=routes,
-        on_unavailable=on_unavailable,
-        compares_words=type(clusterer) is NormalizedMatch,
-        judges_claims=claims is not None,
-    )
-    graph.add_node("coordinator", of_this_version(OneForm(coordinator)), destinations=routes)
-    graph.add_edge(START, "prepare")
-    graph.add_edge("measure", before)
-    asks = OneForm(fan_out(settings))
-    for source in ("prepare", *({"another_round", "clarify"} & graph.nodes.keys())):
-        graph.add_conditional_edges(source, asks, {f"asks {name}": name for name in names})
-    graph.add_edge("cluster", "measure")
-    for end in _ENDS:
-        graph.add_node(end, of_this_version(finish_node(recording)))
-        graph.add_edge(end, END)
+    _add_question(graph, plan)
+    _add_agents(graph, plan)
+    _add_measurement(graph, plan)
+    _add_further_rounds(graph, plan)
+    _add_decision(graph, plan)
     return graph
 
 
-def _add_claims(
-    graph: StateGraph[Any, Any, Any, Any], claims: ClaimJudge | None, settings: RunSettings
-) -> str:
-    """Adds the node that judges claims, if any; returns the node that follows the measurement."""
-    if claims is None:
-        return "coordinator"
-    graph.add_node("claims", of_this_version(claims_node(claims, settings)))
-    graph.add_edge("claims", "coordinator")
-    return "claims"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plan:
+    """The parts of a graph, once they are known to fit; what may change in a run is in `settings`."""
+
+    agents: Sequence[Agent]
+    settings: RunSettings
+    clusterer: Clusterer
+    canonicalize: Canonicalize | None
+    strategies: Strategies
+    escalation: Escalation | None
+    tools: list[dict[str, Any]] | None
+    history: History
+    answer_judge: AnswerJudge | None
+    on_decision: OnDecision | None
+    options: GraphOptions
+
+    @property
+    def names(self) -> list[str]:
+        return [agent.name for agent in self.agents]
+
+    @property
+    def may_clarify(self) -> bool:
+        return self.options.clarify or self.strategies.may_clarify
 
 
-def _comparing(
-    answers: AnswerPreset | None, clusterer: Clusterer | None, canonicalize: Canonicalize | None
-) -> tuple[Clusterer, Canonicalize | None]:
-    if answers is None:
-        if clusterer is None:
-            raise TypeError(
-                'the graph needs "answers" or a "clusterer". Pass answers=short_answers(), for example'
-            )
-        return clusterer, canonicalize
-    what, advice = "a preset", "Pass short_answers() or sentences(judge)"
-    instance(answers, AnswerPreset, '"answers"', what=what, advice=advice)
-    if clusterer is not None or canonicalize is not canonical_answer:
-        given = "canonicalize" if clusterer is None else "clusterer"
-        raise TypeError(f'"answers" comes with its own "{given}"; got both. Omit one of them')
-    return answers.clusterer, answers.canonicalize
+def _add_question(graph: CoEStateGraph, plan: _Plan) -> None:
+    """Adds the node that reads the question, and refuses a run that could not end well."""
+    checks: list[Callable[[], None]] = []
+    if plan.may_clarify or getattr(plan.escalation, "interrupts", False):
+        checks.append(check_checkpointer)
+    if isinstance(plan.on_decision, Recorder):
+        checks.append(plan.on_decision.check)
+    prepare = prepare_node(
+        plan.options.max_question_chars,
+        plan.settings,
+        history=plan.history,
+        checks=checks,
+        tools=plan.tools,
+    )
+    graph.add_node("prepare", OneForm(prepare, slow_with="answer_schema"))
+    graph.add_edge(START, "prepare")
+
+
+def _add_agents(graph: CoEStateGraph, plan: _Plan) -> None:
+    """Adds a node for each agent, which leads to the clustering."""
+    attempts = plan.options.retries + 1
+    retry = RetryPolicy(
+        max_attempts=attempts,
+        initial_interval=0.2,
+        retry_on=lambda error: not isinstance(error, CheckpointError),
+    )
+    for agent in plan.agents:
+        node = agent_node(
+            agent, plan.names, attempts=attempts, graded=plan.options.weighting != "frequency"
+        )
+        graph.add_node(agent.name, node, input_schema=AskedRequest, retry_policy=retry)
+        # one edge each: a barrier would wait forever for an agent that was not asked
+        graph.add_edge(agent.name, "cluster")
+
+
+def _add_measurement(graph: CoEStateGraph, plan: _Plan) -> None:
+    """Adds the nodes from the responses to the numbers; where claims are judged, that comes last."""
+    graph.add_node("cluster", of_this_version(cluster_node(plan.clusterer, plan.canonicalize)))
+    graph.add_edge("cluster", "measure")
+    measure = measure_node(
+        plan.settings,
+        weighting=plan.options.weighting,
+        coordination=plan.options.coordination,
+        clusterer=plan.clusterer,
+    )
+    graph.add_node("measure", of_this_version(measure))
+    if plan.answer_judge is None:
+        graph.add_edge("measure", "coordinator")
+    else:
+        judge = claims_node(plan.answer_judge, plan.settings)
+        graph.add_node("claims", of_this_version(judge))
+        graph.add_edge("measure", "claims")
+        graph.add_edge("claims", "coordinator")
+
+
+def _add_further_rounds(graph: CoEStateGraph, plan: _Plan) -> None:
+    """Adds the nodes that open a further round, and the edges on which the agents are asked."""
+    another_round = another_round_node(plan.settings, plan.strategies)
+    graph.add_node("another_round", of_this_version(another_round))
+    asking = ["prepare", "another_round"]
+    if plan.may_clarify:
+        clarify = clarify_node(plan.options.max_question_chars)
+        graph.add_node("clarify", of_this_version(OneForm(clarify)))
+        asking.append("clarify")
+
+    ask_agents = OneForm(fan_out(plan.settings))
+    for source in asking:
+        graph.add_conditional_edges(
+            source, ask_agents, {f"asks {name}": name for name in plan.names}
+        )
+
+
+def _add_decision(graph: CoEStateGraph, plan: _Plan) -> None:
+    """Adds the coordinator, who decides after it, and the ends."""
+    routes = {
+        "answer": "action: answer",
+        "abstain": "action: abstain",
+        "escalate" if plan.escalation is None else "escalation": "action: escalate",
+        "another_round": "action: another_round",
+    }
+    if plan.may_clarify:
+        routes["clarify"] = "strategy: clarify"
+    coordinator = coordinator_node(
+        plan.settings,
+        strategies=plan.strategies,
+        routes=routes,
+        on_unavailable=plan.options.on_unavailable,
+        compares_words=type(plan.clusterer) is NormalizedMatch,
+        judges_claims=plan.answer_judge is not None,
+    )
+    graph.add_node("coordinator", of_this_version(OneForm(coordinator)), destinations=routes)
+
+    if plan.escalation is not None:
+        escalation = escalation_node(plan.escalation, plan.names)
+        rulings = {end: f"ruling: {end}" for end in _ENDS}
+        graph.add_node("escalation", of_this_version(escalation), destinations=rulings)
+    for end in _ENDS:
+        graph.add_node(end, of_this_version(finish_node(plan.on_decision)))
+        graph.add_edge(end, END)
+
+
+def _check_options(options: GraphOptions | None, history: str) -> GraphOptions:
+    one_of(history, '"history"', get_args(History), advice='"conversation" shows all of it')
+    if options is None:
+        return GraphOptions()
+    advice = "Pass coe_agents.graph.GraphOptions(...)"
+    instance(options, GraphOptions, '"options"', what="GraphOptions", advice=advice)
+    return options
+
+
+def _comparison(
+    answers: AnswerPreset | None, clusterer: Clusterer | None, options: GraphOptions
+) -> tuple[AnswerPreset | None, Clusterer, Canonicalize | None]:
+    """Returns the preset, if any, with the clusterer and what reads answers: its own, or those that were passed."""
+    if answers is None and clusterer is not None:
+        return None, clusterer, options.canonicalize
+
+    answers = short_answers() if answers is None else answers
+    advice = "Pass short_answers() or sentences(judge)"
+    instance(answers, AnswerPreset, '"answers"', what="a preset", advice=advice)
+    doubled = None
+    if clusterer is not None:
+        doubled = "clusterer"
+    elif options.canonicalize is not canonical_answer:
+        doubled = "canonicalize"
+    if doubled is not None:
+        raise TypeError(
+            f'"answers" comes with its own "{doubled}"; got both. Omit one of them; without "answers", '
+            'pass a "clusterer", since short_answers() is the default'
+        )
+    return answers, answers.clusterer, answers.canonicalize
 
 
 def _check_parts(
-    agents: Sequence[Agent],
-    *,
-    clusterer: object,
-    policy: object,
-    canonicalize: object,
-    claims: object,
+    clusterer: object, policy: object, answer_judge: object, on_decision: object
 ) -> None:
-    for agent in agents:
-        has_method(
-            agent, "sample", 'each of "agents"', advice="Wrap a chat model: ModelAgent(name, model)"
-        )
-        what, advice = 'an agent, with a name, a weight and "sample"', "Give it what it lacks"
-        instance(agent, Agent, 'each of "agents"', what=what, advice=advice)
-    for name, part, method, example in (
-        ("clusterer", clusterer, "cluster", "NormalizedMatch()"),
-        ("policy", policy, "decide", "ThresholdPolicy(0.5)"),
-    ):
-        has_method(part, method, f'"{name}"', advice=f"Pass {example}, for example")
+    has_method(clusterer, "cluster", '"clusterer"', advice="Pass NormalizedMatch(), for example")
+    has_method(policy, "decide", '"policy"', advice="Pass ThresholdPolicy(0.5), for example")
     regime_thresholds(policy)
-    if claims is not None:
-        has_method(claims, "decide", '"claims"', advice="Pass Claims()")
-    if canonicalize is not None and not callable(canonicalize):
-        raise TypeError(
-            f'"canonicalize" must be a function from a text to a text; got {canonicalize!r}. '
-            "Pass None to cluster the texts as they are"
-        )
+    if answer_judge is not None:
+        has_method(answer_judge, "decide", '"answer_judge"', advice="Pass Claims()")
+    if on_decision is not None:
+        check_on_decision(on_decision, '"on_decision"')
 
 
-def _check_options(
-    weighting: str, coordination: str | None, history: str, *, retries: int, max_question_chars: int
-) -> None:
-    one_of(weighting, '"weighting"', get_args(Weighting), advice='"auto" suits most')
-    one_of(history, '"history"', get_args(History), advice='"conversation" shows all of it')
-    if coordination is not None:
-        coordinate([[1.0]], solver=coordination)  # raises for an unknown name
-    integer(retries, '"retries"', least=0, advice="0 never asks a failed agent again")
-    number(
-        max_question_chars,
-        '"max_question_chars"',
-        least=1,
-        may_be_infinite=True,
-        advice="Omit it for 100,000",
-    )
+def _check_agents(agents: Sequence[Agent]) -> Sequence[Agent]:
+    where = 'each of "agents"'
+    for agent in agents:
+        has_method(agent, "sample", where, advice="Wrap a chat model: ModelAgent(name, model)")
+        what = 'an agent, with a name, a weight and "sample"'
+        instance(agent, Agent, where, what=what, advice="Give it what it lacks")
 
-
-def _check_group(
-    agents: Sequence[Agent],
-    names: Sequence[str],
-    weights: Mapping[str, float] | None,
-    *,
-    min_agents: int,
-) -> dict[str, float]:
-    require(bool(names), '"agents" must hold at least one agent', [], "Pass ModelAgent objects")
+    require(bool(agents), '"agents" must hold at least one agent', [], "Pass ModelAgent objects")
+    names = [agent.name for agent in agents]
     for name in names:
         _check_name(name)
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f'the names of "agents" must differ; got {twice!r} twice. Rename one')
-    own = {agent.name: agent.weight for agent in agents}
+        message = f'the names of "agents" must differ; got {twice!r} twice. Rename one'
+        raise at_field(ValueError(message), f"agents.{twice}")
+    return agents
+
+
+def _weights_of(agents: Sequence[Agent], weights: Mapping[str, float] | None) -> dict[str, float]:
+    """Returns the weight of each agent: the one that is passed for it, or else its own."""
+    weight_of = {agent.name: agent.weight for agent in agents}
     if weights is not None:
         check_weights(weights)
-        if unknown := [name for name in weights if name not in own]:
-            raise ValueError(
-                f'"weights" must name agents of the graph; got {unknown[0]!r:.80}. Its agents are {", ".join(own)}'
-            )
-        own |= weights
-    if not any(weight > 0 for weight in own.values()):
+        unknown = [name for name in weights if name not in weight_of]
+        if unknown:
+            message = f'"weights" must name agents of the graph; got {unknown[0]!r:.80}. '
+            message += f"Its agents are {', '.join(weight_of)}"
+            raise at_field(ValueError(message), "weights")
+        weight_of |= weights
+    if not any(weight > 0 for weight in weight_of.values()):
         raise ValueError(
             '"agents" must hold one with a weight above 0; got only weights of 0. Raise one of them'
         )
-    integer(min_agents, '"min_agents"', least=1, most=len(names), advice="Omit it for a majority")
-    return own
+    return weight_of
 
 
-def _fit_policy(policy: Policy, group: AskedGroup, max_rounds: int) -> tuple[Policy, list[str]]:
-    """Returns the policy for a group, and what the user should know about the two."""
-    cautions = list[str]()
-    n_agents, last = len(group.agents), policy.then if isinstance(policy, FixedRounds) else policy
-    if (
-        isinstance(last, RegimePolicy)
-        and n_agents > 1
-        and (unreachable := last.unreachable(n_agents=n_agents))
-    ):
-        agents = quantity(n_agents, "agent")
-        cautions.append(
-            f"with {agents}, {last!r} can never see the regimes {', '.join(unreachable)}"
-        )
-    if isinstance(last, ThresholdPolicy) and (passed := last.caution(list(group.weights.values()))):
-        cautions.append(passed)
-    if isinstance(policy, FixedRounds) and max_rounds < policy.n:
-        need = f'"max_rounds" must be at least {policy.n} for {policy!r}'
-        raise ValueError(f"{need}; got {max_rounds}. Pass max_rounds={policy.n}")
-    held, differences = hold_to_group(policy, group)
-    if differences:
-        cautions.append(f"{UNKEPT}: {'; '.join(differences)}")
-    return held, cautions
+def _rounds_of(policy: Policy, max_rounds: int | None) -> int:
+    """Returns how many rounds may be asked: as many as are passed, or else as the policy needs."""
+    if not isinstance(policy, FixedRounds):
+        return 1 if max_rounds is None else max_rounds
+    if max_rounds is None:
+        return policy.n
+    must = f'"max_rounds" must be at least {policy.n} for {policy!r}'
+    require(max_rounds >= policy.n, must, max_rounds, f"Omit it, or pass max_rounds={policy.n}")
+    return max_rounds
+
+
+def _cautions_of(policy: Policy, group: AskedGroup) -> list[str]:
+    """Returns what the user should know of a policy in a group: thresholds that decide nothing."""
+    cautions: list[str] = []
+    last = policy.then if isinstance(policy, FixedRounds) else policy
+    n_agents = len(group.agents)
+    if isinstance(last, RegimePolicy) and n_agents > 1:
+        unreachable = last.unreachable(n_agents=n_agents)
+        if unreachable:
+            agents = quantity(n_agents, "agent")
+            regimes = ", ".join(unreachable)
+            cautions.append(f"with {agents}, {last!r} can never see the regimes {regimes}")
+    if isinstance(last, ThresholdPolicy):
+        caution = last.caution(list(group.weights.values()))
+        if caution:
+            cautions.append(caution)
+    return cautions
 
 
 def _check_name(name: object) -> None:
@@ -391,13 +446,14 @@ def _check_name(name: object) -> None:
         message = (
             f'a name of "agents" must be text that UTF-8 can encode; got {name!r}. Rename the agent'
         )
-        raise ValueError(message) from error
+        raise at_field(ValueError(message), f"agents.{name}") from error
     if (
         name in (*_NODES, *DECIDERS)
         or any(character in name for character in ":|")
         or name.startswith("__")
     ):
-        raise ValueError(
+        message = (
             f'a name of "agents" must not be that of a node of the graph ({", ".join(_NODES)}), "group" or '
             f'"person", start with "__" or contain ":" or "|"; got {name!r}. Rename the agent'
         )
+        raise at_field(ValueError(message), f"agents.{name}")

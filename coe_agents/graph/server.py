@@ -12,10 +12,10 @@ from langgraph.graph.message import add_messages
 from langgraph.types import StreamMode
 from typing_extensions import TypedDict
 
-from coe_agents.decision.refusal import refusal
+from coe_agents.decision.refusal import why_not
 from coe_agents.decision.views import to_numbers
 from coe_agents.graph.context import CoEContext
-from coe_agents.graph.nodes.finish import WITHHELD
+from coe_agents.graph.nodes.finish import withheld_message
 from coe_agents.graph.runnables import TwoForms
 from coe_agents.graph.state import CoEInput
 
@@ -162,24 +162,23 @@ def _publish(result: Mapping[str, Any]) -> dict[str, Any]:
         "calls": decision["calls"],
         "reason": _reason(decision),
     }
-    text = (
-        last.content
-        if public["action"] == "answer"
-        else f"{WITHHELD[public['action']]}{public['reason']}."
-    )
-    metadata = {"decision": {name: public[name] for name in ("action", "answer", "reason")}}
-    message = AIMessage(text, id=last.id, tool_calls=last.tool_calls, response_metadata=metadata)
+    known = {name: public[name] for name in ("action", "answer", "cause", "reason")}
+    if public["action"] == "answer":
+        metadata = {"decision": known}
+        message = AIMessage(
+            last.content, id=last.id, tool_calls=last.tool_calls, response_metadata=metadata
+        )
+    else:
+        message = withheld_message(public["action"], public["reason"], id=last.id, decision=known)
     return {"decision": public, "messages": [*result["messages"][:-1], message]}
 
 
 def _reason(decision: Mapping[str, Any]) -> str:
     """Returns why a decision is as it is, without a text of a response."""
     if decision["decided_by"] == "person":
-        return str(decision["reason"]).partition("; ")[
-            0
-        ]  # what the person did; the group's own reason follows
+        return str(decision["ruling"])  # the group's own reason quotes its responses
     if decision["decided_by"] != "group":
         return f"{decision['decided_by']} decided"
     if decision["action"] == "answer":
         return "the gate lets the answer pass"
-    return refusal(decision).partition(": ")[2].partition(". CoE")[0].removesuffix(".")
+    return why_not(decision)

@@ -17,7 +17,7 @@ from coe_agents.actions.proposals import (
 from coe_agents.actions.structured import ANSWER, answer_tool, read_structured
 from coe_agents.clustering import Clusterer
 from coe_agents.clustering.refusals import answer_kind, response_text
-from coe_agents.errors import INVALID
+from coe_agents.errors import invalid_proposal
 from coe_agents.graph.state import CoEState, Turn
 from coe_agents.policy import Measurement
 from coe_agents.types import Response, create_response, end_of
@@ -125,9 +125,14 @@ def _read(row: Response, tools: Sequence[Any] | None, schema: Mapping[str, Any] 
         )
         return row if answer == response_text(row) else {**row, "answer": answer}
     except (TypeError, ValueError) as error:
-        message = f"InvalidReplyError: {INVALID}: {error}"
+        invalid = invalid_proposal(str(error))
         return create_response(
-            row["agent"], "", round=row["round"], index=row["index"], error=message
+            row["agent"],
+            "",
+            round=row["round"],
+            index=row["index"],
+            error=f"InvalidReplyError: {invalid}",
+            fault=invalid.fault,
         )
 
 

@@ -32,6 +32,7 @@ from coe_agents.uncertainty import coordinate, ensemble_mean, regime
 from coe_agents.uncertainty._checks import FloatArray
 from coe_agents.uncertainty.collaborative import parts_of
 from coe_agents.uncertainty.divergences import kernel
+from coe_agents.uncertainty.solvers import Solver
 from coe_agents.uncertainty.ties import shares_lead
 
 
@@ -154,7 +155,7 @@ def measure(
     *,
     weights: Mapping[str, float] | None = None,
     weighting: Weighting = "auto",
-    coordination: str | None = None,
+    coordination: str | Solver | None = None,
     aleatoric_threshold: float = DEFAULT_ALEATORIC_THRESHOLD,
     epistemic_threshold: float = DEFAULT_EPISTEMIC_THRESHOLD,
     proposer: str | None = None,

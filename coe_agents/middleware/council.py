@@ -70,7 +70,7 @@ from coe_agents.middleware.withheld import block_calls, is_withheld, not_run, wi
 from coe_agents.policy import CalibratedPolicy, Policy, SupportPolicy
 from coe_agents.policy.base import majority
 from coe_agents.presets import agents_of
-from coe_agents.types import Agent, AgentReply
+from coe_agents.types import Agent, AgentReply, Cause
 
 _KEY = "coe_council"
 
@@ -467,14 +467,13 @@ class CoECouncil(GuardsTools[CouncilState]):
                 f"{n_calls} calls of one message would have to run together, and this run has places for "
                 f'{turn.n_places:g} ("max_concurrency" of its config); propose fewer calls at once'
             )
-            decision = _closed(decision, reason)
+            decision = _closed(decision, "limit_of_caller", reason)
         if message is not None:
             chosen = response if message is driver else turn.respond(message)
             if chosen is not None:
                 return self._returned(turn, chosen, decision, vouched=turn.message_of(chosen))
-            decision = _closed(
-                decision, "the chosen message gives no structured answer that can be read"
-            )
+            reason = "the chosen message gives no structured answer that can be read"
+            decision = _closed(decision, "invalid", reason)
         if asks_person:
             pending = self._pend(turn, driver, response, decision)
             # if this is lost in a crash, the model is asked again: only a checkpoint holds what is sealed
@@ -615,9 +614,16 @@ class CoECouncil(GuardsTools[CouncilState]):
         return not_vouched_for(call, messages)
 
 
-def _closed(decision: CouncilDecision, reason: str) -> CouncilDecision:
+def _closed(decision: CouncilDecision, cause: Cause, reason: str) -> CouncilDecision:
     """Returns a decision by which nothing goes on, though a proposal would have."""
-    return {**decision, "action": "abstain", "reason": reason, "proposer": None, "calls": None}
+    return {
+        **decision,
+        "action": "abstain",
+        "cause": cause,
+        "reason": reason,
+        "proposer": None,
+        "calls": None,
+    }
 
 
 def _no_vote() -> AgentError:
@@ -642,7 +648,7 @@ def _emit(runtime: Runtime[Any] | None, decision: CouncilDecision) -> None:
 def _check_agents(agents: object) -> list[Agent]:
     members: list[Any] = []
     if isinstance(agents, Sequence) and not isinstance(agents, str):
-        members = agents_of(agents)
+        members = agents_of(agents, where='"agents"')
     are_agents = all(isinstance(agent, Agent) and not isinstance(agent, type) for agent in members)
     if not members or not are_agents:
         raise TypeError(

@@ -122,7 +122,13 @@ def _rejected(why: str) -> str:
 def _decided_by_person(pending: PendingProposal, what: str) -> CouncilDecision:
     # what others proposed is withheld: the person was shown it
     reason = f"{what}; {pending['decision']['reason']}"
-    return {**pending["decision"], "decided_by": "person", "contested": None, "reason": reason}
+    return {
+        **pending["decision"],
+        "cause": "person",
+        "decided_by": "person",
+        "contested": None,
+        "reason": reason,
+    }
 
 
 def _approved(pending: PendingProposal, what: str, calls: Sequence[ToolCall]) -> CouncilDecision:
@@ -172,7 +178,12 @@ def take_back(reviewed: ReviewedProposal, why_not: str) -> ReviewedProposal:
 def give_up(pending: PendingProposal) -> ReviewedProposal:
     """Returns what follows where no reply can count: each process draws a secret that no other one knows."""
     logger.warning("the gate is closed: %s", NOT_SHARED)
-    decision: CouncilDecision = {**pending["decision"], "reason": NOT_SHARED, "contested": None}
+    decision: CouncilDecision = {
+        **pending["decision"],
+        "cause": "unavailable",
+        "reason": NOT_SHARED,
+        "contested": None,
+    }
     update = {"messages": [withheld_answer(decision)], "jump_to": "end"}
     return ReviewedProposal(update, decision, (), None)
 

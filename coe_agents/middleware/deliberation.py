@@ -20,7 +20,7 @@ from coe_agents.agents.requests.parse import read_proposal
 from coe_agents.clustering import Clusterer
 from coe_agents.clustering.protocols import by_first_appearance
 from coe_agents.decision.data import Proposed
-from coe_agents.errors import INVALID, InvalidReplyError, describe_error, is_control_flow
+from coe_agents.errors import InvalidReplyError, describe_error, invalid_proposal, is_control_flow
 from coe_agents.policy import Decision, Measurement, Policy, measure, settle
 from coe_agents.policy.base import regime_thresholds
 from coe_agents.policy.bounds import Spent
@@ -173,6 +173,7 @@ class Deliberation:
         failed, rows = self._read_members(proposals)
         decision = CouncilDecision(
             action="abstain",
+            cause="unavailable",
             reason="",
             decided_by="group",
             mode=self._mode,
@@ -190,6 +191,7 @@ class Deliberation:
             driver = _read_driver(proposals)
         except InvalidReplyError as error:
             if self._mode == "verify":
+                decision["cause"] = "invalid"
                 decision["reason"] = for_log(str(error).partition("\n")[0])
                 return CouncilResult(decision, None, is_readable=False)
 
@@ -210,6 +212,7 @@ class Deliberation:
             return blocked
 
         decision["action"] = settled.action
+        decision["cause"] = settled.cause
         decision["reason"] = for_log(settled.reason)
         action = representative_of(measurement, settled.answer)
         self._note_measured(decision, measurement, action, unasked=unasked)
@@ -359,6 +362,7 @@ class Deliberation:
         if len(whys) < len(proposals.replies):
             decision["reason"] += f"; {reasons}"
             return
+        decision["cause"] = "unavailable"
         decision["reason"] = f"no member gave a proposal: {reasons}"
         logger.warning("the council is closed: no member gave a proposal: %s", reasons)
 
@@ -389,7 +393,12 @@ class Deliberation:
             if fault is None:
                 return _goes_on(blocked.decision, row["agent"], message)
             reason = f"the message of the chosen action is invalid: {fault}"
-        decision: CouncilDecision = {**blocked.decision, "action": "abstain", "reason": reason}
+        decision: CouncilDecision = {
+            **blocked.decision,
+            "action": "abstain",
+            "cause": "invalid",
+            "reason": reason,
+        }
         return replace(blocked, decision=decision)
 
 
@@ -423,7 +432,7 @@ def _read_driver(proposals: Proposals) -> Response:
             fault = f"its provider ran {tool!r:.80} itself, which nobody judged"
     fault = fault or faulty_ids(message.tool_calls)
     if fault is not None:
-        raise InvalidReplyError(f"{INVALID}: {fault}", retryable=False)
+        raise invalid_proposal(fault)
 
     compared, action = _compared(calls, action, proposals.gated)
     return create_response(DRIVER, str(message.text), answer=action, calls=compared)

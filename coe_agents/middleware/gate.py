@@ -56,6 +56,7 @@ from coe_agents.middleware.verdict import (
 from coe_agents.middleware.withheld import not_run
 from coe_agents.prompts import REVIEW_CHOICES
 from coe_agents.text import visible
+from coe_agents.types import WITHHELD_MARK
 
 logger = logging.getLogger(__name__)
 
@@ -320,15 +321,14 @@ class CoEMiddleware(GuardsTools[VerdictState]):
             kind = type(error).__name__
             logger.warning("the gate is closed: asking the group failed with %s", kind)
             # only the type: the text of an error may reveal what the driving model must not read
-            return create_unmeasured("failed", f"asking it failed with {kind}")
+            return create_unmeasured("failed", f"asking it failed with {kind}", cause="unavailable")
 
     def _about_call(self, request: ToolCallRequest) -> str | Verdict:
         _, reply = last_reply(request.state["messages"])
         ending = judge_end(reply)
         if ending != "whole":
-            return create_unmeasured(
-                "failed", f"the model's message does not count: {IN_WORDS[ending]}"
-            )
+            reason = f"the model's message does not count: {IN_WORDS[ending]}"
+            return create_unmeasured("failed", reason)
         if self._question is not None:
             question: object = self._question(request)
             if inspect.iscoroutine(question):
@@ -371,7 +371,12 @@ class CoEMiddleware(GuardsTools[VerdictState]):
             if verdict is None:
                 continue
             if call["id"] in proposed.duplicates:
-                failed: Verdict = {**verdict, "outcome": "failed", "reason": SAME_ID}
+                failed: Verdict = {
+                    **verdict,
+                    "outcome": "failed",
+                    "cause": "invalid",
+                    "reason": SAME_ID,
+                }
                 verdict = mark_verdict(failed, self.name, call, message_id)
             kept[key] = {**kept.get(key, {}), self.name: verdict}
 
@@ -518,7 +523,7 @@ class CoEMiddleware(GuardsTools[VerdictState]):
         withheld = AIMessage(
             f"I withhold my answer: {in_words(silent)}.",
             id=str(uuid.uuid4()) if calls else reply.id,
-            response_metadata={"coe_verdict": silent},
+            response_metadata={"coe_verdict": silent, WITHHELD_MARK: True},
         )
 
         now = list[Any]()

@@ -131,7 +131,7 @@ def ask_person(
 
 def by_person(verdict: Verdict, outcome: VerdictOutcome, why: str) -> Verdict:
     """Returns the verdict as a person decided it."""
-    return {**verdict, "outcome": outcome, "decided_by": "person", "reason": why}
+    return {**verdict, "outcome": outcome, "decided_by": "person", "cause": "person", "reason": why}
 
 
 def _about(call: ToolCall, verdict: Verdict) -> ActionRequest:

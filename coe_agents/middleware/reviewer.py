@@ -77,16 +77,16 @@ def about_answer(
     results of the calls that were made together with it; they end the run, and are shown whole.
     """
     if judge_end(reply) == "filtered":
-        return create_unmeasured("uncertain", f"the answer does not count: {IN_WORDS['filtered']}")
+        reason = f"the answer does not count: {IN_WORDS['filtered']}"
+        return create_unmeasured("uncertain", reason)
     replies = replies_to(after)
     shown_whole: list[AnyMessage] = [reply, *replies.values()]
     for message in shown_whole:
         hidden = _hidden_blocks(message) or _hidden_extras(message)
         if hidden:
             what = "the answer" if message is reply else "a result beside the answer"
-            return create_unmeasured(
-                "uncertain", f"{what} holds {hidden}, which the group is not shown"
-            )
+            reason = f"{what} holds {hidden}, which the group is not shown"
+            return create_unmeasured("uncertain", reason)
 
     text = _whole_text(reply)
     if structured is not None:

@@ -14,7 +14,7 @@ from coe_agents.middleware.marks import is_mark, make_mark, to_text
 from coe_agents.middleware.once import new_action
 from coe_agents.prompts import MAX_REVIEWED, REVIEW_CHOICES
 from coe_agents.text import for_log, for_prompt
-from coe_agents.types import DECIDERS, Uncertainty, end_of
+from coe_agents.types import DECIDERS, Cause, Uncertainty, end_of
 
 VerdictOutcome = Literal["approved", "rejected", "uncertain", "failed"]
 
@@ -81,6 +81,7 @@ def read_verdict(
     decision = GroupDecision.from_state(result)
     outcome: VerdictOutcome = "uncertain"
     answer = decision.answer
+    cause = decision.cause
     reason = decision.reason
     by = decision.decided_by
     if decision.action != "answer":
@@ -94,6 +95,7 @@ def read_verdict(
         outcome = _outcome_of(approves(answer))
     elif parse_choice(answer, REVIEW_CHOICES) is None:
         answer = None  # a group without a view is not confident
+        cause = "invalid"
         reason = f'most replies are no verdict, neither "approve" nor "reject"; {reason}'
     else:
         outcome = _outcome_of(is_approval(answer))
@@ -108,6 +110,7 @@ def read_verdict(
     return {
         **view(decision.data, Verdict),  # who decided, and the numbers
         "outcome": outcome,
+        "cause": cause,
         "reason": for_log(reason),
         "answer": answer,
         "question": question,
@@ -155,9 +158,9 @@ def _check_responses(result: Mapping[str, Any]) -> None:
         )
 
 
-def create_unmeasured(outcome: VerdictOutcome, reason: str) -> Verdict:
+def create_unmeasured(outcome: VerdictOutcome, reason: str, *, cause: Cause = "invalid") -> Verdict:
     """Returns a verdict without a measurement: the group was not, or could not be, asked."""
-    nothing = GroupDecision(action="abstain", answer=None, reason=reason).data
+    nothing = GroupDecision(action="abstain", answer=None, cause=cause, reason=reason).data
     return {
         **view(nothing, Verdict),
         "outcome": outcome,
@@ -169,9 +172,8 @@ def create_unmeasured(outcome: VerdictOutcome, reason: str) -> Verdict:
 
 def too_long(n_chars: int) -> Verdict:
     """Returns the verdict on a text that is too long to be shown whole."""
-    return create_unmeasured(
-        "uncertain", f"{n_chars} characters are more than the {MAX_REVIEWED} that it is shown"
-    )
+    reason = f"{n_chars} characters are more than the {MAX_REVIEWED} that it is shown"
+    return create_unmeasured("uncertain", reason)
 
 
 def in_words(verdict: Verdict) -> str:

@@ -7,10 +7,11 @@ from typing import Any, TypeGuard
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, ToolMessage
 
-from coe_agents.graph.nodes.finish import WITHHELD
+from coe_agents.graph.nodes.finish import withheld_message
 from coe_agents.middleware.deliberation import CouncilDecision
 from coe_agents.middleware.reviewer import NOT_RUN
 from coe_agents.text import for_log
+from coe_agents.types import WITHHELD_MARK
 
 MAX_NAME = 80
 """The most characters that are shown of a name that a model wrote."""
@@ -31,7 +32,7 @@ _ROUNDING = 1e-9
 def withheld_answer(decision: CouncilDecision) -> AIMessage:
     """Returns the message in place of an answer that is withheld; the reason says what is contested."""
     action = "escalate" if decision["action"] == "escalate" else "abstain"
-    return AIMessage(f"{WITHHELD[action]}{_why(decision)}.", id=str(uuid.uuid4()))
+    return withheld_message(action, _why(decision), id=str(uuid.uuid4()))
 
 
 def block_calls(message: AIMessage, decision: CouncilDecision) -> list[AnyMessage]:
@@ -117,7 +118,7 @@ def not_run(
         tool_call_id=call["id"] or "",
         status="error",
         artifact=artifact,
-        response_metadata={NOT_RUN: True},
+        response_metadata={NOT_RUN: True, WITHHELD_MARK: True},
     )
 
 

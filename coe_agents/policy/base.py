@@ -2,13 +2,19 @@
 
 import copy
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, Self, TypeAlias, get_args, runtime_checkable
 
 from coe_agents.checks import number, one_of
 from coe_agents.measurement.measurement import Measurement
 from coe_agents.text import quantity
-from coe_agents.types import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD, Action
+from coe_agents.types import (
+    CAUSES,
+    DEFAULT_ALEATORIC_THRESHOLD,
+    DEFAULT_EPISTEMIC_THRESHOLD,
+    Action,
+    Cause,
+)
 
 ACTIONS: tuple[Action, ...] = get_args(Action)
 Otherwise: TypeAlias = Literal["abstain", "escalate", "another_round"]
@@ -26,16 +32,20 @@ class Decision:
         strategy: How another round is asked: the name of one of the graph's strategies; None leaves it to the regime.
         trusted_answer: Whether the answer was not chosen as the leading one of the ensemble mean, but by learned trust
             in the agents, or because it is the proposal that is judged; a tie does not forbid such an answer.
+        cause: The same as `reason` in a word of `coe_agents.decision.CAUSES`; None counts as "policy".
     """
 
     action: Action
     answer: str | None = None
     reason: str = ""
-    strategy: str | None = None
-    trusted_answer: bool = False
+    strategy: str | None = field(default=None, kw_only=True)
+    trusted_answer: bool = field(default=False, kw_only=True)
+    cause: Cause | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         one_of(self.action, '"action" of a Decision', ACTIONS)
+        if self.cause is not None:
+            one_of(self.cause, '"cause" of a Decision', CAUSES)
 
 
 @runtime_checkable
@@ -125,7 +135,7 @@ def without_tie(decision: Decision, measurement: Measurement, policy: object) ->
     reason = f"{len(measurement.tied)} answers share the lead, and a tie is never answered"
     if decision.reason:
         reason = f"{reason}; {decision.reason}"
-    return Decision(otherwise(policy), None, reason)
+    return Decision(otherwise(policy), None, reason, cause="tie")
 
 
 def count_votes(

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
 from coe_agents.checks import integer, number
-from coe_agents.types import MOST_SAMPLES
+from coe_agents.types import MOST_SAMPLES, Cause
 
 MOST_ROUNDS = 1000
 """So many rounds may be asked of a question; LangGraph ends a run after some ten times as many steps."""
@@ -110,7 +110,13 @@ class Bounds:
 
     def end_of_rounds(self, spent: Spent) -> str | None:
         """Returns which bound forbids another round, with its numbers; None if one is allowed."""
-        return self.end_by_number(spent) or self.end_of_requests(spent)
+        return self.end_by_number(spent) or self.end_of_tokens(spent) or self.end_of_time(spent)
+
+    def cause_of_end(self, spent: Spent) -> Cause:
+        """Returns the cause that goes with `end_of_rounds`."""
+        if self.end_by_number(spent):
+            return "rounds"
+        return "budget" if self.end_of_tokens(spent) else "deadline"
 
     def end_by_number(self, spent: Spent) -> str | None:
         """Returns a clause if the last round has been asked, else None."""
@@ -118,8 +124,8 @@ class Bounds:
             return None
         return f"no round is left after {self.max_rounds}"
 
-    def end_of_requests(self, spent: Spent) -> str | None:
-        """Returns which bound forbids any further request, with its numbers; None if one is allowed."""
+    def end_of_tokens(self, spent: Spent) -> str | None:
+        """Returns a clause if the budget has no room for a response of each agent, else None."""
         left = self.tokens_left(spent)
         needed = spent.per_response * spent.n_agents
         budget = f"of a token_budget of {self.token_budget}"
@@ -130,7 +136,7 @@ class Bounds:
         if left is not None and left < needed:
             each = f"a response of each agent takes about {needed:.0f}"
             return f"too few tokens are left: {left:.0f} are left {budget}, and {each}"
-        return self.end_of_time(spent)
+        return None
 
     def tokens_left(self, spent: Spent) -> float | None:
         """Returns how many tokens the budget leaves, at least 0; None without a budget, or where it is not known."""

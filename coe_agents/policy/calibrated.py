@@ -479,7 +479,7 @@ class CalibratedPolicy:
             UserWarning: The agents, or how many responses they gave, differ from the calibration.
         """
         calibration = self.calibration
-        refuse = partial(Decision, self.otherwise, None)
+        refuse = partial(Decision, self.otherwise, None, cause="policy")
         differences = "; ".join(self._differences or self.mismatches(measurement))
         if differences and self._differences is None:
             warnings.warn(f"the calibrated risk does not hold: {differences}", stacklevel=2)
@@ -507,7 +507,7 @@ class CalibratedPolicy:
         answer, uncertainty = calibration.answer(measurement), calibration.uncertainty(measurement)
         if answer is None:
             tied = f": {', '.join(map(repr, measurement.tied))}" if measurement.tied else ""
-            return refuse(f"the leading answers tie{tied}")
+            return refuse(f"the leading answers tie{tied}", cause="tie")
         if not math.isfinite(uncertainty):
             return refuse(
                 f"the score {for_prompt(calibration.score, limit=80)} cannot be computed of these responses"
@@ -518,8 +518,8 @@ class CalibratedPolicy:
                 what = "confidences" if calibration.trust is None else "weights"
                 reason = f'the agents\' {what} favour "{for_prompt(answer, limit=80)}"; {reason}'
             is_trusted = proposer is not None or calibration.chooses_answer
-            return Decision("answer", answer, reason, trusted_answer=is_trusted)
-        return refuse(reason)
+            return Decision("answer", answer, reason, trusted_answer=is_trusted, cause="confident")
+        return refuse(reason, cause="uncertain")
 
     def mismatches(self, measurement: Measurement) -> list[str]:
         """Returns how the measured agents differ from those of the calibration, one sentence per difference."""

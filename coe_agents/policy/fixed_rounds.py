@@ -52,7 +52,8 @@ class FixedRounds(Tunable):
     def decide(self, measurement: Measurement, *, round: int, max_rounds: int) -> Decision:
         """Returns "another_round" before the last round, then the decision of the other policy."""
         if round + 1 < self.n:
-            return Decision("another_round", None, f"round {round + 1} of {self.n}")
+            reason = f"round {round + 1} of {self.n}"
+            return Decision("another_round", None, reason, cause="rounds")
         return self.then.decide(measurement, round=round, max_rounds=max_rounds)
 
     def __repr__(self) -> str:

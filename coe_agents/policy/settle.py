@@ -15,13 +15,11 @@ from coe_agents.measurement.wording import coe_in_words
 from coe_agents.policy.base import Decision, Policy, count_votes, otherwise, quorum, without_tie
 from coe_agents.policy.bounds import THRESHOLDS, Bounds, Spent
 from coe_agents.text import quantity
-from coe_agents.types import ANSWERABLE, AnswerKind
+from coe_agents.types import ANSWERABLE, AnswerKind, Cause
 
-OWN_LIMIT = "the limit of this request"
-"""How the reason of a decision ends where the caller's own limit, not the operator's, withholds the answer."""
-_NO_ANSWER = {
-    "refusal": "a refusal is not an answer",
-    "empty": "an empty response is not an answer",
+_NO_ANSWER: Mapping[AnswerKind, tuple[Cause, str]] = {
+    "refusal": ("refusal", "a refusal is not an answer"),
+    "empty": ("empty", "an empty response is not an answer"),
 }
 
 
@@ -82,13 +80,16 @@ def settle(
         late = rules.bounds.end_of_time(spent)
         return _without_quorum(asked, answered, n_wanted, late, remarks or {})
     if measurement is None:
-        return Decision("abstain", None, "no agent with a weight above 0 answered")
+        reason = "no agent with a weight above 0 answered"
+        return Decision("abstain", None, reason, cause="unavailable")
 
     max_rounds = rules.bounds.max_rounds or 1
     decision = policy.decide(measurement, round=spent.round, max_rounds=max_rounds)
     where = f'what "decide" of {type(policy).__name__} returns'
     advice = "Return Decision(action, answer, reason)"
     instance(decision, Decision, where, what="a Decision", advice=advice)
+    if decision.cause is None:
+        decision = replace(decision, cause="policy")
     decision = without_tie(decision, measurement, policy)
     decision = _within(decision, measurement, rules.limits, policy)
     if decision.action == "another_round":
@@ -99,24 +100,26 @@ def settle(
                 action = "abstain" if is_last else otherwise(policy)
                 if action == "another_round":
                     action = "abstain"
-                return Decision(action, None, f"{decision.reason}; {bound}")
+                reason = f"{decision.reason}; {bound}"
+                return Decision(action, None, reason, cause=bounds.cause_of_end(spent))
     if decision.action != "answer":
         return replace(decision, answer=None)
 
     answer = measurement.answer if decision.answer is None else decision.answer
     kind = measurement.answer_kind if answer == measurement.answer else answer_kind(answer)
     if kind not in rules.answerable:
-        why = _NO_ANSWER.get(kind, f"an answer of the kind {kind} is not wanted here")
-        return _abstain(why, decision.reason)
+        why = f"an answer of the kind {kind} is not wanted here"
+        cause, why = _NO_ANSWER.get(kind, ("invalid", why))
+        return _abstain(cause, why, decision.reason)
     judged = measurement.proposals.proposer
     chosen = representative_of(measurement, answer)
     if judged is not None and measurement.proposals.by_agent.get(judged) != chosen:
         why = f"the group is confident of another action than the {judged}'s"
-        return _abstain(why, decision.reason)
+        return _abstain("other_proposal", why, decision.reason)
     if rules.min_votes is not None:
         is_enough, votes = count_votes(measurement, chosen, rules.min_votes, proposer=judged)
         if not is_enough:
-            return Decision(otherwise(policy), None, votes)
+            return Decision(otherwise(policy), None, votes, cause="votes")
     return replace(decision, answer=answer)
 
 
@@ -137,7 +140,8 @@ def _without_quorum(
     missing = ", ".join(f"{name}{remarks.get(name, '')}" for name in asked if name not in answered)
     n_asked = quantity(len(asked), "agent")
     why = f"{len(answered)} of {n_asked} answered, but {n_wanted} must; missing: {missing}"
-    return _abstain(why, late)
+    cause: Cause = "quorum" if answered else "unavailable"
+    return _abstain("deadline" if late else cause, why, late)
 
 
 def _within(
@@ -155,9 +159,10 @@ def _within(
             what = f"{name.partition('_')[0]} {value:.3f}"
             if name == "max_coe":
                 what = coe_in_words(measurement)
-            return Decision(otherwise(policy), None, f"{what} exceeds {limit:g} nats, {OWN_LIMIT}")
+            reason = f"{what} exceeds {limit:g} nats, the limit of this request"
+            return Decision(otherwise(policy), None, reason, cause="limit_of_caller")
     return decision
 
 
-def _abstain(*clauses: str | None) -> Decision:
-    return Decision("abstain", None, "; ".join(filter(None, clauses)))
+def _abstain(cause: Cause, *clauses: str | None) -> Decision:
+    return Decision("abstain", None, "; ".join(filter(None, clauses)), cause=cause)

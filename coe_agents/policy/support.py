@@ -97,7 +97,7 @@ class SupportPolicy:
             whose = "the group supports it"
         elif proposer not in proposals.support:
             reason = f"no other agent judges what {proposer!r} proposes"
-            return Decision(self.otherwise, None, reason)
+            return Decision(self.otherwise, None, reason, cause="votes")
         else:
             support = proposals.support[proposer]
             proposal = proposals.by_agent[proposer]
@@ -106,20 +106,25 @@ class SupportPolicy:
         least = self._least(proposal, is_action=proposals.calls is not None)
         if support < least - TIE:
             reason = f"{whose} with {support:.2f}, less than {least:g}"
-            return Decision(self.otherwise, None, reason)
+            return Decision(self.otherwise, None, reason, cause="uncertain")
         reasons: list[str] = []
         if least > 0 or self.min_votes is None:
             reasons.append(f"{whose} with {support:.2f}, at least {least:g}")
         if self.min_votes is not None:
             is_enough, votes = count_votes(measurement, proposal, self.min_votes, proposer=proposer)
             if not is_enough:
-                return Decision(self.otherwise, None, votes)
+                return Decision(self.otherwise, None, votes, cause="votes")
             reasons.append(votes)
 
         answer = measurement.answer if proposal == leading else proposal
-        is_judged = proposer is not None
-        decision = Decision("answer", answer, "; ".join(reasons), trusted_answer=is_judged)
-        return without_tie(decision, measurement, self)
+        answered = Decision(
+            "answer",
+            answer,
+            "; ".join(reasons),
+            trusted_answer=proposer is not None,
+            cause="confident",
+        )
+        return without_tie(answered, measurement, self)
 
     def _least(self, proposal: str, *, is_action: bool) -> float:
         if not self.tools and self.no_call_min_support == self.min_support:  # mostly

@@ -53,10 +53,11 @@ class ThresholdPolicy(Tunable):
         limit = f"{self.max_coe:g} nats"
         if measurement.coe <= self.max_coe:
             reason = f"confident enough: {coe_in_words(measurement)} is at most {limit}"
-            decision = Decision("answer", measurement.answer, reason)
+            decision = Decision("answer", measurement.answer, reason, cause="confident")
             return without_tie(decision, measurement, self)
         coe = coe_in_words(measurement, with_parts=True)
-        return Decision(self.otherwise, None, f"not confident enough: {coe} exceeds {limit}")
+        reason = f"not confident enough: {coe} exceeds {limit}"
+        return Decision(self.otherwise, None, reason, cause="uncertain")
 
     def caution(self, weights: Sequence[float]) -> str | None:
         """Returns a clause where agents of these weights that are split in two never exceed the threshold, else None.
@@ -129,9 +130,11 @@ class RegimePolicy(Tunable):
     def decide(self, measurement: Measurement, *, round: int, max_rounds: int) -> Decision:
         """Returns the action of the measurement's regime."""
         action = self.actions[measurement.regime]
-        answer = measurement.answer if action == "answer" else None
-        decision = Decision(action, answer, self._reason(measurement))
-        return without_tie(decision, measurement, self)
+        reason = self._reason(measurement)
+        if action == "answer":
+            answered = Decision(action, measurement.answer, reason, cause="confident")
+            return without_tie(answered, measurement, self)
+        return Decision(action, None, reason, cause="uncertain")
 
     def _reason(self, measurement: Measurement) -> str:
         """Returns the numbers with their thresholds; "consensus" is not named, since it explains no abstention."""

@@ -20,8 +20,8 @@ class Clarify:
 
     The run stops at an `interrupt` that shows a `coe_agents.graph.PersonRequest`; the reply is text. So the graph needs
     a checkpointer; without one a run is refused before any agent is asked. The new responses replace the former ones.
-    `create_coe_graph` gives this strategy a node of its own where `strategies` holds it, or with `clarify=True`, which
-    lets a policy name it for any round.
+    `create_coe_graph` gives this strategy a node of its own where `strategies` holds it, or with
+    `GraphOptions(clarify=True)`, which lets a policy name it for any round.
     """
 
     name: ClassVar[str] = "clarify"
@@ -30,7 +30,7 @@ class Clarify:
         """Raises ValueError: a policy named this strategy in a graph that was built without it."""
         raise ValueError(
             'the strategy "clarify" must be allowed when the graph is built; got it from the policy alone. '
-            "Build it with create_coe_graph(..., clarify=True)"
+            "Build it with create_coe_graph(..., options=GraphOptions(clarify=True))"
         )
 
 

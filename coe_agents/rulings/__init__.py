@@ -1,7 +1,7 @@
 """Owns what people rule: the recording of cases, their rulings, and a threshold chosen again on them.
 
-A graph that was built with `recording=Recording()` writes a case under the namespace `("coe_agents", "rulings")` of the
-store of its `compile(store=...)`: each escalation, with the ruling if a person settled it in the run, and, with an
+A graph that was built with `on_decision=Recording()` writes a case under the namespace `("coe_agents", "rulings")` of
+the store of its `compile(store=...)`: each escalation, with the ruling if a person settled it in the run, and, with an
 `audit_rate`, a random share of the group's own answers, on which people rule afterwards. A case holds the question, the
 conversation and all responses, so that it can be judged, and used for calibration. That is text of your users: whoever
 can read the store can read it. Nothing is recorded unless you ask for it.
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from coe_agents.rulings.recorded import cases, pending_cases, rule
     from coe_agents.rulings.recording import Recording
 else:
-    __getattr__ = on_first_use(
+    __getattr__, __dir__ = on_first_use(
         __name__,
         {
             "audits": ("recalibrate",),

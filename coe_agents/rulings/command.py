@@ -64,7 +64,7 @@ def harvest(
     if not n_audits:
         print_lines(
             "Without audits nothing is known of the risk of the answers that were given, so that no threshold will be "
-            "raised. To audit a share of them: create_coe_graph(..., recording=Recording(audit_rate=0.05))."
+            "raised. To audit a share of them: create_coe_graph(..., on_decision=Recording(audit_rate=0.05))."
         )
     if cases is not None:
         new = _append(cases, labelled)
@@ -235,7 +235,7 @@ def _describe(
     if outcome == "unaudited":
         return (
             f"The threshold stays: no answer was audited, and {escalations} cannot show the "
-            "risk of answers.\nAudit a share of them: create_coe_graph(..., recording=Recording(audit_rate=0.05))."
+            "risk of answers.\nAudit a share of them: create_coe_graph(..., on_decision=Recording(audit_rate=0.05))."
         )
     if outcome == "few":
         return f"The threshold stays: {cases} are too few to show a risk of {risk:g} with {sure}."

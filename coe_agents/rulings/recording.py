@@ -37,7 +37,7 @@ class Recording:
         >>> from langgraph.store.memory import InMemoryStore
         >>> agents, store = [ScriptedAgent(name, ["Paris"]) for name in "ab"], InMemoryStore()
         >>> parts = {"clusterer": NormalizedMatch(), "policy": ThresholdPolicy(0.5)}
-        >>> graph = create_coe_graph(agents, recording=Recording(audit_rate=1.0), **parts).compile(store=store)
+        >>> graph = create_coe_graph(agents, on_decision=Recording(audit_rate=1.0), **parts).compile(store=store)
         >>> result = graph.invoke({"question": "What is the capital of France?"})
         >>> [(case["kind"], case["answer"]) for case in pending_cases(store)]
         [('audit', 'Paris')]
@@ -61,7 +61,7 @@ class Recording:
         if get_store() is None:
             raise ConfigurationError(
                 "the graph records cases, and was compiled without a store",
-                hint="Pass one: graph.compile(store=...), or omit recording=",
+                hint="Pass one: graph.compile(store=...), or omit on_decision=",
             )
 
     def record(self, case: DecidedCase) -> Steps[None]:
@@ -96,6 +96,7 @@ class Recording:
             question=case["question"],
             conversation=case["conversation"],
             answer=decision["answer"] if is_audit else case["leading"],
+            cause=decision["cause"],
             reason=decision["reason"],
             responses=case["responses"],
             labels=case["labels"],

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from coe_agents.serve.application import create_app
     from coe_agents.serve.served_group import Group
 else:
-    __getattr__ = on_first_use(
+    __getattr__, __dir__ = on_first_use(
         __name__, {"application": ("create_app",), "served_group": ("Group",)}
     )
 

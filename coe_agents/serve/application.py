@@ -26,6 +26,7 @@ from starlette.types import ASGIApp, Scope
 from coe_agents.actions.proposals import describe_action
 from coe_agents.actions.structured import answer_tool
 from coe_agents.checks import one_of
+from coe_agents.clustering.refusals import answer_kind
 from coe_agents.decision import GroupDecision
 from coe_agents.decision.refusal import refusal
 from coe_agents.decision.views import to_public
@@ -95,8 +96,8 @@ def to_report(question: str, result: Fields, seconds: float, gate: Fields) -> Js
     Returns:
         The keys of `coe_agents.decision.DecisionData`, and: "question"; "seconds"; "headline", one plain sentence;
         "explanation", the sentences of `GroupDecision.explain`; "thresholds"; "clusters", for each one a
-        "representative" and its "support"; "responses", by agent, of "text", "answer", "cluster" (the place in
-        "clusters"; None for a failure), "round" and "error".
+        "representative" and its "support"; "declining", those that decline to answer; "responses", by agent, of
+        "text", "answer", "cluster" (the place in "clusters"; None for a failure), "round" and "error".
     """
     decision = result["decision"]
     labels = result["labels"]
@@ -123,6 +124,7 @@ def to_report(question: str, result: Fields, seconds: float, gate: Fields) -> Js
         "explanation": GroupDecision.from_state(result).explain().splitlines(),
         "thresholds": {name: value for name, value in gate.items() if name != "type"},
         "clusters": clusters,
+        "declining": [text for text in decision["support"] if answer_kind(text) == "refusal"],
         "responses": responses,
     }
 

@@ -21,7 +21,7 @@ from coe_agents.config import Configuration
 from coe_agents.decision import GroupDecision
 from coe_agents.errors import ConfigurationError, GroupUnavailableError
 from coe_agents.extensions import did_you_mean
-from coe_agents.graph import create_coe_graph
+from coe_agents.graph import GraphOptions, create_coe_graph
 from coe_agents.graph.context import CallersLimits
 from coe_agents.graph.on_decision import OnDecision
 from coe_agents.policy import CalibratedPolicy, Policy
@@ -72,30 +72,34 @@ class Group:
         policy: Policy,
         name: str = "group",
         store: BaseStore | None = None,
-        **options: Any,
+        options: GraphOptions | None = None,
+        **arguments: Any,
     ) -> Group:
-        """Returns the group of these parts; `options` are those of `create_coe_graph`, such as `answers`.
+        """Returns the group of these parts; `arguments` are those of `create_coe_graph`, such as `answers`.
 
-        With `recording`, cases are recorded in `store`.
+        With an `on_decision` that is a `Recording`, cases are recorded in `store`.
 
         Raises:
             ConfigurationError: If a run might stop to ask a person.
         """
-        clarifies = options.get("clarify") or Strategies(options.get("strategies")).may_clarify
-        if clarifies or getattr(options.get("escalation"), "interrupts", False):
+        options = GraphOptions() if options is None else options
+        may_clarify = options.clarify or Strategies(arguments.get("strategies")).may_clarify
+        if may_clarify or getattr(arguments.get("escalation"), "interrupts", False):
             raise ConfigurationError(
                 "a group that stops to ask a person cannot be served as a model",  # its caller cannot reply
                 hint='Omit the strategy "clarify" and AskPerson, or serve the graph with the LangGraph server',
             )
-        create = partial(create_coe_graph, agents, policy=policy, on_unavailable="raise", **options)
-        bounds = {limit: options.get(limit, default) for limit, default in LIMITS.items()}
+        bounds = {limit: arguments.get(limit, default) for limit, default in LIMITS.items()}
+        unavailable_raises = replace(options, on_unavailable="raise")
         return cls(
             name=name,
             agents=tuple(agent.name for agent in agents),
             policy=policy,
-            create_graph=create,
+            create_graph=partial(
+                create_coe_graph, agents, policy=policy, options=unavailable_raises, **arguments
+            ),
             limits=_thresholds_of(policy).change(**bounds),
-            max_question_chars=options.get("max_question_chars", _MAX_QUESTION_CHARS),
+            max_question_chars=options.max_question_chars,
             store=store,
         )
 
@@ -105,7 +109,7 @@ class Group:
         configuration: Configuration,
         *,
         name: str,
-        recording: OnDecision | None = None,
+        on_decision: OnDecision | None = None,
         store: BaseStore | None = None,
     ) -> Group:
         """Returns the group of a configuration, which records cases as `of` says.
@@ -113,21 +117,25 @@ class Group:
         Raises:
             ConfigurationError: If a run might stop to ask a person.
         """
+        section = configuration.settings.graph
         group = cls.of(
             configuration.agents,
-            clusterer=configuration.clusterer,
             policy=configuration.policy,
             name=name,
-            **configuration.settings.graph.model_dump(),
+            options=GraphOptions(max_question_chars=section.max_question_chars),
+            strategies=section.strategies,
+            **{limit: getattr(section, limit) for limit in LIMITS},
         )
-        create = partial(configuration.create_graph, on_unavailable="raise", recording=recording)
+        create = partial(
+            configuration.create_graph, on_unavailable="raise", on_decision=on_decision
+        )
         return replace(group, create_graph=create, store=store)
 
     @classmethod
-    def from_tinyworld(cls, *, name: str = "tinyworld", **options: Any) -> Group:
-        """Returns the group of the models that are shipped with the package; `options` are further ones of `of`."""
+    def from_tinyworld(cls, *, name: str = "tinyworld", **arguments: Any) -> Group:
+        """Returns the group of the models that are shipped with the package; `arguments` are further ones of `of`."""
         parts: JsonObject = {"clusterer": tinyworld_clusterer(), "policy": tinyworld_policy()}
-        group = cls.of(tinyworld_agents(), **parts, name=name, **options)
+        group = cls.of(tinyworld_agents(), **parts, name=name, **arguments)
         return replace(group, is_toy=True, examples=tuple(question for question, _ in EXAMPLES))
 
     def tighten(self, options: Fields) -> CallersLimits:
@@ -267,8 +275,13 @@ class Runs:
                     else:
                         yield chunk
         except TimeoutError:
-            reason = "there was no decision before the deadline of the request"
-            decision = GroupDecision(action="abstain", answer=None, reason=reason, n_rounds=0).data
+            decision = GroupDecision(
+                action="abstain",
+                answer=None,
+                cause="deadline",
+                reason="there was no decision before the deadline of the request",
+                n_rounds=0,
+            ).data
             result = {"decision": {**decision, "is_late": True}, "responses": [], "labels": []}
         yield result
 

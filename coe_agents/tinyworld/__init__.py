@@ -147,5 +147,5 @@ def tinyworld_writers(
         tinyworld_agents(n_samples=5, seed=seed, writes=True),
         clusterer=NormalizedMatch(),
         policy=tinyworld_policy(),
-        claims=_ring.load("claims:Claims")(policy=claim_policy),
+        answer_judge=_ring.load("claims:Claims")(policy=claim_policy),
     )

@@ -16,7 +16,7 @@ SAID = {
 
 def create_graph(said=SAID, **options):
     agents = [ScriptedAgent(name, [text]) for name, text in said.items()]
-    return graph(*agents, **{"claims": Claims(), "policy": ThresholdPolicy(0.1), **options})
+    return graph(*agents, **{"answer_judge": Claims(), "policy": ThresholdPolicy(0.1), **options})
 
 
 @pytest.mark.parametrize("is_async", [False, True])
@@ -39,13 +39,13 @@ async def test_the_best_draft_is_given_without_what_the_others_do_not_say(is_asy
 
 
 def test_where_all_claims_are_dropped_or_the_quorum_is_missed_the_group_abstains():
-    decision = decide(*saying("Ada was a poet.", "Bob ate cake."), claims=Claims())
+    decision = decide(*saying("Ada was a poet.", "Bob ate cake."), answer_judge=Claims())
     assert decision["action"] == "abstain"
     assert decision["answer"] is None
     assert "support none of them enough" in decision["reason"]
     assert [claim["action"] for claim in decision["claims"]] == ["drop"]
     agents = [ScriptedAgent("a", [SAID["a"]]), ScriptedAgent("d", ValueError("off"))]
-    decision = decide(*agents, min_agents=2, claims=Claims())
+    decision = decide(*agents, min_agents=2, answer_judge=Claims())
     assert decision["action"] == "abstain"
     assert "1 of 2 agents answered" in decision["reason"]
 
@@ -56,7 +56,7 @@ def test_a_choice_is_left_to_the_policy_and_without_claims_there_is_no_node():
     ]
     assert decision["answer"] == "approve"
     assert decision["claims"] is None
-    plain = create_graph(claims=None)
+    plain = create_graph(answer_judge=None)
     assert "claims" not in plain.nodes
     assert ask(plain)["decision"]["claims"] is None
 
@@ -67,6 +67,6 @@ def test_what_fails_is_an_error_of_the_run_and_what_is_no_judge_of_claims_is_ref
             raise KeyError("no key sk-0123456789")
 
     with pytest.raises(ClusteringError, match="the claims could not be judged"):
-        ask(create_graph(claims=Claims(support=Broken(), policy=ClaimPolicy(0.5))))
-    with pytest.raises(TypeError, match='"claims"'):
-        create_graph(claims=ClaimPolicy(0.5))
+        ask(create_graph(answer_judge=Claims(support=Broken(), policy=ClaimPolicy(0.5))))
+    with pytest.raises(TypeError, match='"answer_judge"'):
+        create_graph(answer_judge=ClaimPolicy(0.5))

@@ -8,6 +8,7 @@ import pytest
 from coe_agents import ThresholdPolicy, _ring, create_coe_graph
 from coe_agents.cli.stores import open_store
 from coe_agents.clustering import NormalizedMatch
+from coe_agents.policy import AgentWeights
 from coe_agents.testing import ScriptedAgent
 from tests.cli.command import run
 from tests.cli.test_config import EXAMPLE
@@ -15,7 +16,6 @@ from tests.configurations import table
 from tests.evaluation.invented import group, row, write
 from tests.experiments.decided import step, went_on
 from tests.experiments.decided import written as decided
-from tests.rooms import can_run
 
 LOCAL = {"provider": "tinyworld", "model": "tiny-llama"}
 ASKED = {
@@ -102,7 +102,6 @@ FILES = {
 MAKING = """\
 calibrate s.samples.jsonl --risk 0.4 --out policy.json
 calibrate s.samples.jsonl --risk 0.4 --proposer a --weights learned --out learned.json
-weights s.samples.jsonl --out weights.json
 sample --dataset data.jsonl --config coe.toml --out sampled
 run --dataset data.jsonl --config coe.toml --out ran
 """
@@ -120,8 +119,9 @@ def made(tmp_path_factory):
         (folder / f"{name}.gz").write_bytes(gzip.compress(FILES[name].encode(), mtime=0))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        for command in filter(can_run, MAKING.splitlines()):
+        for command in MAKING.splitlines():
             run(*command.split())
+    AgentWeights(dict.fromkeys("abc", 1.0)).save(folder / "weights.json")
     went = went_on((0.1, 0.6, False), (0.1, 0.6, True), regime="conflict")
     prices = {name: {"input": 1.0, "output": 2.0} for name in "ab"}
     rows = {"a": step(), "b": went, "c": step(), "d": "gone"}
@@ -139,7 +139,7 @@ def record_cases(path):
     from coe_agents.rulings import Recording, pending_cases, rule
 
     with open_store(str(path), may_be_new=True) as store:
-        options = {"policy": ThresholdPolicy(0.5), "recording": Recording(audit_rate=1.0)}
+        options = {"policy": ThresholdPolicy(0.5), "on_decision": Recording(audit_rate=1.0)}
         agents = [ScriptedAgent(name, ["Paris"]) for name in "ab"]
         graph = create_coe_graph(agents, clusterer=NormalizedMatch(), **options).compile(
             store=store

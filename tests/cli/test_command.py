@@ -6,6 +6,7 @@ import pytest
 from coe_agents.tinyworld import model_folder
 from tests.cli.command import run
 from tests.cli.test_sample import config
+from tests.rooms import needs
 
 AGENT = '[[agents]]\nname = "{name}"\nmodel = "{model}"\nn_samples = 4\nseed = 0\n'
 
@@ -56,6 +57,7 @@ def test_an_escalation_is_exit_4(tmp_path):
     run("ask", "What is the capital of Australia?", "--config", path, code=4)
 
 
+@needs("claims")
 def test_the_demo_shows_every_regime_declines_what_is_outside_its_world_and_runs_only_an_agreed_call():
     done = run("demo")
     for regime in ("consensus:", "conflict:", "ambiguous:", "unknown:"):

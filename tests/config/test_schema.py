@@ -117,6 +117,7 @@ def test_a_mistake_is_named_with_its_line_and_what_to_do(tmp_path, found, put, s
     with pytest.raises(ConfigurationError) as raised:
         check(load_config(written(tmp_path, GOOD.replace(found, put, 1))))
     assert says in str(raised.value)
+    assert f": {raised.value.field}: " in str(raised.value)
 
 
 @pytest.mark.parametrize("text", ["[agents]\nname = 'a'\n[agents]\nname = 'b'", "a = 1\na = 2"])

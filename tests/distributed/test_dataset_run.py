@@ -102,7 +102,7 @@ def test_the_drivers_memory_does_not_grow_with_the_questions(tmp_path, monkeypat
     monkeypatch.setattr(os, "fsync", lambda file: None)
     peak_of_a_run(tmp_path / "first", 50)  # so that everything is loaded
     few, many = (peak_of_a_run(tmp_path / str(n), n) for n in (100, 400))
-    assert many < 1.1 * few + 50_000, (few, many)  # the difference in lines alone is 600 KB
+    assert many < 1.1 * few + 100_000, (few, many)  # the difference in lines alone is 600 KB
 
 
 def test_the_units_of_a_run_are_its_questions():

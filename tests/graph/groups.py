@@ -1,10 +1,12 @@
 import asyncio
+from dataclasses import fields
 
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 
 from coe_agents import RegimePolicy, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
+from coe_agents.graph import GraphOptions
 from coe_agents.testing import ScriptedAgent
 
 ESCALATE = RegimePolicy(0.5, 0.3, actions={"conflict": "escalate"})
@@ -24,10 +26,17 @@ class Deciding:
         return self.decisions[min(round, len(self.decisions) - 1)]
 
 
-def graph(*agents, **options):
+def graph(*agents, **arguments):
     """Returns a graph that compares words, answers up to a CoE of 0.5, and tries nothing again, unless told."""
-    defaults = {"clusterer": NormalizedMatch(), "policy": ThresholdPolicy(0.5), "retries": 0}
-    return create_coe_graph(agents, **{**defaults, **options})
+    usual = {"clusterer": NormalizedMatch(), "policy": ThresholdPolicy(0.5), "retries": 0}
+    return create_coe_graph(agents, **with_options({**usual, **arguments}))
+
+
+def with_options(arguments):
+    """Returns arguments of a graph with those of `GraphOptions` as one."""
+    names = [field.name for field in fields(GraphOptions)]
+    rare = {name: arguments.pop(name) for name in names if name in arguments}
+    return {**arguments, "options": GraphOptions(**rare)}
 
 
 def saved(*agents, **options):

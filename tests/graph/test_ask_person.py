@@ -156,7 +156,9 @@ def test_a_person_decides(reply, action, answer, reason):
     assert decision["action"] == action
     assert decision["answer"] == answer
     assert decision["decided_by"] == "person"
+    assert decision["cause"] == "person"
     assert decision["reason"].startswith(reason)
+    assert decision["reason"].startswith(f"{decision['ruling']}; ")
     assert set(decision["tokens"]) == {"a", "b", "c"}
 
 

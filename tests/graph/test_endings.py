@@ -11,6 +11,7 @@ from coe_agents.cli.display.decision import show_decision
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.decision.refusal import refusal
 from coe_agents.errors import GroupUnavailableError
+from coe_agents.graph import GraphOptions
 from coe_agents.testing import ScriptedAgent
 from coe_agents.testing.driver import ScriptedDriver
 from tests.agents.requests.test_endings import ONE_OF_EACH
@@ -91,7 +92,7 @@ def test_a_filtered_response_is_never_answered(text, given):
         judges.append(_ring.load("claims:Claims")())
     for claims in judges:
         graph = create_coe_graph(
-            agents, clusterer=NormalizedMatch(), policy=ANSWERS_ALL, claims=claims
+            agents, clusterer=NormalizedMatch(), policy=ANSWERS_ALL, answer_judge=claims
         )
         state = graph.compile().invoke({"question": "Capital?", **given})
         assert state["decision"]["action"] == "abstain"
@@ -128,7 +129,7 @@ def test_what_models_say(kind, said):
         for name, driver in zip("ab", drivers, strict=True)
     ]
     graph = create_coe_graph(
-        agents, clusterer=NormalizedMatch(), policy=ANSWERS_ALL, retries=0
+        agents, clusterer=NormalizedMatch(), policy=ANSWERS_ALL, options=GraphOptions(retries=0)
     ).compile()
     state = graph.invoke({"question": "Capital?"})
     assert state["decision"]["answer"] == ("Suva" if kind in ("whole", "cut", "unknown") else None)

@@ -6,7 +6,7 @@ from coe_agents import RegimePolicy, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.policy import CalibratedPolicy, Decision
 from coe_agents.rounds import Debate
-from tests.doubles import CountingModel, ScriptedAgent
+from tests.doubles import ScriptedAgent
 from tests.graph.groups import THREAD, Deciding, ask, both, decide, graph, saved, saying
 from tests.policy.test_calibrated import CALIBRATION
 
@@ -174,7 +174,7 @@ def test_an_answer_of_the_policys_own_passes_the_same_gate_and_what_is_no_decisi
             r'a name of "agents" must be text that UTF-8 can encode; got .*ud.*\. Rename',
         ),
         ([3], {}, TypeError, r'a name of "agents" must be a string; got 3\. Rename'),
-        ([CountingModel()], {}, TypeError, "Wrap a chat model"),
+        ([3.0], {}, TypeError, "Wrap a chat model"),
         (
             ["a"],
             {"clusterer": NormalizedMatch},
@@ -196,7 +196,7 @@ def test_an_answer_of_the_policys_own_passes_the_same_gate_and_what_is_no_decisi
     ],
 )
 def test_parts_that_do_not_fit_are_refused_at_build_time(agents, options, error, message):
-    made = [one if isinstance(one, CountingModel) else ScriptedAgent(one, ["x"]) for one in agents]
+    made = [one if isinstance(one, float) else ScriptedAgent(one, ["x"]) for one in agents]
     with pytest.raises(error, match=message):
         graph(*made, **options)
 

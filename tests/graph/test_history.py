@@ -7,7 +7,7 @@ from tests.graph.groups import graph
 WHY = ("user", "Why?")
 WHICH = ("user", "Which?")
 REFUSALS = [
-    AIMessage("I will not answer this: the agents disagree."),
+    AIMessage("No.", response_metadata={"coe_withheld": True}),
     AIMessage("", additional_kwargs={"refusal": "No."}),
     AIMessage("No.", response_metadata={"decision": {"action": "abstain"}}),
 ]

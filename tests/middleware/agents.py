@@ -10,6 +10,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from coe_agents import CoEMiddleware, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
+from coe_agents.graph import GraphOptions
 from coe_agents.testing.driver import ScriptedDriver
 from tests.doubles import ScriptedAgent
 from tests.middleware.calls import call, says
@@ -22,7 +23,10 @@ def judges(*replies):
     """One judge for each list of replies, and the graph that asks them."""
     agents = [ScriptedAgent(f"judge{place}", said) for place, said in enumerate(replies)]
     graph = create_coe_graph(
-        agents, clusterer=NormalizedMatch(), policy=ThresholdPolicy(0.5), retries=0
+        agents,
+        clusterer=NormalizedMatch(),
+        policy=ThresholdPolicy(0.5),
+        options=GraphOptions(retries=0),
     ).compile()
     return agents, graph
 

@@ -23,6 +23,7 @@ from langgraph.types import interrupt
 
 from coe_agents import CoECouncil, CoEMiddleware, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
+from coe_agents.graph import GraphOptions
 from coe_agents.middleware import once
 from tests.middleware.machine_models import (
     N_MEMBERS,
@@ -134,7 +135,7 @@ class World:
         judges = [self._asked(Judge(self, place)) for place in range(N_MEMBERS)]
         policy = ThresholdPolicy(0.01)
         graph = create_coe_graph(
-            judges, clusterer=NormalizedMatch(), policy=policy, retries=0
+            judges, clusterer=NormalizedMatch(), policy=policy, options=GraphOptions(retries=0)
         ).compile()
         yield CoEMiddleware(graph, tools=names, on_uncertain=interrupts)
 

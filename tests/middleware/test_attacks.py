@@ -11,6 +11,7 @@ from langchain_core.tools import StructuredTool
 
 from coe_agents import CoEMiddleware, ModelAgent, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
+from coe_agents.graph import GraphOptions
 from coe_agents.middleware.verdict import is_approval
 from coe_agents.testing import ScriptedAgent, TableEntailment
 from coe_agents.testing.driver import ScriptedDriver
@@ -54,7 +55,10 @@ class Agent:
         )
         policy = ThresholdPolicy(float("inf"))
         group = create_coe_graph(
-            judges, clusterer=clusterer or NormalizedMatch(), policy=policy, retries=0
+            judges,
+            clusterer=clusterer or NormalizedMatch(),
+            policy=policy,
+            options=GraphOptions(retries=0),
         ).compile()
         self.args = {"to": "Ann"}
         gate = CoEMiddleware(group, tools=["pay"])

@@ -344,7 +344,7 @@ def test_a_malformed_reply_is_a_failure(reply):
 
 
 def test_a_conversation_without_what_was_withheld():
-    mark = {"status": "error", "response_metadata": {"coe_not_run": True}}
+    mark = {"status": "error", "response_metadata": {"coe_not_run": True, "coe_withheld": True}}
     ran = says(call("balance", id="c1", x=1))
     messages = [
         HumanMessage("Pay."),

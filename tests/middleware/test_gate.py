@@ -26,6 +26,7 @@ from coe_agents import (
     middleware,
 )
 from coe_agents.clustering import NormalizedMatch
+from coe_agents.graph import GraphOptions
 from coe_agents.middleware.verdict import is_approval
 from coe_agents.prompts import MAX_REVIEWED
 from coe_agents.testing.driver import ScriptedDriver
@@ -267,7 +268,11 @@ def approving():
     group = [own, ScriptedAgent("a", ["approve"]), ScriptedAgent("b", ["reject"])]
     policy = SupportPolicy(0.6)
     return create_coe_graph(
-        group, clusterer=NormalizedMatch(), policy=policy, max_rounds=1, retries=0
+        group,
+        clusterer=NormalizedMatch(),
+        policy=policy,
+        max_rounds=1,
+        options=GraphOptions(retries=0),
     ).compile()
 
 
@@ -398,7 +403,11 @@ def test_the_ruling_of_an_arbiter_opens_no_gate(said):
     arbiter = Arbiter(FakeListChatModel(responses=[said]), name="Judge Dredd")
     policy = ThresholdPolicy(0.5, otherwise="escalate")
     group = create_coe_graph(
-        agents, clusterer=NormalizedMatch(), policy=policy, escalation=arbiter, retries=0
+        agents,
+        clusterer=NormalizedMatch(),
+        policy=policy,
+        escalation=arbiter,
+        options=GraphOptions(retries=0),
     )
     reply, transfers = reply_to(group.compile())
     assert transfers == []
@@ -596,7 +605,7 @@ def test_only_whole_replies_of_judges_approve(kind, said, options):
     agents.append(ScriptedAgent("c", ["approve"]))
     policy = ThresholdPolicy(float("inf"))
     graph = create_coe_graph(
-        agents, clusterer=NormalizedMatch(), policy=policy, retries=0
+        agents, clusterer=NormalizedMatch(), policy=policy, options=GraphOptions(retries=0)
     ).compile()
     assert reply_to(graph, **options)[1] == ([("Ann", 10.0)] if kind == "whole" else [])
 

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from coe_agents import ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
+from coe_agents.graph import GraphOptions
 from coe_agents.graph.people import Edit
 from coe_agents.graph.state import CoEState
 from coe_agents.middleware.council_review import _check_edit
@@ -158,7 +159,8 @@ def test_no_text_of_a_model_is_rendered_where_a_person_reads_it(gate):
     said = says(call(to=evil, amount=10))
     headings = {"Votes of the judges:", "What they were asked:"}
     if gate == "gate":
-        parts = {"clusterer": NormalizedMatch(), "policy": ThresholdPolicy(0.5), "retries": 0}
+        options = GraphOptions(retries=0)
+        parts = {"clusterer": NormalizedMatch(), "policy": ThresholdPolicy(0.5), "options": options}
         graph = create_coe_graph([Member("a```\n**x**", ValueError("```\n# boo"))], **parts)
         compiled, _, _ = asking_gate(said, graph=graph.compile())
     else:

@@ -100,7 +100,8 @@ def trusting(a, b, **fields):
 
 def test_a_tie_and_what_has_no_threshold_are_never_answered():
     decision = decide(CALIBRATION, divided(a=1.0, b=0.0), otherwise="escalate")
-    assert decision == Decision("escalate", None, "the leading answers tie: 'Paris', 'Rome'")
+    reason = "the leading answers tie: 'Paris', 'Rome'"
+    assert decision == Decision("escalate", None, reason, cause="tie")
     assert decide(trusting(0.5, 0.5), divided(a=1.0, b=0.0)).action == "abstain"
     decision = decide(replace(CALIBRATION, threshold=None), measurement(0.0))
     assert decision.action == "abstain"
@@ -120,7 +121,7 @@ def test_learned_weights_choose_the_answer_and_break_ties():
     decision = decide(trusting(0.7, 0.3), divided(a=0.8, b=0.0))
     assert (decision.answer, 'weights favour "Paris"' in decision.reason) == ("Paris", True)
     # a tie of the weights, not of the mean: 0.7 * 0.5 + 0.3 * 0.5
-    tied = Decision("abstain", None, "the leading answers tie")
+    tied = Decision("abstain", None, "the leading answers tie", cause="tie")
     assert decide(trusting(0.25, 0.75), divided(a=0.8, b=0.4)) == tied
     assert not decide(CALIBRATION, divided(a=0.8, b=0.6)).trusted_answer
 

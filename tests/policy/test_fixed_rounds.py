@@ -9,7 +9,7 @@ from coe_agents.testing import ScriptedAgent
 
 def test_n_rounds_are_asked_though_the_first_would_do_and_then_the_other_policy_decides():
     agents = [ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["Paris"])]
-    decision = ask("Q?", agents, policy=FixedRounds(3, then=RegimePolicy()), max_rounds=3)
+    decision = ask("Q?", agents, policy=FixedRounds(3, then=RegimePolicy()))
     assert decision.action == "answer"
     assert decision.answer == "Paris"
     assert decision.n_rounds == 3
@@ -23,7 +23,8 @@ def test_n_rounds_are_asked_though_the_first_would_do_and_then_the_other_policy_
 
 def test_a_graph_refuses_fewer_rounds_and_warns_of_the_other_policy_whose_thresholds_it_has():
     with pytest.raises(
-        ValueError, match=r'"max_rounds" must be at least 3 for .*; got 2\. Pass max_rounds=3'
+        ValueError,
+        match=r'"max_rounds" must be at least 3 for .*; got 2\. Omit it, or pass max_rounds=3',
     ):
         ask(
             "Q?",

@@ -9,21 +9,20 @@ from coe_agents.policy.base import change_thresholds, quorum, regime_thresholds,
 from coe_agents.policy.bounds import Bounds, Spent
 from coe_agents.policy.settle import Rules, settle
 from tests.graph.groups import Deciding
-from tests.measurement.measurements import decide
+from tests.measurement.measurements import decide, with_proposals
 from tests.measurement.measurements import measured as measurement
 
 
 def test_threshold_answers_up_to_the_threshold_which_may_be_0_and_says_the_numbers():
     assert decide(ThresholdPolicy(0.5), measurement(aleatoric=0.5)) == Decision(
-        "answer", "Paris", "confident enough: CoE 0.500 is at most 0.5 nats"
+        "answer", "Paris", "confident enough: CoE 0.500 is at most 0.5 nats", cause="confident"
     )
     withheld = decide(
         ThresholdPolicy(0.5, otherwise="escalate"), measurement(aleatoric=0.25, epistemic=0.375)
     )
     parts = "(aleatoric 0.250 within models, epistemic 0.375 between models)"
-    assert withheld == Decision(
-        "escalate", None, f"not confident enough: CoE 0.625 {parts} exceeds 0.5 nats"
-    )
+    reason = f"not confident enough: CoE 0.625 {parts} exceeds 0.5 nats"
+    assert withheld == Decision("escalate", None, reason, cause="uncertain")
     split = (
         (0.7, [1.0]),
         (0.6, [1.0, 3.0]),
@@ -59,12 +58,12 @@ def test_a_regime_says_its_numbers_and_its_name_unless_it_is_consensus():
     said = "each is confident, and they agree: aleatoric 0.500 within models is at most 0.5 nats, "
     said += "epistemic 0.250 between models is at most 0.25 nats"
     assert decide(policy, measurement(aleatoric=0.5, epistemic=0.25)) == Decision(
-        "answer", "Paris", said
+        "answer", "Paris", said, cause="confident"
     )
     said = "unknown, each is unsure, and they disagree: aleatoric 0.510 within models exceeds 0.5 nats, "
     said += "epistemic 0.260 between models exceeds 0.25 nats"
     unsure = measurement(aleatoric=0.51, epistemic=0.26, regime="unknown")
-    assert decide(policy, unsure) == Decision("abstain", None, said)
+    assert decide(policy, unsure) == Decision("abstain", None, said, cause="uncertain")
 
 
 TIED = ("Paris", "Rome")
@@ -75,7 +74,8 @@ def test_an_answered_tie_becomes_the_otherwise_of_the_policy(otherwise):
     policy = object() if otherwise is None else SimpleNamespace(otherwise=otherwise)
     tied = replace(measurement(), tied=TIED)
     action = "another_round" if otherwise == "another_round" else "abstain"
-    expected = Decision(action, None, "2 answers share the lead, and a tie is never answered")
+    reason = "2 answers share the lead, and a tie is never answered"
+    expected = Decision(action, None, reason, cause="tie")
     assert without_tie(Decision("answer", "Paris"), tied, policy) == expected
     for untouched in (
         Decision("escalate", None, "why"),
@@ -90,22 +90,59 @@ def test_an_answered_tie_becomes_the_otherwise_of_the_policy(otherwise):
 
 def test_bounds_and_a_callers_limits_hold_whatever_the_policy():
     cases = [
-        ("another_round", {"max_rounds": 2}, Spent(round=5), "escalate", "abstain"),
-        ("another_round", {"token_budget": 2}, Spent(tokens=9), "escalate", "escalate"),
-        ("another_round", {"deadline": 2}, Spent(seconds=2.0), "another_round", "abstain"),
-        ("another_round", {}, Spent(tokens=None, n_responses=1), "escalate", "another_round"),
-        ("answer", {}, Spent(), "escalate", "escalate"),
-        ("answer", {}, Spent(), "escalate", "answer"),
+        ("another_round", {"max_rounds": 2}, Spent(round=5), "escalate", "abstain", "rounds"),
+        ("another_round", {"token_budget": 2}, Spent(tokens=9), "escalate", "escalate", "budget"),
+        (
+            "another_round",
+            {"deadline": 2},
+            Spent(seconds=2.0),
+            "another_round",
+            "abstain",
+            "deadline",
+        ),
+        ("another_round", {}, Spent(tokens=None), "escalate", "another_round", "policy"),
+        ("answer", {}, Spent(), "escalate", "escalate", "limit_of_caller"),
+        ("answer", {}, Spent(), "escalate", "answer", "policy"),
     ]
     answered = measurement(aleatoric=0.1, representatives=("Paris",))
-    for wanted, bounds, spent, otherwise, action in cases:
+    for wanted, bounds, spent, otherwise, action, cause in cases:
         policy = Deciding(Decision(wanted), otherwise=otherwise)
         rules = Rules(
             bounds=Bounds(**bounds), limits=Bounds(max_coe=0.1 if action == "answer" else 0.05)
         )
         found = settle(policy, answered, rules, asked="a", answered="a", spent=spent)
         assert found.action == action
+        assert found.cause == cause
         assert policy.seen[0][1] == bounds.get("max_rounds", 1)
+
+
+@pytest.mark.parametrize(
+    ("answered", "spent", "cause"),
+    [("a", Spent(), "quorum"), ("", Spent(), "unavailable"), ("a", Spent(seconds=9.0), "deadline")],
+)
+def test_without_a_quorum_the_cause_says_whether_anybody_answered_in_time(answered, spent, cause):
+    rules = Rules(bounds=Bounds(deadline=9.0), min_agents=2)
+    found = settle(
+        ThresholdPolicy(1.0), measurement(), rules, asked="ab", answered=answered, spent=spent
+    )
+    assert (found.action, found.cause) == ("abstain", cause)
+
+
+def test_what_is_no_answer_is_named_and_so_are_votes_and_another_proposal():
+    answering = Deciding(Decision("answer"), otherwise="escalate")
+    said = measurement(representatives=("Paris",))
+    proposed = with_proposals(said, proposer="a", by_agent={"a": "Rome", "b": "Paris"})
+    cases = [
+        (replace(said, answer_kind="refusal"), Rules(), "abstain", "refusal"),
+        (replace(said, answer_kind="empty"), Rules(), "abstain", "empty"),
+        (said, Rules(answerable=("call",)), "abstain", "invalid"),
+        (proposed, Rules(), "abstain", "other_proposal"),
+        (said, Rules(min_votes=3), "escalate", "votes"),
+        (None, Rules(), "abstain", "unavailable"),
+    ]
+    for one, rules, action, cause in cases:
+        found = settle(answering, one, rules, asked="a", answered="a", spent=Spent())
+        assert (found.action, found.answer, found.cause) == (action, None, cause)
 
 
 @pytest.mark.parametrize(("n_agents", "least"), [(1, 1), (2, 2), (3, 2), (4, 3), (5, 3)])
@@ -162,6 +199,10 @@ def test_unknown_names_are_refused():
             "one of consensus, .*, unknown; got 'panic'",
         ),
         (lambda: Bounds(n_samples=0), r'^"n_samples" must be an integer in \[1, 500\]; got 0'),
+        (
+            lambda: Decision("answer", cause="guess"),
+            '"cause" of a Decision must be one of confident, ',
+        ),
         (
             lambda: Decision("guess"),
             "^\"action\" of a Decision must be one of answer, .*, another_round; got 'guess'",

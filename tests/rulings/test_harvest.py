@@ -23,7 +23,7 @@ def ask(store, policy, said, times, *, audit_rate=0.0):
         [ScriptedAgent(name, texts) for name, texts in said.items()],
         clusterer=NormalizedMatch(),
         policy=CalibratedPolicy.load(policy, otherwise="escalate"),
-        recording=Recording(audit_rate=audit_rate),
+        on_decision=Recording(audit_rate=audit_rate),
     ).compile(store=store)
     for _ in range(times):
         graph.invoke({"question": "What is the capital?"})

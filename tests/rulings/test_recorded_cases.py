@@ -25,10 +25,10 @@ def test_the_configuration_says_where_and_options_come_before_it(tmp_path):
     path.write_text(AGENT + RECORD)
     config = load_config(path)
     with open_recording(config, None, None) as options:
-        assert options["recording"] == Recording(audit_rate=0.25)
+        assert options["on_decision"] == Recording(audit_rate=0.25)
         assert (tmp_path / "cases.sqlite").exists()
     with open_recording(config, str(tmp_path / "other.sqlite"), 0.5) as options:
-        assert options["recording"] == Recording(audit_rate=0.5)
+        assert options["on_decision"] == Recording(audit_rate=0.5)
     with pytest.raises(typer.BadParameter, match="needs a store"), open_recording(None, None, 0.5):
         pass
     with (

@@ -23,7 +23,7 @@ DIFFER = (["Paris", "Paris", "Lyon"], ["Lyon", "Nice", "Lyon"])
 def create(said, *, otherwise="escalate", audit_rate=0.0, **options):
     agents = [ScriptedAgent(name, texts) for name, texts in zip("ab", said, strict=True)]
     policy = ThresholdPolicy(0.5, otherwise=otherwise)
-    return graph(*agents, policy=policy, recording=Recording(audit_rate=audit_rate), **options)
+    return graph(*agents, policy=policy, on_decision=Recording(audit_rate=audit_rate), **options)
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgres"])

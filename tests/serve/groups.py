@@ -9,6 +9,7 @@ from coe_agents import SupportPolicy, ThresholdPolicy
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.serve import Group, create_app
 from coe_agents.testing import ScriptedAgent
+from tests.graph.groups import with_options
 from tests.waiting import until
 
 KEY = "planted-key-0123456789"
@@ -33,7 +34,11 @@ def group_of(*agents, max_coe=0.6, policy=None, **options):
     """Returns the group "g" of these agents."""
     policy = policy or ThresholdPolicy(max_coe)
     return Group.of(
-        [*agents], clusterer=NormalizedMatch(), policy=policy, name="g", **{"retries": 0, **options}
+        [*agents],
+        clusterer=NormalizedMatch(),
+        policy=policy,
+        name="g",
+        **with_options({"retries": 0, **options}),
     )
 
 

@@ -32,6 +32,6 @@ def test_parts_that_ask_a_person_are_refused(options):
 
 async def test_a_decided_case_is_passed_on():
     decided = []
-    group = create_group(*AGREEING, recording=decided.append)
+    group = create_group(*AGREEING, on_decision=decided.append)
     assert (await complete(group)).json()["choices"][0]["message"]["content"] == "Paris"
     assert [case["leading"] for case in decided] == ["Paris"]

@@ -5,9 +5,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from coe_agents.claims import Claims
+from coe_agents import _ring
 from coe_agents.testing import ScriptedAgent
 from tests.chromium import NEEDS_CHROMIUM, Page
+from tests.rooms import needs
 from tests.serve.groups import create_group, group_of
 from tests.serve.live import serving
 
@@ -319,12 +320,13 @@ def test_it_fits_the_screen_and_every_control_has_a_name(pipe, width):
         assert small == []
 
 
+@needs("claims")
 def test_claims_are_underlined_by_support_and_open_to_show_who_says_what(pipe):
     said = (
         ["Ada was born in London. She wrote programs. Ada <b>died</b> in Rome."],
         ["Ada was born in London. She wrote programs. Her cat purred."],
     )
-    with opened(pipe, create_group(*said, claims=Claims())) as tab:
+    with opened(pipe, create_group(*said, answer_judge=_ring.load("claims:Claims")())) as tab:
         ask(tab)
         assert "[...]" in seen(tab, "#answer")
         assert everything(tab, "#answer .claim.keep") == [

@@ -1,7 +1,7 @@
 """Owns the preparation of chat models: which are rejected, their settings, and the address of their server."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
@@ -237,7 +237,7 @@ def address_of(model: BaseChatModel) -> str:
     return ""
 
 
-def free_name(model: object, taken: set[str]) -> str:
+def free_name(model: object, taken: Collection[str]) -> str:
     """Returns a name for a model, or "provider:model": the last part of its own, with a number where it is taken."""
     full = model
     if not isinstance(full, str):

@@ -19,7 +19,7 @@ from coe_agents.agents.requests.endings import IN_WORDS, Ending, judge_end, refu
 from coe_agents.checks import are_finite
 from coe_agents.clustering.answers import split_confidence
 from coe_agents.clustering.refusals import answer_kind
-from coe_agents.errors import FAILED_REPLY, INVALID, InvalidReplyError
+from coe_agents.errors import InvalidReplyError, invalid_proposal
 from coe_agents.files import parse_json
 from coe_agents.types import (
     AgentReply,
@@ -155,7 +155,8 @@ def _response(
 ) -> Response:
     ending = reply.ending
     if ending == "error":
-        return place.response("", error=f"InvalidReplyError: {FAILED_REPLY}")
+        error = "InvalidReplyError: the model's provider says that the reply failed"
+        return place.response("", error=error, fault="failed")
     calls: list[JsonObject] | None = None
     action: str | None = None
     if "tools" in request and isinstance(reply.generation, ChatGeneration):
@@ -165,9 +166,10 @@ def _response(
         try:
             calls, action = read_proposal(cast("AIMessage", reply.generation.message), check)
             if calls and ending != "whole":  # more calls may have followed
-                raise InvalidReplyError(f"{INVALID}: {IN_WORDS[ending]}")
-        except InvalidReplyError as error:
-            return place.response("", error=f"InvalidReplyError: {error}", end=ending)
+                raise invalid_proposal(IN_WORDS[ending])
+        except InvalidReplyError as invalid:
+            error = f"InvalidReplyError: {invalid}"
+            return place.response("", error=error, end=ending, fault=invalid.fault)
 
     if reply.refused:
         # in other words than ours it would not be recognised, and must not pass for an answer, or for a choice
@@ -236,7 +238,7 @@ def _as_sent(message: AIMessage) -> list[str]:
 
 def _invalid(why: str) -> InvalidReplyError:
     hint = "Check the model's tool calls, for example the server's tool-call parser"
-    return InvalidReplyError(f"{INVALID}: {why}", hint=hint, retryable=False)
+    return invalid_proposal(why, hint=hint)
 
 
 def text_of(generation: Generation) -> str:

@@ -91,7 +91,8 @@ def agent_node(
             if prints_secret(error, secrets_of(agent, error)):
                 raise AgentError(message, retryable=True) from None
             raise error
-        row = create_response(agent.name, "", round=request["round"], error=message)
+        fault = error.fault if isinstance(error, InvalidReplyError) else None
+        row = create_response(agent.name, "", round=request["round"], error=message, fault=fault)
         update: dict[str, Any] = {"responses": [row]}
         if (
             isinstance(error, IgnoredTemperatureError) and error.usage is not None

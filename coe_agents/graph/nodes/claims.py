@@ -13,11 +13,11 @@ from coe_agents.graph.nodes.cluster import reraise
 from coe_agents.graph.runnables import TwoForms
 from coe_agents.graph.state import CoEState
 from coe_agents.policy import Decision, Measurement
-from coe_agents.types import Response, end_of
+from coe_agents.types import Action, Response, end_of
 
 
-class ClaimJudge(Protocol):
-    """Anything that judges long answers claim by claim: `coe_agents.claims.Claims`."""
+class AnswerJudge(Protocol):
+    """What judges answers in texts in place of the policy, as `coe_agents.claims.Claims` does, claim by claim."""
 
     def decide(
         self, questions: Sequence[Sequence[Response]], *, weights: Mapping[str, float] | None = None
@@ -26,7 +26,7 @@ class ClaimJudge(Protocol):
         ...
 
 
-def claims_node(claims: ClaimJudge, settings: RunSettings) -> TwoForms:
+def claims_node(claims: AnswerJudge, settings: RunSettings) -> TwoForms:
     """Returns the node that judges the responses that count; None where the turn asks for no text of its own."""
 
     def judge(state: CoEState, _: RunnableConfig) -> dict[str, Any]:
@@ -58,6 +58,5 @@ class GivenClaims:
     def decide(self, measurement: Measurement, *, round: int, max_rounds: int) -> Decision:
         """Returns the answer that is left; abstains where nothing is. No tie of clusters forbids it."""
         answer, reason = self.claimed["answer"], self.claimed["reason"]
-        return Decision(
-            "abstain" if answer is None else "answer", answer, reason, trusted_answer=True
-        )
+        action: Action = "abstain" if answer is None else "answer"
+        return Decision(action, answer, reason, trusted_answer=True, cause="claims")

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from langchain_core.runnables import RunnableConfig
@@ -22,14 +22,13 @@ from coe_agents.errors import (
     secrets_of,
 )
 from coe_agents.graph import events
+from coe_agents.graph.options import Canonicalize
 from coe_agents.graph.round_state import agents_counted_as, before
 from coe_agents.graph.runnables import TwoForms
 from coe_agents.graph.shown_tools import clusterer_of, is_about_actions, read_actions
 from coe_agents.graph.state import CoEState, read_state
 from coe_agents.rounds.trajectory import former_answers
 from coe_agents.types import Response, end_of, in_canonical_order, usable
-
-Canonicalize = Callable[[str], str]
 
 _FEW_CHARACTERS = 2_000
 """Texts of so many characters altogether are read and compared in a few milliseconds at most."""

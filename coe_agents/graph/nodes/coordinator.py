@@ -3,15 +3,14 @@
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from operator import itemgetter
-from typing import Literal, get_args
 
 from langgraph.types import Command
 
-from coe_agents.checks import one_of
-from coe_agents.errors import GroupUnavailableError, is_invalid_proposal
+from coe_agents.errors import GroupUnavailableError
 from coe_agents.graph import events
 from coe_agents.graph.context import RunSettings
 from coe_agents.graph.nodes.claims import GivenClaims
+from coe_agents.graph.options import OnUnavailable
 from coe_agents.graph.round_state import (
     agents_counted_as,
     fields_of,
@@ -25,8 +24,6 @@ from coe_agents.policy import settle
 from coe_agents.rounds import Clarify
 from coe_agents.rounds.strategies import Strategies
 
-OnUnavailable = Literal["abstain", "raise"]
-"""What becomes of a question that no agent answered."""
 _UNLIKE = (
     "most answers have several words, and few are equal: they are compared word for word, which does not suit "
     'sentences; use --answers sentences, answers=sentences(judge) in Python, or [answers] kind = "sentences" in a file'
@@ -47,19 +44,13 @@ def coordinator_node(
     `compares_words`: whether the clusterer compares answers word for word. `judges_claims`: whether a node before this
     one judges long answers; what it leaves of one then is the decision, in place of the policy's.
     """
-    one_of(
-        on_unavailable,
-        '"on_unavailable"',
-        get_args(OnUnavailable),
-        advice='"raise" raises an error',
-    )
 
     def coordinator(state: CoEState) -> Command[str]:
         now = settings.of(state)
         rows = state["responses"]
         answered = {row["agent"] for row in rows if row["error"] is None}
         failed = [(row["agent"], row["error"]) for row in rows if row["error"] is not None]
-        invalid = {agent for agent, error in failed if is_invalid_proposal(error)}
+        invalid = {row["agent"] for row in rows if row.get("fault") == "invalid"}
         if not answered and not invalid and on_unavailable == "raise":
             reasons = "; ".join(f"{agent}: {error}" for agent, error in failed)
             hint = '"coe-agents doctor" tries each alone, and says what to do'

@@ -8,6 +8,7 @@ from langgraph.types import Command
 from pydantic import BaseModel, Field, NonNegativeInt, ValidationError
 
 from coe_agents._steps import Steps, invoke
+from coe_agents.checks import at_field
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.decision.data import AgentTokens, view
 from coe_agents.graph import events
@@ -17,7 +18,7 @@ from coe_agents.graph.people import faults
 from coe_agents.graph.runnables import TwoForms, steps_node
 from coe_agents.graph.state import CoEState
 from coe_agents.measurement.weighting import rank_texts
-from coe_agents.types import DECIDERS, Candidate, EscalatedCase, FinalAction, Ruling, Usage
+from coe_agents.types import DECIDERS, Candidate, Cause, EscalatedCase, FinalAction, Ruling, Usage
 
 Escalation = Runnable[EscalatedCase, Ruling] | Callable[[EscalatedCase], Any]
 """What decides an escalated case: an `Arbiter`, an `AskPerson`, or any function or Runnable that returns a `Ruling`.
@@ -84,9 +85,8 @@ def escalation_node(escalation: Escalation, agents: Collection[str]) -> TwoForms
     name = getattr(decider, "name", None) or "escalation"
     is_person = isinstance(decider, AskPerson)
     if name in agents or (name in DECIDERS and not is_person):
-        raise ValueError(
-            f'the name of "escalation" must differ from "group", "person" and the agents\'; got {name!r}. Rename it'
-        )
+        message = f'the name of "escalation" must differ from "group", "person" and the agents\'; got {name!r}'
+        raise at_field(ValueError(f"{message}. Rename it"), f"agents.{name}")
 
     def escalate(state: CoEState, config: RunnableConfig) -> Steps[Command[str]]:
         ruling = yield invoke(decider, case_of(state), disable_streaming(config))
@@ -138,14 +138,20 @@ def _apply_ruling(state: CoEState, given: object, name: str, *, is_person: bool)
             f'"decided_by" of a Ruling must not be "group" or "person", whom a gate trusts; got {by!r}. Omit it, '
             "or ask with AskPerson"
         )
+    cause: Cause = "person" if is_person else "arbiter"
+    if action == "escalate":  # nobody settled it: the group's own cause stays
+        cause = state["verdict"]["cause"]
     if action == "answer" and (kind := answer_kind(ruling.answer or "")) != "answer":
+        action = "abstain"
         said = f'declines to answer ("{ruling.answer}")' if kind == "refusal" else "says nothing"
-        action, reason = "abstain", f"{by} {said}; {reason}"
+        reason = f"{by} {said}; {reason}"
     decided_by = "group" if action == "escalate" else by
     verdict = {
         **state["verdict"],
         "action": action,
         "answer": ruling.answer if action == "answer" else None,
+        "cause": cause,
+        "ruling": reason,
         "reason": "; ".join(filter(None, (reason, state["verdict"]["reason"]))),
         "decided_by": decided_by,
     }

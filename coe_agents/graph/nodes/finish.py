@@ -11,11 +11,10 @@ from coe_agents.actions.canonical import read_action
 from coe_agents.actions.structured import ANSWER
 from coe_agents.clustering.refusals import response_text
 from coe_agents.decision.group_decision import create_decision
-from coe_agents.errors import FAILED_REPLY
 from coe_agents.graph.round_state import new_responses
 from coe_agents.graph.state import CoEState
 from coe_agents.rounds.trajectory import conformity
-from coe_agents.types import End, end_of, usable
+from coe_agents.types import WITHHELD_MARK, End, end_of, usable
 
 WITHHELD = {"abstain": "I will not answer this: ", "escalate": "This needs someone else: "}
 """How the message of a run begins that gives no answer."""
@@ -41,11 +40,12 @@ def finish(state: CoEState) -> dict[str, Any]:
         row["agent"] for row in new if row.get("calls") is not None
     }  # one of its proposals was invalid
     answering = {row["agent"] for row in new}
-    failures = {
-        row["agent"]: row["error"] or ""
-        for row in failed
-        if row["agent"] not in (answering if FAILED_REPLY in (row["error"] or "") else proposing)
-    }
+    failures = dict[str, str]()
+    for row in failed:
+        # beside a reply that its provider failed, any other counts; beside an invalid one, a proposal
+        answered = answering if row.get("fault") == "failed" else proposing
+        if row["agent"] not in answered:
+            failures[row["agent"]] = row["error"] or ""
     decision = create_decision(
         verdict,
         measured,
@@ -59,15 +59,21 @@ def finish(state: CoEState) -> dict[str, Any]:
         claimed=state.get("claimed"),
         answer_end=_end_of_answer(state, verdict["answer"]),
     )
-    text = (
-        verdict["answer"]
-        if verdict["action"] == "answer"
-        else f"{WITHHELD[verdict['action']]}{verdict['reason']}."
-    )
-    message = AIMessage(
-        "" if calls else text, tool_calls=calls or [], response_metadata={"decision": decision}
-    )
+    if verdict["action"] == "answer":
+        text = "" if calls else verdict["answer"]
+        metadata = {"decision": decision}
+        message = AIMessage(text, tool_calls=calls or [], response_metadata=metadata)
+    else:
+        message = withheld_message(verdict["action"], verdict["reason"], decision=decision)
     return {"decision": decision, "messages": [message]}
+
+
+def withheld_message(
+    action: str, reason: str, *, id: str | None = None, **metadata: Any
+) -> AIMessage:
+    """Returns the message in place of an answer that is withheld, under the mark by which it is known."""
+    text = f"{WITHHELD[action]}{reason}."
+    return AIMessage(text, id=id, response_metadata={**metadata, WITHHELD_MARK: True})
 
 
 def _end_of_answer(state: CoEState, answer: str | None) -> End | None:

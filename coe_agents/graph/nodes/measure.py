@@ -15,10 +15,15 @@ from coe_agents.graph.shown_tools import clusterer_of
 from coe_agents.graph.state import CoEState
 from coe_agents.measurement.weighting import Weighting
 from coe_agents.policy import measure
+from coe_agents.uncertainty.solvers import Solver
 
 
 def measure_node(
-    settings: RunSettings, *, weighting: Weighting, coordination: str | None, clusterer: Clusterer
+    settings: RunSettings,
+    *,
+    weighting: Weighting,
+    coordination: str | Solver | None,
+    clusterer: Clusterer,
 ) -> TwoForms:
     """Returns the node that computes Collaborative Entropy; None without a trusted agent.
 

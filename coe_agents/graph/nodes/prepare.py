@@ -16,15 +16,16 @@ from langgraph.types import Overwrite
 
 from coe_agents.actions.structured import ANSWER, check_answer_schema
 from coe_agents.graph.context import RunSettings, read_changes
-from coe_agents.graph.nodes.finish import WITHHELD
 from coe_agents.graph.round_state import begin_round
 from coe_agents.graph.shown_tools import check_tools
 from coe_agents.graph.state import STATE_VERSION, CoEState, Plan, Turn
+from coe_agents.types import WITHHELD_MARK
 
 History = Literal["conversation", "question"]
 
-MAX_QUESTION_CHARS = "max_question_chars"
-"""The option named in the refusal of a long question, by which a tool recognises that refusal."""
+
+class QuestionTooLongError(ValueError):
+    """A question with more characters than `max_question_chars` of the graph."""
 
 
 def prepare_node(
@@ -45,9 +46,9 @@ def prepare_node(
             check()
         asked, messages, conversation = _read_question(state)
         if len(asked) > max_question_chars:
-            raise ValueError(
+            raise QuestionTooLongError(
                 f"the question must have at most {max_question_chars} characters "
-                f'("{MAX_QUESTION_CHARS}" of the graph); got {len(asked)}. '
+                f'("max_question_chars" of the graph); got {len(asked)}. '
                 "Shorten it, or build the graph with a higher bound"
             )
         shown, allowed = _shown(conversation, asked, history), _choices(state.get("choices"))
@@ -169,8 +170,8 @@ def without_refusals(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     """Returns a conversation without the turns that a gate did not answer: neither its refusal nor the question.
 
     Models that see a refusal tend to refuse, and many chat templates do not accept two messages of the user in a row. A
-    refusal is recognised by its decision or, where a client sent the conversation without it, by the field `refusal` of
-    OpenAI's API or by its text.
+    refusal is recognised by its mark or, where a client sent the conversation without it, by the field `refusal` of
+    OpenAI's API.
     """
     kept: list[AnyMessage] = []
     for message in messages:
@@ -185,12 +186,12 @@ def _is_refusal(message: AnyMessage) -> bool:
     if not isinstance(message, AIMessage):
         return False
     decision = message.response_metadata.get("decision")
-    if isinstance(decision, dict) and "action" in decision:
+    if isinstance(decision, dict) and "action" in decision:  # as earlier versions marked it
         return bool(decision["action"] != "answer")
-    is_marked = (
-        message.additional_kwargs.get("refusal") and not message.text
-    )  # as OpenAI's API and `serve` do
-    return bool(is_marked) or message.text.startswith(tuple(WITHHELD.values()))
+    if message.response_metadata.get(WITHHELD_MARK):
+        return True
+    # as OpenAI's API and `serve` do
+    return bool(message.additional_kwargs.get("refusal")) and not message.text
 
 
 def _tools(

@@ -34,26 +34,19 @@ export function sentences(decision) {
   return { plain: sentence(plain), numeric: numeric.length ? `${capital(numeric.join("; "))}.` : "" };
 }
 
-// Whether the first clause, which is about who says what, says of all that they decline
-function areDeclining(decision) {
-  const parts = unquoted(clauses(decision.reason)[0] ?? "").split(",");
-  const declines = parts.map((part) => /\bdeclines? to answer\b/.test(part));
-  return declines[0] && parts.every((part, place) => declines[place] || /\bdid not answer\b/.test(part));
-}
-
 // Why there is no answer, as a sentence
 export function cause(decision) {
   if (decision.is_late) return "The time was up";
   if (decision.coe === null) return "No agent answered";
   if (decision.regime === null) return "Too few agents answered";
   if (decision.tied.length) return "It is a tie";
-  if (areDeclining(decision)) return "They decline to answer";
-  if (decision.regime === "ambiguous") return "They are not sure";
   const answers = Object.values(decision.agents).map(({ distribution }) => {
     const shares = Object.entries(distribution);
     const most = shares.filter(([, share]) => share >= MOSTLY);
     return (most.length ? most : shares).map(([text]) => text).sort();
   });
+  if (answers.flat().every((text) => decision.declining.includes(text))) return "They decline to answer";
+  if (decision.regime === "ambiguous") return "They are not sure";
   if (answers.some((own) => own.join("\0") !== answers[0].join("\0"))) return "They disagree";
   return answers.some((own) => own.length > 1) ? "They are not sure" : "The gate withholds the answer";
 }

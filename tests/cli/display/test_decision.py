@@ -9,6 +9,7 @@ from coe_agents.decision.views import to_json
 DECISION = {
     "action": "answer",
     "answer": "Paris",
+    "cause": "confident",
     "reason": "CoE 0.1 is low",
     "decided_by": "group",
     "regime": "consensus",
@@ -77,6 +78,7 @@ def test_who_decided_is_said_where_it_was_not_the_group():
         "seconds",
         "action",
         "answer",
+        "cause",
         "reason",
         "regime",
         "coe",

@@ -76,6 +76,6 @@ def test_a_strategy_of_a_users_own_sees_the_context_and_may_leave_agents_out():
     assert len(agents[0].requests) == 1
     assert decision["trajectory"][1]["strategy"] == "only_c"
     assert decision["agents"]["c"]["n_responses"] == 2
-    naming = Deciding(Decision("another_round", None, "as told", "argue"))
+    naming = Deciding(Decision("another_round", None, "as told", strategy="argue"))
     with pytest.raises(ValueError, match="got 'argue'"):
         ask(graph(*three(), policy=naming))

@@ -25,7 +25,9 @@ def group():
 
 
 def graph(agents, policy=None, **options):
-    once = Deciding(Decision("another_round", None, "ambiguous", "clarify"), Decision("answer"))
+    once = Deciding(
+        Decision("another_round", None, "ambiguous", strategy="clarify"), Decision("answer")
+    )
     options = {"policy": policy or once, "max_rounds": 2, "clarify": True, **options}
     return groups.graph(*agents, **options)
 
@@ -95,9 +97,7 @@ def test_a_reply_that_cannot_be_used_is_asked_for_again():
 
 
 def test_a_graph_that_may_not_ask_says_so():
-    with pytest.raises(
-        ValueError, match=r'"clarify" .* Build it with create_coe_graph\(\.\.\., clarify=True\)'
-    ):
+    with pytest.raises(ValueError, match=r'"clarify" must be allowed .*clarify=True'):
         ask(graph(group(), clarify=False))
     with pytest.raises(ConfigurationError, match="may stop to ask a person"):
         ask(graph(group()))

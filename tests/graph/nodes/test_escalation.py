@@ -77,6 +77,8 @@ def test_a_function_of_the_users_own_decides():
     assert asyncio.run(plain.ainvoke({"question": "Q?"}))["decision"] == decision
     assert decision["answer"] == "Paris"
     assert decision["decided_by"] == "desk"
+    assert decision["cause"] == "arbiter"
+    assert decision["ruling"] == "looked up"
     assert decision["reason"] == f"looked up; {NUMBERS}"
     assert decision["tokens"]["desk"] == {"input_tokens": 4, "output_tokens": 0}
     case = seen[0]

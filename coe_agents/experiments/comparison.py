@@ -36,18 +36,19 @@ class PolicyOutcomes:
     is_cut_short: bool = False
 
 
+def _correct(outcome: Item) -> float | None:
+    return outcome.correct if outcome.is_answered else None
+
+
+def _risk(outcome: Item) -> float | None:
+    correct = _correct(outcome)
+    return None if correct is None else 1.0 - correct
+
+
 _FIGURES: Mapping[str, tuple[str, Callable[[Item], float | None]]] = {
     "coverage": ("answered", lambda outcome: float(outcome.is_answered)),
-    "accuracy_answered": (
-        "accuracy of answered",
-        lambda outcome: outcome.correct if outcome.is_answered else None,
-    ),
-    "risk": (
-        "risk",
-        lambda outcome: (
-            1.0 - outcome.correct if outcome.is_answered and outcome.correct is not None else None
-        ),
-    ),
+    "accuracy_answered": ("accuracy of answered", _correct),
+    "risk": ("risk", _risk),
     "accuracy_all": ("accuracy of all", lambda outcome: outcome.leading_correct),
     "tokens": ("tokens", lambda outcome: outcome.tokens),
     "requests": ("requests", lambda outcome: float(outcome.n_requests)),
@@ -94,6 +95,18 @@ class Compared:
     notes: Sequence[str] = ()
     is_cut_short: bool = False
 
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "n_questions": self.n_questions,
+            "n_failed": self.n_failed,
+            "n_common": self.n_common,
+            "figures": _to_json(self.figures),
+            "decided_by": dict(self.decided_by),
+            "differences": _to_json(self.differences),
+            "notes": list(self.notes),
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
@@ -107,19 +120,7 @@ class Comparison:
         return {
             "reference": self.policies[0].name,
             "n_resamples": self.n_resamples,
-            "policies": [
-                {
-                    **{
-                        name: getattr(each, name)
-                        for name in ("name", "n_questions", "n_failed", "n_common")
-                    },
-                    "figures": _to_json(each.figures),
-                    "decided_by": dict(each.decided_by),
-                    "differences": _to_json(each.differences),
-                    "notes": list(each.notes),
-                }
-                for each in self.policies
-            ],
+            "policies": [each.to_json() for each in self.policies],
         }
 
 
@@ -133,12 +134,10 @@ def _to_json(figures: Mapping[str, Estimate]) -> dict[str, dict[str, float | Non
 def outcomes_of(run: Run, *, name: str | None = None) -> PolicyOutcomes:
     """Returns what a run's policy did; a SamplesError if it decided no question."""
     if not run.items:
-        reason = next(iter(run.errors.values()), None)
-        raise SamplesError(
-            f"{name or run.name} decided no question"
-            + (f"; the first failure: {reason}" if reason else ""),
-            hint="Rerun coe-agents run, which asks again",
-        )
+        message = f"{name or run.name} decided no question"
+        for reason in list(run.errors.values())[:1]:
+            message += f"; the first failure: {reason}"
+        raise SamplesError(message, hint="Rerun coe-agents run, which asks again")
     outcomes = {key: with_cost(item, run.prices) for key, item in run.items.items()}
     notes = list[str]()
     if run.errors:
@@ -155,14 +154,14 @@ def outcomes_of(run: Run, *, name: str | None = None) -> PolicyOutcomes:
 def _n_missing(run: Run) -> int:
     """Returns how many questions a run was to decide and did not come to; 0 where its settings do not say."""
     dataset = run.settings.get("dataset")
-    total, limit = (
-        (dataset.get(name) for name in ("n_questions", "limit"))
-        if isinstance(dataset, dict)
-        else (0, 0)
-    )
-    if not (isinstance(total, int) and isinstance(limit, int)):
+    if not isinstance(dataset, dict):
         return 0
-    return max(0, (min(limit, total) if limit else total) - len(run.items) - len(run.errors))
+    n_questions, limit = dataset.get("n_questions"), dataset.get("limit")
+    if not (isinstance(n_questions, int) and isinstance(limit, int)):
+        return 0
+    if limit:
+        n_questions = min(limit, n_questions)
+    return max(0, n_questions - len(run.items) - len(run.errors))
 
 
 def with_cost(item: Item, prices: Prices) -> Item:
@@ -180,8 +179,11 @@ def price_of(tokens: Sequence[tuple[str, float, float]], prices: Prices) -> floa
     """
     if not prices or any(name not in prices for name, *counts in tokens if any(counts)):
         return None
-    used = [(prices[name], given, said) for name, given, said in tokens if name in prices]
-    return sum(price["input"] * given + price["output"] * said for price, given, said in used) / 1e6
+    total = 0.0
+    for name, n_input, n_output in tokens:
+        if price := prices.get(name):
+            total += price["input"] * n_input + price["output"] * n_output
+    return total / 1e6
 
 
 def compare(
@@ -208,47 +210,61 @@ def compare(
         raise ValueError(
             f'"policies" must hold decisions of at least one policy; got {empty} without any. Run it'
         )
-    first = policies[0]
+    n_differences = len(policies) - 1
     compared = []
     for place, each in enumerate(policies):
-        ids = sorted(each.outcomes)
-        common = [] if place == 0 else sorted(each.outcomes.keys() & first.outcomes.keys())
-        figures = _estimate([each.outcomes[key] for key in ids], n_resamples=n_resamples)
-        own, other = ([one.outcomes[key] for key in common] for one in (each, first))
-        for key, outcome, reference in zip(common, own, other, strict=True):
-            if outcome.question != reference.question:
-                what = f"were asked different questions of the id {key[:50]!r}"
-                raise SamplesError(
-                    f"{each.name} and {first.name} {what}", hint="Compare runs of one dataset"
-                )
-        means = [
-            fmean([item.tokens for item in side if item.tokens is not None] or [0.0])
-            for side in (own, other)
-        ]
-        n_intervals = len(policies) - 1
-        differences = (
-            _estimate(own, other, n_resamples=n_resamples, n_intervals=n_intervals)
-            if common
-            else {}
-        )
         deciders = Counter(outcome.decided_by for outcome in each.outcomes.values())
-        shares = {name: n / len(ids) for name, n in sorted(deciders.items())}
+        n_questions = len(each.outcomes)
+        alone = Compared(
+            name=each.name,
+            n_questions=n_questions,
+            n_failed=each.n_failed,
+            figures=_estimate(
+                [outcome for _, outcome in sorted(each.outcomes.items())], n_resamples=n_resamples
+            ),
+            differences={},
+            n_common=0,
+            decided_by={name: n / n_questions for name, n in sorted(deciders.items())},
+            notes=each.notes,
+            is_cut_short=each.is_cut_short,
+        )
+        pairs = [] if place == 0 else _pair(each, policies[0])
+        if not pairs:
+            compared.append(alone)
+            continue
+        outcomes, references = [own for own, _ in pairs], [other for _, other in pairs]
+        tokens, tokens_of_first = _mean_tokens(outcomes), _mean_tokens(references)
         compared.append(
-            Compared(
-                each.name,
-                len(ids),
-                each.n_failed,
-                figures,
-                differences,
-                len(common),
-                shares,
-                n_answers=min(_n_answers(own), _n_answers(other)),
-                token_ratio=means[0] / means[1] if all(means) else float("nan"),
-                notes=each.notes,
-                is_cut_short=each.is_cut_short,
+            replace(
+                alone,
+                differences=_estimate(
+                    outcomes, references, n_resamples=n_resamples, n_intervals=n_differences
+                ),
+                n_common=len(pairs),
+                n_answers=min(_n_answers(outcomes), _n_answers(references)),
+                token_ratio=tokens / tokens_of_first if tokens and tokens_of_first else np.nan,
             )
         )
     return Comparison(tuple(compared), n_resamples, settings or {})
+
+
+def _pair(policy: PolicyOutcomes, first: PolicyOutcomes) -> list[tuple[Item, Item]]:
+    """Returns what both did with each question that both have, by id."""
+    pairs = []
+    for key in sorted(policy.outcomes.keys() & first.outcomes.keys()):
+        outcome, reference = policy.outcomes[key], first.outcomes[key]
+        if outcome.question != reference.question:
+            what = f"were asked different questions of the id {key[:50]!r}"
+            raise SamplesError(
+                f"{policy.name} and {first.name} {what}", hint="Compare runs of one dataset"
+            )
+        pairs.append((outcome, reference))
+    return pairs
+
+
+def _mean_tokens(outcomes: Sequence[Item]) -> float:
+    """Returns the mean over the questions for which it is known; 0 where it is for none."""
+    return fmean([item.tokens for item in outcomes if item.tokens is not None] or [0.0])
 
 
 def _n_answers(outcomes: Sequence[Item]) -> int:
@@ -263,44 +279,45 @@ def _estimate(
     n_intervals: int = 1,
 ) -> dict[str, Estimate]:
     values, known = _table(outcomes)
-    others = None if less is None else _table(less)
+    subtracted = None if less is None else _table(less)
 
     def means(counts: FloatArray) -> FloatArray:
-        found = _ratio(counts, values, known)
-        return found if others is None else found - _ratio(counts, *others)
+        ratios = _ratio(counts, values, known)
+        return ratios if subtracted is None else ratios - _ratio(counts, *subtracted)
 
     point = means(np.ones((1, len(outcomes))))[0]
-    drawn = np.concatenate(
-        [means(block.astype(float)) for block in resamples(len(outcomes), n_resamples=n_resamples)]
-    )
-    found = {
-        name: with_interval(point[i], drawn[:, i], n_intervals=n_intervals)
-        for i, name in enumerate(FIGURES)
-    }
-    return found if others is not None else found | _exact_shares(values, known)
+    blocks = resamples(len(outcomes), n_resamples=n_resamples)
+    drawn = np.concatenate([means(block.astype(float)) for block in blocks])
+    estimates = {}
+    for place, name in enumerate(FIGURES):
+        estimates[name] = with_interval(point[place], drawn[:, place], n_intervals=n_intervals)
+    if subtracted is None:
+        estimates.update(_exact_shares(values, known))
+    return estimates
 
 
 def _exact_shares(values: FloatArray, known: FloatArray) -> dict[str, Estimate]:
     """Returns the shares that are 0 or 1, of which no resample differs, with the interval of Clopper and Pearson."""
     from scipy.stats import binomtest  # here: importing it takes long
 
-    found = dict[str, Estimate]()
+    shares = dict[str, Estimate]()
     for place, name in enumerate(FIGURES):
         of_known = values[known[:, place] > 0, place]
         share = float(of_known.mean()) if of_known.size else float("nan")
         if name in _SHARES and share in (0.0, 1.0):
             interval = binomtest(int(of_known.sum()), of_known.size).proportion_ci(method="exact")
-            found[name] = (share, float(interval.low), float(interval.high))
-    return found
+            shares[name] = (share, float(interval.low), float(interval.high))
+    return shares
 
 
 def _table(outcomes: Sequence[Item]) -> tuple[FloatArray, FloatArray]:
     """Returns the figures of each question, shape `(n, n_figures)`, 0 where not known; and whether they are known."""
-    rows = [[of_question(outcome) for _, of_question in _FIGURES.values()] for outcome in outcomes]
-    factors = np.array([_FACTOR.get(name, 1.0) for name in FIGURES])
-    values = (
-        np.array([[np.nan if value is None else value for value in row] for row in rows]) * factors
-    )
+    values = np.full((len(outcomes), len(_FIGURES)), np.nan)
+    for place, (name, (_, of_question)) in enumerate(_FIGURES.items()):
+        for row, outcome in enumerate(outcomes):
+            value = of_question(outcome)
+            if value is not None:
+                values[row, place] = value * _FACTOR.get(name, 1.0)
     return np.nan_to_num(values), (~np.isnan(values)).astype(float)
 
 
@@ -312,73 +329,81 @@ def _ratio(counts: FloatArray, values: FloatArray, known: FloatArray) -> FloatAr
 def to_experiment(comparison: Comparison) -> Experiment:
     """Returns the table: a line for each figure of each policy, with its interval and what it is less the first's."""
     others = comparison.policies[1:]
-    deciders = sorted({who for each in comparison.policies for who in each.decided_by})
-    rows: list[Row] = [
-        ("questions", each.name, each.n_questions, *[None] * 5) for each in comparison.policies
-    ]
-    rows += [("questions of both", each.name, each.n_common, *[None] * 5) for each in others]
-    for figure, label in FIGURES.items():
-        if any(not np.isnan(each.figures[figure][0]) for each in comparison.policies):
-            for each in comparison.policies:
-                difference = each.differences.get(figure, _UNKNOWN)
-                rows.append((label, each.name, *map(plain, (*each.figures[figure], *difference))))
-    if deciders != ["group"]:
-        for who in deciders:
-            shares = [(each.name, each.decided_by.get(who, 0.0)) for each in comparison.policies]
-            rows += [(f"decided by {who}", name, share, *[None] * 5) for name, share in shares]
-    columns = (
-        "figure",
-        "policy",
-        "value",
-        "low",
-        "high",
-        "less the first",
-        "less low",
-        "less high",
-    )
-    n_columns = len(columns) if others else len(columns) - 3
-    whose: dict[str, list[str]] = {}
+    columns = ["figure", "policy", "value", "low", "high"]
+    if others:
+        columns += ["less the first", "less low", "less high"]
+    paired = "Differences are paired, on the questions of both."
+    if len(others) > 1:
+        paired += f" Their intervals hold at once for all {len(others)} policies (Bonferroni)."
+    policies_by_note: dict[str, list[str]] = {}
     for each in comparison.policies:
         for note in each.notes:
-            whose.setdefault(note, []).append(each.name)
+            policies_by_note.setdefault(note, []).append(each.name)
     return Experiment(
         name="compare",
         title="Policies side by side",
-        columns=columns[:n_columns],
+        columns=tuple(columns),
         n_keys=2,
-        rows=tuple(row[:n_columns] for row in rows),
+        rows=tuple(row[: len(columns)] for row in _rows(comparison)),
         settings=comparison.settings,
         notes=(
-            *(f"{', '.join(names)}: {note}" for note, names in whose.items()),
+            *(f"{', '.join(names)}: {note}" for note, names in policies_by_note.items()),
             "Risk and accuracy of answered are over the answered questions. Accuracy of all: of the leading answer.",
             "Tokens, requests, seconds and rounds are means a question.",
             f"low, high: 95 % intervals, {quantity(comparison.n_resamples, 'bootstrap resample')}.",
-            "Differences are paired, on the questions of both."
-            + (
-                f" Their intervals hold at once for all {len(others)} policies (Bonferroni)."
-                if others[1:]
-                else ""
-            ),
+            paired,
         ),
     )
 
 
+def _rows(comparison: Comparison) -> list[Row]:
+    """Returns the lines of the table, with differences also where there is one policy only."""
+    policies = comparison.policies
+    rows: list[Row] = [_count("questions", each.name, each.n_questions) for each in policies]
+    rows += [_count("questions of both", each.name, each.n_common) for each in policies[1:]]
+    for figure, label in FIGURES.items():
+        if all(np.isnan(each.figures[figure][0]) for each in policies):
+            continue
+        for each in policies:
+            difference = each.differences.get(figure, _UNKNOWN)
+            rows.append((label, each.name, *map(plain, (*each.figures[figure], *difference))))
+    deciders = sorted({who for each in policies for who in each.decided_by})
+    if deciders != ["group"]:
+        for who in deciders:
+            for each in policies:
+                rows.append(_count(f"decided by {who}", each.name, each.decided_by.get(who, 0.0)))
+    return rows
+
+
+def _count(label: str, policy: str, value: float) -> Row:
+    """Returns a line of a value without an interval and without a difference."""
+    return (label, policy, value, *[None] * 5)
+
+
 def in_words(comparison: Comparison) -> list[str]:
     """Returns a plain sentence for each policy after the first, or one for the only policy."""
-    first, *others = comparison.policies
-    said = list[str]()
+    first = comparison.policies[0]
+    sentences = []
     for each in comparison.policies:
         coverage, risk = each.figures["coverage"][0], each.figures["risk"][0]
-        wrong = "" if np.isnan(risk) else f" and is wrong in {risk:.1%} of its answers"
-        said.append(f"{each.name} answers {coverage:.1%}{wrong}.")
-    beside = ["", *(f"{_times(each, first)}{_verdict(each)}" for each in others)]
-    return [f"{alone}{compared}" for alone, compared in zip(said, beside, strict=True)]
+        sentence = f"{each.name} answers {coverage:.1%}"
+        if not np.isnan(risk):
+            sentence += f" and is wrong in {risk:.1%} of its answers"
+        sentence += "."
+        if each is not first:
+            sentence += _times(each, first) + _verdict(each)
+        sentences.append(sentence)
+    return sentences
 
 
 def _times(each: Compared, first: Compared) -> str:
     if np.isnan(each.token_ratio) or (each.is_cut_short and first.is_cut_short):
         return ""
-    bound = "at least " if each.is_cut_short else "at most " if first.is_cut_short else ""
+    bound = ""
+    if each.is_cut_short:
+        bound = "at least "
+    elif first.is_cut_short:
+        bound = "at most "
     return f" It takes {bound}{each.token_ratio:.2f} times the tokens."
 
 
@@ -387,24 +412,21 @@ def _verdict(each: Compared) -> str:
         return " It shares no question with the first."
     if each.n_common < _FEWEST:
         return f" They share {quantity(each.n_common, 'question')}, too few to compare."
-    words = {
-        "coverage": ("it answers more", "it answers fewer"),
-        "risk": ("it has a higher risk", "it has a lower risk"),
-    }
-    too_few = ""
-    if each.n_answers < _FEWEST:
-        del words["risk"]
-        too_few = f" Risks are not compared: one of them is of fewer than {_FEWEST} answers."
-    sure = [
-        words[name][0] if low > 0 else words[name][1]
-        for name, (_, low, high) in each.differences.items()
-        if name in words and (low > 0 or high < 0)
-    ]
-    if not sure:
-        differs = (
-            "Neither coverage nor risk differs"
-            if "risk" in words
-            else "The coverage does not differ"
-        )
-        return f" {differs} beyond chance on the {quantity(each.n_common, 'question')} of both.{too_few}"
-    return f" Beyond chance on the {quantity(each.n_common, 'question')} of both, {' and '.join(sure)}.{too_few}"
+    words = {"coverage": ("it answers more", "it answers fewer")}
+    too_few = f" Risks are not compared: one of them is of fewer than {_FEWEST} answers."
+    none_differs = "The coverage does not differ"
+    if each.n_answers >= _FEWEST:
+        words["risk"] = ("it has a higher risk", "it has a lower risk")
+        too_few = ""
+        none_differs = "Neither coverage nor risk differs"
+    beyond_chance = []
+    for name, (higher, lower) in words.items():
+        _, low, high = each.differences[name]
+        if low > 0:
+            beyond_chance.append(higher)
+        elif high < 0:
+            beyond_chance.append(lower)
+    questions = quantity(each.n_common, "question")
+    if not beyond_chance:
+        return f" {none_differs} beyond chance on the {questions} of both.{too_few}"
+    return f" Beyond chance on the {questions} of both, {' and '.join(beyond_chance)}.{too_few}"

@@ -8,7 +8,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ import coe_agents
 from coe_agents.config.build import assemble, create_clusterer, create_judge, load_weights
 from coe_agents.config.models import default_at_once
 from coe_agents.config.sampling_group import create_named_clusterer, judging_of
-from coe_agents.config.schema import Config
+from coe_agents.config.schema import CalibratedSection, Config
 from coe_agents.errors import AgentError, ConfigurationError, describe_error
 from coe_agents.evaluation import CRITERIA
 from coe_agents.evaluation.datasets import Question
@@ -69,10 +69,9 @@ class RunGroup:
     async def _ask(self, question: Question) -> dict[str, Any]:
         decision = (await self.graph.ainvoke({"question": question.question}))["decision"]
         if decision["coe"] is None:
-            reasons = "; ".join(
-                f"{name}: {reason}" for name, reason in decision["failed_agents"].items()
-            )
-            raise AgentError(f"too few agents answered. {reasons or decision['reason']}")
+            reasons = [f"{name}: {reason}" for name, reason in decision["failed_agents"].items()]
+            why = "; ".join(reasons) or decision["reason"]
+            raise AgentError(f"too few agents answered. {why}")
         answers = [data["answer"] for data in decision["trajectory"]]
         verdicts = await asyncio.to_thread(self._judge, question, [*answers, decision["answer"]])
         return {
@@ -91,9 +90,10 @@ class RunGroup:
     def _judge(self, question: Question, answers: Sequence[str | None]) -> list[float | None]:
         if not question.answerable:
             return [None if answer is None else 0.0 for answer in answers]
-        given = [answer for answer in answers if answer is not None]
         predictions = [
-            Prediction(question.question, answer, question.references) for answer in given
+            Prediction(question.question, answer, question.references)
+            for answer in answers
+            if answer is not None
         ]
         verdicts = iter(judge(predictions, self.criterion))
         return [None if answer is None else next(verdicts) for answer in answers]
@@ -115,9 +115,7 @@ def create_run_group(
     including this one, ask the same servers at the same time.
     `correctness` is a name of `--correctness`; by default it is what `judging_of` says.
     """
-    judging = judging_of(config, is_tinyworld=is_tinyworld)
-    if correctness is not None:
-        judging = replace(judging, correctness=correctness)
+    judging = judging_of(config, is_tinyworld=is_tinyworld, correctness=correctness)
     criterion = _create_criterion(judging.correctness, config)
     settings: dict[str, Any] = {
         "coe_agents": coe_agents.__version__,
@@ -129,25 +127,35 @@ def create_run_group(
         return RunGroup(graph, criterion, at_once or 1, {**settings, "config": "tinyworld"})
     for regime, strategy in config.graph.strategies.items():
         if strategy == "clarify":
-            place = ("graph", "strategies", regime)
-            raise config.fault('"clarify" asks a person, and a run has none', *place)
+            message = '"clarify" asks a person, and a run has none'
+            raise config.fault(message, "graph", "strategies", regime)
     config.seed_agents(seed)
-    secrets = config.secrets
-    whole = config.model_dump(
-        mode="json", exclude=None if judging.correctness == "judge" else {"judge"}
+    settings |= _settings_of(config, is_judged_by_model=judging.correctness == "judge")
+    if at_once is None:
+        at_once = min(default_at_once(agent.provider) for agent in config.agents)
+    return RunGroup(
+        graph=assemble(config).compile(),
+        criterion=criterion,
+        at_once=max(1, at_once // n_sharing),
+        settings=redact_all(settings, config.secrets),
+        prices=config.prices,
+        secrets=config.secrets,
     )
-    settings["config"] = {name: _without_addresses(part) for name, part in whole.items()}
-    if config.policy.kind == "calibrated":
-        path = config.folder / config.policy.model_dump()["path"]
-        settings["policy_sha256"] = (
-            hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
-        )
+
+
+def _settings_of(config: Config, *, is_judged_by_model: bool) -> dict[str, Any]:
+    """Returns what decisions depend on: the configuration, and the files that it names."""
+    sections = config.model_dump(mode="json", exclude=None if is_judged_by_model else {"judge"})
+    settings: dict[str, Any] = {
+        "config": {name: _without_addresses(section) for name, section in sections.items()}
+    }
+    if isinstance(config.policy, CalibratedSection):
+        path = config.folder / config.policy.path
+        digest = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
+        settings["policy_sha256"] = digest
     if config.graph.weights is not None:  # the file may be another one when the run is resumed
         settings["weights"] = load_weights(config)
-    graph = assemble(config).compile()
-    n_at_once = at_once or min(default_at_once(each.provider) for each in config.agents)
-    shared = max(1, n_at_once // n_sharing)
-    return RunGroup(graph, criterion, shared, redact_all(settings, secrets), config.prices, secrets)
+    return settings
 
 
 def _create_criterion(name: str, config: Config | None) -> Criterion:
@@ -161,13 +169,13 @@ def _create_criterion(name: str, config: Config | None) -> Criterion:
 
 
 def _without_addresses(part: Any) -> Any:
-    if isinstance(part, dict):
-        return {
-            name: _without_addresses(value)
-            for name, value in part.items()
-            if name not in _NOT_STORED
-        }
-    return [_without_addresses(each) for each in part] if isinstance(part, list) else part
+    if isinstance(part, list):
+        return [_without_addresses(each) for each in part]
+    if not isinstance(part, dict):
+        return part
+    return {
+        name: _without_addresses(value) for name, value in part.items() if name not in _NOT_STORED
+    }
 
 
 Row = dict[str, Any]

@@ -71,15 +71,23 @@ class Experiment:
 
     def lines(self) -> list[Row]:
         """Returns our rows, each with the paper's row of the same keys under it; the paper's other rows follow."""
-        k, lines, left = self.n_keys, list[Row](), list(self.paper)
-        if not left:
+        unmatched = list(self.paper)
+        if not unmatched:
             return list(self.rows)
+        lines = []
         for row in self.rows:
-            lines.append((*row[:k], HERE, *row[k:]))
-            for theirs in [theirs for theirs in left if theirs[:k] == row[:k]]:
-                lines.append((*theirs[:k], PAPER, *theirs[k:]))
-                left.remove(theirs)
-        return [*lines, *((*theirs[:k], PAPER, *theirs[k:]) for theirs in left)]
+            lines.append(self._of_source(row, HERE))
+            keys = row[: self.n_keys]
+            for of_paper in self.paper:
+                if of_paper[: self.n_keys] == keys and of_paper in unmatched:
+                    lines.append(self._of_source(of_paper, PAPER))
+                    unmatched.remove(of_paper)
+        lines += [self._of_source(of_paper, PAPER) for of_paper in unmatched]
+        return lines
+
+    def _of_source(self, row: Row, source: str) -> Row:
+        """Returns a row with its source after the keys, as in `heads`."""
+        return (*row[: self.n_keys], source, *row[self.n_keys :])
 
 
 def plain(value: float) -> Cell:
@@ -110,13 +118,10 @@ def to_csv(experiment: Experiment) -> str:
     """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([_defuse(head) for head in experiment.heads])
-    writer.writerows(
-        [["" if cell is None else _defuse(cell) for cell in line] for line in experiment.lines()]
-    )
-    writer.writerows(
-        [f"# {' '.join(line.split())}"] for line in (experiment.title, *caption_of(experiment))
-    )
+    for line in (experiment.heads, *experiment.lines()):
+        writer.writerow(map(_defuse, line))
+    for text in (experiment.title, *caption_of(experiment)):
+        writer.writerow([f"# {' '.join(text.split())}"])
     return out.getvalue()
 
 
@@ -130,10 +135,9 @@ def draw_to(experiment: Experiment, folder: Path) -> list[Path]:
         from matplotlib.layout_engine import ConstrainedLayoutEngine
     except ModuleNotFoundError as error:
         raise ImportError('pictures need matplotlib; pip install "coe-agents[plots]"') from error
-    wide = int(experiment.width * _CHARACTERS_AN_INCH)
-    caption = [
-        line for text in caption_of(experiment) for line in textwrap.wrap(_to_line(text), wide)
-    ]
+    caption: list[str] = []
+    for text in caption_of(experiment):
+        caption += textwrap.wrap(_to_line(text), int(experiment.width * _CHARACTERS_AN_INCH))
     below = _LINE * len(caption) + 0.2
     height = experiment.height + below + _HEAD
     # no state of pyplot's is touched; text stays text in the SVG, and nothing of it is read as mathematics
@@ -149,30 +153,22 @@ def draw_to(experiment: Experiment, folder: Path) -> list[Path]:
             0.5, 1 - 0.12 / height, _to_line(experiment.title), ha="center", va="top", fontsize=13
         )
         figure.text(
-            0.01,
-            0.08 / height,
-            "\n".join(caption),
-            ha="left",
-            va="bottom",
-            fontsize=8,
-            color="dimgrey",
+            0.01, 0.08 / height, "\n".join(caption), va="bottom", fontsize=8, color="dimgrey"
         )
-        paths = [folder / f"{experiment.name}.{kind}" for kind in ("png", "svg")]
-        for path in paths:
-            figure.savefig(
-                path, dpi=130, metadata={"Date": None} if path.suffix == ".svg" else None
-            )
-    return paths
+        png = folder / f"{experiment.name}.png"
+        svg = png.with_suffix(".svg")
+        figure.savefig(png, dpi=130)
+        figure.savefig(svg, dpi=130, metadata={"Date": None})
+    return [png, svg]
 
 
 def caption_of(experiment: Experiment) -> list[str]:
     """Returns the caption of a table and a picture: the paper's label, the notes, the settings."""
-    label = [f"The paper's {experiment.label}"] if experiment.label else []
-    return [
-        *label,
-        *experiment.notes,
-        "; ".join(f"{name}: {value}" for name, value in experiment.settings.items()),
-    ]
+    caption = list(experiment.notes)
+    if experiment.label:
+        caption.insert(0, f"The paper's {experiment.label}")
+    settings = [f"{name}: {value}" for name, value in experiment.settings.items()]
+    return [*caption, "; ".join(settings)]
 
 
 def format_cell(cell: Cell) -> str:
@@ -187,8 +183,9 @@ def _to_line(text: str) -> str:
 
 
 def _defuse(cell: Cell) -> Cell:
-    if isinstance(cell, str) and (
-        cell.lstrip().startswith(_FORMULA) or cell.startswith(("\t", "\r", "\n"))
-    ):
-        return f"'{cell}"
-    return cell
+    if cell is None:
+        return ""
+    if not isinstance(cell, str):
+        return cell
+    is_formula = cell.lstrip().startswith(_FORMULA) or cell.startswith(("\t", "\r", "\n"))
+    return f"'{cell}" if is_formula else cell

@@ -110,16 +110,14 @@ class Saved:
 
         None stands for the leading answer.
         """
-        said, shown = (
-            representative_of(measurement, answer),
-            measurement.answer if answer is None else answer,
-        )
-        key = (criterion.name, said, shown)
+        text = representative_of(measurement, answer)
+        judged = measurement.answer if answer is None else answer
+        key = (criterion.name, text, judged)
         if key not in self._verdicts:
             rows = list(zip(self.rows, self.labels, strict=True))
-            own = {label for row, label in rows if response_text(row).strip() == said}
-            labelled = tuple(row["correct"] for row, label in rows if label in own)
-            prediction = Prediction(self.question.text, shown, self.question.references, labelled)
+            clusters = {label for row, label in rows if response_text(row).strip() == text}
+            labelled = tuple(row["correct"] for row, label in rows if label in clusters)
+            prediction = Prediction(self.question.text, judged, self.question.references, labelled)
             (self._verdicts[key],) = judge([prediction], criterion)
         return self._verdicts[key]
 
@@ -138,61 +136,54 @@ def replay(
     """
     counts = Counter[str]()
     outcomes = {each.question.id: _Replay(each, policy, criterion, counts).run() for each in saved}
-    unpriced = (
-        any(outcome.tokens is not None for outcome in outcomes.values()) and counts["without input"]
-    )
-    notes = [
-        note.format(
-            questions=quantity(n, "question"), they_count="it counts" if n == 1 else "they count"
+    notes = []
+    if n_failed:
+        notes.append(f"left out: {quantity(n_failed, 'question')} without a saved response")
+    for name, note in _NOTES.items():
+        if n_questions := counts[name]:
+            they_count = "it counts" if n_questions == 1 else "they count"
+            questions = quantity(n_questions, "question")
+            notes.append(note.format(questions=questions, they_count=they_count))
+    are_tokens_known = any(outcome.tokens is not None for outcome in outcomes.values())
+    if are_tokens_known and counts["without input"]:
+        notes.append(
+            "tokens and costs are those of the responses: the samples do not say what the prompts took"
         )
-        for n, note in (
-            (n_failed, f"left out: {quantity(n_failed, 'question')} without a saved response"),
-            (
-                counts["stand-in"],
-                "none of its agents is in the samples: theirs stand in, in {questions}",
-            ),
-            (counts["short"], "in {questions} fewer responses are saved than it would ask for"),
-            (counts["silent"], "in {questions} no agent of a weight above 0 has a saved response"),
-            (
-                counts["debate"],
-                "{questions} would go to a round that cannot be replayed; {they_count} as not answered",
-            ),
-            (
-                counts["ran out"],
-                "{questions} would ask again, and no response is left; {they_count} as not answered",
-            ),
-            (
-                counts["arbiter"],
-                "{questions} would go to an arbiter, which cannot be replayed; {they_count} as escalated",
-            ),
-            (
-                unpriced,
-                "tokens and costs are those of the responses: the samples do not say what the prompts took",
-            ),
-        )
-        if n
-    ]
     is_cut_short = any(counts[name] for name in ("debate", "ran out", "arbiter"))
     return PolicyOutcomes(policy.name, outcomes, n_failed, notes, is_cut_short)
+
+
+_NOTES = {
+    "stand-in": "none of its agents is in the samples: theirs stand in, in {questions}",
+    "short": "in {questions} fewer responses are saved than it would ask for",
+    "silent": "in {questions} no agent of a weight above 0 has a saved response",
+    "debate": "{questions} would go to a round that cannot be replayed; {they_count} as not answered",
+    "ran out": "{questions} would ask again, and no response is left; {they_count} as not answered",
+    "arbiter": "{questions} would go to an arbiter, which cannot be replayed; {they_count} as escalated",
+}
+"""What a reader must know, by what `_Replay` counts."""
 
 
 class _Replay:
     def __init__(
         self, saved: Saved, policy: ReplayedPolicy, criterion: Criterion, counts: Counter[str]
     ) -> None:
-        self._saved, self._of, self._criterion, self._counts = saved, policy, criterion, counts
-        own = {name: n for name, n in policy.n_samples.items() if name in saved.available}
-        if not own:
+        self._saved = saved
+        self._of = policy
+        self._criterion = criterion
+        self._counts = counts
+        self._rules = policy.rules
+        self._asked = list(policy.n_samples)
+        self._planned = {name: n for name, n in policy.n_samples.items() if name in saved.available}
+        if not self._planned:
             counts["stand-in"] += 1
-            own = dict.fromkeys(sorted(saved.available), max(policy.n_samples.values(), default=1))
-        self._planned = own
-        self._asked = list(policy.n_samples if set(policy.n_samples) & set(own) else own)
-        fewest = policy.rules.min_agents
-        # agents that stand in may be fewer than those that the policy asks
-        self._rules = replace(
-            policy.rules, min_agents=None if fewest is None else min(fewest, len(self._asked))
-        )
-        self._given = dict.fromkeys(own, 0)
+            self._asked = sorted(saved.available)
+            most = max(policy.n_samples.values(), default=1)
+            self._planned = dict.fromkeys(self._asked, most)
+            if self._rules.min_agents is not None:  # those that stand in may be fewer
+                fewest = min(self._rules.min_agents, len(self._asked))
+                self._rules = replace(self._rules, min_agents=fewest)
+        self._given = dict.fromkeys(self._planned, 0)
         self._n_asked = Counter[str]()
         self._is_short = False
 
@@ -268,15 +259,19 @@ class _Replay:
         return self._saved.available[name] - self._given[name]
 
     def _usage(self) -> list[tuple[str, float, float]] | None:
+        """Returns the agent, the input and the output tokens of each; None where they are not known."""
         rows, _ = self._saved.take(self._counts_now)
-        said, given = Counter[str](), Counter[str]()
+        n_output = Counter[str]()
+        n_input = Counter[str]()  # of one prompt
         for row in rows:
             n_tokens, prompt = row["n_tokens"], row.get("input_tokens")
             if n_tokens is None:
                 return None
-            said[row["agent"]] += n_tokens
-            given[row["agent"]] = prompt if isinstance(prompt, int) else 0
-        return [(name, given[name] * self._n_asked[name], said[name]) for name in sorted(said)]
+            n_output[row["agent"]] += n_tokens
+            n_input[row["agent"]] = prompt if isinstance(prompt, int) else 0
+        return [
+            (name, n_input[name] * self._n_asked[name], n) for name, n in sorted(n_output.items())
+        ]
 
     def _spent(self, number: int = 0) -> Spent:
         n_responses, n_agents = sum(self._given.values()), len(self._counts_now)
@@ -284,37 +279,43 @@ class _Replay:
 
     def _tokens(self) -> float | None:
         usage = self._usage()
-        return None if usage is None else float(sum(given + said for _, given, said in usage))
+        if usage is None:
+            return None
+        return float(sum(n_input + n_output for _, n_input, n_output in usage))
 
     def _outcome(
         self, measurement: Measurement | None, action: str, answer: str | None, number: int
     ) -> Item:
-        usage = None if measurement is None else self._usage()
+        usage, verdict = None, None
         if measurement is None:
             self._counts["silent"] += 1
-        elif usage is not None and not any(given for _, given, _ in usage):
-            self._counts["without input"] += 1
-        leading = (
-            None
-            if measurement is None
-            else self._saved.verdict(measurement, answer, self._criterion)
-        )
-        known = {
+        else:
+            usage = self._usage()
+            verdict = self._saved.verdict(measurement, answer, self._criterion)
+        tokens = None
+        if usage is not None:
+            tokens = {
+                name: {"input_tokens": n_input, "output_tokens": n_output}
+                for name, n_input, n_output in usage
+            }
+            self._counts["without input"] += not any(n_input for _, n_input, _ in usage)
+        decision = {
             "decided_by": "group",
             "n_rounds": number + 1,
             "conformity": None,
-            "tokens": usage
-            and {
-                name: {"input_tokens": given, "output_tokens": said} for name, given, said in usage
-            },
+            "tokens": tokens,
             "agents": {
                 name: {"sampling": [{"n_requests": n}]} for name, n in self._n_asked.items()
             },
             "failed_agents": {},
         }
-        question = self._saved.question
-        correct = None if answer is None else leading
         item = Item(
-            question.id, question.text, action, correct, (leading,), action == "escalate", known
+            id=self._saved.question.id,
+            question=self._saved.question.text,
+            action=action,
+            correct=None if answer is None else verdict,
+            verdicts=(verdict,),
+            is_escalated=action == "escalate",
+            decision=decision,
         )
         return with_cost(item, self._of.prices)

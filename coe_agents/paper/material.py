@@ -83,39 +83,35 @@ def create_sampled_material(
     load_quietly(config)  # sets the environment
     settings = load_config(config or SHIPPED)
     sources = tuple(datasets or (["triviaqa", "squad"] if config else ["tinyworld"]))
-    names = tuple(agent.name for agent in settings.agents)
     judging = judging_of(settings, is_tinyworld=sources[0] == "tinyworld")
     clusterer = create_clusterer(settings)
     setting = _with_cache(ScoringSetup(clusterer, create_criterion(judging.correctness, clusterer)))
+    sampled = _create_sampling(settings, folder, limit=limit, seed=seed)
 
-    @cache
-    def sampled(source: str, split: str | None, temperature: float | None = None) -> Questions:
-        parts = [
-            Path(source).name,
-            split,
-            None if temperature is None else f"temperature-{temperature:g}",
-        ]
-        options = SamplingOptions(
-            dataset=source,
-            split=split,
-            out=folder / "-".join(part for part in parts if part is not None),
-            limit=limit,
-            seed=seed,
-            p_false=temperature is None,
-        )
-        sample_to(options, _varied(settings, temperature, seed=seed))
-        return _read([options.out / SAMPLES])
+    loads: dict[str, tuple[Load | None, Load]] = {}
+    panels: list[tuple[str, Load]] = []
+    for source in sources:
+        train, validation = _splits(source)
+        load = partial(sampled, source, validation)
+        loads[source] = (None if train is None else partial(sampled, source, train), load)
+        panels.append((_panel_name(source, validation), load))
+    other_split, _ = loads[sources[0]]
+    if len(sources) == 1 and other_split is not None:
+        panels.append((_panel_name(sources[0], _splits(sources[0])[0]), other_split))
 
-    splits = {source: _splits(source) for source in sources}
-    pairs = [(source, splits[source][1]) for source in sources]
-    if len(sources) == 1 and splits[sources[0]][0] is not None:
-        pairs.append((sources[0], splits[sources[0]][0]))  # its other split is the second panel
-    first, own = pairs[0], {agent.temperature for agent in settings.agents[:2]}
-    temperatures: dict[float, Load] = {
-        each: partial(sampled, *first, temperature=each) for each in TEMPERATURES
-    }
-    sampling = {(agent.n_samples, agent.temperature) for agent in settings.agents}
-    sizes = _join(n for n, _ in sampling)
+    main_split = _splits(sources[0])[1]
+    by_temperature: dict[float, Load] = {}
+    of_config = {agent.temperature for agent in settings.agents[:2]}
+    if len(of_config) == 1:  # the main responses are there already
+        by_temperature[of_config.pop()] = partial(sampled, sources[0], main_split)
+    for temperature in TEMPERATURES:
+        load = partial(sampled, sources[0], main_split, temperature=temperature)
+        by_temperature[temperature] = load
+
+    names = tuple(agent.name for agent in settings.agents)
+    sizes = _join(agent.n_samples for agent in settings.agents)
+    n_questions = quantity(limit, "question") if limit else "all questions"
+    n_responses = "1 response" if sizes == "1" else f"{sizes} responses"
     return Material(
         agents=names,
         twins=tuple(name + _TWIN for name in names),
@@ -123,29 +119,45 @@ def create_sampled_material(
         provenance={
             "dataset": " and ".join(sources),
             "agents": ", ".join(names),
-            "n": f"{quantity(limit, 'question') if limit else 'all questions'}, "
-            f"{'1 response' if sizes == '1' else f'{sizes} responses'} of each agent",
-            "temperature": _join(temperature for _, temperature in sampling),
+            "n": f"{n_questions}, {n_responses} of each agent",
+            "temperature": _join(agent.temperature for agent in settings.agents),
             "seed": str(seed),
             **_provenance(setting, settings),
         },
-        datasets={
-            source: (
-                None if train is None else partial(sampled, source, train),
-                partial(sampled, source, validation),
-            )
-            for source, (train, validation) in splits.items()
-        },
-        panels=[
-            (source if split is None else f"{source}, {split}", partial(sampled, source, split))
-            for source, split in pairs
-        ],
-        # at the configuration's own temperature the main responses are there already
-        temperatures={
-            **(dict.fromkeys(own, partial(sampled, *first)) if len(own) == 1 else {}),
-            **temperatures,
-        },
+        datasets=loads,
+        panels=panels,
+        temperatures=by_temperature,
     )
+
+
+def _create_sampling(
+    settings: Config, folder: Path, *, limit: int, seed: int
+) -> Callable[..., Questions]:
+    """Returns a function of a source, a split and a temperature, which samples each once."""
+
+    @cache
+    def sampled(source: str, split: str | None, temperature: float | None = None) -> Questions:
+        name = Path(source).name
+        if split is not None:
+            name += f"-{split}"
+        if temperature is not None:
+            name += f"-temperature-{temperature:g}"
+        options = SamplingOptions(
+            dataset=source,
+            split=split,
+            out=folder / name,
+            limit=limit,
+            seed=seed,
+            p_false=temperature is None,
+        )
+        sample_to(options, _varied(settings, temperature, seed=seed))
+        return _read([options.out / SAMPLES])
+
+    return sampled
+
+
+def _panel_name(source: str, split: str | None) -> str:
+    return source if split is None else f"{source}, {split}"
 
 
 def _varied(settings: Config, temperature: float | None, *, seed: int) -> Config:

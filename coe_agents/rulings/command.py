@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coe_agents.cli.calibrate import end_without_policy
+from coe_agents.cli.calibrate import end_without_policy, print_use
 from coe_agents.cli.inputs import create_setting, judge_saved, load_policy
 from coe_agents.cli.options import JsonOption, ScoringOptions
 from coe_agents.cli.stores import open_store
@@ -166,9 +166,10 @@ def recalibrate_policy(
 
     setting, judging = create_setting(scoring, samples)
     policy = load_policy(current, estimator)
-    if (name := type(setting.clusterer).__name__) != policy.calibration.clusterer:
+    former = policy.calibration
+    if (name := type(setting.clusterer).__name__) != former.clusterer:
         raise typer.BadParameter(
-            f"the policy was calibrated with {clean(policy.calibration.clusterer)}; got {name}. Name the same one",
+            f"the policy was calibrated with {clean(former.clusterer)}; got {name}. Name the same one",
             param_hint="--clusterer",
         )
     seen: dict[str, Seen] = {}
@@ -176,32 +177,31 @@ def recalibrate_policy(
         samples,
         setting,
         check=lambda questions: _noted(questions, seen),
-        every_cluster=policy.calibration.chooses_answer,
-        weights=policy.calibration.weights,
-        score=policy.calibration.score,
-        estimator=policy.calibration.estimator,
+        every_cluster=former.chooses_answer,
+        weights=former.weights,
+        score=former.score,
+        estimator=former.estimator,
     )
-    found = recalibrate(policy, rows, seen, risk=risk, confidence=confidence)
-    is_found = found.policy.calibration.threshold is not None
-    if is_found:
-        found.policy.save(out)
-    for mismatch in dict.fromkeys(
-        text for row in rows for text in policy.mismatches(row.measurement)
-    ):
+    recalibration = recalibrate(policy, rows, seen, risk=risk, confidence=confidence)
+    is_usable = recalibration.policy.calibration.threshold is not None
+    if is_usable:
+        recalibration.policy.save(out)
+    mismatches = dict.fromkeys(
+        mismatch for row in rows for mismatch in policy.mismatches(row.measurement)
+    )
+    for mismatch in mismatches:
         print_lines(f"mismatch: {mismatch}")
-    print_lines(_describe(found, policy.calibration.threshold, risk=risk, confidence=confidence))
-    if found.n_below:
+    print_lines(_describe(recalibration, former.threshold, risk=risk, confidence=confidence))
+    if recalibration.n_below:
+        passing = quantity(recalibration.n_below, "escalation passes", "escalations pass")
         print_lines(
-            f"note: {quantity(found.n_below, 'escalation passes', 'escalations pass')} the present threshold, "
-            "escalated by a former, lower one or by another part, such as a guard before the policy. Thresholds were "
-            "chosen with and without them, and the stricter one is used."
+            f"note: {passing} the present threshold, escalated by a former, lower one or by another part, such as a "
+            "guard before the policy. Thresholds were chosen with and without them, and the stricter one is used."
         )
     print_lines(judging.note())
-    if not is_found:
+    if not is_usable:
         end_without_policy(out)
-    print_lines(
-        f'Wrote {clean(str(out))}. To use it: [policy] kind = "calibrated", path = "{clean(out.name)}"'
-    )
+    print_use(out)
 
 
 def _noted(
@@ -226,31 +226,27 @@ def _noted(
 
 
 def _describe(
-    found: "Recalibration", before: float | None, *, risk: float, confidence: float
+    recalibration: "Recalibration", before: float | None, *, risk: float, confidence: float
 ) -> str:
-    calibration = found.policy.calibration
-    escalations = quantity(found.n_escalations, "escalation")
-    cases = f"{quantity(found.n_audits, 'audited answer')} and {escalations}"
-    if found.outcome == "unaudited":
+    calibration, outcome = recalibration.policy.calibration, recalibration.outcome
+    escalations = quantity(recalibration.n_escalations, "escalation")
+    cases = f"{quantity(recalibration.n_audits, 'audited answer')} and {escalations}"
+    sure = f"confidence {confidence:g}"
+    if outcome == "unaudited":
         return (
             f"The threshold stays: no answer was audited, and {escalations} cannot show the "
             "risk of answers.\nAudit a share of them: create_coe_graph(..., on_decision=Recording(audit_rate=0.05))."
         )
-    if found.outcome == "few":
-        return f"The threshold stays: {cases} are too few to show a risk of {risk:g} with confidence {confidence:g}."
+    if outcome == "few":
+        return f"The threshold stays: {cases} are too few to show a risk of {risk:g} with {sure}."
     if calibration.threshold is None:
         return (
-            f"No threshold is shown to keep a risk of {risk:g} with confidence {confidence:g} on {cases}, not even the "
+            f"No threshold is shown to keep a risk of {risk:g} with {sure} on {cases}, not even the "
             "present one. Take it out of use, raise the risk, or audit more answers."
         )
-    moved = {"same": "The threshold stays", "raised": "More is answered"}.get(
-        found.outcome, "Less is answered"
-    )
+    changes = {"same": "The threshold stays", "raised": "More is answered"}
     limit = calibration.limit_in_words(calibration.threshold)
-    since = (
-        ""
-        if before is None or found.outcome == "same"
-        else f" (before: {calibration.limit_in_words(before)})"
-    )
-    shown = f"the risk is at most {calibration.bound:.1%} with confidence {confidence:g}"
-    return f"{moved}. Answer where {limit}{since}, on {cases}: {shown}."
+    if before is not None and outcome != "same":
+        limit += f" (before: {calibration.limit_in_words(before)})"
+    shown = f"the risk is at most {calibration.bound:.1%} with {sure}"
+    return f"{changes.get(outcome, 'Less is answered')}. Answer where {limit}, on {cases}: {shown}."

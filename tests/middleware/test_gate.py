@@ -431,12 +431,6 @@ def test_a_misspelt_tool_is_found_out_before_any_runs():
         reply_to(None, middleware=[CoEMiddleware(judges(*SURE)[1], tools=["transfer_mony"])])
 
 
-@pytest.mark.parametrize("name", ["CoEVerdicts", "lacks_approval"])
-def test_a_removed_name_says_what_takes_its_place(name):
-    with pytest.raises(AttributeError, match='on_uncertain="interrupt"'):
-        getattr(middleware, name)
-
-
 @pytest.mark.parametrize("kind", ["gate", "council"])
 @pytest.mark.parametrize("form", ["a list", "an iterator", "none"])
 def test_the_names_of_the_gated_tools_are_read_once_and_none_means_all(form, kind, bank):

@@ -100,7 +100,7 @@ def coe_interval(
     share = number(confidence, '"confidence"', above=0, below=1, advice="Pass a share such as 0.95")
     n_draws = integer(n_resamples, '"n_resamples"', least=1, advice="Pass a count such as 3")
 
-    counts = np.zeros(rows.shape, dtype=np.int64)
+    counts: IntArray = np.zeros(rows.shape, dtype=np.int64)
     np.add.at(counts, (np.asarray(agents), np.asarray(labels)), 1)
     counts = _in_order(counts)
     n_agents, n_columns = counts.shape

@@ -23,7 +23,6 @@ from coe_agents import (
     SupportPolicy,
     ThresholdPolicy,
     create_coe_graph,
-    middleware,
 )
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.graph import GraphOptions

@@ -72,7 +72,6 @@ async def test_it_answers_with_the_mean_of_what_its_members_say_themselves(model
         entropies = [-(row * np.log(row)).sum() for row in (*rows, mean)]
         assert found[key]["coe"] == pytest.approx(entropies[-1], abs=1e-6)
         assert found[key]["aleatoric"] == pytest.approx(np.mean(entropies[:-1]), abs=1e-6)
-        assert set(found[key]["methods"].values()) == {"exact"}
     assert response.nouls["n"].noul == found["n"]["probabilities"]["true"]
     chosen = max(found["c"]["probabilities"], key=found["c"]["probabilities"].get)
     assert response.choices["c"].choice == chosen
@@ -143,7 +142,6 @@ def test_it_fails_closed_where_a_question_has_a_blocking_answer(
         found = response.decisions["is_risky"]
         assert response.nouls["is_risky"].noul == pytest.approx(p)
         assert found["regime"] == regime
-        assert found["raised_by_conflict"] == raised
         assert [*found["failed_members"].values()] == ["ConnectionError: lost"] * members.count(
             None
         )
@@ -204,7 +202,6 @@ async def test_a_chat_model_lets_pass_only_by_whole_replies_that_are_mostly_choi
         "is_risky"
     ]
     name = type(model).__name__
-    assert found["masses"].get(name) == (None if mass is None else pytest.approx(mass))
     assert found["votes"] == [*[name] * holds, "scripted"]
     assert (found["probabilities"]["true"] < 0.5) == holds
 
@@ -212,7 +209,6 @@ async def test_a_chat_model_lets_pass_only_by_whole_replies_that_are_mostly_choi
 def test_other_questions_are_read_as_replies_and_not_as_votes():
     model = replies("False", *["False, I think, since it is safe."] * 9)
     found = CoEDecisionModel([model]).decide("x", {"n": NOUL})["n"]
-    assert found["masses"] == {"ProposingModel": 1.0}
     assert found["votes"] is None
 
 
@@ -328,7 +324,6 @@ def test_scores_or_ten_samples_and_what_they_cost():
             {"state": "x", "questions": ONE}
         )
     found = response.decisions["is_risky"]
-    assert [*found["methods"].values()] == ["exact", "sampled", "decision_model"]
     assert [row["true"] for row in found["members"].values()] == pytest.approx([0.75, 1.0, 0.5])
     # nothing by the first; 11 and ten times 2 by the second; 5 and 1 by the third
     assert response.usage == {"input_tokens": 16, "output_tokens": 21, "total_tokens": 37}

@@ -22,6 +22,7 @@ _ASKS_PEOPLE = (
     "CoEMiddleware asks people itself, and blocks what nobody approved: "
     'CoEMiddleware(graph, tools=[...], on_uncertain="interrupt")'
 )
+_VOTE_SHARE = "vote_share ranks as well"
 _FIXED_NUMBER = "Set `n_samples` of each agent: at equal risk a fixed number of 4 answers as much"
 _GRAPH_OPTIONS = (
     "weighting",
@@ -89,7 +90,13 @@ REMOVED: Mapping[str, Mapping[str, str]] = {
             for name in _GRAPH_OPTIONS
         },
     },
-    "score": {"renyi_3": "vote_share ranks as well"},
+    "score": {
+        "renyi_3": _VOTE_SHARE,
+        "self_consistency": _VOTE_SHARE,
+        "disagreement": _VOTE_SHARE,
+        "length_normalised_entropy": _VOTE_SHARE,
+        "verbal_confidence": "confidence_vote_share reads what the agents stated",
+    },
     "solver": {"genetic": _SOLVER, "bayesian": _SOLVER},
     "choice": {"top_logprobs": _FIRST_TOKEN, "constrained": _FIRST_TOKEN},
     "measure": {"n_resamples": _INTERVAL, "divergence": _KL},

@@ -76,7 +76,6 @@ EXTRAS = (
     "opentelemetry",
     "datasets",
     "jinja2",
-    "rouge_score",
     "filelock",
     "ray",
     "starlette",

@@ -105,8 +105,7 @@ def test_score_by_a_judge(tmp_path, monkeypatch, caplog):
 
 
 @pytest.mark.parametrize(
-    ("options", "fit"),
-    [(["--score", "self_consistency"], None), (["--weights", "learned"], "whole")],
+    ("options", "fit"), [(["--score", "coe_js"], None), (["--weights", "learned"], "whole")]
 )
 def test_calibrate_drift_and_use(samples, tmp_path, options, fit):
     path = tmp_path / "policy.json"

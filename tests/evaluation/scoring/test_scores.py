@@ -38,7 +38,7 @@ def test_nothing_is_dropped_silently(tmp_path):
     assert {
         name: (a.n_questions, a.n_responses, a.n_failures) for name, a in found.agents.items()
     } == {"a": (3, 3, 1), "b": (1, 1, 2)}
-    absent = "regular_entropy length_normalised_entropy p_false verbal_confidence best_single_model"
+    absent = "regular_entropy p_false best_single_model"
     assert found.absent == dict.fromkeys(absent.split(), 2)
     assert not found.absent.keys() & found.values.keys()
 

@@ -17,8 +17,8 @@ from coe_agents.text import quantity
 
 if TYPE_CHECKING:
     from coe_agents.decision.case import RecordedCase
-    from coe_agents.evaluation import SampledQuestion
     from coe_agents.rulings.audits import Recalibration, Seen
+    from coe_agents.types import SampledQuestion
 
 StoreOption = Annotated[
     str,

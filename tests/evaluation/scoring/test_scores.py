@@ -134,11 +134,7 @@ def test_ties_are_counted_and_count_by_their_share(tmp_path):
         row("unjudged", "b", text="Lyon"),
         row("whole", "a", text="Paris", references=["Paris"]),
     ]
-    told = []
-    found = scored(
-        tmp_path, rows, on_question=lambda each, correct: told.append((each.question.id, correct))
-    )
-    assert told == [("mixed", 0.75), ("tied", 0.5), ("unjudged", None), ("whole", 1)]
+    found = scored(tmp_path, rows)
     figures = report(found, n_resamples=5)
     assert figures["n_ties"] == 1  # of those scored
     assert figures["accuracy"] == 0.75

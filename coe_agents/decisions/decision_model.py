@@ -549,9 +549,8 @@ def _raise_unless(passes: bool, mean: FloatArray, place: int) -> FloatArray:
     is_half = share > 0.5 - TIE  # rounding must not open what one half closes
     if share >= 0.5 or (passes and not is_half):
         return mean
-    raised: FloatArray = np.minimum(
-        mean * (0.5 / (1.0 - share)), 0.5
-    )  # no other label may lead by rounding
+    # no other label may lead by rounding
+    raised: FloatArray = np.minimum(mean * (0.5 / (1.0 - share)), 0.5)
     raised[place] = 0.5
     return raised
 

@@ -69,10 +69,10 @@ class RunGroup:
     async def _ask(self, question: Question) -> dict[str, Any]:
         decision = (await self.graph.ainvoke({"question": question.question}))["decision"]
         if decision["coe"] is None:
-            reasons = "; ".join(
-                f"{name}: {reason}" for name, reason in decision["failed_agents"].items()
-            )
+            failures = decision["failed_agents"].items()
+            reasons = "; ".join(f"{name}: {reason}" for name, reason in failures)
             raise AgentError(f"too few agents answered. {reasons or decision['reason']}")
+
         answers = [data["answer"] for data in decision["trajectory"]]
         verdicts = await asyncio.to_thread(self._judge, question, [*answers, decision["answer"]])
         return {
@@ -89,14 +89,23 @@ class RunGroup:
         }
 
     def _judge(self, question: Question, answers: Sequence[str | None]) -> list[float | None]:
-        if not question.answerable:
-            return [None if answer is None else 0.0 for answer in answers]
-        given = [answer for answer in answers if answer is not None]
-        predictions = [
-            Prediction(question.question, answer, question.references) for answer in given
-        ]
-        verdicts = iter(judge(predictions, self.criterion))
-        return [None if answer is None else next(verdicts) for answer in answers]
+        """Returns a verdict for each answer; None without one."""
+        verdicts: list[float | None] = [None] * len(answers)
+        places = []
+        predictions = []
+        for place, answer in enumerate(answers):
+            if answer is None:
+                continue
+            if question.answerable:
+                places.append(place)
+                predictions.append(Prediction(question.question, answer, question.references))
+            else:
+                verdicts[place] = 0.0
+
+        judged = judge(predictions, self.criterion) if predictions else []
+        for place, verdict in zip(places, judged, strict=True):
+            verdicts[place] = verdict
+        return verdicts
 
 
 def create_run_group(
@@ -127,23 +136,26 @@ def create_run_group(
     if config is None:
         graph = assemble(None, seed=seed).compile()
         return RunGroup(graph, criterion, at_once or 1, {**settings, "config": "tinyworld"})
+
     for regime, strategy in config.graph.strategies.items():
         if strategy == "clarify":
             place = ("graph", "strategies", regime)
             raise config.fault('"clarify" asks a person, and a run has none', *place)
     config.seed_agents(seed)
     secrets = config.secrets
-    whole = config.model_dump(
-        mode="json", exclude=None if judging.correctness == "judge" else {"judge"}
-    )
-    settings["config"] = {name: _without_addresses(part) for name, part in whole.items()}
+    unused = None if judging.correctness == "judge" else {"judge"}
+    plain = config.model_dump(mode="json", exclude=unused)
+    settings["config"] = {name: _without_addresses(part) for name, part in plain.items()}
+
+    # these files may be other ones when the run is resumed
     if config.policy.kind == "calibrated":
         path = config.folder / config.policy.model_dump()["path"]
-        settings["policy_sha256"] = (
-            hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
-        )
-    if config.graph.weights is not None:  # the file may be another one when the run is resumed
+        settings["policy_sha256"] = None
+        if path.is_file():
+            settings["policy_sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
+    if config.graph.weights is not None:
         settings["weights"] = load_weights(config)
+
     graph = assemble(config).compile()
     n_at_once = at_once or min(default_at_once(each.provider) for each in config.agents)
     shared = max(1, n_at_once // n_sharing)
@@ -155,19 +167,22 @@ def _create_criterion(name: str, config: Config | None) -> Criterion:
         return CRITERIA[name]
     clusterer = create_named_clusterer("tinyworld") if config is None else create_clusterer(config)
     try:
-        return create_criterion(name, clusterer, None if config is None else create_judge(config))
+        judge_model = None if config is None else create_judge(config)
+        return create_criterion(name, clusterer, judge_model)
     except ValueError as error:
         raise ConfigurationError(f"--correctness {error}") from error
 
 
 def _without_addresses(part: Any) -> Any:
-    if isinstance(part, dict):
-        return {
-            name: _without_addresses(value)
-            for name, value in part.items()
-            if name not in _NOT_STORED
-        }
-    return [_without_addresses(each) for each in part] if isinstance(part, list) else part
+    if isinstance(part, list):
+        return [_without_addresses(each) for each in part]
+    if not isinstance(part, dict):
+        return part
+    stored = {}
+    for name, value in part.items():
+        if name not in _NOT_STORED:
+            stored[name] = _without_addresses(value)
+    return stored
 
 
 Row = dict[str, Any]

@@ -10,8 +10,9 @@ import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from coe_agents.checks import require
 from coe_agents.files import write
@@ -66,20 +67,25 @@ class Experiment:
 
     @property
     def heads(self) -> tuple[str, ...]:
-        source = ("source",) if self.paper else ()
-        return (*self.columns[: self.n_keys], *source, *self.columns[self.n_keys :])
+        if not self.paper:
+            return self.columns
+        return (*self.columns[: self.n_keys], "source", *self.columns[self.n_keys :])
 
     def lines(self) -> list[Row]:
         """Returns our rows, each with the paper's row of the same keys under it; the paper's other rows follow."""
-        k, lines, left = self.n_keys, list[Row](), list(self.paper)
-        if not left:
+        if not self.paper:
             return list(self.rows)
+
+        k = self.n_keys
+        by_keys: dict[Row, list[Row]] = {}
+        for theirs in self.paper:
+            by_keys.setdefault(theirs[:k], []).append((*theirs[:k], PAPER, *theirs[k:]))
+
+        lines: list[Row] = []
         for row in self.rows:
             lines.append((*row[:k], HERE, *row[k:]))
-            for theirs in [theirs for theirs in left if theirs[:k] == row[:k]]:
-                lines.append((*theirs[:k], PAPER, *theirs[k:]))
-                left.remove(theirs)
-        return [*lines, *((*theirs[:k], PAPER, *theirs[k:]) for theirs in left)]
+            lines += by_keys.pop(row[:k], [])
+        return list(chain(lines, *by_keys.values()))
 
 
 def plain(value: float) -> Cell:
@@ -110,13 +116,11 @@ def to_csv(experiment: Experiment) -> str:
     """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([_defuse(head) for head in experiment.heads])
-    writer.writerows(
-        [["" if cell is None else _defuse(cell) for cell in line] for line in experiment.lines()]
-    )
-    writer.writerows(
-        [f"# {' '.join(line.split())}"] for line in (experiment.title, *caption_of(experiment))
-    )
+    # of a cell that is None nothing is written
+    for line in (experiment.heads, *experiment.lines()):
+        writer.writerow(map(_defuse, line))
+    for text in (experiment.title, *caption_of(experiment)):
+        writer.writerow([f"# {' '.join(text.split())}"])
     return out.getvalue()
 
 
@@ -131,55 +135,53 @@ def draw_to(experiment: Experiment, folder: Path) -> list[Path]:
     except ModuleNotFoundError as error:
         raise ImportError('pictures need matplotlib; pip install "coe-agents[plots]"') from error
     wide = int(experiment.width * _CHARACTERS_AN_INCH)
-    caption = [
-        line for text in caption_of(experiment) for line in textwrap.wrap(_to_line(text), wide)
-    ]
+    caption: list[str] = []
+    for text in caption_of(experiment):
+        caption += textwrap.wrap(_to_line(text), wide)
     below = _LINE * len(caption) + 0.2
     height = experiment.height + below + _HEAD
+
     # no state of pyplot's is touched; text stays text in the SVG, and nothing of it is read as mathematics
-    with mpl.rc_context(
-        {"svg.fonttype": "none", "svg.hashsalt": experiment.name, "text.parse_math": False}
-    ):
-        layout = ConstrainedLayoutEngine(
-            rect=(0.0, below / height, 1.0, experiment.height / height)
-        )
+    style: Any = {"svg.fonttype": "none", "text.parse_math": False}
+    style["svg.hashsalt"] = experiment.name
+    with mpl.rc_context(style):
+        rect = (0.0, below / height, 1.0, experiment.height / height)
+        layout = ConstrainedLayoutEngine(rect=rect)
         figure = Figure(figsize=(experiment.width, height), layout=layout)
         experiment.draw(figure)
+
+        above = 1 - 0.12 / height
+        title = _to_line(experiment.title)
+        figure.text(0.5, above, title, ha="center", va="top", fontsize=13)
+        caption_text = "\n".join(caption)
         figure.text(
-            0.5, 1 - 0.12 / height, _to_line(experiment.title), ha="center", va="top", fontsize=13
+            0.01, 0.08 / height, caption_text, ha="left", va="bottom", fontsize=8, color="dimgrey"
         )
-        figure.text(
-            0.01,
-            0.08 / height,
-            "\n".join(caption),
-            ha="left",
-            va="bottom",
-            fontsize=8,
-            color="dimgrey",
-        )
-        paths = [folder / f"{experiment.name}.{kind}" for kind in ("png", "svg")]
-        for path in paths:
-            figure.savefig(
-                path, dpi=130, metadata={"Date": None} if path.suffix == ".svg" else None
-            )
-    return paths
+
+        png = folder / f"{experiment.name}.png"
+        figure.savefig(png, dpi=130)
+        svg = folder / f"{experiment.name}.svg"
+        figure.savefig(svg, dpi=130, metadata={"Date": None})
+    return [png, svg]
 
 
 def caption_of(experiment: Experiment) -> list[str]:
     """Returns the caption of a table and a picture: the paper's label, the notes, the settings."""
-    label = [f"The paper's {experiment.label}"] if experiment.label else []
-    return [
-        *label,
-        *experiment.notes,
-        "; ".join(f"{name}: {value}" for name, value in experiment.settings.items()),
-    ]
+    caption = []
+    if experiment.label:
+        caption.append(f"The paper's {experiment.label}")
+    caption += experiment.notes
+    caption.append("; ".join(f"{name}: {value}" for name, value in experiment.settings.items()))
+    return caption
 
 
 def format_cell(cell: Cell) -> str:
     """Returns a cell as tables show it: three decimals, "-" for what could not be computed."""
     if cell is None:
         return "-"
-    return f"{cell:.3f}" if isinstance(cell, float) else str(cell)
+    if isinstance(cell, float):
+        return f"{cell:.3f}"
+    return str(cell)
 
 
 def _to_line(text: str) -> str:
@@ -187,8 +189,7 @@ def _to_line(text: str) -> str:
 
 
 def _defuse(cell: Cell) -> Cell:
-    if isinstance(cell, str) and (
-        cell.lstrip().startswith(_FORMULA) or cell.startswith(("\t", "\r", "\n"))
-    ):
-        return f"'{cell}"
-    return cell
+    if not isinstance(cell, str):
+        return cell
+    is_formula = cell.lstrip().startswith(_FORMULA)
+    return f"'{cell}" if is_formula or cell.startswith(("\t", "\r", "\n")) else cell

@@ -1,5 +1,6 @@
 """Owns the data of `reproduce`: responses sampled once and stored, or read from saved files."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -83,39 +84,37 @@ def create_sampled_material(
     load_quietly(config)  # sets the environment
     settings = load_config(config or SHIPPED)
     sources = tuple(datasets or (["triviaqa", "squad"] if config else ["tinyworld"]))
-    names = tuple(agent.name for agent in settings.agents)
     judging = judging_of(settings, is_tinyworld=sources[0] == "tinyworld")
     clusterer = create_clusterer(settings)
-    setting = _with_cache(ScoringSetup(clusterer, create_criterion(judging.correctness, clusterer)))
+    criterion = create_criterion(judging.correctness, clusterer)
+    setting = _with_cache(ScoringSetup(clusterer, criterion))
+    sampled = _create_sampler(settings, folder, limit=limit, seed=seed)
 
-    @cache
-    def sampled(source: str, split: str | None, temperature: float | None = None) -> Questions:
-        parts = [
-            Path(source).name,
-            split,
-            None if temperature is None else f"temperature-{temperature:g}",
-        ]
-        options = SamplingOptions(
-            dataset=source,
-            split=split,
-            out=folder / "-".join(part for part in parts if part is not None),
-            limit=limit,
-            seed=seed,
-            p_false=temperature is None,
-        )
-        sample_to(options, _varied(settings, temperature, seed=seed))
-        return _read([options.out / SAMPLES])
+    loads: dict[str, tuple[Load | None, Load]] = {}
+    panels: list[tuple[str, Load]] = []
+    for source in sources:
+        train, validation = _splits(source)
+        load_train = None if train is None else partial(sampled, source, train)
+        load_validation = partial(sampled, source, validation)
+        loads[source] = (load_train, load_validation)
+        panels.append((_describe(source, validation), load_validation))
+        if load_train is not None and len(sources) == 1:
+            panels.append((_describe(source, train), load_train))  # stands for SQuAD
 
-    splits = {source: _splits(source) for source in sources}
-    pairs = [(source, splits[source][1]) for source in sources]
-    if len(sources) == 1 and splits[sources[0]][0] is not None:
-        pairs.append((sources[0], splits[sources[0]][0]))  # its other split is the second panel
-    first, own = pairs[0], {agent.temperature for agent in settings.agents[:2]}
-    temperatures: dict[float, Load] = {
-        each: partial(sampled, *first, temperature=each) for each in TEMPERATURES
-    }
-    sampling = {(agent.n_samples, agent.temperature) for agent in settings.agents}
-    sizes = _join(n for n, _ in sampling)
+    temperatures: dict[float, Load] = {}
+    usual = {agent.temperature for agent in settings.agents[:2]}
+    if len(usual) == 1:
+        # at the configuration's own temperature the main responses are there already
+        _, load_main = panels[0]
+        temperatures[usual.pop()] = load_main
+    main = (sources[0], _splits(sources[0])[1])
+    for temperature in TEMPERATURES:
+        temperatures[temperature] = partial(sampled, *main, temperature=temperature)
+
+    names = tuple(agent.name for agent in settings.agents)
+    sizes = _join(agent.n_samples for agent in settings.agents)
+    n_questions = quantity(limit, "question") if limit else "all questions"
+    n_responses = "1 response" if sizes == "1" else f"{sizes} responses"
     return Material(
         agents=names,
         twins=tuple(name + _TWIN for name in names),
@@ -123,29 +122,45 @@ def create_sampled_material(
         provenance={
             "dataset": " and ".join(sources),
             "agents": ", ".join(names),
-            "n": f"{quantity(limit, 'question') if limit else 'all questions'}, "
-            f"{'1 response' if sizes == '1' else f'{sizes} responses'} of each agent",
-            "temperature": _join(temperature for _, temperature in sampling),
+            "n": f"{n_questions}, {n_responses} of each agent",
+            "temperature": _join(agent.temperature for agent in settings.agents),
             "seed": str(seed),
             **_provenance(setting, settings),
         },
-        datasets={
-            source: (
-                None if train is None else partial(sampled, source, train),
-                partial(sampled, source, validation),
-            )
-            for source, (train, validation) in splits.items()
-        },
-        panels=[
-            (source if split is None else f"{source}, {split}", partial(sampled, source, split))
-            for source, split in pairs
-        ],
-        # at the configuration's own temperature the main responses are there already
-        temperatures={
-            **(dict.fromkeys(own, partial(sampled, *first)) if len(own) == 1 else {}),
-            **temperatures,
-        },
+        datasets=loads,
+        panels=panels,
+        temperatures=temperatures,
     )
+
+
+def _describe(source: str, split: str | None) -> str:
+    return source if split is None else f"{source}, {split}"
+
+
+def _create_sampler(
+    settings: Config, folder: Path, *, limit: int, seed: int
+) -> Callable[..., Questions]:
+    """Returns what samples a dataset's split, at the configuration's temperature or another; each is sampled once."""
+
+    @cache
+    def sampled(source: str, split: str | None, temperature: float | None = None) -> Questions:
+        name = Path(source).name
+        if split is not None:
+            name += f"-{split}"
+        if temperature is not None:
+            name += f"-temperature-{temperature:g}"
+        options = SamplingOptions(
+            dataset=source,
+            split=split,
+            out=folder / name,
+            limit=limit,
+            seed=seed,
+            p_false=temperature is None,
+        )
+        sample_to(options, _varied(settings, temperature, seed=seed))
+        return _read([options.out / SAMPLES])
+
+    return sampled
 
 
 def _varied(settings: Config, temperature: float | None, *, seed: int) -> Config:
@@ -169,34 +184,38 @@ def read_saved_material(
 ) -> Material:
     """Returns material from files of samples; they are judged as `score` does it, and no agent is asked."""
     questions = _read(paths)
-    in_files = {response["agent"] for question in questions for response in question.responses}
+    in_files: set[str] = set()
+    for question in questions:
+        in_files.update(response["agent"] for response in question.responses)
     if agents is None:
         # by their responses only, so that groups do not depend on names
-        agents = order_by_responses(
-            (name for name in in_files if not name.endswith(_TWIN)), questions
-        )
-    elif missing := [name for name in agents if name not in in_files]:
+        models = [name for name in in_files if not name.endswith(_TWIN)]
+        agents = order_by_responses(models, questions)
+    missing = [name for name in agents if name not in in_files]
+    if missing:
         hint = f"The files have {', '.join(sorted(in_files))}"
         raise ConfigurationError(
             f'"--agents" must name agents of the files; got {", ".join(missing)}', hint=hint
         )
-    names, twins = tuple(agents), tuple(name + _TWIN for name in agents)
-    found, _ = create_setting(ScoringOptions(config=config), paths)
-    setting = _with_cache(found)
+
+    counts = []
+    for question in questions:
+        by_agent = Counter(response["agent"] for response in question.responses)
+        counts += [by_agent[name] for name in agents]
+    n_questions = quantity(len(questions), "question")
+
+    twins = tuple(name + _TWIN for name in agents)
+    setting, _ = create_setting(ScoringOptions(config=config), paths)
+    setting = _with_cache(setting)
     source = ", ".join(path.name for path in paths)
-    counts = [
-        sum(each["agent"] == name for each in question.responses)
-        for question in questions
-        for name in names
-    ]
     return Material(
-        agents=names,
+        agents=tuple(agents),
         twins=twins if in_files.issuperset(twins) else (),
         setting=setting,
         provenance={
             "dataset": source,
-            "agents": ", ".join(names),
-            "n": f"{quantity(len(questions), 'question')}, {min(counts)} to {max(counts)} responses of each agent",
+            "agents": ", ".join(agents),
+            "n": f"{n_questions}, {min(counts)} to {max(counts)} responses of each agent",
             "temperature and seed": "unknown: the files do not state them",
             **_provenance(setting, None),
         },

@@ -66,7 +66,8 @@ class Recording:
 
     def record(self, case: DecidedCase) -> Steps[None]:
         """Records an escalation, what a person ruled in the run, or an answer that was drawn for an audit."""
-        recorded, store = self._to_recorded(case), get_store()
+        recorded = self._to_recorded(case)
+        store = get_store()
         if recorded is None or store is None:
             return
         kept = yield Call(store.get, store.aget, (NAMESPACE, recorded["id"]))
@@ -86,7 +87,9 @@ class Recording:
             return None
         if not (is_audit or is_ruled or decision["action"] == "escalate"):
             return None
-        ruling = create_ruling(correct=None, answer=decision["answer"]) if is_ruled else None
+        ruling = None
+        if is_ruled:
+            ruling = create_ruling(correct=None, answer=decision["answer"])
         return RecordedCase(
             id=case["id"],
             kind="audit" if is_audit else "escalation",

@@ -6,14 +6,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from coe_agents.cli.inputs import create_setting, names_of
-from coe_agents.cli.options import JsonOption, JudgingOptions, ResamplesOption, expand_options
+from coe_agents.cli.options import (
+    JsonOption,
+    JudgingOptions,
+    ResamplesOption,
+    ScoringOptions,
+    expand_options,
+)
 from coe_agents.cli.terminal import print_json, print_lines
 
 if TYPE_CHECKING:
     from coe_agents.experiments.comparison import PolicyOutcomes
     from coe_agents.experiments.replay import ReplayedPolicy
 
-    _Found = tuple[list[PolicyOutcomes], dict[str, str], dict[str, Any], str | None]
+    _Outcomes = tuple[list[PolicyOutcomes], dict[str, str], dict[str, Any], str | None]
     """What policies did, with which settings, how that is judged, in JSON, and a line on it, if it differs."""
 
 
@@ -65,25 +71,31 @@ def compare(
     print_lines(note)
 
 
-def _read_runs(paths: list[Path]) -> "_Found":
-    from coe_agents.evaluation.origin import in_words, read_run, recorded_judging
+def _read_runs(paths: list[Path]) -> "_Outcomes":
+    from coe_agents.evaluation.origin import in_words, origin_of, read_run
     from coe_agents.experiments.comparison import outcomes_of
 
-    runs = dict(zip(names_of(paths), map(read_run, paths), strict=True))
-    datasets = [run.settings.get("dataset") for run in runs.values()]
-    sources = [
-        str(each.get("source")) if isinstance(each, dict) else "not recorded" for each in datasets
-    ]
-    outcomes = [outcomes_of(run, name=name) for name, run in runs.items()]
-    judgings = {name: recorded_judging([path]) for name, path in zip(runs, paths, strict=True)}
-    told = [f"{name}: {in_words(judging)}" for name, judging in judgings.items()]
-    is_mixed = any(judging != judgings[next(iter(judgings))] for judging in judgings.values())
+    outcomes = []
+    sources: dict[str, None] = {}
+    judgings = {}
+    for name, path in zip(names_of(paths), paths, strict=True):
+        run = read_run(path)
+        outcomes.append(outcomes_of(run, name=name))
+        dataset = run.settings.get("dataset")
+        source = str(dataset.get("source")) if isinstance(dataset, dict) else "not recorded"
+        sources[source] = None
+        judgings[name] = origin_of([path]).judging
+
+    reference, *others = judgings.values()
+    note = None
+    if any(judging != reference for judging in others):
+        each = "; ".join(f"{name}: {in_words(judging)}" for name, judging in judgings.items())
+        note = f"The runs are judged in different ways: {each}."
     judged = {name: judging and judging.to_json() for name, judging in judgings.items()}
-    note = f"The runs are judged in different ways: {'; '.join(told)}." if is_mixed else None
-    return outcomes, {"questions": "; ".join(dict.fromkeys(sources))}, judged, note
+    return outcomes, {"questions": "; ".join(sources)}, judged, note
 
 
-def _replay(paths: list[Path], policies: str, options: JudgingOptions) -> "_Found":
+def _replay(paths: list[Path], policies: str, options: JudgingOptions) -> "_Outcomes":
     from coe_agents.evaluation import Samples
     from coe_agents.evaluation.samples.reader import without_rulings
     from coe_agents.experiments.replay import load_saved, replay
@@ -93,14 +105,18 @@ def _replay(paths: list[Path], policies: str, options: JudgingOptions) -> "_Foun
         raise typer.BadParameter("it must name at least one file", param_hint="--policies")
     names = names_of(files, of="file", option="--policies")
     replayed = [_policy_of(file, name) for file, name in zip(files, names, strict=True)]
-    setting, judging = create_setting(options, paths)
+    scoring = ScoringOptions(clusterer=options.clusterer, correctness=options.correctness)
+    setting, judging = create_setting(scoring, paths)
     with Samples(paths) as questions:
         saved = load_saved(without_rulings(questions), setting.clusterer)
         n_failed = len(questions) - len(saved)
     if not saved:
         raise typer.BadParameter("no question has a response", param_hint="'paths'")
-    judged = {"clusterer": type(setting.clusterer).__name__, "right": setting.criterion.name}
-    settings = {"samples": ", ".join(path.name for path in paths), **judged}
+    settings = {
+        "samples": ", ".join(path.name for path in paths),
+        "clusterer": type(setting.clusterer).__name__,
+        "right": setting.criterion.name,
+    }
     outcomes = [replay(saved, each, setting.criterion, n_failed=n_failed) for each in replayed]
     return outcomes, settings, judging.to_json(), judging.note()
 
@@ -114,14 +130,17 @@ def _policy_of(path: Path, name: str) -> "ReplayedPolicy":
 
     config = load_config(path)
     graph = config.graph
+    n_samples = {}
+    weights = {}
+    for agent in config.agents:
+        n_samples[agent.name] = agent.n_samples if agent.temperature > 0 else 1
+        weights[agent.name] = agent.weight
+    weights.update(load_weights(config) or {})
     return ReplayedPolicy(
         name=name.removesuffix(".toml"),
         policy=create_policy(config),
-        n_samples={
-            agent.name: agent.n_samples if agent.temperature > 0 else 1 for agent in config.agents
-        },
-        weights={agent.name: agent.weight for agent in config.agents}
-        | (load_weights(config) or {}),
+        n_samples=n_samples,
+        weights=weights,
         rules=Rules(bounds=graph.bounds, min_agents=graph.min_agents),
         strategies=Strategies(dict(graph.strategies)),
         weighting=graph.weighting,

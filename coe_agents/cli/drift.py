@@ -2,9 +2,9 @@
 
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -27,8 +27,10 @@ from coe_agents.cli.terminal import (
 from coe_agents.text import quantity
 
 if TYPE_CHECKING:
-    from coe_agents.cli.options import Criteria
-    from coe_agents.evaluation.calibration.drift import RiskState
+    from coe_agents.evaluation import RiskMonitor
+    from coe_agents.evaluation.calibration.drift import Drift, RiskState
+    from coe_agents.policy import CalibratedPolicy
+    from coe_agents.policy.calibrated import Calibration
 
 DRIFT_EPILOG = (
     f"Exit status: {Exit.ANSWERED} the calibration still holds, {Exit.ABSTAINED} it does not; "
@@ -39,43 +41,51 @@ _PAUSE = 0.5
 """Seconds between two looks at a file that has not grown."""
 
 
-@expand_options
-def drift(
-    policy: Annotated[Path, typer.Argument(help="The file that calibrate wrote.")],
-    scoring: ScoringOptions,
-    samples: OptionalSamplesArgument = None,
-    estimator: PolicyEstimatorOption = None,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowOptions:
+    """Which labelled answers are followed, and how long."""
+
     follow: Annotated[
         Path | None,
         typer.Option(
             help="A file of labelled answers, one JSON object a line, to which they are appended. It is read until "
             "it breaks the stated risk; stop with Ctrl-C."
         ),
-    ] = None,
+    ] = None
     min_seen: Annotated[
         float,
         typer.Option(help="With --follow: the lowest audit rate; 1 if every answer is judged."),
-    ] = 1.0,
+    ] = 1.0
     until_end: Annotated[
         bool,
         typer.Option(
             "--until-end", help="With --follow: stop at the end of the file instead of waiting."
         ),
-    ] = False,
+    ] = False
+
+
+@expand_options
+def drift(
+    policy: Annotated[Path, typer.Argument(help="The file that calibrate wrote.")],
+    scoring: ScoringOptions,
+    following: FollowOptions,
+    samples: OptionalSamplesArgument = None,
+    estimator: PolicyEstimatorOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Check on new samples, or on labelled answers as they come, whether a calibrated policy still fits."""
-    from coe_agents.evaluation import check_drift
-    from coe_agents.evaluation.scoring.correctness import CRITERIA
-
-    if follow is not None:
+    if following.follow is not None:
         if samples:
             raise typer.BadParameter(
                 "it reads no samples. Omit them, or omit --follow", param_hint="--follow"
             )
-        _follow(policy, estimator, follow, min_seen=min_seen, until_end=until_end, as_json=as_json)
-    for name, is_given in (("--until-end", until_end), ("--min-seen", min_seen != 1.0)):
-        if is_given:
+        calibrated = load_policy(policy, estimator)
+        _follow(calibrated.calibration.risk, following, following.follow, as_json=as_json)
+    for name, is_named in (
+        ("--until-end", following.until_end),
+        ("--min-seen", following.min_seen != 1.0),
+    ):
+        if is_named:
             raise typer.BadParameter(
                 "it needs --follow. Add --follow FILE, or omit it", param_hint=name
             )
@@ -83,74 +93,107 @@ def drift(
         raise typer.BadParameter(
             "files of saved responses are needed, or --follow FILE", param_hint="'samples'"
         )
-    calibrated = load_policy(policy, estimator)
-    if scoring.correctness is None and (usual := calibrated.calibration.correctness) in CRITERIA:
-        scoring = replace(scoring, correctness=cast("Criteria", usual))
-    setting, judging = create_setting(scoring, samples)
+    _compare(load_policy(policy, estimator), samples, scoring, as_json=as_json)
+
+
+def _compare(
+    policy: "CalibratedPolicy", samples: list[Path], scoring: ScoringOptions, *, as_json: bool
+) -> NoReturn:
+    """Prints how new samples differ from those of the calibration; raises `typer.Exit` with the command's status."""
+    from coe_agents.evaluation import check_drift
+    from coe_agents.evaluation.scoring.correctness import CRITERIA
+
+    calibration = policy.calibration
+    by_name = calibration.correctness if calibration.correctness in CRITERIA else None
+    setting, judging = create_setting(scoring, samples, calibrated=by_name)
     rows, n_silent = judge_saved(
         samples,
         setting,
-        every_cluster=calibrated.calibration.chooses_answer,
-        proposer=calibrated.calibration.proposer,
-        weights=calibrated.calibration.weights,
-        score=calibrated.calibration.score,
-        estimator=calibrated.calibration.estimator,
+        every_cluster=calibration.chooses_answer,
+        proposer=calibration.proposer,
+        weights=calibration.weights,
+        score=calibration.score,
+        estimator=calibration.estimator,
     )
     clusterer = type(setting.clusterer).__name__
-    found = check_drift(calibrated, rows, clusterer=clusterer, correctness=setting.criterion.name)
+    report = check_drift(policy, rows, clusterer=clusterer, correctness=setting.criterion.name)
     if as_json:
-        print_json({**asdict(found), "holds": found.holds, "judged": judging.to_json()})
+        print_json({**asdict(report), "holds": report.holds, "judged": judging.to_json()})
     else:
-        moved = "have changed" if found.scores_changed else "show no change"
-        print_lines(
-            f"{quantity(found.n_questions, 'question')}: the uncertainties {moved} "
-            f"(Kolmogorov-Smirnov {found.ks_statistic:.3f}, p = {found.p_value:.3g}); coverage {found.coverage:.1%}"
-        )
-        if found.risk_interval is not None:
-            low, high = found.risk_interval
-            judged = quantity(found.n_judged, "answer is", "answers are")
-            print_lines(
-                f"risk: {found.n_wrong} of {judged} wrong, {low:.1%} to {high:.1%} by one-sided "
-                f"95 % bounds; the stated {calibrated.calibration.risk:.1%} is {_VERDICTS[found.risk]}"
-            )
-        is_same = found.ks_statistic == 0.0 and found.n_questions == len(
-            calibrated.calibration.uncertainties
-        )
-        own = "all uncertainties are those of the calibration: on its own questions this shows nothing, sample new ones"
-        lacking = quantity(found.n_unmeasurable, "question lacks", "questions lack")
-        for count, text in (
-            (is_same, own),
-            (found.n_ties, f"questions with a tied lead, which are never answered: {found.n_ties}"),
-            (n_silent, f"questions without a response to judge: {n_silent}"),
-            (found.n_unmeasurable, f"{lacking} an agent that the learned support needs"),
-        ):
-            if count:
-                print_lines(text)
-        for mismatch in found.mismatches:
-            print_lines(f"mismatch: {mismatch}")
+        _print_drift(report, calibration, n_silent)
         print_lines(judging.note())
-    raise typer.Exit(Exit.ANSWERED if found.holds else Exit.ABSTAINED)
+    raise typer.Exit(Exit.ANSWERED if report.holds else Exit.ABSTAINED)
 
 
-def _follow(
-    policy: Path,
-    estimator: str | None,
-    path: Path,
-    *,
-    min_seen: float,
-    until_end: bool,
-    as_json: bool,
-) -> NoReturn:
+def _print_drift(report: "Drift", calibration: "Calibration", n_silent: int) -> None:
+    moved = "have changed" if report.scores_changed else "show no change"
+    print_lines(
+        f"{quantity(report.n_questions, 'question')}: the uncertainties {moved} "
+        f"(Kolmogorov-Smirnov {report.ks_statistic:.3f}, p = {report.p_value:.3g}); coverage {report.coverage:.1%}"
+    )
+    if report.risk_interval is not None:
+        low, high = report.risk_interval
+        judged = quantity(report.n_judged, "answer is", "answers are")
+        print_lines(
+            f"risk: {report.n_wrong} of {judged} wrong, {low:.1%} to {high:.1%} by one-sided "
+            f"95 % bounds; the stated {calibration.risk:.1%} is {_VERDICTS[report.risk]}"
+        )
+    if report.ks_statistic == 0.0 and report.n_questions == len(calibration.uncertainties):
+        print_lines(
+            "all uncertainties are those of the calibration: on its own questions this shows nothing, sample new ones"
+        )
+    if report.n_ties:
+        print_lines(f"questions with a tied lead, which are never answered: {report.n_ties}")
+    if n_silent:
+        print_lines(f"questions without a response to judge: {n_silent}")
+    if report.n_unmeasurable:
+        lacking = quantity(report.n_unmeasurable, "question lacks", "questions lack")
+        print_lines(f"{lacking} an agent that the learned support needs")
+    for mismatch in report.mismatches:
+        print_lines(f"mismatch: {mismatch}")
+
+
+def _follow(risk: float, options: FollowOptions, path: Path, *, as_json: bool) -> NoReturn:
     """Reads labelled cases until they break the risk of a policy, and raises `typer.Exit` with the command's status."""
     from coe_agents.evaluation import RiskMonitor
-    from coe_agents.evaluation.calibration.drift import follow_cases
 
-    risk = load_policy(policy, estimator).calibration.risk
     try:
-        monitor = RiskMonitor(risk, min_seen=min_seen)
+        monitor = RiskMonitor(risk, min_seen=options.min_seen)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
-    cases = list[tuple[str, str | None]]()  # the id of each, and its time where known
+    cases: list[tuple[str, str | None]] = []
+    clean_up_after_interrupt()
+    interrupted = False
+    try:
+        _read_cases(monitor, path, cases, until_end=options.until_end)
+    except KeyboardInterrupt:
+        interrupted = True
+    state = monitor.state
+    figures = asdict(state)
+    for name in ("since", "broken_at"):
+        number = figures[name]
+        id_and_time = (None, None) if number is None else cases[number - 1]
+        figures[f"{name}_id"], figures[f"{name}_time"] = id_and_time
+    if as_json:
+        print_json({"risk": risk, **figures, "broken": state.broken, "interrupted": interrupted})
+    else:
+        print_lines(_on_risk(risk, state, figures))
+        if interrupted:
+            print_lines(
+                "Interrupted. Rerun the same command: it reads the file from its beginning.",
+                to_stderr=True,
+            )
+    if interrupted:
+        raise typer.Exit(INTERRUPTED)
+    raise typer.Exit(Exit.ABSTAINED if state.broken else Exit.ANSWERED)
+
+
+def _read_cases(
+    monitor: "RiskMonitor", path: Path, cases: list[tuple[str, str | None]], *, until_end: bool
+) -> None:
+    """Updates a monitor with cases until they break its risk; adds the id of each to `cases`, and its time if known."""
+    from coe_agents.evaluation.calibration.drift import follow_cases
+
     is_following = False
 
     def wait() -> bool:
@@ -163,40 +206,18 @@ def _follow(
         time.sleep(_PAUSE)
         return True
 
-    clean_up_after_interrupt()
-    interrupted = False
-    try:
-        for case in follow_cases(path, wait=wait):
-            cases.append((case.id, case.time))
-            try:
-                state = monitor.update(1.0 - case.correct, seen_probability=case.seen_probability)
-            except ValueError as error:
-                message = f"the case {clean(case.id, 50)!r}: {error}"
-                raise typer.BadParameter(message, param_hint="--min-seen") from error
-            if state.broken:
-                break
-    except KeyboardInterrupt:
-        interrupted = True
-    state = monitor.state
-    found = asdict(state)
-    for name in ("since", "broken_at"):
-        known = (None, None) if found[name] is None else cases[found[name] - 1]
-        found[f"{name}_id"], found[f"{name}_time"] = known
-    if as_json:
-        print_json({"risk": risk, **found, "broken": state.broken, "interrupted": interrupted})
-    else:
-        print_lines(_on_risk(risk, state, found))
-        if interrupted:
-            print_lines(
-                "Interrupted. Rerun the same command: it reads the file from its beginning.",
-                to_stderr=True,
-            )
-    raise typer.Exit(
-        INTERRUPTED if interrupted else Exit.ABSTAINED if state.broken else Exit.ANSWERED
-    )
+    for case in follow_cases(path, wait=wait):
+        cases.append((case.id, case.time))
+        try:
+            state = monitor.update(1.0 - case.correct, seen_probability=case.seen_probability)
+        except ValueError as error:
+            message = f"the case {clean(case.id, 50)!r}: {error}"
+            raise typer.BadParameter(message, param_hint="--min-seen") from error
+        if state.broken:
+            return
 
 
-def _on_risk(risk: float, state: "RiskState", found: Mapping[str, Any]) -> str:
+def _on_risk(risk: float, state: "RiskState", figures: Mapping[str, Any]) -> str:
     if not state.n_cases:
         return f"No labelled case yet: nothing is known of the stated risk of {risk:.3g}."
     limit = f"the limit {state.limit:.3g}"
@@ -208,17 +229,18 @@ def _on_risk(risk: float, state: "RiskState", found: Mapping[str, Any]) -> str:
             f"The evidence is {state.evidence:.3g}, {limit}; its highest value was {state.strongest:.3g}.\n"
             "This does not show that the risk is kept: calibrate on new samples for that."
         )
-    count = quantity(found["n_since"], "labelled answer was", "labelled answers were")
+    count = quantity(figures["n_since"], "labelled answer was", "labelled answers were")
     return (
         f"The stated risk of {risk:.3g} is broken: answers are wrong more often.\n"
-        f"It probably began near {_place(found, 'since')}: since then {found['risk_since']:.1%} of {count} wrong, up "
-        f"to {_place(found, 'broken_at')}.\n"
+        f"It probably began near {_place(figures, 'since')}: since then {figures['risk_since']:.1%} of {count} wrong, "
+        f"up to {_place(figures, 'broken_at')}.\n"
         f"The evidence is {state.evidence:.3g}, at or above {limit}. {promise}\n"
         "Answer less until you have calibrated again."
     )
 
 
-def _place(found: Mapping[str, Any], name: str) -> str:
-    when = found[f"{name}_time"]
-    said = clean(found[f"{name}_id"], 60) + (f", {clean(when, 40)}" if when else "")
-    return f"case {found[name]} ({said})"
+def _place(figures: Mapping[str, Any], name: str) -> str:
+    case, when = clean(figures[f"{name}_id"], 60), figures[f"{name}_time"]
+    if when:
+        case += f", {clean(when, 40)}"
+    return f"case {figures[name]} ({case})"

@@ -5,15 +5,13 @@ A command reads its arguments, calls these functions and the package, and shows 
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from importlib.util import find_spec
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from coe_agents.cli.options import EngineOptions, JudgingOptions, ScoringOptions
+from coe_agents.cli.options import EngineOptions, ScoringOptions
 from coe_agents.cli.terminal import clean, clean_up_after_interrupt, hide
 from coe_agents.errors import ConfigurationError
 
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
     from coe_agents.config.schema import Config
     from coe_agents.evaluation import SampledQuestion
     from coe_agents.evaluation.calibration.calibrate import Judged
-    from coe_agents.evaluation.origin import Judging
+    from coe_agents.evaluation.origin import ResolvedJudging
     from coe_agents.evaluation.scoring.scores import ScoringSetup
     from coe_agents.policy import CalibratedPolicy
 
@@ -49,7 +47,8 @@ def load_quietly(
             "it needs --model. A file has [answers] for it", param_hint="--answers"
         )
     if path is None and not models:
-        if missing := [name for name in _TINYWORLD_NEEDS if find_spec(name) is None]:
+        missing = [name for name in _TINYWORLD_NEEDS if find_spec(name) is None]
+        if missing:
             raise ConfigurationError(
                 f"the default group is tinyworld, whose models need {', '.join(missing)} (not installed)",
                 hint='Run pip install "coe-agents[local]", or name another group with --config FILE; '
@@ -70,76 +69,83 @@ def load_quietly(
 
 
 def create_setting(
-    options: JudgingOptions, samples: Iterable[Path], config: "Config | None" = None
-) -> "tuple[ScoringSetup, Judging]":
+    options: ScoringOptions,
+    samples: Iterable[Path],
+    config: "Config | None" = None,
+    *,
+    calibrated: str | None = None,
+) -> "tuple[ScoringSetup, ResolvedJudging]":
     """Returns how responses become scores and verdicts, and what the output says of it.
 
-    `config` is that of the options, if it is read already. What no option names is as the runs recorded it that wrote
-    the samples; without a record, texts are compared after normalisation, with references or labels.
+    What no option names is as the runs recorded it that wrote the samples; without a record, texts are compared after
+    normalisation, with references or labels.
+
+    `config` is that of the options, if it is read already. `calibrated` is the criterion by which a policy was
+    calibrated, which counts before a record.
     """
-    if not isinstance(options, ScoringOptions):
-        options = ScoringOptions(clusterer=options.clusterer, correctness=options.correctness)
-    if (
-        options.clusterer is not None
-        and options.config is not None
-        and options.correctness != "judge"
-    ):
+    uses_judge = options.correctness == "judge"
+    if options.clusterer is not None and options.config is not None and not uses_judge:
         raise typer.BadParameter(
             "it cannot be combined with --config. Omit one of them", param_hint="--clusterer"
         )
     from coe_agents.clustering import BidirectionalEntailment
-    from coe_agents.evaluation.origin import Judging, recorded_judging
+    from coe_agents.evaluation.origin import RECORD, resolve_judging
     from coe_agents.evaluation.scoring.correctness import create_criterion
     from coe_agents.evaluation.scoring.scores import ScoringSetup
 
     if config is None and options.config is not None:
         config = load_quietly(options.config)
-    needs_record = options.correctness is None or (options.clusterer is None and config is None)
-    recorded = recorded_judging(samples, must_agree=needs_record)
-    usual, judge = recorded or Judging(), None
+    named: dict[str, dict[str, Any]] = {
+        "--clusterer": {"clusterer": options.clusterer},
+        "--correctness": {"correctness": options.correctness},
+        "the policy": {"correctness": calibrated},
+    }
     if config is not None:
-        from coe_agents.config.build import create_clusterer, create_judge
-        from coe_agents.config.sampling_group import describe
+        from coe_agents.config.sampling_group import judging_parts
 
-        judge = (
-            create_judge(config) if (options.correctness or usual.correctness) == "judge" else None
-        )
-    name: str | Mapping[str, Any]
-    if options.clusterer is not None:
-        name, clusterer = options.clusterer, _create(options.clusterer)
-    elif config is not None:
-        name, clusterer = describe(config), create_clusterer(config)
-    else:
-        name, clusterer = usual.clusterer, _create(usual.clusterer, is_recorded=True)
-    used, judges = Judging(name, options.correctness or usual.correctness), clusterer
-    if options.correctness is None and used.correctness == "entailment" and name != usual.clusterer:
-        judges = _create(
-            usual.clusterer, is_recorded=True
-        )  # the run's own verdict, whatever clusters its responses
+        named["--config"] = judging_parts(config)
+    judging = resolve_judging(samples, named)
+    used, recorded = judging.used, judging.recorded
+
+    clusterer = _create_clusterer(used.clusterer, judging.sources["clusterer"], config)
+    of_criterion, judge = clusterer, None
+    if used.correctness == "judge" and config is not None:
+        from coe_agents.config.build import create_judge
+
+        judge = create_judge(config)
+    is_own_verdict = judging.sources["correctness"] == RECORD and used.correctness == "entailment"
+    if recorded and is_own_verdict and used.clusterer != recorded.clusterer:
+        # the run's own model says what is right, whatever clusters its responses
+        of_criterion = _create_clusterer(recorded.clusterer, RECORD, None)
     try:
-        criterion = create_criterion(used.correctness, judges, judge)
+        criterion = create_criterion(used.correctness, of_criterion, judge)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--correctness") from error
     model = clusterer.model if isinstance(clusterer, BidirectionalEntailment) else None
-    setup = ScoringSetup(clusterer, criterion, model, options.weighting)
-    return setup, used if recorded in (None, used) else replace(used, recorded=recorded)
+    return ScoringSetup(clusterer, criterion, model, options.weighting), judging
 
 
-def _create(name: str | Mapping[str, Any], *, is_recorded: bool = False) -> "Clusterer":
+def _create_clusterer(
+    name: str | Mapping[str, Any], source: str, config: "Config | None"
+) -> "Clusterer":
+    """Returns the clusterer that a source of a `ResolvedJudging` names."""
     from coe_agents.actions import ActionMatch
     from coe_agents.clustering import NormalizedMatch
 
-    if name in ("normalized", "actions"):
-        return NormalizedMatch() if name == "normalized" else ActionMatch()
-    from coe_agents.config.sampling_group import (
-        create_named_clusterer,
-        create_recorded_clusterer,
-    )  # slow to import
+    if source == "--config" and config is not None:
+        from coe_agents.config.build import create_clusterer
 
-    if is_recorded or not isinstance(name, str):
+        return create_clusterer(config)
+    if name == "normalized":
+        return NormalizedMatch()
+    if name == "actions":
+        return ActionMatch()
+    from coe_agents.config.sampling_group import create_named_clusterer, create_recorded_clusterer
+
+    if source != "--clusterer":
         return create_recorded_clusterer(name)
     try:
-        return create_named_clusterer(name)
+        return create_named_clusterer(str(name))
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--clusterer") from error
 
@@ -159,11 +165,14 @@ def judge_saved(
     from coe_agents.evaluation import Samples, judge_samples
     from coe_agents.evaluation.samples.reader import without_rulings
 
-    own: dict[str, Any] = {
-        name: getattr(setting, name) for name in ("clusterer", "weighting", "criterion")
-    }
     with Samples(samples) as questions:
-        rows = judge_samples((check or without_rulings)(questions), **own, **options)
+        rows = judge_samples(
+            (check or without_rulings)(questions),
+            clusterer=setting.clusterer,
+            weighting=setting.weighting,
+            criterion=setting.criterion,
+            **options,
+        )
         return rows, len(questions) - len(rows)
 
 
@@ -198,8 +207,12 @@ def names_of(paths: Sequence[Path], *, of: str = "folder", option: str = "PATHS"
         raise typer.BadParameter(
             f"each {of} must be given once. Remove the repetition", param_hint=option
         )
-    named = (["/".join(path.parts[-n_parts:]) for path in resolved] for n_parts in count(1))
-    return next(names for names in named if len(set(names)) == len(names))
+    n_parts = 1
+    while True:
+        names = ["/".join(path.parts[-n_parts:]) for path in resolved]
+        if len(set(names)) == len(names):
+            return names
+        n_parts += 1
 
 
 def ray_options(options: EngineOptions) -> EngineOptions | None:

@@ -30,6 +30,7 @@ from coe_agents.text import quantity
 if TYPE_CHECKING:
     from coe_agents.config.schema import Config
     from coe_agents.evaluation.datasets.sources import QuestionsOnDisk
+    from coe_agents.evaluation.origin import Judging
     from coe_agents.evaluation.sample_collection import SampledGroup
     from coe_agents.evaluation.samples.store import Store, Unit
 
@@ -58,19 +59,17 @@ def evaluate(
     as_json: JsonOption = False,
 ) -> None:
     """Run `sample`, then `score`. A new run records --correctness; without it, the run is judged as it records."""
-    names_all = scoring.clusterer is not None and scoring.correctness != "judge"
-    own = replace(scoring, config=None if names_all else sampling.config)
-    if own.correctness == "judge" or (
-        own.correctness == "entailment" and (own.config or own.clusterer)
-    ):
-        create_setting(
-            own, [sampling.out]
-        )  # a model that is missing is reported before anybody is asked
+    if scoring.clusterer is not None and scoring.correctness != "judge":
+        scoring = replace(scoring, config=None)  # it names who is asked, here
+    is_named = scoring.clusterer is not None or scoring.config is not None
+    if scoring.correctness == "judge" or (scoring.correctness == "entailment" and is_named):
+        # a model that is missing is reported before anybody is asked
+        create_setting(scoring, [sampling.out])
     with redirect_stdout(sys.stderr) if as_json else nullcontext():
         sample_to(
             sampling, load_quietly(sampling.config), engine=ray_options(engine), scoring=scoring
         )
-    show_scores([sampling.out], own, as_json=as_json)
+    show_scores([sampling.out], scoring, as_json=as_json)
 
 
 def sample_to(
@@ -89,42 +88,36 @@ def sample_to(
 
     from coe_agents.tinyworld.questions import find_questions
 
-    seed, passages = options.seed, options.with_context
-    found = find_questions(options.dataset, options.split, seed=seed)
-    questions = found.questions.first(options.limit or None)
-    for question in questions if passages else ():
-        question.prompt(with_context=True)  # raises where there is no passage, before a run begins
-    from coe_agents.config.sampling_group import (
-        create_group,  # slow to import: mistakes above are reported first
-        judging_of,
-    )
-    from coe_agents.evaluation.origin import JUDGED, Judging, recorded_judging
-
-    p_false = options.p_false
-    asked: dict[str, Any] = {
-        "seed": seed,
-        "at_once": options.at_once,
-        "p_false": p_false,
-        "passages": passages,
-    }
-    group = create_group(config, **asked)
-    judging = judging_of(config, is_tinyworld=options.dataset == "tinyworld")
-    if scoring is not None and scoring.correctness is not None:
-        judging = Judging(scoring.clusterer or judging.clusterer, scoring.correctness)
-    settings = {
-        "dataset": describe_dataset(found, map(asdict, questions), options.limit),
-        "seed": seed,
-        JUDGED: (recorded_judging([options.out]) or judging).to_json(),
-        "prompt": {"passages": passages},
-        **group.settings,
-    }
+    dataset = find_questions(options.dataset, options.split, seed=options.seed)
+    questions = dataset.questions.first(options.limit or None)
+    if options.with_context:
+        for question in questions:
+            question.prompt(
+                with_context=True
+            )  # raises where there is no passage, before a run begins
+    # slow to import: mistakes above are reported first
+    from coe_agents.config.sampling_group import create_group
+    from coe_agents.evaluation.origin import JUDGED
     from coe_agents.evaluation.sample_collection import Units
     from coe_agents.evaluation.sample_collection import sample as sample_all
     from coe_agents.evaluation.samples.store import Store
 
-    units = Units(
-        questions, {agent.name: agent.n_samples for agent in group.participants}, seed=seed
-    )
+    asking: dict[str, Any] = {
+        "seed": options.seed,
+        "at_once": options.at_once,
+        "p_false": options.p_false,
+        "passages": options.with_context,
+    }
+    group = create_group(config, **asking)
+    settings = {
+        "dataset": describe_dataset(dataset, map(asdict, questions), options.limit),
+        "seed": options.seed,
+        JUDGED: _judging_to_record(options, config, scoring).to_json(),
+        "prompt": {"passages": options.with_context},
+        **group.settings,
+    }
+    n_samples = {agent.name: agent.n_samples for agent in group.participants}
+    units = Units(questions, n_samples, seed=options.seed)
     with Store(options.out, settings, units) as store:
         missing = Counter(agent for name, agent in units if not store.is_kept((name, agent)))
         with _progress_and_summary(group, len(questions), store, missing) as on_unit:
@@ -135,7 +128,24 @@ def sample_to(
             else:
                 sample_on_cluster = _ring.load("distributed.command:sample_on_cluster")
                 kept = {"missing": missing, "on_unit": on_unit}
-                sample_on_cluster(engine, config, create_group, questions, store, **kept, **asked)
+                sample_on_cluster(engine, config, create_group, questions, store, **kept, **asking)
+
+
+def _judging_to_record(
+    options: SamplingOptions, config: "Config | None", scoring: ScoringOptions | None
+) -> "Judging":
+    """Returns how the folder says that answers are judged, else how `evaluate` is told to, else the usual way."""
+    from coe_agents.config.sampling_group import judging_of
+    from coe_agents.evaluation.origin import origin_of
+
+    recorded = origin_of([options.out]).judging
+    if recorded is not None:
+        return recorded
+    is_tinyworld = options.dataset == "tinyworld"
+    if scoring is None or scoring.correctness is None:
+        return judging_of(config, is_tinyworld=is_tinyworld)
+    judging = judging_of(config, is_tinyworld=is_tinyworld, correctness=scoring.correctness)
+    return replace(judging, clusterer=scoring.clusterer or judging.clusterer)
 
 
 @contextmanager
@@ -148,16 +158,18 @@ def _progress_and_summary(
     """
     from coe_agents.cli.display.progress import progress
 
-    agents = group.participants
-    totals = {agent.name: (n_questions - missing[agent.name], n_questions) for agent in agents}
-    n_failed, first_errors = Counter[str](), dict[str, str]()
+    names = [agent.name for agent in group.participants]
+    totals = {name: (n_questions - missing[name], n_questions) for name in names}
+    n_failed = Counter[str]()
+    first_errors: dict[str, str] = {}
     with (
         resumable(lambda: quantity(missing.total(), "reply is", "replies are")),
         progress(totals) as show,
     ):
 
         def advance(unit: "Unit") -> None:
-            error, (_, agent) = store.error_of(unit), unit
+            error = store.error_of(unit)
+            _, agent = unit
             missing[agent] -= 1
             if error is not None:
                 n_failed[agent] += 1
@@ -166,12 +178,13 @@ def _progress_and_summary(
 
         yield advance
     print_lines(
-        f"{quantity(n_questions, 'question')}, {quantity(len(agents), 'agent')}: {clean(str(store.path))}"
+        f"{quantity(n_questions, 'question')}, {quantity(len(names), 'agent')}: {clean(str(store.path))}"
     )
-    for name in (agent.name for agent in agents if n_failed[agent.name]):
-        print_lines(
-            f"{clean(name)} failed {times(n_failed[name])}; the first error: {clean(first_errors[name])}"
-        )
+    for name in names:
+        if n_failed[name]:
+            print_lines(
+                f"{clean(name)} failed {times(n_failed[name])}; the first error: {clean(first_errors[name])}"
+            )
     if n_failed:
         print_lines("Rerun the same command to repeat the failed requests.")
         raise typer.Exit(Exit.FAILED)
@@ -183,75 +196,76 @@ def times(n: int) -> str:
 
 
 def describe_dataset(
-    found: "QuestionsOnDisk", asked: "Iterable[object]", limit: int
+    dataset: "QuestionsOnDisk", questions: "Iterable[object]", limit: int
 ) -> dict[str, Any]:
-    """Returns what the settings of a run say about its dataset; `asked` are the questions chosen.
+    """Returns what the settings of a run say about its dataset; `questions` are those chosen.
 
     The digest is that of a list of JSON, of which one value at a time is in memory.
     """
-    digest, separator = hashlib.sha256(b"["), ""
-    for value in asked:
+    digest = hashlib.sha256(b"[")
+    separator = ""
+    for value in questions:
         digest.update((separator + json.dumps(value)).encode())
         separator = ", "
     digest.update(b"]")
-    counts = {"n_records": found.n_records, "n_questions": len(found.questions), "limit": limit}
-    return {"source": found.source, **counts, "sha256": digest.hexdigest()}
+    return {
+        "source": dataset.source,
+        "n_records": dataset.n_records,
+        "n_questions": len(dataset.questions),
+        "limit": limit,
+        "sha256": digest.hexdigest(),
+    }
 
 
 RUN_EPILOG = (
     "Exit status: 0 every question was decided, 1 a question failed or a decision could not be stored, 2 a mistake in "
     "the command, 130 interrupted."
 )
-Correctness = Literal["reference", "f1", "rouge_l", "entailment", "judge"]
+CorrectnessOption = Annotated[
+    Literal["reference", "f1", "rouge_l", "entailment", "judge"] | None,
+    typer.Option(
+        metavar="NAME",
+        help="When an answer is right: reference, it equals a reference answer; f1 and rouge_l, it shares words "
+        "with one; entailment, the entailment model of [clusterer] finds it equivalent to one; judge, the [judge] "
+        "finds it right. Default: as `sample` records it, reference; for tinyworld its entailment model.",
+    ),
+]
 
 
 @expand_options
 def run(
-    engine: EngineOptions,
-    asking: QuestionOptions,
-    correctness: Annotated[
-        Correctness | None,
-        typer.Option(
-            metavar="NAME",
-            help="When an answer is right: reference, it equals a reference answer; f1 and rouge_l, it shares words "
-            "with one; entailment, the entailment model of [clusterer] finds it equivalent to one; judge, the [judge] "
-            "finds it right. Default: as `sample` records it, reference; for tinyworld its entailment model.",
-        ),
-    ] = None,
+    engine: EngineOptions, asking: QuestionOptions, correctness: CorrectnessOption = None
 ) -> None:
     """Ask the group as configured, with rounds and escalation, and keep every decision.
 
     The graph gets each question as `ask` does: instructions belong into system_prompt of the configuration.
     """
     ray = ray_options(engine)
-    settings, out, seed = load_quietly(asking.config), asking.out, asking.seed
+    config = load_quietly(asking.config)
     # slow to import: mistakes above are reported first
-    from coe_agents.experiments.dataset_run import (
-        Timings,
-        create_run_group,
-        decide_all,
-        keep_prices,
-    )
-    from coe_agents.tinyworld.questions import find_questions
-
-    found = find_questions(asking.dataset, asking.split, seed=seed)
-    questions = found.questions.first(asking.limit or None)
-    options: dict[str, Any] = {"seed": seed, "at_once": asking.at_once, "correctness": correctness}
-    options["is_tinyworld"] = asking.dataset == "tinyworld"
-    group = create_run_group(settings, **options)
-    depends = {
-        "dataset": describe_dataset(found, map(asdict, questions), asking.limit),
-        **group.settings,
-    }
     from coe_agents.cli.display.progress import progress
     from coe_agents.evaluation.origin import DECIDER, DECISIONS, read_run
     from coe_agents.evaluation.sample_collection import Units
     from coe_agents.evaluation.samples.store import Store
+    from coe_agents.experiments import dataset_run
+    from coe_agents.tinyworld.questions import find_questions
 
+    dataset = find_questions(asking.dataset, asking.split, seed=asking.seed)
+    questions = dataset.questions.first(asking.limit or None)
+    options: dict[str, Any] = {
+        "seed": asking.seed,
+        "at_once": asking.at_once,
+        "correctness": correctness,
+        "is_tinyworld": asking.dataset == "tinyworld",
+    }
+    group = dataset_run.create_run_group(config, **options)
+    described = describe_dataset(dataset, map(asdict, questions), asking.limit)
+    settings = {"dataset": described, **group.settings}
+    units = Units(questions, {DECIDER: 1}, seed=asking.seed)
     n_all = len(questions)
     with (
-        Store(out, depends, Units(questions, {DECIDER: 1}, seed=seed), name=DECISIONS) as store,
-        Timings(out) as timings,
+        Store(asking.out, settings, units, name=DECISIONS) as store,
+        dataset_run.Timings(asking.out) as timings,
         resumable(lambda: quantity(store.n_pending, "question is", "questions are")),
         progress(
             {"questions": (n_all - store.n_pending, n_all)}, what=("question", "questions")
@@ -262,19 +276,20 @@ def run(
             advance("questions", row["error"] is not None)
 
         if store.n_pending < n_all:
-            read_run(out)  # raises before anything is asked, if another release wrote it
-        keep_prices(out, group.prices)
+            read_run(asking.out)  # raises before anything is asked, if another release wrote it
+        dataset_run.keep_prices(asking.out, group.prices)
         if ray is None:
             import asyncio
 
-            asyncio.run(decide_all(questions, group, store, timings, on_row=on_row))
+            asyncio.run(dataset_run.decide_all(questions, group, store, timings, on_row=on_row))
         elif not store.n_pending:
             store.finish()
         else:
             decide_on_cluster = _ring.load("distributed.command:decide_on_cluster")
+            create_group = dataset_run.create_run_group
             kept = {"timings": timings, "on_row": on_row}
-            decide_on_cluster(ray, settings, create_run_group, questions, store, **kept, **options)
-    _show_end(out, n_all, group.criterion.name)
+            decide_on_cluster(ray, config, create_group, questions, store, **kept, **options)
+    _show_end(asking.out, n_all, group.criterion.name)
 
 
 def _show_end(out: Path, n_items: int, criterion: str) -> None:
@@ -284,14 +299,12 @@ def _show_end(out: Path, n_items: int, criterion: str) -> None:
     items = run.items.values()
     n_answered = sum(item.is_answered for item in items)
     verdicts = [item.correct for item in items if item.correct is not None]
-    wrong = sum(1 - correct for correct in verdicts)
-    judged = (
-        f", {wrong:.4g} of these wrong by {criterion}"
-        if verdicts
-        else ", none judged"
-        if n_answered
-        else ""
-    )
+    judged = ""
+    if verdicts:
+        wrong = sum(1 - correct for correct in verdicts)
+        judged = f", {wrong:.4g} of these wrong by {criterion}"
+    elif n_answered:
+        judged = ", none judged"
     n_escalated = sum(item.is_escalated for item in items)
     n_failed_agents = sum(bool(item.decision["failed_agents"]) for item in items)
     withheld = f"{len(items) - n_answered} withheld, {n_escalated} escalated"

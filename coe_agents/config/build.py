@@ -15,7 +15,8 @@ from pydantic import BaseModel
 
 from coe_agents import _ring
 from coe_agents.actions import ActionMatch
-from coe_agents.agents import Arbiter, ChatEntailment, ChatJudge, ModelAgent
+from coe_agents.agents import Arbiter, ChatEntailment, ModelAgent
+from coe_agents.agents.judge import ChatJudge
 from coe_agents.clustering import (
     BidirectionalEntailment,
     CachedEntailment,
@@ -29,12 +30,12 @@ from coe_agents.config.models import FieldError, create_chat_model, create_embed
 from coe_agents.config.schema import Config, ModelSection, load_config
 from coe_agents.errors import CoEError, ConfigurationError, prints_secret, secrets_of
 from coe_agents.extensions import NO_ENTRY_POINTS, did_you_mean, is_reference, load_extension
-from coe_agents.graph import CoEContext, CoEInput, CoEOutput, GraphOptions, create_coe_graph
+from coe_agents.graph import CoEContext, GraphOptions, create_coe_graph
 from coe_agents.graph.nodes.claims import AnswerJudge
 from coe_agents.graph.on_decision import OnDecision
 from coe_agents.graph.options import OnUnavailable
-from coe_agents.graph.state import CoEState
-from coe_agents.policy import KINDS, AgentWeights, Policy
+from coe_agents.graph.state import CoEInput, CoEOutput, CoEState
+from coe_agents.policy import AgentWeights, CalibratedPolicy, Policy, RegimePolicy, ThresholdPolicy
 from coe_agents.presets import preset
 from coe_agents.text import redact
 from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder, tinyworld_graph
@@ -213,19 +214,31 @@ def create_policy(config: Config) -> Policy:
                     "policy", section.kind, section.options, folder=config.folder
                 )
                 return named
-            case schema.PolicyConfig():
-                options = section.model_dump(exclude={"kind"})
-                if "path" in options:
-                    options["path"] = config.folder / options["path"]
-                if (name := options.get("estimator")) is not None:
-                    wanted = "a class or function that computes a score"
-                    options["estimator"] = _load_named(
-                        "estimator", name, config.folder, field="estimator", wanted=wanted
-                    )
-                try:
-                    return KINDS[section.kind](**options)
-                except ConfigurationError as error:
-                    raise FieldError("path", str(error)) from error
+            case schema.ThresholdSection():
+                return ThresholdPolicy(section.max_coe, otherwise=section.otherwise)
+            case schema.RegimeSection():
+                return RegimePolicy(
+                    section.aleatoric_threshold,
+                    section.epistemic_threshold,
+                    actions=section.actions,
+                )
+            case schema.CalibratedSection():
+                return _load_policy(section, config.folder)
+
+
+def _load_policy(section: schema.CalibratedSection, folder: Path) -> CalibratedPolicy:
+    estimator = None
+    if section.estimator is not None:
+        wanted = "a class or function that computes a score"
+        estimator = _load_named(
+            "estimator", section.estimator, folder, field="estimator", wanted=wanted
+        )
+    try:
+        return CalibratedPolicy.load(
+            folder / section.path, estimator=estimator, otherwise=section.otherwise
+        )
+    except ConfigurationError as error:
+        raise FieldError("path", str(error)) from error
 
 
 def create_judge(config: Config) -> ChatJudge | None:

@@ -79,13 +79,15 @@ def _local(section: ModelSection, options: Mapping[str, Any], owner: str) -> Bas
             )
     from coe_agents.backends import ChatTransformers
 
-    own = (*MODELS, *map(writer_of, MODELS))
-    if section.provider == "tinyworld" and section.model not in own:
-        raise FieldError(
-            "model",
-            f'"model" of {owner} must be one of {", ".join(own)} with provider = "tinyworld"; got "{section.model}"',
-        )
-    model = str(model_folder(section.model)) if section.provider == "tinyworld" else section.model
+    model = section.model
+    if section.provider == "tinyworld":
+        names = (*MODELS, *map(writer_of, MODELS))
+        if model not in names:
+            raise FieldError(
+                "model",
+                f'"model" of {owner} must be one of {", ".join(names)} with provider = "tinyworld"; got "{model}"',
+            )
+        model = str(model_folder(model))
     try:
         return ChatTransformers(model, **options)
     except (TypeError, ValidationError) as error:
@@ -117,16 +119,17 @@ def _connect(
         return create(**{**options, **access})
     except Exception as error:
         field = "options" if isinstance(error, ValidationError | TypeError) else "provider"
-        described = _describe(error)
+        message = f"{owner} cannot be created: {_describe(error)}"
         if field == "provider" and isinstance(error, ValueError):
             # LangChain's message lists its providers
-            supported = re.findall(r"[\w-]+", str(error).partition("\nSupported providers")[2])
-            near = did_you_mean(section.provider, [*LOCAL_PROVIDERS, *supported])
-            described += f' Use "openai" for any server with its protocol; see {lists} of LangChain for the others'
-            described += f". {near}" if near else ""
-        raise FieldError(
-            field, redact(f"{owner} cannot be created: {described}", secrets)
-        ) from error
+            _, _, listed = str(error).partition("\nSupported providers")
+            near = did_you_mean(
+                section.provider, [*LOCAL_PROVIDERS, *re.findall(r"[\w-]+", listed)]
+            )
+            message += f' Use "openai" for any server with its protocol; see {lists} of LangChain for the others'
+            if near:
+                message += f". {near}"
+        raise FieldError(field, redact(message, secrets)) from error
 
 
 def _describe(error: Exception) -> str:
@@ -137,9 +140,10 @@ def _describe(error: Exception) -> str:
     faults = []
     for fault in error.errors(include_input=False, include_context=False, include_url=False):
         message = str(fault["msg"]).removeprefix("Value error, ")
-        is_unknown = fault["type"] == "extra_forbidden"
+        if fault["type"] == "extra_forbidden":
+            message = "unknown option. Omit it"
         place = ".".join(["options", *map(str, fault["loc"])])
-        faults.append(f"{place}: {'unknown option. Omit it' if is_unknown else message}")
+        faults.append(f"{place}: {message}")
     return "; ".join(faults)
 
 
@@ -205,24 +209,32 @@ def models_to_toml(models: Sequence[str], *, n_samples: int = 5, answers: str = 
         >>> [line for line in models_to_toml(["openai:gpt-5-mini"]).splitlines() if line.startswith("model")]
         ['model = "gpt-5-mini"']
     """
-    server, address = dict[str, str](), os.environ.get("OPENAI_BASE_URL")
+    server = {}
+    address = os.environ.get("OPENAI_BASE_URL")
     if address:
-        server = {"base_url": address, **({"api_key_env": _KEY} if os.environ.get(_KEY) else {})}
-    tables, names, rest = list[str](), set[str](), _REST
+        server["base_url"] = address
+        if os.environ.get(_KEY):
+            server["api_key_env"] = _KEY
+    text = _HEAD
+    rest = _REST
+    names: set[str] = set()
     for place, model in enumerate(models):
         provider, separator, name = model.partition(":")
         if not (provider and separator and name):
             message = f'a model must be named as "provider:model"; got {model!r}'
             hint = "Write openai:gpt-5-mini, or transformers:FOLDER for a model in this process"
             raise ConfigurationError(message, hint=hint)
-        names.add(agent := free_name(model, names))
-        fields = {"provider": provider, "model": name, **(server if provider == "openai" else {})}
+        agent = free_name(model, names)
+        names.add(agent)
+        fields = {"provider": provider, "model": name}
+        if provider == "openai":
+            fields.update(server)
         client = [f"{field} = {json.dumps(value)}" for field, value in fields.items()]
-        lines = "\n".join([f"name = {json.dumps(agent)}", *client, f"n_samples = {n_samples}", ""])
-        tables.append(
-            f"\n[[agents]]\n{lines}{'' if place or 'base_url' in fields else _OF_SERVERS}"
-        )
-        if answers == "sentences" and not place:
+        lines = [f"name = {json.dumps(agent)}", *client, f"n_samples = {n_samples}", ""]
+        text += "\n[[agents]]\n" + "\n".join(lines)
+        if place == 0 and "base_url" not in fields:
+            text += _OF_SERVERS
+        if place == 0 and answers == "sentences":
             judge = ", ".join(client)
             rest = rest.replace(_SHORT, f'kind = "sentences"\njudge = {{ {judge} }}')
-    return _HEAD + "".join(tables) + rest
+    return text + rest

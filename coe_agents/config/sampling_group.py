@@ -5,14 +5,17 @@ clusterer is made in one place.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
 from pydantic import TypeAdapter
 
 import coe_agents
+from coe_agents.agents import ModelAgent
 from coe_agents.agents.judge import ask_p_false
 from coe_agents.clustering import Clusterer, NormalizedMatch
+from coe_agents.clustering.protocols import AnswerPreset
 from coe_agents.clustering.refusals import answer_kind, response_text
 from coe_agents.config import schema
 from coe_agents.config.build import clusterer_of, create_agents
@@ -36,18 +39,30 @@ _OF_MACHINE = {"base_url", "api_key_env", "device"}
 _SECTION: TypeAdapter[Any] = TypeAdapter(schema.ClustererSection)
 
 
-def judging_of(config: Config | None, *, is_tinyworld: bool) -> Judging:
-    """Returns how a run of a configuration, None for tinyworld's, is judged.
+def judging_of(
+    config: Config | None, *, is_tinyworld: bool, correctness: str | None = None
+) -> Judging:
+    """Returns how a run of a configuration, None for tinyworld's, is judged, by default or with a criterion.
 
     Where the dataset is tinyworld (`is_tinyworld`) and its own model clusters, that model says what is right, too: its
     language models answer in sentences, which no reference equals.
     """
-    clusterer = "tinyworld" if config is None else describe(config)
-    return (
-        Judging(clusterer, "entailment")
-        if is_tinyworld and clusterer == "tinyworld"
-        else Judging(clusterer)
-    )
+    parts = {"clusterer": "tinyworld"} if config is None else judging_parts(config)
+    judging = Judging(parts["clusterer"])
+    if correctness is None and is_tinyworld and judging.clusterer == "tinyworld":
+        correctness = "entailment"
+    if correctness == "judge":
+        judging = replace(judging, judge=parts.get("judge"))
+    return judging if correctness is None else replace(judging, correctness=correctness)
+
+
+def judging_parts(config: Config) -> dict[str, Any]:
+    """Returns what a configuration says of how answers are judged: the clusterer, and the judge; see `Judging`."""
+    judge = config.judge
+    return {
+        "clusterer": describe(config),
+        "judge": None if judge is None else f"{judge.provider}:{judge.model}",
+    }
 
 
 def describe(config: Config) -> str | dict[str, Any]:
@@ -137,9 +152,7 @@ def create_group(
     """
     if config is None:
         agents = tinyworld_agents(seed=seed)
-        models: list[dict[str, Any]] = [
-            {"provider": "tinyworld", "model": agent.name} for agent in agents
-        ]
+        models = [{"provider": "tinyworld", "model": agent.name} for agent in agents]
     else:
         config.seed_agents(seed)
         agents = create_agents(config)
@@ -152,64 +165,79 @@ def create_group(
         raise ConfigurationError(
             "two agents have the same name", hint="Give each agent its own name"
         )
-    secrets = frozenset().union(
-        *map(secrets_of, agents), *map(secrets_of, config.agents if config else ())
-    )
+    secrets: frozenset[str] = frozenset().union(*map(secrets_of, agents))
+    answers = None
+    if config is not None:
+        secrets = secrets.union(*map(secrets_of, config.agents))
+        if config.answers is not None:
+            section = config.answers
+            answers = preset(section.kind, NormalizedMatch(), section.instruction)
 
-    asked = None if config is None else config.answers
-    answers = None if asked is None else preset(asked.kind, NormalizedMatch(), asked.instruction)
-
-    async def ask(name: str, question: Question) -> AgentReply:
-        message = {"role": "user", "content": question.prompt(with_context=passages)}
-        request = AgentRequest(question=question.question, messages=[message], round=0)
-        if question.tools is not None:
-            request["tools"] = check_tools(
-                question.tools, where=f'"tools" of the question {question.id!r}'
-            )
-        elif answers is not None:
-            request["instruction"] = answers.instruction
-        try:
-            reply = await by_name[name].asample(request)
-            if answers is not None and question.tools is None:
-                for row in usable(reply["responses"]):
-                    row["answer"] = answers.canonicalize(row["text"])
-            return reply
-        except InvalidReplyError as error:
-            if error.reply is None:
-                raise
-            return cast("AgentReply", error.reply)  # its invalid proposals are what was asked for
-
-    async def annotate(name: str, question: Question, rows: list[dict[str, Any]]) -> None:
-        shown = question.question
-        if passages and question.context is not None:
-            shown = f"{for_prompt(question.context, limit=len(question.context))}\n{shown}"
-        answers = [response_text(cast("Response", row)) for row in rows]
-        results = {
-            answer: await ask_p_false(by_name[name], shown, answer)
-            for answer in dict.fromkeys(answers)
-            if answer_kind(answer) == "answer"
-        }
-        for row, answer in zip(rows, answers, strict=True):
-            row["p_false"] = results.get(answer)
-
-    participants, stored = list[Participant](), list[dict[str, Any]]()
+    participants: list[Participant] = []
+    recorded: list[dict[str, Any]] = []
     for agent, model in zip(agents, models, strict=True):
         n_at_once = (at_once or default_at_once(model["provider"])) // n_sharing
         participants.append(Participant(agent.name, agent.n_samples, max(1, n_at_once)))
-        stored.append({**{name: getattr(agent, name) for name in _STORED}, **model})
+        fields = {**{name: getattr(agent, name) for name in _STORED}, **model}
         if agent.stated_confidence:
-            stored[-1]["stated_confidence"] = True
+            fields["stated_confidence"] = True
+        recorded.append(fields)
     settings: dict[str, Any] = {
         "coe_agents": coe_agents.__version__,
-        "agents": stored,
+        "agents": recorded,
         "answers": "" if answers is None else answers.recorded,
     }
     if p_false:
         settings["p_false"] = True
+    asking = _Asking(by_name, answers, passages)
     return SampledGroup(
         participants=tuple(participants),
-        ask=ask,
-        annotate=annotate if p_false else None,
+        ask=asking.ask,
+        annotate=asking.annotate if p_false else None,
         settings=redact_all(settings, secrets),
         secrets=secrets,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Asking:
+    """How agents are asked; `passages` says whether they are shown the passage of a question."""
+
+    agents: Mapping[str, ModelAgent]
+    answers: AnswerPreset | None
+    passages: bool
+
+    async def ask(self, name: str, question: Question) -> AgentReply:
+        """Returns an agent's reply; the short answers in it are found here, as a graph finds them."""
+        message = {"role": "user", "content": question.prompt(with_context=self.passages)}
+        request = AgentRequest(question=question.question, messages=[message], round=0)
+        answers = None
+        if question.tools is not None:
+            where = f'"tools" of the question {question.id!r}'
+            request["tools"] = check_tools(question.tools, where=where)
+        elif self.answers is not None:
+            answers = self.answers
+            request["instruction"] = answers.instruction
+        try:
+            reply = await self.agents[name].asample(request)
+        except InvalidReplyError as error:
+            if error.reply is None:
+                raise
+            return cast("AgentReply", error.reply)  # its invalid proposals are what was asked for
+        if answers is not None:
+            for row in usable(reply["responses"]):
+                row["answer"] = answers.canonicalize(row["text"])
+        return reply
+
+    async def annotate(self, name: str, question: Question, rows: list[dict[str, Any]]) -> None:
+        """Adds to each response how probably its agent holds it to be false."""
+        shown = question.question
+        if self.passages and question.context is not None:
+            shown = f"{for_prompt(question.context, limit=len(question.context))}\n{shown}"
+        answers = [response_text(cast("Response", row)) for row in rows]
+        p_false: dict[str, float | None] = {}
+        for answer in dict.fromkeys(answers):
+            if answer_kind(answer) == "answer":
+                p_false[answer] = await ask_p_false(self.agents[name], shown, answer)
+        for row, answer in zip(rows, answers, strict=True):
+            row["p_false"] = p_false.get(answer)

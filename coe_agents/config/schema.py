@@ -1,24 +1,12 @@
 """Owns the configuration file: its fields, their checks, and errors that name the line at fault."""
 
-import inspect
 import math
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    Literal,
-    Self,
-    TypeAlias,
-    Union,
-    cast,
-    get_args,
-    get_type_hints,
-)
+from typing import Annotated, Any, Literal, Self, cast, get_args
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -30,7 +18,7 @@ from pydantic import (
     PrivateAttr,
     Tag,
     ValidationError,
-    create_model,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
@@ -42,10 +30,15 @@ from coe_agents.checks import is_number, one_of
 from coe_agents.errors import ConfigurationError, secrets_of
 from coe_agents.extensions import NO_ENTRY_POINTS, did_you_mean, is_reference
 from coe_agents.files import parse_toml
-from coe_agents.policy import KINDS
-from coe_agents.policy.bounds import LIMITS, Bounds
+from coe_agents.policy.base import Otherwise
+from coe_agents.policy.bounds import Bounds
 from coe_agents.text import redact
-from coe_agents.types import Regime
+from coe_agents.types import (
+    DEFAULT_ALEATORIC_THRESHOLD,
+    DEFAULT_EPISTEMIC_THRESHOLD,
+    Action,
+    Regime,
+)
 from coe_agents.uncertainty.solvers import BUILT_IN as SOLVERS
 
 _VARIABLE = 'an environment variable with "api_key_env"'
@@ -82,13 +75,6 @@ def _name_of(part: str, built_in: Sequence[str]) -> Callable[[str], str]:
     return check
 
 
-def _limit_field(name: str) -> Any:
-    hint = get_type_hints(Bounds)[name]
-    return Annotated[
-        hint, AfterValidator(lambda value: getattr(Bounds(**{name: value}), name))
-    ], LIMITS[name]
-
-
 def describe_unknown(part: str, built_in: Sequence[str], name: object) -> str:
     """Returns which names the part can have, and the one that is near or what to write."""
     if instead := replacement_of(part, str(name)):
@@ -102,14 +88,6 @@ _Options = Annotated[dict[str, Any], AfterValidator(_check_options)]
 
 class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid")
-
-
-if TYPE_CHECKING:
-    _LimitsSection: TypeAlias = _Section
-else:
-    _LimitsSection = create_model(
-        "_LimitsSection", __base__=_Section, **{name: _limit_field(name) for name in LIMITS}
-    )
 
 
 class ModelSection(_Section):
@@ -214,37 +192,31 @@ def read_rules(options: Mapping[str, Any]) -> dict[str, Any]:
         raise ValueError(
             f'"{name}" is not an option of "actions". Its options are compare and text'
         )
-    text = (
-        {"text": one_of(options["text"], '"text"', ("exact", "loose"))} if "text" in options else {}
-    )
+    arguments: dict[str, Any] = {}
+    if "text" in options:
+        arguments["text"] = one_of(options["text"], '"text"', ("exact", "loose"))
     compare = options.get("compare", {})
     if not isinstance(compare, Mapping):
         raise ValueError(
             f'"compare" must be a table of rules by argument; got {type(compare).__name__}'
         )
-    rules = {name: _read_rule(name, stated) for name, stated in compare.items()}
-    return {"compare": rules, **text} if rules else text
+    if compare:
+        arguments["compare"] = {name: _read_rule(name, rule) for name, rule in compare.items()}
+    return arguments
 
 
-def _read_rule(name: str, stated: Any) -> Rule:
-    if isinstance(stated, str) and stated in _RULES:
-        return _RULES[stated]
-    if (
-        isinstance(stated, Mapping)
-        and stated
-        and stated.keys() <= _WITHIN.keys()
-        and all(map(is_number, stated.values()))
-    ):
-        return Within(**{_WITHIN[key]: value for key, value in stated.items()})
-    if (
-        isinstance(stated, Mapping) and "." not in name
-    ):  # what TOML reads an unquoted "tool.argument" as
-        raise ValueError(
-            f'the rule of "{name}" must be {_FORMS}. Put a name with a point in quotes: "tool.argument"'
-        )
-    raise ValueError(
-        f'the rule of "{name}" must be {_FORMS}; got {stated!r:.80}. Write one of them'
-    )
+def _read_rule(name: str, rule: Any) -> Rule:
+    if isinstance(rule, str) and rule in _RULES:
+        return _RULES[rule]
+    if isinstance(rule, Mapping):
+        are_bounds = rule.keys() <= _WITHIN.keys() and all(map(is_number, rule.values()))
+        if rule and are_bounds:
+            return Within(**{_WITHIN[key]: value for key, value in rule.items()})
+        if "." not in name:  # what TOML reads an unquoted "tool.argument" as
+            raise ValueError(
+                f'the rule of "{name}" must be {_FORMS}. Put a name with a point in quotes: "tool.argument"'
+            )
+    raise ValueError(f'the rule of "{name}" must be {_FORMS}; got {rule!r:.80}. Write one of them')
 
 
 def _check_rules(options: dict[str, Any]) -> dict[str, Any]:
@@ -299,9 +271,9 @@ class AnswersConfig(_Section):
             return NormalizedClusterer(kind="normalized")
         if self.judge is not None:
             return JudgeClusterer(kind="llm", **self.judge.model_dump())
-        return EntailmentClusterer(
-            kind="entailment", **({} if self.model is None else {"model": self.model})
-        )
+        if self.model is not None:
+            return EntailmentClusterer(kind="entailment", model=self.model)
+        return EntailmentClusterer(kind="entailment")
 
 
 class ClaimsConfig(_Section):
@@ -321,23 +293,31 @@ class ClaimsConfig(_Section):
     mark_from: float | None = Field(default=None, ge=0, le=1)
 
 
-class PolicyConfig(_Section):
-    """A policy of this package; its fields are the arguments of what `coe_agents.policy.KINDS` has for its kind.
+class ThresholdSection(_Section):
+    """The arguments of `ThresholdPolicy`."""
 
-    A `path` is relative to the folder of the file.
-    """
+    kind: Literal["threshold"]
+    max_coe: float = Field(ge=0)
+    otherwise: Otherwise = "abstain"
 
-    kind: str
+
+class RegimeSection(_Section):
+    """The arguments of `RegimePolicy`."""
+
+    kind: Literal["regime"] = "regime"
+    aleatoric_threshold: float = Field(default=DEFAULT_ALEATORIC_THRESHOLD, ge=0)
+    epistemic_threshold: float = Field(default=DEFAULT_EPISTEMIC_THRESHOLD, ge=0)
+    actions: dict[Regime, Action] | None = None
 
 
-def _policy_section(kind: str, create: Callable[..., Any]) -> type[PolicyConfig]:
-    fields: dict[str, Any] = {"kind": (Literal[kind], ...)}
-    for name, each in inspect.signature(create, eval_str=True).parameters.items():
-        hint = Annotated[float, Field(ge=0)] if each.annotation is float else each.annotation
-        if name == "estimator":  # code in Python, its name in TOML
-            hint = Annotated[str, AfterValidator(_name_of("estimator", ()))] | None
-        fields[name] = (hint, ... if each.default is each.empty else each.default)
-    return create_model(f"{kind}_policy", __base__=PolicyConfig, **fields)
+class CalibratedSection(_Section):
+    """The arguments of `CalibratedPolicy.load`; `path` is relative to the folder of the file."""
+
+    kind: Literal["calibrated"]
+    path: str
+    # code in Python, its name in TOML
+    estimator: Annotated[str, AfterValidator(_name_of("estimator", ()))] | None = None
+    otherwise: Otherwise = "abstain"
 
 
 class ArbiterConfig(ModelSection):
@@ -348,9 +328,12 @@ class ArbiterConfig(ModelSection):
     price_per_million: PriceConfig | None = None
 
 
-class GraphConfig(_LimitsSection):
+class GraphConfig(_Section):
     """The options of `create_coe_graph`; `weights` is a file of the agents' weights."""
 
+    max_rounds: int | None = 1
+    token_budget: int | None = None
+    deadline: float | None = None
     strategies: dict[Regime, Literal["resample", "debate", "clarify"]] = Field(default_factory=dict)
     min_agents: int | None = Field(default=None, ge=1)
     coordination: Annotated[str, AfterValidator(_name_of("solver", SOLVERS))] | None = None
@@ -359,9 +342,18 @@ class GraphConfig(_LimitsSection):
     history: Literal["conversation", "question"] = "conversation"
     max_question_chars: int = Field(default=100_000, ge=1)
 
+    @field_validator("max_rounds", "token_budget", "deadline")
+    @classmethod
+    def _check_limit(cls, value: float | None, info: ValidationInfo) -> float | None:
+        limit: dict[str, Any] = {str(info.field_name): value}
+        Bounds(**limit)
+        return value
+
     @property
     def bounds(self) -> Bounds:
-        return Bounds(**{name: getattr(self, name) for name in LIMITS})
+        return Bounds(
+            max_rounds=self.max_rounds, token_budget=self.token_budget, deadline=self.deadline
+        )
 
 
 _TOML_KINDS = {
@@ -370,6 +362,11 @@ _TOML_KINDS = {
     str: "text",
     list: "a list",
     dict: "a table",
+}
+_REMEDIES = {
+    "list_type": "Put it in brackets",
+    "string_type": "Put it in quotes",
+    "dict_type": "Make it a table",
 }
 
 
@@ -395,19 +392,13 @@ ClustererSection = Annotated[
 ]
 
 
-if TYPE_CHECKING:
-    PolicySection: TypeAlias = PolicyConfig | CustomPart
-else:
-    PolicySection = Annotated[
-        Union[
-            *(
-                Annotated[_policy_section(kind, create), Tag(kind)]
-                for kind, create in KINDS.items()
-            ),
-            Annotated[CustomPart, Tag("custom")],
-        ],
-        Discriminator(_tag_of("policy")),
-    ]
+PolicySection = Annotated[
+    Annotated[ThresholdSection, Tag("threshold")]
+    | Annotated[RegimeSection, Tag("regime")]
+    | Annotated[CalibratedSection, Tag("calibrated")]
+    | Annotated[CustomPart, Tag("custom")],
+    Discriminator(_tag_of("policy")),
+]
 
 
 class RecordConfig(_Section):
@@ -426,9 +417,7 @@ class Config(_Section):
     agents: list[AgentConfig] = Field(min_length=1)
     answers: AnswersConfig | None = None
     clusterer: ClustererSection = Field(default=cast("Any", None))
-    policy: PolicySection = Field(
-        default_factory=lambda: _policy_section("regime", KINDS["regime"])(kind="regime")
-    )
+    policy: PolicySection = Field(default_factory=RegimeSection)
     escalation: ArbiterConfig | None = None
     judge: ModelSection | None = None
     claims: ClaimsConfig | None = None
@@ -439,19 +428,16 @@ class Config(_Section):
 
     @model_validator(mode="after")
     def _compare(self) -> Self:
-        if (
-            "clusterer" not in self.model_fields_set
-            and self.answers is None
-            and self.claims is not None
-        ):
+        if "clusterer" in self.model_fields_set:
+            if self.answers is not None:
+                raise ValueError(
+                    "[answers] comes with its own clusterer. Omit [clusterer], or [answers]"
+                )
+        elif self.answers is None and self.claims is not None:
             self.clusterer = NormalizedClusterer(kind="normalized")
-        elif "clusterer" not in self.model_fields_set:
+        else:
             self.answers = self.answers or AnswersConfig(kind="short")
             self.clusterer = self.answers.clusterer()
-        elif self.answers is not None:
-            raise ValueError(
-                "[answers] comes with its own clusterer. Omit [clusterer], or [answers]"
-            )
         return self
 
     @property
@@ -462,28 +448,25 @@ class Config(_Section):
     @property
     def secrets(self) -> frozenset[str]:
         """The keys that it names or holds."""
-        parts = (*self.agents, self.clusterer, self.policy, self.escalation, self.judge)
-        named = {
-            os.environ.get(part.api_key_env or "", "")
-            for part in parts
-            if isinstance(part, ModelSection)
-        }
-        return frozenset(
-            named.union(*(secrets_of(part) for part in parts if part is not None)) - {""}
-        )
+        keys = set[str]()
+        for part in (*self.agents, self.clusterer, self.policy, self.escalation, self.judge):
+            if part is not None:
+                keys.update(secrets_of(part))
+            if isinstance(part, ModelSection) and part.api_key_env is not None:
+                keys.add(os.environ.get(part.api_key_env, ""))
+        return frozenset(keys - {""})
 
     @property
     def prices(self) -> dict[str, dict[str, float]]:
         """The price of a million tokens of each agent, and of the arbiter, that has one."""
-        parts: list[AgentConfig | ArbiterConfig] = [
-            *self.agents,
-            *([self.escalation] if self.escalation else []),
-        ]
-        return {
-            part.name: price.model_dump()
-            for part in parts
-            if (price := part.price_per_million) is not None
-        }
+        parts: list[AgentConfig | ArbiterConfig] = [*self.agents]
+        if self.escalation is not None:
+            parts.append(self.escalation)
+        prices = {}
+        for part in parts:
+            if part.price_per_million is not None:
+                prices[part.name] = part.price_per_million.model_dump()
+        return prices
 
     def seed_agents(self, seed: int) -> None:
         for agent in self.agents:
@@ -565,77 +548,72 @@ def read_config(text: str, path: Path) -> Config:
 
 
 def _describe(fault: Mapping[str, Any], place: Sequence[str | int]) -> str:
-    message, name = str(fault["msg"]).removeprefix("Value error, "), str(place[-1]) if place else ""
-    match fault["type"]:
+    """Returns what is wrong at `place`, and what to do; a value is shown only where it cannot be a key."""
+    kind, value = fault["type"], fault["input"]
+    message = str(fault["msg"]).removeprefix("Value error, ")
+    name = str(place[-1]) if place else ""
+    match kind:
         case "missing" | "union_tag_not_found":
             return f'required field is missing. Add "{name}"'
         case "union_tag_invalid":
             part = str(place[0])
-            return describe_unknown(part, _KINDS[part], fault["input"]["kind"])
+            return describe_unknown(part, _KINDS[part], value["kind"])
         case "literal_error":
-            near = did_you_mean(
-                str(fault["input"]), re.findall(r"'([^']*)'", fault["ctx"]["expected"])
-            )
+            allowed = re.findall(r"'([^']*)'", fault["ctx"]["expected"])
+            near = did_you_mean(str(value), allowed)
             return f"{message}. {near}" if near else message
-        case "extra_forbidden" if name.endswith("key"):
-            return f"the file must not contain a key. Name {_VARIABLE}"
         case "extra_forbidden":
-            section = tuple(part for part in place[:-1] if isinstance(part, str))
-            fields = list(_SECTIONS[section].model_fields)
-            if instead := replacement_of(".".join(section), name):
-                return f"this field was removed. {instead}"
-            if section[1:] == ("custom",):
-                return f"unknown field. Move it to [{section[0]}.options], if it is an option of that {section[0]}"
-            return "unknown field. " + (
-                did_you_mean(name, fields) or f"The fields here are {', '.join(fields)}"
+            return _describe_extra(
+                name, tuple(part for part in place[:-1] if isinstance(part, str))
             )
-        case (
-            "int_parsing" | "float_parsing" | "bool_parsing"
-        ):  # the text is not shown: it may be a key
-            wanted = "true or false" if fault["type"] == "bool_parsing" else "a number"
+        case "int_parsing" | "float_parsing" | "bool_parsing":
+            wanted = "true or false" if kind == "bool_parsing" else "a number"
             return f"{message}; got other text. Write {wanted}, without quotes"
         case "greater_than" | "greater_than_equal" | "less_than" | "less_than_equal":
-            return f"{message}; got {fault['input']}"  # a number
-        case "list_type" | "string_type" | "dict_type":  # the value is not shown: it may be a key
-            got = next(
-                (word for kind, word in _TOML_KINDS.items() if isinstance(fault["input"], kind)),
-                "a date",
-            )
-            remedy = {
-                "list": "Put it in brackets",
-                "string": "Put it in quotes",
-                "dict": "Make it a table",
-            }
-            return f"{message}; got {got}. {remedy[fault['type'].removesuffix('_type')]}"
+            return f"{message}; got {value}"
+        case "list_type" | "string_type" | "dict_type":
+            names = [word for of, word in _TOML_KINDS.items() if isinstance(value, of)]
+            got = names[0] if names else "a date"
+            return f"{message}; got {got}. {_REMEDIES[kind]}"
     return message
+
+
+def _describe_extra(name: str, section: tuple[str, ...]) -> str:
+    """Returns what to do about a field that a section does not have."""
+    if name.endswith("key"):
+        return f"the file must not contain a key. Name {_VARIABLE}"
+    if instead := replacement_of(".".join(section), name):
+        return f"this field was removed. {instead}"
+    if section[1:] == ("custom",):
+        return f"unknown field. Move it to [{section[0]}.options], if it is an option of that {section[0]}"
+    fields = list(_SECTIONS[section].model_fields)
+    near = did_you_mean(name, fields) or f"The fields here are {', '.join(fields)}"
+    return f"unknown field. {near}"
 
 
 def line_of(text: str, location: Sequence[str | int]) -> int:
     r"""Returns the line (from 1) of the deepest part of `location` that the TOML text spells out."""
     wanted = [str(part) for part in location]
-    best, best_line, table = 0, 1, list[str]()
-    arrays: dict[str, int] = {}
+    best_depth, best_line = 0, 1
+    table: list[str] = []
+    n_tables: dict[str, int] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         if header := re.match(r"\s*(\[\[?)\s*([^\]]+?)\s*\]", line):
             name = header[2].replace('"', "").replace(" ", "")
             if header[1] == "[[":
-                arrays[name] = arrays.get(name, -1) + 1
-            parts = name.split(".")
-            first = [parts[0], str(arrays[parts[0]])] if parts[0] in arrays else [parts[0]]
-            table = [*first, *parts[1:]]
+                n_tables[name] = n_tables.get(name, 0) + 1
+            table = name.split(".")
+            if table[0] in n_tables:  # what follows is of the last table of this array
+                table.insert(1, str(n_tables[table[0]] - 1))
             spelled = table
         elif key := re.match(r"\s*[\"']?([\w.-]+)[\"']?\s*=", line):
             spelled = [*table, *key[1].split(".")]
         else:
             continue
         # the location contains a union's tag, the file does not
-        depth = (
-            len(spelled)
-            if spelled == [part for part in wanted if part in spelled][: len(spelled)]
-            else 0
-        )
-        if depth > best:
-            best, best_line = depth, number
+        common = [part for part in wanted if part in spelled]
+        if spelled == common[: len(spelled)] and len(spelled) > best_depth:
+            best_depth, best_line = len(spelled), number
     return best_line
 
 

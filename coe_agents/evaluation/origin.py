@@ -22,44 +22,39 @@ _PLAIN = {"instruction": "", "question": "{question}", "passages": False, "shots
 
 @dataclass(frozen=True, slots=True)
 class Judging:
-    """How the answers of a run are judged.
+    """How answers are judged; the defaults are for samples of which nothing is known.
 
     Attributes:
         clusterer: A name as `--clusterer` takes it, or the table [clusterer] of a configuration.
         correctness: As `--correctness` names it.
-        recorded: What the run recorded, where its answers are judged in another way.
+        judge: The chat model of the correctness "judge", as "provider:model"; None of another one.
     """
 
     clusterer: str | Mapping[str, Any] = "normalized"
     correctness: str = "reference_or_label"
-    recorded: "Judging | None" = None
+    judge: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         plain: dict[str, Any] = {"clusterer": self.clusterer, "correctness": self.correctness}
-        if self.recorded is not None:
-            plain["recorded"] = self.recorded.to_json()
+        if self.judge is not None:
+            plain["judge"] = self.judge
         return plain
-
-    def note(self) -> str | None:
-        """Returns a line which says that answers are judged otherwise than recorded; None where they are not."""
-        if self.recorded is None:
-            return None
-        return f"Judged by {in_words(self)}; the run recorded {in_words(self.recorded)}."
 
 
 def in_words(judging: Judging | None) -> str:
-    """Returns the clusterer and the criterion, in words."""
+    """Returns each part of it by its name."""
     if judging is None:
         return "not recorded"
-    clusterer = judging.clusterer
-    if not isinstance(clusterer, str):
-        clusterer = json.dumps(clusterer)
-    return f"clusterer {clusterer}, correctness {judging.correctness}"
+    return ", ".join(f"{part} {_name(value)}" for part, value in judging.to_json().items())
+
+
+def _name(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What is known about how responses came about.
+    """What a run recorded of how its responses came about, and how they are judged.
 
     Attributes:
         agents: How each agent was asked, by name.
@@ -80,26 +75,93 @@ def origin_of(paths: Iterable[Path]) -> Origin:
     return origins[0] if len(origins) == 1 else Origin()
 
 
-def recorded_judging(paths: Iterable[Path], *, must_agree: bool = True) -> Judging | None:
-    """Returns how the runs recorded that they are judged; None where they do not say, or say different things."""
-    recorded = [origin.judging for origin in _origins(paths)]
-    if not recorded:
-        return None
-    if recorded.count(recorded[0]) == len(recorded):
-        return recorded[0]
-    if not must_agree:
-        return None
-    raise SamplesError(
-        f"the runs are judged in different ways: {'; '.join(map(in_words, recorded))}",
-        hint="Name one way for all: --clusterer NAME (or --config FILE) and --correctness NAME",
-    )
+RECORD, DEFAULT = "record", "default"
+"""The sources of a `ResolvedJudging` besides the options."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedJudging:
+    """How answers are judged, and what says so.
+
+    Attributes:
+        used: How they are judged.
+        sources: By part of `used`, what says so: the name of an option, `RECORD` or `DEFAULT`.
+        recorded: What the runs recorded; None where they record nothing, or different things.
+    """
+
+    used: Judging
+    sources: Mapping[str, str]
+    recorded: Judging | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        judging = self.used.to_json()
+        if self.recorded is not None and self.recorded != self.used:
+            judging["recorded"] = self.recorded.to_json()
+        return judging
+
+    def note(self) -> str | None:
+        """Returns a line on what is judged otherwise than recorded, and which option says so; None where nothing is."""
+        if self.recorded is None:
+            return None
+        overrides = []
+        for part, source in self.sources.items():
+            value = getattr(self.used, part)
+            recorded = getattr(self.recorded, part)
+            if value != recorded:
+                named = f"{part} {_name(value)} ({source})"
+                overrides.append(f"{named}, the run recorded {_name(recorded)}")
+        if not overrides:
+            return None
+        return f"Judged by {'; '.join(overrides)}."
+
+
+def resolve_judging(
+    paths: Iterable[Path], options: Mapping[str, Mapping[str, Any]]
+) -> ResolvedJudging:
+    """Returns how the answers in these files or folders are judged.
+
+    Each part is as the first option says that names it, else as the runs recorded it, else the default.
+
+    Args:
+        paths: Files of samples, or folders of runs.
+        options: By the name of an option, the parts of a `Judging` that it names; a part that is None is not named.
+
+    Raises:
+        SamplesError: The runs recorded different things, and a part is named by no option.
+
+    Example:
+        >>> judging = resolve_judging([], {"--correctness": {"correctness": "f1"}})
+        >>> judging.used.correctness, dict(judging.sources)
+        ('f1', {'clusterer': 'default', 'correctness': '--correctness'})
+    """
+    records = list[Judging | None]()
+    for origin in _origins(paths):
+        if origin.judging not in records:
+            records.append(origin.judging)
+    recorded = records[0] if len(records) == 1 else None
+
+    values, sources = dict[str, Any](), dict[str, str]()
+    for part in ("clusterer", "correctness", "judge"):
+        if part == "judge" and values["correctness"] != "judge":
+            break
+        naming = [name for name, parts in options.items() if parts.get(part) is not None]
+        if naming:
+            sources[part] = naming[0]
+            values[part] = options[naming[0]][part]
+        elif len(records) > 1:
+            raise SamplesError(
+                f"the runs are judged in different ways: {'; '.join(map(in_words, records))}",
+                hint="Name one way for all: --clusterer NAME (or --config FILE) and --correctness NAME",
+            )
+        else:
+            sources[part] = DEFAULT if recorded is None else RECORD
+            values[part] = getattr(recorded or Judging(), part)
+    return ResolvedJudging(Judging(**values), sources, recorded)
 
 
 def _origins(paths: Iterable[Path]) -> list[Origin]:
-    """Returns the different origins of files and folders."""
-    origins = []
-    for path in paths:
-        folder = path if path.is_dir() else path.parent
+    origins = list[Origin]()
+    for folder in dict.fromkeys(path if path.is_dir() else path.parent for path in paths):
         hint = "Restore it, or move the samples to a folder without it"
         origin = _read(folder / SETTINGS, _to_origin, holds="the settings of a run", hint=hint)
         if origin not in origins:
@@ -131,12 +193,16 @@ def _to_origin(settings: Mapping[str, Any]) -> Origin:
     return Origin(agents, prompt, settings.get("answers", no_answers), judging)
 
 
-def _to_judging(clusterer: object, correctness: object) -> Judging:
-    if not isinstance(clusterer, str | dict) or not isinstance(correctness, str):
-        raise TypeError(
-            f'"{JUDGED}" must name a clusterer and a criterion; got {clusterer!r} and {correctness!r}'
-        )
-    return Judging(clusterer, correctness)
+def _to_judging(clusterer: object, correctness: object, judge: object = None) -> Judging:
+    if (
+        isinstance(clusterer, str | dict)
+        and isinstance(correctness, str)
+        and isinstance(judge, str | None)
+    ):
+        return Judging(clusterer, correctness, judge)
+    raise TypeError(
+        f'"{JUDGED}" must name a clusterer, a criterion and its judge; got {clusterer!r}, {correctness!r} and {judge!r}'
+    )
 
 
 def _asked(agent: Mapping[str, Any]) -> AskedAgent:
@@ -214,7 +280,7 @@ class Item:
         tokens = self.decision["tokens"]
         if tokens is None:
             return None
-        usage = []
+        usage: list[tuple[str, float, float]] = []
         for name, counts in tokens.items():
             if None in counts.values():
                 return None
@@ -272,8 +338,8 @@ def read_run(folder: Path) -> Run:
         hint = "Name a folder that coe-agents run --out FOLDER wrote"
         raise SamplesError(f"{folder} holds no {DECISIONS}", hint=hint)
     seconds = _read_seconds(folder / SECONDS)
-    items = {}
-    errors = {}
+    items: dict[str, Item] = {}
+    errors: dict[str, str] = {}
     lines: dict[str, tuple[int, Mapping[str, Any]]] = {}
     for number, row in _rows(path):
         identifier = row["id"]
@@ -292,9 +358,7 @@ def read_run(folder: Path) -> Run:
             raise _broken(path, number, error) from error
 
     hint = "Restore it, or rerun coe-agents run in another folder"
-    settings = _read(
-        folder / SETTINGS, lambda plain: {**plain}, holds="the settings of a run", hint=hint
-    )
+    settings = _read(folder / SETTINGS, dict, holds="the settings of a run", hint=hint)
     hint = "Rerun coe-agents run to write it"
     prices = _read(folder / PRICES, _to_prices, holds="prices", hint=hint)
     return Run(folder.resolve().name, items, errors, settings, prices)
@@ -314,7 +378,7 @@ def _read_seconds(path: Path) -> dict[str, float | None]:
 
 
 def _to_prices(plain: Mapping[str, Any]) -> dict[str, dict[str, float]]:
-    prices = {}
+    prices: dict[str, dict[str, float]] = {}
     for name, price in plain.items():
         prices[name] = {kind: amount(price[kind], kind) for kind in ("input", "output")}
     return prices

@@ -36,18 +36,18 @@ class PolicyOutcomes:
     is_cut_short: bool = False
 
 
+def _correct(outcome: Item) -> float | None:
+    return outcome.correct if outcome.is_answered else None
+
+
 def _risk(outcome: Item) -> float | None:
-    if not outcome.is_answered or outcome.correct is None:
-        return None
-    return 1.0 - outcome.correct
+    correct = _correct(outcome)
+    return None if correct is None else 1.0 - correct
 
 
 _FIGURES: Mapping[str, tuple[str, Callable[[Item], float | None]]] = {
     "coverage": ("answered", lambda outcome: float(outcome.is_answered)),
-    "accuracy_answered": (
-        "accuracy of answered",
-        lambda outcome: outcome.correct if outcome.is_answered else None,
-    ),
+    "accuracy_answered": ("accuracy of answered", _correct),
     "risk": ("risk", _risk),
     "accuracy_all": ("accuracy of all", lambda outcome: outcome.leading_correct),
     "tokens": ("tokens", lambda outcome: outcome.tokens),
@@ -95,6 +95,18 @@ class Compared:
     notes: Sequence[str] = ()
     is_cut_short: bool = False
 
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "n_questions": self.n_questions,
+            "n_failed": self.n_failed,
+            "n_common": self.n_common,
+            "figures": _to_json(self.figures),
+            "decided_by": dict(self.decided_by),
+            "differences": _to_json(self.differences),
+            "notes": list(self.notes),
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
@@ -105,32 +117,18 @@ class Comparison:
     settings: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        policies = []
-        for each in self.policies:
-            plain_policy = {
-                "name": each.name,
-                "n_questions": each.n_questions,
-                "n_failed": each.n_failed,
-                "n_common": each.n_common,
-                "figures": _to_json(each.figures),
-                "decided_by": dict(each.decided_by),
-                "differences": _to_json(each.differences),
-                "notes": list(each.notes),
-            }
-            policies.append(plain_policy)
         return {
             "reference": self.policies[0].name,
             "n_resamples": self.n_resamples,
-            "policies": policies,
+            "policies": [each.to_json() for each in self.policies],
         }
 
 
 def _to_json(figures: Mapping[str, Estimate]) -> dict[str, dict[str, float | None]]:
-    by_name = {}
-    for name, estimate in figures.items():
-        value, low, high = to_plain(estimate)
-        by_name[name] = {"value": value, "low": low, "high": high}
-    return by_name
+    ends = ("value", "low", "high")
+    return {
+        name: dict(zip(ends, to_plain(estimate), strict=True)) for name, estimate in figures.items()
+    }
 
 
 def outcomes_of(run: Run, *, name: str | None = None) -> PolicyOutcomes:
@@ -140,16 +138,16 @@ def outcomes_of(run: Run, *, name: str | None = None) -> PolicyOutcomes:
         for reason in list(run.errors.values())[:1]:
             message += f"; the first failure: {reason}"
         raise SamplesError(message, hint="Rerun coe-agents run, which asks again")
-
     outcomes = {key: with_cost(item, run.prices) for key, item in run.items.items()}
-    notes = []
+    notes = list[str]()
     if run.errors:
-        failed = quantity(len(run.errors), "question failed and is", "questions failed and are")
-        notes.append(f"{failed} left out")
-    n_missing = _n_missing(run)
-    if n_missing:
-        missing = quantity(n_missing, "question is", "questions are")
-        notes.append(f"{missing} not decided yet: rerun coe-agents run")
+        notes.append(
+            f"{quantity(len(run.errors), 'question failed and is', 'questions failed and are')} left out"
+        )
+    if n_missing := _n_missing(run):
+        notes.append(
+            f"{quantity(n_missing, 'question is', 'questions are')} not decided yet: rerun coe-agents run"
+        )
     return PolicyOutcomes(name or run.name, outcomes, len(run.errors), notes)
 
 
@@ -158,12 +156,12 @@ def _n_missing(run: Run) -> int:
     dataset = run.settings.get("dataset")
     if not isinstance(dataset, dict):
         return 0
-    total = dataset.get("n_questions")
-    limit = dataset.get("limit")
-    if not (isinstance(total, int) and isinstance(limit, int)):
+    n_questions, limit = dataset.get("n_questions"), dataset.get("limit")
+    if not (isinstance(n_questions, int) and isinstance(limit, int)):
         return 0
-    n_chosen = min(limit, total) if limit else total  # a limit of 0 is none
-    return max(0, n_chosen - len(run.items) - len(run.errors))
+    if limit:
+        n_questions = min(limit, n_questions)
+    return max(0, n_questions - len(run.items) - len(run.errors))
 
 
 def with_cost(item: Item, prices: Prices) -> Item:
@@ -179,15 +177,13 @@ def price_of(tokens: Sequence[tuple[str, float, float]], prices: Prices) -> floa
     >>> price_of([("a", 1000, 500)], {"a": {"input": 1.0, "output": 4.0}})
     0.003
     """
-    if not prices:
+    if not prices or any(name not in prices for name, *counts in tokens if any(counts)):
         return None
-    cost = 0.0
+    total = 0.0
     for name, n_input, n_output in tokens:
-        if name in prices:
-            cost += prices[name]["input"] * n_input + prices[name]["output"] * n_output
-        elif n_input or n_output:
-            return None
-    return cost / 1e6
+        if price := prices.get(name):
+            total += price["input"] * n_input + price["output"] * n_output
+    return total / 1e6
 
 
 def compare(
@@ -209,76 +205,70 @@ def compare(
         ValueError: If there is no policy, or one decided no question.
         SamplesError: If two policies were asked different questions of the same id.
     """
-    empty = ", ".join(each.name for each in policies if not each.outcomes)
-    if not policies or empty:
+    if not policies or not all(each.outcomes for each in policies):
+        empty = ", ".join(each.name for each in policies if not each.outcomes) or "none"
         raise ValueError(
-            f'"policies" must hold decisions of at least one policy; got {empty or "none"} without any. Run it'
+            f'"policies" must hold decisions of at least one policy; got {empty} without any. Run it'
         )
-    reference, *others = policies
-    compared = [_alone(reference, n_resamples)]
-    for policy in others:
-        compared.append(_beside(policy, reference, n_resamples, n_intervals=len(others)))
+    n_differences = len(policies) - 1
+    compared = []
+    for place, each in enumerate(policies):
+        deciders = Counter(outcome.decided_by for outcome in each.outcomes.values())
+        n_questions = len(each.outcomes)
+        alone = Compared(
+            name=each.name,
+            n_questions=n_questions,
+            n_failed=each.n_failed,
+            figures=_estimate(
+                [outcome for _, outcome in sorted(each.outcomes.items())], n_resamples=n_resamples
+            ),
+            differences={},
+            n_common=0,
+            decided_by={name: n / n_questions for name, n in sorted(deciders.items())},
+            notes=each.notes,
+            is_cut_short=each.is_cut_short,
+        )
+        pairs = [] if place == 0 else _pair(each, policies[0])
+        if not pairs:
+            compared.append(alone)
+            continue
+        outcomes, references = [own for own, _ in pairs], [other for _, other in pairs]
+        tokens, tokens_of_first = _mean_tokens(outcomes), _mean_tokens(references)
+        compared.append(
+            replace(
+                alone,
+                differences=_estimate(
+                    outcomes, references, n_resamples=n_resamples, n_intervals=n_differences
+                ),
+                n_common=len(pairs),
+                n_answers=min(_n_answers(outcomes), _n_answers(references)),
+                token_ratio=tokens / tokens_of_first if tokens and tokens_of_first else np.nan,
+            )
+        )
     return Comparison(tuple(compared), n_resamples, settings or {})
 
 
-def _alone(policy: PolicyOutcomes, n_resamples: int) -> Compared:
-    outcomes = [policy.outcomes[key] for key in sorted(policy.outcomes)]
-    deciders = Counter(outcome.decided_by for outcome in outcomes)
-    return Compared(
-        name=policy.name,
-        n_questions=len(outcomes),
-        n_failed=policy.n_failed,
-        figures=_estimate(outcomes, n_resamples=n_resamples),
-        differences={},
-        n_common=0,
-        decided_by={name: n / len(outcomes) for name, n in sorted(deciders.items())},
-        notes=policy.notes,
-        is_cut_short=policy.is_cut_short,
-    )
-
-
-def _beside(
-    policy: PolicyOutcomes, reference: PolicyOutcomes, n_resamples: int, *, n_intervals: int
-) -> Compared:
-    own = []
-    others = []
-    for key in sorted(policy.outcomes.keys() & reference.outcomes.keys()):
-        own.append(policy.outcomes[key])
-        others.append(reference.outcomes[key])
-        if own[-1].question != others[-1].question:
+def _pair(policy: PolicyOutcomes, first: PolicyOutcomes) -> list[tuple[Item, Item]]:
+    """Returns what both did with each question that both have, by id."""
+    pairs = []
+    for key in sorted(policy.outcomes.keys() & first.outcomes.keys()):
+        outcome, reference = policy.outcomes[key], first.outcomes[key]
+        if outcome.question != reference.question:
             what = f"were asked different questions of the id {key[:50]!r}"
             raise SamplesError(
-                f"{policy.name} and {reference.name} {what}", hint="Compare runs of one dataset"
+                f"{policy.name} and {first.name} {what}", hint="Compare runs of one dataset"
             )
+        pairs.append((outcome, reference))
+    return pairs
 
-    alone = _alone(policy, n_resamples)
-    if not own:
-        return alone
-    return replace(
-        alone,
-        differences=_estimate(own, others, n_resamples=n_resamples, n_intervals=n_intervals),
-        n_common=len(own),
-        n_answers=min(_n_answers(own), _n_answers(others)),
-        token_ratio=_token_ratio(own, others),
-    )
+
+def _mean_tokens(outcomes: Sequence[Item]) -> float:
+    """Returns the mean over the questions for which it is known; 0 where it is for none."""
+    return fmean([item.tokens for item in outcomes if item.tokens is not None] or [0.0])
 
 
 def _n_answers(outcomes: Sequence[Item]) -> int:
     return sum(outcome.is_answered and outcome.correct is not None for outcome in outcomes)
-
-
-def _token_ratio(own: Sequence[Item], others: Sequence[Item]) -> float:
-    """Returns how many times the mean tokens of the others a policy takes; NaN where not known."""
-    mean = _mean_tokens(own)
-    mean_of_others = _mean_tokens(others)
-    if not mean or not mean_of_others:
-        return float("nan")
-    return mean / mean_of_others
-
-
-def _mean_tokens(outcomes: Sequence[Item]) -> float:
-    known = [outcome.tokens for outcome in outcomes if outcome.tokens is not None]
-    return fmean(known or [0.0])
 
 
 def _estimate(
@@ -289,44 +279,45 @@ def _estimate(
     n_intervals: int = 1,
 ) -> dict[str, Estimate]:
     values, known = _table(outcomes)
-    others = None if less is None else _table(less)
+    subtracted = None if less is None else _table(less)
 
     def means(counts: FloatArray) -> FloatArray:
         ratios = _ratio(counts, values, known)
-        return ratios if others is None else ratios - _ratio(counts, *others)
+        return ratios if subtracted is None else ratios - _ratio(counts, *subtracted)
 
     point = means(np.ones((1, len(outcomes))))[0]
     blocks = resamples(len(outcomes), n_resamples=n_resamples)
     drawn = np.concatenate([means(block.astype(float)) for block in blocks])
-
     estimates = {}
-    for i, name in enumerate(FIGURES):
-        estimates[name] = with_interval(point[i], drawn[:, i], n_intervals=n_intervals)
-    return estimates if others is not None else estimates | _exact_shares(values, known)
+    for place, name in enumerate(FIGURES):
+        estimates[name] = with_interval(point[place], drawn[:, place], n_intervals=n_intervals)
+    if subtracted is None:
+        estimates.update(_exact_shares(values, known))
+    return estimates
 
 
 def _exact_shares(values: FloatArray, known: FloatArray) -> dict[str, Estimate]:
     """Returns the shares that are 0 or 1, of which no resample differs, with the interval of Clopper and Pearson."""
     from scipy.stats import binomtest  # here: importing it takes long
 
-    exact: dict[str, Estimate] = {}
+    shares = dict[str, Estimate]()
     for place, name in enumerate(FIGURES):
         of_known = values[known[:, place] > 0, place]
         share = float(of_known.mean()) if of_known.size else float("nan")
         if name in _SHARES and share in (0.0, 1.0):
             interval = binomtest(int(of_known.sum()), of_known.size).proportion_ci(method="exact")
-            exact[name] = (share, float(interval.low), float(interval.high))
-    return exact
+            shares[name] = (share, float(interval.low), float(interval.high))
+    return shares
 
 
 def _table(outcomes: Sequence[Item]) -> tuple[FloatArray, FloatArray]:
     """Returns the figures of each question, shape `(n, n_figures)`, 0 where not known; and whether they are known."""
-    columns = []
-    for name, (_, of_question) in _FIGURES.items():
-        # as floats, in which None is NaN
-        column = np.array([of_question(outcome) for outcome in outcomes], dtype=np.float64)
-        columns.append(column * _FACTOR.get(name, 1.0))
-    values = np.stack(columns, axis=1)
+    values = np.full((len(outcomes), len(_FIGURES)), np.nan)
+    for place, (name, (_, of_question)) in enumerate(_FIGURES.items()):
+        for row, outcome in enumerate(outcomes):
+            value = of_question(outcome)
+            if value is not None:
+                values[row, place] = value * _FACTOR.get(name, 1.0)
     return np.nan_to_num(values), (~np.isnan(values)).astype(float)
 
 
@@ -337,86 +328,81 @@ def _ratio(counts: FloatArray, values: FloatArray, known: FloatArray) -> FloatAr
 
 def to_experiment(comparison: Comparison) -> Experiment:
     """Returns the table: a line for each figure of each policy, with its interval and what it is less the first's."""
-    policies = comparison.policies
-    others = policies[1:]
-    columns: tuple[str, ...] = ("figure", "policy", "value", "low", "high")
+    others = comparison.policies[1:]
+    columns = ["figure", "policy", "value", "low", "high"]
     if others:
-        columns += ("less the first", "less low", "less high")
+        columns += ["less the first", "less low", "less high"]
+    paired = "Differences are paired, on the questions of both."
+    if len(others) > 1:
+        paired += f" Their intervals hold at once for all {len(others)} policies (Bonferroni)."
+    policies_by_note: dict[str, list[str]] = {}
+    for each in comparison.policies:
+        for note in each.notes:
+            policies_by_note.setdefault(note, []).append(each.name)
+    return Experiment(
+        name="compare",
+        title="Policies side by side",
+        columns=tuple(columns),
+        n_keys=2,
+        rows=tuple(row[: len(columns)] for row in _rows(comparison)),
+        settings=comparison.settings,
+        notes=(
+            *(f"{', '.join(names)}: {note}" for note, names in policies_by_note.items()),
+            "Risk and accuracy of answered are over the answered questions. Accuracy of all: of the leading answer.",
+            "Tokens, requests, seconds and rounds are means a question.",
+            f"low, high: 95 % intervals, {quantity(comparison.n_resamples, 'bootstrap resample')}.",
+            paired,
+        ),
+    )
 
-    rows: list[Row] = []
-    for each in policies:
-        rows.append(("questions", each.name, each.n_questions))
-    for each in others:
-        rows.append(("questions of both", each.name, each.n_common))
+
+def _rows(comparison: Comparison) -> list[Row]:
+    """Returns the lines of the table, with differences also where there is one policy only."""
+    policies = comparison.policies
+    rows: list[Row] = [_count("questions", each.name, each.n_questions) for each in policies]
+    rows += [_count("questions of both", each.name, each.n_common) for each in policies[1:]]
     for figure, label in FIGURES.items():
         if all(np.isnan(each.figures[figure][0]) for each in policies):
             continue
         for each in policies:
             difference = each.differences.get(figure, _UNKNOWN)
             rows.append((label, each.name, *map(plain, (*each.figures[figure], *difference))))
-
-    deciders: set[str] = set()
-    for each in policies:
-        deciders.update(each.decided_by)
-    if deciders != {"group"}:
-        for who in sorted(deciders):
+    deciders = sorted({who for each in policies for who in each.decided_by})
+    if deciders != ["group"]:
+        for who in deciders:
             for each in policies:
-                rows.append((f"decided by {who}", each.name, each.decided_by.get(who, 0.0)))
-
-    empty = (None,) * len(columns)
-    return Experiment(
-        name="compare",
-        title="Policies side by side",
-        columns=columns,
-        n_keys=2,
-        rows=tuple((*row, *empty)[: len(columns)] for row in rows),
-        settings=comparison.settings,
-        notes=_notes_of(comparison),
-    )
+                rows.append(_count(f"decided by {who}", each.name, each.decided_by.get(who, 0.0)))
+    return rows
 
 
-def _notes_of(comparison: Comparison) -> list[str]:
-    names_by_note: dict[str, list[str]] = {}
-    for each in comparison.policies:
-        for note in each.notes:
-            names_by_note.setdefault(note, []).append(each.name)
-    notes = [f"{', '.join(names)}: {note}" for note, names in names_by_note.items()]
-
-    paired = "Differences are paired, on the questions of both."
-    n_others = len(comparison.policies) - 1
-    if n_others > 1:
-        paired += f" Their intervals hold at once for all {n_others} policies (Bonferroni)."
-    return [
-        *notes,
-        "Risk and accuracy of answered are over the answered questions. Accuracy of all: of the leading answer.",
-        "Tokens, requests, seconds and rounds are means a question.",
-        f"low, high: 95 % intervals, {quantity(comparison.n_resamples, 'bootstrap resample')}.",
-        paired,
-    ]
+def _count(label: str, policy: str, value: float) -> Row:
+    """Returns a line of a value without an interval and without a difference."""
+    return (label, policy, value, *[None] * 5)
 
 
 def in_words(comparison: Comparison) -> list[str]:
     """Returns a plain sentence for each policy after the first, or one for the only policy."""
-    reference = comparison.policies[0]
+    first = comparison.policies[0]
     sentences = []
     for each in comparison.policies:
-        coverage, _, _ = each.figures["coverage"]
-        risk, _, _ = each.figures["risk"]
-        wrong = "" if np.isnan(risk) else f" and is wrong in {risk:.1%} of its answers"
-        sentence = f"{each.name} answers {coverage:.1%}{wrong}."
-        if each is not reference:
-            sentence += f"{_times(each, reference)}{_verdict(each)}"
+        coverage, risk = each.figures["coverage"][0], each.figures["risk"][0]
+        sentence = f"{each.name} answers {coverage:.1%}"
+        if not np.isnan(risk):
+            sentence += f" and is wrong in {risk:.1%} of its answers"
+        sentence += "."
+        if each is not first:
+            sentence += _times(each, first) + _verdict(each)
         sentences.append(sentence)
     return sentences
 
 
-def _times(each: Compared, reference: Compared) -> str:
-    if np.isnan(each.token_ratio) or (each.is_cut_short and reference.is_cut_short):
+def _times(each: Compared, first: Compared) -> str:
+    if np.isnan(each.token_ratio) or (each.is_cut_short and first.is_cut_short):
         return ""
     bound = ""
     if each.is_cut_short:
         bound = "at least "
-    elif reference.is_cut_short:
+    elif first.is_cut_short:
         bound = "at most "
     return f" It takes {bound}{each.token_ratio:.2f} times the tokens."
 
@@ -424,18 +410,15 @@ def _times(each: Compared, reference: Compared) -> str:
 def _verdict(each: Compared) -> str:
     if not each.differences:
         return " It shares no question with the first."
-    questions = quantity(each.n_common, "question")
     if each.n_common < _FEWEST:
-        return f" They share {questions}, too few to compare."
-
+        return f" They share {quantity(each.n_common, 'question')}, too few to compare."
     words = {"coverage": ("it answers more", "it answers fewer")}
-    none_differs = "The coverage does not differ"
     too_few = f" Risks are not compared: one of them is of fewer than {_FEWEST} answers."
+    none_differs = "The coverage does not differ"
     if each.n_answers >= _FEWEST:
         words["risk"] = ("it has a higher risk", "it has a lower risk")
-        none_differs = "Neither coverage nor risk differs"
         too_few = ""
-
+        none_differs = "Neither coverage nor risk differs"
     beyond_chance = []
     for name, (higher, lower) in words.items():
         _, low, high = each.differences[name]
@@ -443,6 +426,7 @@ def _verdict(each: Compared) -> str:
             beyond_chance.append(higher)
         elif high < 0:
             beyond_chance.append(lower)
+    questions = quantity(each.n_common, "question")
     if not beyond_chance:
         return f" {none_differs} beyond chance on the {questions} of both.{too_few}"
     return f" Beyond chance on the {questions} of both, {' and '.join(beyond_chance)}.{too_few}"

@@ -8,7 +8,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +18,19 @@ import coe_agents
 from coe_agents.config.build import assemble, create_clusterer, create_judge, load_weights
 from coe_agents.config.models import default_at_once
 from coe_agents.config.sampling_group import create_named_clusterer, judging_of
-from coe_agents.config.schema import Config
+from coe_agents.config.schema import CalibratedSection, Config
 from coe_agents.errors import AgentError, ConfigurationError, describe_error
-from coe_agents.evaluation import CRITERIA
 from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.origin import DECIDER, JUDGED, PRICES, SECONDS
 from coe_agents.evaluation.sample_collection import run_all
 from coe_agents.evaluation.samples.store import Store
-from coe_agents.evaluation.scoring.correctness import Criterion, Prediction, create_criterion, judge
+from coe_agents.evaluation.scoring.correctness import (
+    CRITERIA,
+    Criterion,
+    Prediction,
+    create_criterion,
+    judge,
+)
 from coe_agents.files import append, write
 from coe_agents.text import redact_all
 
@@ -69,10 +74,9 @@ class RunGroup:
     async def _ask(self, question: Question) -> dict[str, Any]:
         decision = (await self.graph.ainvoke({"question": question.question}))["decision"]
         if decision["coe"] is None:
-            failures = decision["failed_agents"].items()
-            reasons = "; ".join(f"{name}: {reason}" for name, reason in failures)
-            raise AgentError(f"too few agents answered. {reasons or decision['reason']}")
-
+            reasons = [f"{name}: {reason}" for name, reason in decision["failed_agents"].items()]
+            why = "; ".join(reasons) or decision["reason"]
+            raise AgentError(f"too few agents answered. {why}")
         answers = [data["answer"] for data in decision["trajectory"]]
         verdicts = await asyncio.to_thread(self._judge, question, [*answers, decision["answer"]])
         return {
@@ -89,23 +93,15 @@ class RunGroup:
         }
 
     def _judge(self, question: Question, answers: Sequence[str | None]) -> list[float | None]:
-        """Returns a verdict for each answer; None without one."""
-        verdicts: list[float | None] = [None] * len(answers)
-        places = []
-        predictions = []
-        for place, answer in enumerate(answers):
-            if answer is None:
-                continue
-            if question.answerable:
-                places.append(place)
-                predictions.append(Prediction(question.question, answer, question.references))
-            else:
-                verdicts[place] = 0.0
-
-        judged = judge(predictions, self.criterion) if predictions else []
-        for place, verdict in zip(places, judged, strict=True):
-            verdicts[place] = verdict
-        return verdicts
+        if not question.answerable:
+            return [None if answer is None else 0.0 for answer in answers]
+        predictions = [
+            Prediction(question.question, answer, question.references)
+            for answer in answers
+            if answer is not None
+        ]
+        verdicts = iter(judge(predictions, self.criterion))
+        return [None if answer is None else next(verdicts) for answer in answers]
 
 
 def create_run_group(
@@ -124,9 +120,7 @@ def create_run_group(
     including this one, ask the same servers at the same time.
     `correctness` is a name of `--correctness`; by default it is what `judging_of` says.
     """
-    judging = judging_of(config, is_tinyworld=is_tinyworld)
-    if correctness is not None:
-        judging = replace(judging, correctness=correctness)
+    judging = judging_of(config, is_tinyworld=is_tinyworld, correctness=correctness)
     criterion = _create_criterion(judging.correctness, config)
     settings: dict[str, Any] = {
         "coe_agents": coe_agents.__version__,
@@ -136,30 +130,37 @@ def create_run_group(
     if config is None:
         graph = assemble(None, seed=seed).compile()
         return RunGroup(graph, criterion, at_once or 1, {**settings, "config": "tinyworld"})
-
     for regime, strategy in config.graph.strategies.items():
         if strategy == "clarify":
-            place = ("graph", "strategies", regime)
-            raise config.fault('"clarify" asks a person, and a run has none', *place)
+            message = '"clarify" asks a person, and a run has none'
+            raise config.fault(message, "graph", "strategies", regime)
     config.seed_agents(seed)
-    secrets = config.secrets
-    unused = None if judging.correctness == "judge" else {"judge"}
-    plain = config.model_dump(mode="json", exclude=unused)
-    settings["config"] = {name: _without_addresses(part) for name, part in plain.items()}
+    settings |= _settings_of(config, is_judged_by_model=judging.correctness == "judge")
+    if at_once is None:
+        at_once = min(default_at_once(agent.provider) for agent in config.agents)
+    return RunGroup(
+        graph=assemble(config).compile(),
+        criterion=criterion,
+        at_once=max(1, at_once // n_sharing),
+        settings=redact_all(settings, config.secrets),
+        prices=config.prices,
+        secrets=config.secrets,
+    )
 
-    # these files may be other ones when the run is resumed
-    if config.policy.kind == "calibrated":
-        path = config.folder / config.policy.model_dump()["path"]
-        settings["policy_sha256"] = None
-        if path.is_file():
-            settings["policy_sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
-    if config.graph.weights is not None:
+
+def _settings_of(config: Config, *, is_judged_by_model: bool) -> dict[str, Any]:
+    """Returns what decisions depend on: the configuration, and the files that it names."""
+    sections = config.model_dump(mode="json", exclude=None if is_judged_by_model else {"judge"})
+    settings: dict[str, Any] = {
+        "config": {name: _without_addresses(section) for name, section in sections.items()}
+    }
+    if isinstance(config.policy, CalibratedSection):
+        path = config.folder / config.policy.path
+        digest = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
+        settings["policy_sha256"] = digest
+    if config.graph.weights is not None:  # the file may be another one when the run is resumed
         settings["weights"] = load_weights(config)
-
-    graph = assemble(config).compile()
-    n_at_once = at_once or min(default_at_once(each.provider) for each in config.agents)
-    shared = max(1, n_at_once // n_sharing)
-    return RunGroup(graph, criterion, shared, redact_all(settings, secrets), config.prices, secrets)
+    return settings
 
 
 def _create_criterion(name: str, config: Config | None) -> Criterion:
@@ -167,8 +168,7 @@ def _create_criterion(name: str, config: Config | None) -> Criterion:
         return CRITERIA[name]
     clusterer = create_named_clusterer("tinyworld") if config is None else create_clusterer(config)
     try:
-        judge_model = None if config is None else create_judge(config)
-        return create_criterion(name, clusterer, judge_model)
+        return create_criterion(name, clusterer, None if config is None else create_judge(config))
     except ValueError as error:
         raise ConfigurationError(f"--correctness {error}") from error
 
@@ -178,11 +178,9 @@ def _without_addresses(part: Any) -> Any:
         return [_without_addresses(each) for each in part]
     if not isinstance(part, dict):
         return part
-    stored = {}
-    for name, value in part.items():
-        if name not in _NOT_STORED:
-            stored[name] = _without_addresses(value)
-    return stored
+    return {
+        name: _without_addresses(value) for name, value in part.items() if name not in _NOT_STORED
+    }
 
 
 Row = dict[str, Any]

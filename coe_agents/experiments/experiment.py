@@ -10,9 +10,8 @@ import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from coe_agents.checks import require
 from coe_agents.files import write
@@ -67,25 +66,28 @@ class Experiment:
 
     @property
     def heads(self) -> tuple[str, ...]:
-        if not self.paper:
-            return self.columns
-        return (*self.columns[: self.n_keys], "source", *self.columns[self.n_keys :])
+        source = ("source",) if self.paper else ()
+        return (*self.columns[: self.n_keys], *source, *self.columns[self.n_keys :])
 
     def lines(self) -> list[Row]:
         """Returns our rows, each with the paper's row of the same keys under it; the paper's other rows follow."""
-        if not self.paper:
+        unmatched = list(self.paper)
+        if not unmatched:
             return list(self.rows)
-
-        k = self.n_keys
-        by_keys: dict[Row, list[Row]] = {}
-        for theirs in self.paper:
-            by_keys.setdefault(theirs[:k], []).append((*theirs[:k], PAPER, *theirs[k:]))
-
-        lines: list[Row] = []
+        lines = []
         for row in self.rows:
-            lines.append((*row[:k], HERE, *row[k:]))
-            lines += by_keys.pop(row[:k], [])
-        return list(chain(lines, *by_keys.values()))
+            lines.append(self._of_source(row, HERE))
+            keys = row[: self.n_keys]
+            for of_paper in self.paper:
+                if of_paper[: self.n_keys] == keys and of_paper in unmatched:
+                    lines.append(self._of_source(of_paper, PAPER))
+                    unmatched.remove(of_paper)
+        lines += [self._of_source(of_paper, PAPER) for of_paper in unmatched]
+        return lines
+
+    def _of_source(self, row: Row, source: str) -> Row:
+        """Returns a row with its source after the keys, as in `heads`."""
+        return (*row[: self.n_keys], source, *row[self.n_keys :])
 
 
 def plain(value: float) -> Cell:
@@ -116,7 +118,6 @@ def to_csv(experiment: Experiment) -> str:
     """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    # of a cell that is None nothing is written
     for line in (experiment.heads, *experiment.lines()):
         writer.writerow(map(_defuse, line))
     for text in (experiment.title, *caption_of(experiment)):
@@ -134,54 +135,47 @@ def draw_to(experiment: Experiment, folder: Path) -> list[Path]:
         from matplotlib.layout_engine import ConstrainedLayoutEngine
     except ModuleNotFoundError as error:
         raise ImportError('pictures need matplotlib; pip install "coe-agents[plots]"') from error
-    wide = int(experiment.width * _CHARACTERS_AN_INCH)
     caption: list[str] = []
     for text in caption_of(experiment):
-        caption += textwrap.wrap(_to_line(text), wide)
+        caption += textwrap.wrap(_to_line(text), int(experiment.width * _CHARACTERS_AN_INCH))
     below = _LINE * len(caption) + 0.2
     height = experiment.height + below + _HEAD
-
     # no state of pyplot's is touched; text stays text in the SVG, and nothing of it is read as mathematics
-    style: Any = {"svg.fonttype": "none", "text.parse_math": False}
-    style["svg.hashsalt"] = experiment.name
-    with mpl.rc_context(style):
-        rect = (0.0, below / height, 1.0, experiment.height / height)
-        layout = ConstrainedLayoutEngine(rect=rect)
+    with mpl.rc_context(
+        {"svg.fonttype": "none", "svg.hashsalt": experiment.name, "text.parse_math": False}
+    ):
+        layout = ConstrainedLayoutEngine(
+            rect=(0.0, below / height, 1.0, experiment.height / height)
+        )
         figure = Figure(figsize=(experiment.width, height), layout=layout)
         experiment.draw(figure)
-
-        above = 1 - 0.12 / height
-        title = _to_line(experiment.title)
-        figure.text(0.5, above, title, ha="center", va="top", fontsize=13)
-        caption_text = "\n".join(caption)
         figure.text(
-            0.01, 0.08 / height, caption_text, ha="left", va="bottom", fontsize=8, color="dimgrey"
+            0.5, 1 - 0.12 / height, _to_line(experiment.title), ha="center", va="top", fontsize=13
         )
-
+        figure.text(
+            0.01, 0.08 / height, "\n".join(caption), va="bottom", fontsize=8, color="dimgrey"
+        )
         png = folder / f"{experiment.name}.png"
+        svg = png.with_suffix(".svg")
         figure.savefig(png, dpi=130)
-        svg = folder / f"{experiment.name}.svg"
         figure.savefig(svg, dpi=130, metadata={"Date": None})
     return [png, svg]
 
 
 def caption_of(experiment: Experiment) -> list[str]:
     """Returns the caption of a table and a picture: the paper's label, the notes, the settings."""
-    caption = []
+    caption = list(experiment.notes)
     if experiment.label:
-        caption.append(f"The paper's {experiment.label}")
-    caption += experiment.notes
-    caption.append("; ".join(f"{name}: {value}" for name, value in experiment.settings.items()))
-    return caption
+        caption.insert(0, f"The paper's {experiment.label}")
+    settings = [f"{name}: {value}" for name, value in experiment.settings.items()]
+    return [*caption, "; ".join(settings)]
 
 
 def format_cell(cell: Cell) -> str:
     """Returns a cell as tables show it: three decimals, "-" for what could not be computed."""
     if cell is None:
         return "-"
-    if isinstance(cell, float):
-        return f"{cell:.3f}"
-    return str(cell)
+    return f"{cell:.3f}" if isinstance(cell, float) else str(cell)
 
 
 def _to_line(text: str) -> str:
@@ -189,7 +183,9 @@ def _to_line(text: str) -> str:
 
 
 def _defuse(cell: Cell) -> Cell:
+    if cell is None:
+        return ""
     if not isinstance(cell, str):
         return cell
-    is_formula = cell.lstrip().startswith(_FORMULA)
-    return f"'{cell}" if is_formula or cell.startswith(("\t", "\r", "\n")) else cell
+    is_formula = cell.lstrip().startswith(_FORMULA) or cell.startswith(("\t", "\r", "\n"))
+    return f"'{cell}" if is_formula else cell

@@ -49,14 +49,13 @@ def _report_samples(paths: list[Path], scoring: ScoringOptions, out: Path, resam
     from coe_agents.evaluation import Samples
     from coe_agents.pages.report_page import create_page
 
-    config = None
+    config = None if scoring.config is None else load_quietly(scoring.config)
+    setting, judging = create_setting(scoring, paths, config)
     policy = None
-    if scoring.config is not None:
+    if config is not None:
         from coe_agents.config.build import create_policy
 
-        config = load_quietly(scoring.config)
         policy = create_policy(config)
-    setting, judging = create_setting(scoring, paths, config)
     note = judging.note()
     title = ", ".join(path.resolve().name for path in paths)
     with Samples(paths) as questions:

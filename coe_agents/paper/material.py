@@ -86,30 +86,28 @@ def create_sampled_material(
     sources = tuple(datasets or (["triviaqa", "squad"] if config else ["tinyworld"]))
     judging = judging_of(settings, is_tinyworld=sources[0] == "tinyworld")
     clusterer = create_clusterer(settings)
-    criterion = create_criterion(judging.correctness, clusterer)
-    setting = _with_cache(ScoringSetup(clusterer, criterion))
-    sampled = _create_sampler(settings, folder, limit=limit, seed=seed)
+    setting = _with_cache(ScoringSetup(clusterer, create_criterion(judging.correctness, clusterer)))
+    sampled = _create_sampling(settings, folder, limit=limit, seed=seed)
 
     loads: dict[str, tuple[Load | None, Load]] = {}
     panels: list[tuple[str, Load]] = []
     for source in sources:
         train, validation = _splits(source)
-        load_train = None if train is None else partial(sampled, source, train)
-        load_validation = partial(sampled, source, validation)
-        loads[source] = (load_train, load_validation)
-        panels.append((_describe(source, validation), load_validation))
-        if load_train is not None and len(sources) == 1:
-            panels.append((_describe(source, train), load_train))  # stands for SQuAD
+        load = partial(sampled, source, validation)
+        loads[source] = (None if train is None else partial(sampled, source, train), load)
+        panels.append((_panel_name(source, validation), load))
+    other_split, _ = loads[sources[0]]
+    if len(sources) == 1 and other_split is not None:
+        panels.append((_panel_name(sources[0], _splits(sources[0])[0]), other_split))
 
-    temperatures: dict[float, Load] = {}
-    usual = {agent.temperature for agent in settings.agents[:2]}
-    if len(usual) == 1:
-        # at the configuration's own temperature the main responses are there already
-        _, load_main = panels[0]
-        temperatures[usual.pop()] = load_main
-    main = (sources[0], _splits(sources[0])[1])
+    main_split = _splits(sources[0])[1]
+    by_temperature: dict[float, Load] = {}
+    of_config = {agent.temperature for agent in settings.agents[:2]}
+    if len(of_config) == 1:  # the main responses are there already
+        by_temperature[of_config.pop()] = partial(sampled, sources[0], main_split)
     for temperature in TEMPERATURES:
-        temperatures[temperature] = partial(sampled, *main, temperature=temperature)
+        load = partial(sampled, sources[0], main_split, temperature=temperature)
+        by_temperature[temperature] = load
 
     names = tuple(agent.name for agent in settings.agents)
     sizes = _join(agent.n_samples for agent in settings.agents)
@@ -129,18 +127,14 @@ def create_sampled_material(
         },
         datasets=loads,
         panels=panels,
-        temperatures=temperatures,
+        temperatures=by_temperature,
     )
 
 
-def _describe(source: str, split: str | None) -> str:
-    return source if split is None else f"{source}, {split}"
-
-
-def _create_sampler(
+def _create_sampling(
     settings: Config, folder: Path, *, limit: int, seed: int
 ) -> Callable[..., Questions]:
-    """Returns what samples a dataset's split, at the configuration's temperature or another; each is sampled once."""
+    """Returns a function of a source, a split and a temperature, which samples each once."""
 
     @cache
     def sampled(source: str, split: str | None, temperature: float | None = None) -> Questions:
@@ -161,6 +155,10 @@ def _create_sampler(
         return _read([options.out / SAMPLES])
 
     return sampled
+
+
+def _panel_name(source: str, split: str | None) -> str:
+    return source if split is None else f"{source}, {split}"
 
 
 def _varied(settings: Config, temperature: float | None, *, seed: int) -> Config:

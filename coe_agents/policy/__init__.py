@@ -1,7 +1,5 @@
 """Owns the policies: from a `Measurement` of uncertainty to a `Decision`."""
 
-from collections.abc import Callable, Mapping
-
 from coe_agents.measurement.measurement import Measurement, measure
 from coe_agents.measurement.weighted_vote import agreement_weights
 from coe_agents.policy.base import Decision, Policy
@@ -11,13 +9,6 @@ from coe_agents.policy.saved import AgentWeights
 from coe_agents.policy.settle import settle
 from coe_agents.policy.support import SupportPolicy
 from coe_agents.policy.thresholds import RegimePolicy, ThresholdPolicy
-
-KINDS: Mapping[str, Callable[..., Policy]] = {
-    "threshold": ThresholdPolicy,
-    "regime": RegimePolicy,
-    "calibrated": CalibratedPolicy.load,
-}
-"""What creates each kind of policy that a configuration may name; its arguments are the fields of `[policy]`."""
 
 __all__ = [
     "AgentWeights",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coe_agents.cli.calibrate import end_without_policy
+from coe_agents.cli.calibrate import end_without_policy, print_use
 from coe_agents.cli.inputs import create_setting, judge_saved, load_policy
 from coe_agents.cli.options import JsonOption, ScoringOptions
 from coe_agents.cli.stores import open_store
@@ -187,47 +187,42 @@ def recalibrate_policy(
 
     setting, judging = create_setting(scoring, samples)
     policy = load_policy(current, estimator)
-    name = type(setting.clusterer).__name__
-    if name != policy.calibration.clusterer:
+    former = policy.calibration
+    if (name := type(setting.clusterer).__name__) != former.clusterer:
         raise typer.BadParameter(
-            f"the policy was calibrated with {clean(policy.calibration.clusterer)}; got {name}. Name the same one",
+            f"the policy was calibrated with {clean(former.clusterer)}; got {name}. Name the same one",
             param_hint="--clusterer",
         )
-
     seen: dict[str, Seen] = {}
     rows, _ = judge_saved(
         samples,
         setting,
         check=lambda questions: _note_seen(questions, seen),
-        every_cluster=policy.calibration.chooses_answer,
-        weights=policy.calibration.weights,
-        score=policy.calibration.score,
-        estimator=policy.calibration.estimator,
+        every_cluster=former.chooses_answer,
+        weights=former.weights,
+        score=former.score,
+        estimator=former.estimator,
     )
-    result = recalibrate(policy, rows, seen, risk=risk, confidence=confidence)
-    has_threshold = result.policy.calibration.threshold is not None
-    if has_threshold:
-        result.policy.save(out)
-
+    recalibration = recalibrate(policy, rows, seen, risk=risk, confidence=confidence)
+    is_usable = recalibration.policy.calibration.threshold is not None
+    if is_usable:
+        recalibration.policy.save(out)
     mismatches: dict[str, None] = {}
     for row in rows:
         mismatches |= dict.fromkeys(policy.mismatches(row.measurement))
     for mismatch in mismatches:
         print_lines(f"mismatch: {mismatch}")
-    print_lines(_describe(result, policy.calibration.threshold, risk=risk, confidence=confidence))
-    if result.n_below:
-        escalations = quantity(result.n_below, "escalation passes", "escalations pass")
+    print_lines(_describe(recalibration, former.threshold, risk=risk, confidence=confidence))
+    if recalibration.n_below:
+        passing = quantity(recalibration.n_below, "escalation passes", "escalations pass")
         print_lines(
-            f"note: {escalations} the present threshold, "
-            "escalated by a former, lower one or by another part, such as a guard before the policy. Thresholds were "
-            "chosen with and without them, and the stricter one is used."
+            f"note: {passing} the present threshold, escalated by a former, lower one or by another part, such as a "
+            "guard before the policy. Thresholds were chosen with and without them, and the stricter one is used."
         )
     print_lines(judging.note())
-    if not has_threshold:
+    if not is_usable:
         end_without_policy(out)
-    print_lines(
-        f'Wrote {clean(str(out))}. To use it: [policy] kind = "calibrated", path = "{clean(out.name)}"'
-    )
+    print_use(out)
 
 
 def _note_seen(
@@ -252,28 +247,27 @@ def _note_seen(
 
 
 def _describe(
-    result: "Recalibration", before: float | None, *, risk: float, confidence: float
+    recalibration: "Recalibration", before: float | None, *, risk: float, confidence: float
 ) -> str:
-    calibration = result.policy.calibration
-    escalations = quantity(result.n_escalations, "escalation")
-    cases = f"{quantity(result.n_audits, 'audited answer')} and {escalations}"
-    if result.outcome == "unaudited":
+    calibration, outcome = recalibration.policy.calibration, recalibration.outcome
+    escalations = quantity(recalibration.n_escalations, "escalation")
+    cases = f"{quantity(recalibration.n_audits, 'audited answer')} and {escalations}"
+    sure = f"confidence {confidence:g}"
+    if outcome == "unaudited":
         return (
             f"The threshold stays: no answer was audited, and {escalations} cannot show the "
             "risk of answers.\nAudit a share of them: create_coe_graph(..., on_decision=Recording(audit_rate=0.05))."
         )
-    if result.outcome == "few":
-        return f"The threshold stays: {cases} are too few to show a risk of {risk:g} with confidence {confidence:g}."
+    if outcome == "few":
+        return f"The threshold stays: {cases} are too few to show a risk of {risk:g} with {sure}."
     if calibration.threshold is None:
         return (
-            f"No threshold is shown to keep a risk of {risk:g} with confidence {confidence:g} on {cases}, not even the "
+            f"No threshold is shown to keep a risk of {risk:g} with {sure} on {cases}, not even the "
             "present one. Take it out of use, raise the risk, or audit more answers."
         )
-
     changes = {"same": "The threshold stays", "raised": "More is answered"}
-    change = changes.get(result.outcome, "Less is answered")
     limit = calibration.limit_in_words(calibration.threshold)
-    if before is not None and result.outcome != "same":
+    if before is not None and outcome != "same":
         limit += f" (before: {calibration.limit_in_words(before)})"
-    bound = f"the risk is at most {calibration.bound:.1%} with confidence {confidence:g}"
-    return f"{change}. Answer where {limit}, on {cases}: {bound}."
+    shown = f"the risk is at most {calibration.bound:.1%} with {sure}"
+    return f"{changes.get(outcome, 'Less is answered')}. Answer where {limit}, on {cases}: {shown}."

@@ -61,7 +61,11 @@ def test_a_judge_may_say_what_is_right_beside_the_clusterer_without_a_model(tmp_
         done = run("evaluate", *own, "--correctness", "judge")
         again = run("evaluate", *own, "--correctness", "reference")
         scored = run("score", tmp_path / "r", "--config", path, "--json")
-    assert json.loads(again.stdout)["judged"]["recorded"]["correctness"] == "judge"
+    assert json.loads(again.stdout)["judged"]["recorded"] == {
+        "clusterer": "normalized",
+        "correctness": "judge",
+        "judge": "openai:j",
+    }
     assert json.loads(scored.stdout)["correctness"] == "judge j"
     assert "[judge]" in run("score", tmp_path / "r", code=2).stderr
     figures = json.loads(done.stdout)

@@ -5,7 +5,7 @@ import pytest
 from coe_agents.evaluation.samples.store import SAMPLES, SETTINGS
 from tests.cli.command import run
 from tests.cli.test_sample import AGENT, config, questions
-from tests.evaluation.invented import group, row, write
+from tests.evaluation.invented import group, write
 from tests.rooms import needs
 from tests.servers import served
 
@@ -55,7 +55,7 @@ def test_another_way_is_told(tmp_path):
         "correctness": "reference",
         "recorded": RECORDED,
     }
-    said = "clusterer normalized, correctness reference; the run recorded clusterer normalized, correctness f1."
+    said = "Judged by correctness reference (--correctness), the run recorded f1."
     page, policy = tmp_path / "r.html", tmp_path / "p.json"
     policies = str(config(tmp_path, AGENT.format(name="a", url="http://127.0.0.1:9/v1", more="")))
     for command in (
@@ -69,15 +69,6 @@ def test_another_way_is_told(tmp_path):
         assert said in " ".join(done.stdout.split()), (command, done.stdout, done.stderr)
         assert "the run recorded" not in run(*command, code=None).stdout
     assert said not in page.read_text()
-
-
-def test_runs_that_are_judged_differently_need_one_way_for_all(tmp_path):
-    folders = [recorded(tmp_path / "a"), recorded(tmp_path / "b", judged=None)]
-    write(folders[1] / SAMPLES, [row("other")])
-    done = run("score", *folders, code=2)
-    assert "clusterer normalized, correctness f1; not recorded" in " ".join(done.stderr.split())
-    named = figures_of(*folders, "--clusterer", "normalized", "--correctness", "reference")
-    assert named["judged"] == {"clusterer": "normalized", "correctness": "reference"}
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.console import Console, Group
 from rich.padding import Padding
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from coe_agents.cli.terminal import clean, create_console
@@ -54,38 +54,44 @@ def show_decision(
     `n_judged` requests were sent to judges of meaning and an arbiter.
     """
     console = console or create_console()
-    asked = Text.assemble(("? ", "dim"), (clean(question), "bold"))
+    head = Text.assemble(("? ", "dim"), (clean(question), "bold"))
     if note:
-        asked.append(f"  ({note})", style="dim")
+        head.append(f"  ({note})", style="dim")
     console.print()
-    console.print(asked)
+    console.print(head)
     console.print(_head(decision))
+
     plain, numeric = _reason(decision)
     contested = decision.get("contested")
-    differing = (
-        "" if contested is None else contested_in_words(contested, n_agents=len(decision["agents"]))
-    )
-    lines = Group(
-        Text(f"{plain} {clean(differing)}".rstrip()),
-        _agents(decision, wide=console.width >= _WIDE)
-        if not decision.get("claims")
-        else _claims(decision["claims"]),
-        *([Text(numeric)] if numeric else []),
-        *_numbers(decision),
-    )
-    console.print(Padding(lines, (0, 0, 0, 2)))
+    if contested is not None:
+        plain += f" {clean(contested_in_words(contested, n_agents=len(decision['agents'])))}"
+    lines: list[Text | Table] = [Text(plain.rstrip())]
+    if decision.get("claims"):
+        lines.append(_claims(decision["claims"]))
+    else:
+        lines.append(_agents(decision, wide=console.width >= _WIDE))
+    if numeric:
+        lines.append(Text(numeric))
+    lines += _numbers(decision)
+    console.print(Padding(Group(*lines), (0, 0, 0, 2)))
+    cost = _cost(decision, n_judged)
+    console.print(Text(f"  {cost}, {seconds:.2f} s", style="dim"))
+
+
+def _cost(decision: Mapping[str, Any], n_judged: int) -> str:
+    """Returns the rounds, the requests and the tokens of a decision."""
+    parts = [quantity(decision["n_rounds"], "round")]
+    records: list[Mapping[str, Any]] = []
+    for agent in decision["agents"].values():
+        records += agent.get("sampling", ())
+    if records:
+        n_requests = sum(record.get("n_requests", 0) for record in records)
+        parts.append(quantity(n_requests, "request"))
+    if n_judged:
+        parts.append(f"{n_judged} to judges")
     tokens = add_usages(decision["tokens"].values())["output_tokens"]
-    cost = "tokens not known" if tokens is None else quantity(tokens, "token")
-    records = [
-        record for agent in decision["agents"].values() for record in agent.get("sampling", ())
-    ]
-    sent = [record.get("n_requests", 0) for record in records]
-    parts = [
-        quantity(decision["n_rounds"], "round"),
-        *([quantity(sum(sent), "request")] if sent else []),
-    ]
-    parts += [f"{n_judged} to judges", cost] if n_judged else [cost]
-    console.print(Text(f"  {', '.join(parts)}, {seconds:.2f} s", style="dim"))
+    parts.append("tokens not known" if tokens is None else quantity(tokens, "token"))
+    return ", ".join(parts)
 
 
 def show_note(text: str, *, to_stderr: bool = False) -> None:
@@ -102,13 +108,22 @@ def _reason(decision: Mapping[str, Any]) -> tuple[str, str]:
     if decision["coe"] is not None:
         reason = reason.replace(parts_in_words(decision["aleatoric"], decision["epistemic"]), "")
     clauses = _CLAUSE_END.split(reason)
-    plain = [
-        clause for clause in clauses if not re.search(r"\d\.\d", _QUOTED.sub("", clause))
-    ] or clauses
-    numeric = [clause for clause in clauses if clause not in plain]
-    is_name = any(reason.startswith(f"{clean(name)} ") for name in decision["agents"])
-    first, last = (f"{'; '.join(part)}." if any(part) else "" for part in (plain, numeric))
-    return first if is_name else first[:1].upper() + first[1:], last[:1].upper() + last[1:]
+    plain: list[str] = []
+    numeric: list[str] = []
+    for clause in clauses:
+        has_number = re.search(r"\d\.\d", _QUOTED.sub("", clause))
+        if has_number:
+            numeric.append(clause)
+        else:
+            plain.append(clause)
+    if not plain:
+        plain, numeric = clauses, []
+    sentences = [f"{'; '.join(part)}." if any(part) else "" for part in (plain, numeric)]
+    for place, sentence in enumerate(sentences):
+        is_name = any(sentence.startswith(f"{clean(name)} ") for name in decision["agents"])
+        if place > 0 or not is_name:
+            sentences[place] = sentence[:1].upper() + sentence[1:]
+    return sentences[0], sentences[1]
 
 
 def _head(decision: Mapping[str, Any]) -> Text:
@@ -116,15 +131,13 @@ def _head(decision: Mapping[str, Any]) -> Text:
     if action == "answer":
         text = clean(_reader_of(decision)(decision["answer"]))
     else:
-        cause = _cause(decision)
-        text = (
-            f"{'No answer' if action == 'abstain' else 'Escalated'}{f': {cause}' if cause else ''}."
-        )
-    by = (
-        ""
-        if decision["decided_by"] == "group"
-        else f"  (decided by {clean(decision['decided_by'])})"
-    )
+        text = "No answer" if action == "abstain" else "Escalated"
+        if cause := _cause(decision):
+            text += f": {cause}"
+        text += "."
+    by = ""
+    if decision["decided_by"] != "group":
+        by = f"  (decided by {clean(decision['decided_by'])})"
     return Text.assemble(("→ ", "dim"), (text, _HEADS[action]), (by, "dim"))
 
 
@@ -140,29 +153,29 @@ def _cause(decision: Mapping[str, Any]) -> str:
         return lacking
     if decision.get("tied"):
         return "it is a tie"
-    distributions = [agent["distribution"] for agent in decision["agents"].values()]
-    if len(distributions) < 2:
+    agents = decision["agents"].values()
+    if len(agents) < 2:
         return ""
-    answers = [
-        {text for text, share in each.items() if share >= MOSTLY} or set(each)
-        for each in distributions
-    ]
-    if {answer_kind(text) for own in answers for text in own} == {"refusal"}:
+    answers = []  # of each agent: what it mostly says, else all that it says
+    for agent in agents:
+        distribution = agent["distribution"]
+        mostly = {text for text, share in distribution.items() if share >= MOSTLY}
+        answers.append(mostly or set(distribution))
+    if {answer_kind(text) for text in set().union(*answers)} == {"refusal"}:
         return "they decline to answer"
     if decision["regime"] == "ambiguous":  # they differ little, however their answers are rounded
         return "they are not sure"
-    if any(own != answers[0] for own in answers):
+    if any(texts != answers[0] for texts in answers):
         return "they disagree"
     return "they are not sure" if len(answers[0]) > 1 else ""
 
 
 def _numbers(decision: Mapping[str, Any]) -> list[Text]:
-    if decision["coe"] is None or decision.get(
-        "claims"
-    ):  # of long answers as a whole it says nothing
-        return []
-    parts = {name: decision[name] for name in ("coe", "aleatoric", "epistemic")}
-    split = decomposition(**parts)
+    if decision["coe"] is None or decision.get("claims"):
+        return []  # of long answers as a whole they say nothing
+    split = decomposition(
+        coe=decision["coe"], aleatoric=decision["aleatoric"], epistemic=decision["epistemic"]
+    )
     lines = [Text.assemble(("CoE ", "bold"), split)]
     regime = decision["regime"]
     # agreement is no reason to withhold an answer, and without a quorum there is no regime
@@ -181,41 +194,44 @@ def _claims(claims: Sequence[Mapping[str, Any]]) -> Text:
     """Returns each claim, underlined as far as the other models support it, and who says what."""
     lines = Text()
     for claim in claims:
-        text, style = clean(claim["text"]), _CLAIMS[claim["action"]]
-        said = Text(text, style=style)
-        said.stylize("underline", 0, round((claim["support_between"] or 0.0) * len(text)))
-        lines.append_text(said).append(
-            f"  {outcome(claim)}: {clean(who_says(claim))}\n", style="dim"
-        )
+        text = Text(clean(claim["text"]), style=_CLAIMS[claim["action"]])
+        text.stylize("underline", 0, round((claim["support_between"] or 0.0) * len(text)))
+        lines.append_text(text)
+        lines.append(f"  {outcome(claim)}: {clean(who_says(claim))}\n", style="dim")
     lines.rstrip()
     return lines
 
 
 def _agents(decision: Mapping[str, Any], *, wide: bool) -> Table:
-    longest, read = _BARS[wide], _reader_of(decision)
-    table = Table(box=None, show_header=False, padding=(0, 1, 0, 0))
-    for options in (
-        {"overflow": "fold"},
-        {"no_wrap": True},
-        {"no_wrap": True},
-        {"overflow": "fold"},
-    ):
-        table.add_column(**options)
+    longest = _BARS[wide]
+    read = _reader_of(decision)
+    columns = (
+        Column(overflow="fold"),
+        Column(no_wrap=True),
+        Column(no_wrap=True),
+        Column(overflow="fold"),
+    )
+    table = Table(*columns, box=None, show_header=False, padding=(0, 1, 0, 0))
     for name, agent in decision["agents"].items():
         answers = rank_texts(agent["distribution"].items())
         for place, (answer, share) in enumerate(answers[:_SHOWN]):
-            bar = Text("█" * max(1, round(share * longest)), style="cyan")
             label = Text(clean(name) if place == 0 else "", style="bold")
+            bar = Text(_bar("█", share, longest), style="cyan")
             table.add_row(label, bar, Text(f"{share:4.0%}"), Text(clean(read(answer), _MOST_CHARS)))
-        if len(answers) > _SHOWN:
-            rest, n_others = sum(share for _, share in answers[_SHOWN:]), len(answers) - _SHOWN
-            cells = "░" * max(1, round(rest * longest)), f"{rest:4.0%}", quantity(n_others, "other")
+        others = answers[_SHOWN:]
+        if others:
+            share = sum(share for _, share in others)
+            cells = (_bar("░", share, longest), f"{share:4.0%}", quantity(len(others), "other"))
             table.add_row("", *(Text(cell, style="dim") for cell in cells))
         if any(record.get("counted") == "once" for record in agent.get("sampling", ())):
-            table.add_row(
-                "", "", "", Text("one response: its temperature has no effect", style="yellow")
-            )
+            remark = Text("one response: its temperature has no effect", style="yellow")
+            table.add_row("", "", "", remark)
     for name, reason in decision["failed_agents"].items():
-        failed, why = Text("failed", style="red"), Text(clean(reason), style="red")
-        table.add_row(Text(clean(name), style="bold red"), failed, "", why)
+        label = Text(clean(name), style="bold red")
+        failed = Text("failed", style="red")
+        table.add_row(label, failed, "", Text(clean(reason), style="red"))
     return table
+
+
+def _bar(character: str, share: float, longest: int) -> str:
+    return character * max(1, round(share * longest))

@@ -18,6 +18,7 @@ from coe_agents.text import quantity
 
 _EXTENSIONS = ("coordination", "estimator")
 """The fields that may name code."""
+_EMPTY = '""'
 _SHORT = 20
 """Characters up to which a name stays on one line."""
 
@@ -28,36 +29,22 @@ def show_config(config: Config, notes: Sequence[str], *, path: str) -> None:
     console.print(Text.assemble((clean(path), "bold"), (" is valid.", "bold green")))
     console.print()
     heads = ("agent", "provider", "model", "samples", "T", "weight", "key")
-    rows = [
-        (
-            each.name,
-            each.provider,
-            _model(each),
-            str(each.n_samples),
-            *map("{:g}".format, numbers),
-            _key(each),
-        )
-        for each in config.agents
-        for numbers in ((each.temperature, each.weight),)
-    ]
-    parts = {
-        name: getattr(config, name)
-        for name in ("answers", "clusterer", "policy", "escalation", "judge", "graph")
-    }
-    settings = [
-        (name, _settings(name, section)) for name, section in parts.items() if section is not None
-    ]
+    rows = []
+    for agent in config.agents:
+        numbers = (str(agent.n_samples), f"{agent.temperature:g}", f"{agent.weight:g}")
+        rows.append((agent.name, agent.provider, _model(agent), *numbers, _key(agent)))
+    settings = []
+    for name in ("answers", "clusterer", "policy", "escalation", "judge", "graph"):
+        section = getattr(config, name)
+        if section is not None:
+            settings.append((name, _settings(section)))
     console.print(Padding(_table(heads, rows), (0, 0, 0, 2)))
     console.print()
     console.print(Padding(_definitions(settings), (0, 0, 0, 2)))
     _show_remarks("note", "yellow", notes, console=console)
     console.print()
-    console.print(
-        Text(
-            f"No model was called or loaded. Next: coe-agents doctor --config {clean(path)}",
-            style="dim",
-        )
-    )
+    end = f"No model was called or loaded. Next: coe-agents doctor --config {clean(path)}"
+    console.print(Text(end, style="dim"))
 
 
 def show_examination(examination: Examination, *, console: Console | None = None) -> None:
@@ -76,14 +63,14 @@ def show_examination(examination: Examination, *, console: Console | None = None
     rows = [(name, *_agent_cells(report)) for name, report in examination.agents.items()]
     console.print(_table(heads, rows))
     console.print()
-    versions = ", ".join(
-        f"{name} {version or 'not installed'}" for name, version in examination.versions.items()
-    )
-    found = examination.clusterer
-    clusterer = [] if found is None else [("clusterer", f"{found.model}; {found.seconds:.2f} s")]
-    console.print(
-        _definitions([*clusterer, ("versions", versions), ("device", examination.device)])
-    )
+    versions = []
+    for name, version in examination.versions.items():
+        versions.append(f"{name} {version or 'not installed'}")
+    definitions = [("versions", ", ".join(versions)), ("device", examination.device)]
+    clusterer = examination.clusterer
+    if clusterer is not None:
+        definitions.insert(0, ("clusterer", f"{clusterer.model}; {clusterer.seconds:.2f} s"))
+    console.print(_definitions(definitions))
     _show_remarks("note", "yellow", examination.notes, console=console)
     problems = [
         f"{problem.part}: {problem.error.rstrip('.')}. {problem.remedy}."
@@ -91,17 +78,13 @@ def show_examination(examination: Examination, *, console: Console | None = None
     ]
     _show_remarks("problem", "red", problems, console=console)
     console.print()
-    end, style = (
-        "No problems, but the temperature of an agent has no effect: see the notes.",
-        "yellow",
-    )
-    if problems or examination.is_well:
-        end, style = (
-            (f"{quantity(len(problems), 'problem')}.", "red")
-            if problems
-            else ("No problems.", "green")
-        )
-    console.print(Text(end, style=f"bold {style}"))
+    if problems:
+        console.print(Text(f"{quantity(len(problems), 'problem')}.", style="bold red"))
+    elif examination.is_well:
+        console.print(Text("No problems.", style="bold green"))
+    else:
+        end = "No problems, but the temperature of an agent has no effect: see the notes."
+        console.print(Text(end, style="bold yellow"))
 
 
 def _show_remarks(head: str, style: str, remarks: Iterable[str], *, console: Console) -> None:
@@ -112,51 +95,42 @@ def _show_remarks(head: str, style: str, remarks: Iterable[str], *, console: Con
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> Table:
     """Returns a table without lines; texts wrap, short names do not, and markup in them is shown as text."""
-    table, rows = Table(box=None, padding=(0, 2, 0, 0), header_style="dim"), list(rows)
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    rows = list(rows)
     for place, head in enumerate(heads):
         is_name = place == 0 and all(len(name) <= _SHORT for name, *_ in rows)
         table.add_column(head, overflow="fold", no_wrap=is_name)
     for name, *cells in rows:
-        first = name if isinstance(name, Text) else Text(clean(name), style="bold")
-        table.add_row(
-            first, *(cell if isinstance(cell, Text) else Text(clean(cell)) for cell in cells)
-        )
+        table.add_row(_to_text(name, "bold"), *map(_to_text, cells))
     return table
 
 
-def _definitions(items: Iterable[tuple[str, str | Text]]) -> Table:
-    table = Table(
-        Column(no_wrap=True),
-        Column(overflow="fold"),
-        box=None,
-        show_header=False,
-        padding=(0, 2, 0, 0),
-    )
+def _definitions(items: Iterable[tuple[str, str]]) -> Table:
+    heads = (Column(no_wrap=True), Column(overflow="fold"))
+    table = Table(*heads, box=None, show_header=False, padding=(0, 2, 0, 0))
     for name, text in items:
-        table.add_row(
-            Text(name, style="dim"), text if isinstance(text, Text) else Text(clean(text))
-        )
+        table.add_row(Text(name, style="dim"), _to_text(text))
     return table
+
+
+def _to_text(cell: str | Text, style: str = "") -> Text:
+    return cell if isinstance(cell, Text) else Text(clean(cell), style=style)
 
 
 def _agent_cells(report: AgentReport | None) -> Sequence[str | Text]:
     if report is None:
         return (Text("no", style="bold red"), *["-"] * 6)
     loading = "-" if report.load_seconds is None else f"{report.load_seconds:.2f} s"
-    in_one = {True: "yes", False: f"no, {quantity(report.n_requests, 'request')}", None: "-"}[
-        report.n_in_one_request
-    ]
+    several = f"no, {quantity(report.n_requests, 'request')}"
+    tokens = ["?" if n is None else str(n) for n in (report.input_tokens, report.output_tokens)]
     return (
         Text("yes", style="green"),
         loading,
         f"{report.seconds:.2f} s",
-        in_one,
+        {True: "yes", False: several, None: "-"}[report.n_in_one_request],
         {"all": "yes", "some": "on some", "none": "no"}[report.logprobs],
         f"{report.n_distinct} of {report.n_returned} at T={report.temperature:g}",
-        " + ".join(
-            "?" if count is None else str(count)
-            for count in (report.input_tokens, report.output_tokens)
-        ),
+        " + ".join(tokens),
     )
 
 
@@ -177,23 +151,25 @@ def _key(section: ModelSection) -> str:
     return "none sent" if section.base_url else "the provider's own variable"
 
 
-def _settings(part: str, section: BaseModel) -> str:
-    fields = {
-        name: value for name, value in section.model_dump(exclude_none=True).items() if value != {}
-    }
-    said = []
+def _settings(section: BaseModel) -> str:
+    """Returns the fields of a section that are set, on one line."""
+    settings = []
+    fields = section.model_dump(exclude_none=True)
     if kind := fields.pop("kind", None):
-        said.append(_named(kind) if isinstance(section, CustomPart) else kind)
+        settings.append(_named(kind) if isinstance(section, CustomPart) else kind)
     if isinstance(section, ModelSection):
-        said.append(f"{section.provider} {_model(section)} (key: {_key(section)})")
-        fields = {
-            name: value for name, value in fields.items() if name not in ModelSection.model_fields
-        }
+        settings.append(f"{section.provider} {_model(section)} (key: {_key(section)})")
+        for name in ModelSection.model_fields:
+            fields.pop(name, None)
     for name, value in fields.items():
-        shown = '""' if value == "" else value
-        said.append(f"{name} = {_named(value) if name in _EXTENSIONS else shown}")
-    return "; ".join(said)
+        if name in _EXTENSIONS:
+            settings.append(f"{name} = {_named(value)}")
+        elif value != {}:
+            settings.append(f"{name} = {value if value != '' else _EMPTY}")
+    return "; ".join(settings)
 
 
 def _named(name: str) -> str:
-    return f"{name} (from {origin_of(name)})" if is_reference(name) and origin_of(name) else name
+    """Returns a name, and the file that it is from where that is known."""
+    file = origin_of(name) if is_reference(name) else ""
+    return f"{name} (from {file})" if file else name

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -16,32 +17,21 @@ from coe_agents.measurement.estimators import BASELINE, PROPOSAL_SCORES, group_s
 from coe_agents.text import quantity
 
 _KINDS = {"call": "a tool is called", "no_call": "no tool is called"}
+_INDENT = 2
 
 
-def show_report(report: Mapping[str, Any], told: str | None) -> None:
+def show_report(report: Mapping[str, Any], on_judging: str | None) -> None:
     """Prints the object of `score --json` as a table; a score is in bold if it stands out from all others.
 
-    `told` is a line on how answers are judged.
+    `on_judging` is a line on how answers are judged.
     """
     console = create_console()
 
     def note(text: str) -> None:
         console.print(Text(text, style="dim"))
 
-    details, n_ties = report["details"], report["n_ties"]
-    counts = {
-        "without a response": details["n_unanswered"],
-        "without a verdict": details["n_unjudged"],
-        "without a response of the proposer": details.get("n_without_proposal", 0),
-    }
-    notes = [f", {count} {what}" for what, count in counts.items() if count]
-    if n_ties:
-        notes.append(f", {quantity(n_ties, 'tie')}")
-    if "proposer" in report:
-        console.print(Text(f"Is the first response of {clean(report['proposer'])} wrong?"))
-    console.print(
-        f"{report['n_scored']} of {quantity(report['n_questions'], 'question')} scored{''.join(notes)}"
-    )
+    _print_counts(console, report)
+    details = report["details"]
     for name, agent in details["agents"].items():
         failed = f", {quantity(agent['n_failures'], 'failure')}" if agent["n_failures"] else ""
         note(
@@ -53,10 +43,8 @@ def show_report(report: Mapping[str, Any], told: str | None) -> None:
     console.print(
         Text(f"{right}; clusters by {details['clusterer']}, weighting {details['weighting']}")
     )
-    for line in (
-        told,
-        inside_in_words(details["n_inside"], report["n_scored"], report["correctness"]),
-    ):
+    inside = inside_in_words(details["n_inside"], report["n_scored"], report["correctness"])
+    for line in (on_judging, inside):
         if line is not None:
             console.print(Text(clean(line)))
     console.print()
@@ -71,19 +59,38 @@ def show_report(report: Mapping[str, Any], told: str | None) -> None:
             "often agree to call one."
         )
         console.print()
-    absent = ", ".join(
-        f"{name_of(name).label} ({n} of {quantity(report['n_scored'], 'question')})"
-        for name, n in details["absent"].items()
-    )
+    absent = []
+    for name, n_absent in details["absent"].items():
+        of = quantity(report["n_scored"], "question")
+        absent.append(f"{name_of(name).label} ({n_absent} of {of})")
     if absent:
-        note(f"not computable: {absent}")
-    if n_ties:
+        note(f"not computable: {', '.join(absent)}")
+    if report["n_ties"]:
         note(
             "A tie: several answers share the lead; the question counts by the share of them that is right."
         )
     undefined = "- means undefined: all answers are right, or all are wrong."
     resamples = quantity(details["n_resamples"], "paired bootstrap resample")
     note(f"[low, high]: 95 % intervals, {resamples}. {undefined}")
+
+
+def _print_counts(console: Console, report: Mapping[str, Any]) -> None:
+    """Prints what is judged, how many questions count, and how many of the others lack what."""
+    if "proposer" in report:
+        console.print(Text(f"Is the first response of {clean(report['proposer'])} wrong?"))
+    questions = quantity(report["n_questions"], "question")
+    line = f"{report['n_scored']} of {questions} scored"
+    details = report["details"]
+    for n_lacking, what in (
+        (details["n_unanswered"], "a response"),
+        (details["n_unjudged"], "a verdict"),
+        (details.get("n_without_proposal", 0), "a response of the proposer"),
+    ):
+        if n_lacking:
+            line += f", {n_lacking} without {what}"
+    if report["n_ties"]:
+        line += f", {quantity(report['n_ties'], 'tie')}"
+    console.print(line)
 
 
 def _score_table(scores: Mapping[str, Any]) -> Table:
@@ -94,11 +101,10 @@ def _score_table(scores: Mapping[str, Any]) -> Table:
     for group, names in group_scores(scores).items():
         table.add_row(Text(group, style="dim"))
         for name in names:
-            auroc, aurac = _estimate(scores[name]["auroc"]), _number(scores[name]["aurac"][0])
-            table.add_row(
-                *map(Text, (f"  {clean(name_of(name).label)}", auroc, aurac)),
-                style="bold" if name == standout else "",
-            )
+            auroc = _estimate(scores[name]["auroc"])
+            aurac = _number(scores[name]["aurac"][0])
+            cells = (f"  {clean(name_of(name).label)}", auroc, aurac)
+            table.add_row(*map(Text, cells), style="bold" if name == standout else "")
     return table
 
 
@@ -106,17 +112,13 @@ def _table_by_kind(kinds: Mapping[str, Any]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for head in ("AUROC where", *(_KINDS[kind] for kind in kinds)):
         table.add_column(head, no_wrap=True)
-    table.add_row(
-        Text("  questions, accuracy", style="dim"),
-        *(f"{found['n_scored']}, {_number(found['accuracy'])}" for found in kinds.values()),
-    )
-    for name in [
-        name
-        for name in (*PROPOSAL_SCORES, *BASELINE)
-        if all(name in found["scores"] for found in kinds.values())
-    ]:
-        cells = (_estimate(found["scores"][name]["auroc"]) for found in kinds.values())
-        table.add_row(*map(Text, (f"  {clean(name_of(name).label)}", *cells)))
+    counts = [f"{of['n_scored']}, {_number(of['accuracy'])}" for of in kinds.values()]
+    table.add_row(Text("  questions, accuracy", style="dim"), *counts)
+    for name in (*PROPOSAL_SCORES, *BASELINE):
+        if all(name in of["scores"] for of in kinds.values()):
+            label = f"  {clean(name_of(name).label)}"
+            aurocs = [_estimate(of["scores"][name]["auroc"]) for of in kinds.values()]
+            table.add_row(*map(Text, (label, *aurocs)))
     return table
 
 
@@ -124,18 +126,22 @@ def show_claim_figures(figures: Mapping[str, Any]) -> None:
     """Prints the object of `score --claims --json` as a table."""
     title = '"This claim is wrong", by the texts of the other agents'
     table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
-    kept = [*next(iter(figures["agents"].values()))["precision"]]
-    within = any(of["auroc_within"] for of in figures["agents"].values())
-    columns = ["agent", "claims", "wrong", "AUROC", *(["by its own samples"] if within else [])]
-    for column in (*columns, *(f"{float(share):.0%}" for share in kept)):
+    agents = figures["agents"]
+    has_own_samples = any(of["auroc_within"] for of in agents.values())
+    columns = ["agent", "claims", "wrong", "AUROC"]
+    if has_own_samples:
+        columns.append("by its own samples")
+    shares_kept = next(iter(agents.values()))["precision"]
+    columns += [f"{float(share):.0%}" for share in shares_kept]
+    for column in columns:
         table.add_column(column, justify="left" if column == "agent" else "right", overflow="fold")
-    for name, of in figures["agents"].items():
-        found = [of["auroc"], *([of["auroc_within"]] if within else [])]
+    for name, of in agents.items():
         wrong = of["n_wrong"] / of["n_claims"]
-        numbers = map(_number, (wrong, *of["precision"].values()))
-        table.add_row(
-            clean(name), str(of["n_claims"]), next(numbers), *map(_estimate, found), *numbers
-        )
+        cells = [clean(name), str(of["n_claims"]), _number(wrong), _estimate(of["auroc"])]
+        if has_own_samples:
+            cells.append(_estimate(of["auroc_within"]))
+        cells += map(_number, of["precision"].values())
+        table.add_row(*cells)
     create_console().print(table)
     print_lines(
         "Intervals: 95 %, over entities. The last columns: how many are right among so many of most support."
@@ -157,24 +163,24 @@ def show_experiment(experiment: Experiment, written: Sequence[Path] = ()) -> Non
     Columns that do not fit a narrow terminal are omitted, from the right, and counted.
     """
     console = create_console()
-    n_heads = len(experiment.heads)
-    wide = console.options.update(width=10_000)
-    widths = {
-        n: console.measure(_experiment_table(experiment, n), options=wide).maximum
-        for n in range(n_heads, 1, -1)
-    }
-    n_shown = next((n for n, width in widths.items() if width <= console.width - 2), 1)
+    unlimited = console.options.update(width=10_000)
+    n_heads = n_columns = len(experiment.heads)
+    table = _experiment_table(experiment, n_columns)
+    while (
+        n_columns > 1
+        and console.measure(table, options=unlimited).maximum > console.width - _INDENT
+    ):
+        n_columns -= 1
+        table = _experiment_table(experiment, n_columns)
     console.print()
     console.print(Text(clean(experiment.title), style="bold"))
-    console.print(Padding(_experiment_table(experiment, n_shown), (0, 0, 0, 2)))
-    n_left = n_heads - n_shown
-    left_out = (
-        [f"{quantity(n_left, 'more column')} in a wider terminal and in the files"]
-        if n_left
-        else []
-    )
-    for text in (*left_out, *caption_of(experiment)):
-        console.print(Padding(Text(clean(text), style="dim"), (0, 0, 0, 2)))
+    console.print(Padding(table, (0, 0, 0, _INDENT)))
+    notes = caption_of(experiment)
+    if n_columns < n_heads:
+        columns = quantity(n_heads - n_columns, "more column")
+        notes = [f"{columns} in a wider terminal and in the files", *notes]
+    for text in notes:
+        console.print(Padding(Text(clean(text), style="dim"), (0, 0, 0, _INDENT)))
     for path in written:
         print_lines(f"  {path}")
 

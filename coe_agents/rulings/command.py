@@ -17,8 +17,8 @@ from coe_agents.text import quantity
 
 if TYPE_CHECKING:
     from coe_agents.decision.case import RecordedCase
-    from coe_agents.evaluation import SampledQuestion
     from coe_agents.rulings.audits import Recalibration, Seen
+    from coe_agents.types import SampledQuestion
 
 StoreOption = Annotated[
     str,
@@ -34,7 +34,7 @@ def harvest(
     cases: Annotated[
         Path | None,
         typer.Option(
-            help="Where to append ruled audits that it does not hold yet, for `drift --follow`."
+            help="Where to append ruled audits that it does not hold yet, for `drift --cases`."
         ),
     ] = None,
 ) -> None:
@@ -149,7 +149,7 @@ def _waiting(n: int) -> str:
 
 
 def _append(path: Path, rows: list[dict[str, Any]]) -> int:
-    from coe_agents.evaluation.calibration.drift import follow_cases
+    from coe_agents.evaluation.calibration.drift import read_cases
     from coe_agents.evaluation.samples.store import sole_writer
     from coe_agents.files import append
 
@@ -158,8 +158,7 @@ def _append(path: Path, rows: list[dict[str, Any]]) -> int:
         known = set()
         lines = []
         if path.exists():
-            for case in follow_cases(path, wait=lambda: False):
-                known.add(case.id)
+            known = {case.id for case in read_cases(path)}
             if path.read_bytes()[-1:] not in (b"", b"\n"):
                 lines.append("\n")  # ends the last line, which is whole
 

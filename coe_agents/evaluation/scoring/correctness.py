@@ -96,23 +96,6 @@ def _by_token_f1(prediction: Prediction) -> bool | None:
     return max(token_f1(prediction.answer, each) for each in prediction.references) >= 0.5
 
 
-def _by_rouge_l(prediction: Prediction) -> bool | None:
-    # the F-measure and its limit are those of Kuhn et al. (2023)
-    try:
-        from rouge_score.rouge_scorer import RougeScorer
-    except ImportError as error:
-        raise ImportError(
-            'ROUGE-L needs rouge-score; pip install "coe-agents[evaluation]"'
-        ) from error
-    if not prediction.references:
-        return None
-    scorer = RougeScorer(["rougeL"], use_stemmer=False)
-    for reference in prediction.references:
-        if scorer.score(reference, prediction.answer)["rougeL"].fmeasure > 0.3:
-            return True
-    return False
-
-
 def token_f1(answer: str, reference: str) -> float:
     """SQuAD's F1 over normalised tokens, 2 common / (tokens of both), in [0, 1].
 
@@ -176,13 +159,12 @@ _RULES = (
     Rule("label", _by_label),
     Rule("reference_or_any_label", _by_reference_or_any_label),
     Rule("f1", _by_token_f1),
-    Rule("rouge_l", _by_rouge_l),
 )
 CRITERIA: Mapping[str, Criterion] = {rule.name: rule for rule in _RULES}
 """The criteria that need no model. For an LLM as judge, wrap a callable: `Rule("judge", ask)`.
 
 "reference" is a match after normalisation (`normalize_answer`), "label" the share of the cluster's labels that says
-right; "f1" is SQuAD's token F1 of at least 0.5 with a reference, "rouge_l" a ROUGE-L F-measure above 0.3.
+right; "f1" is SQuAD's token F1 of at least 0.5 with a reference.
 """
 
 

@@ -19,6 +19,7 @@ _FIRST_TOKEN = (
     'Use "sampled", or "exact" of a model with "choice_log_probabilities"'
 )
 _FIXED_NUMBER = "Set `n_samples` of each agent: at equal risk a fixed number of 4 answers as much"
+_ON_DECISION = "Pass it as on_decision"
 _GRAPH_OPTIONS = (
     "weighting",
     "coordination",
@@ -39,13 +40,14 @@ REMOVED: Mapping[str, Mapping[str, str]] = {
     "create_coe_graph": {
         "adaptive": _FIXED_NUMBER,
         "divergence": _KL,
-        "recording": "Pass it as on_decision",
+        "recording": _ON_DECISION,
         "claims": "Pass it as answer_judge",
         **{
             name: f"Pass options=coe_agents.graph.GraphOptions({name}=...)"
             for name in _GRAPH_OPTIONS
         },
     },
+    "create_graph": {"recording": _ON_DECISION},
     "score": {"renyi_3": "vote_share ranks as well"},
     "solver": {"genetic": _SOLVER, "bayesian": _SOLVER},
     "choice": {"top_logprobs": _FIRST_TOKEN, "constrained": _FIRST_TOKEN},

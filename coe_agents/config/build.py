@@ -14,6 +14,7 @@ from langgraph.graph import StateGraph
 from pydantic import BaseModel
 
 from coe_agents import _ring
+from coe_agents._removed import refuses_removed
 from coe_agents.actions import ActionMatch
 from coe_agents.agents import Arbiter, ChatEntailment, ChatJudge, ModelAgent
 from coe_agents.clustering import (
@@ -91,8 +92,6 @@ def _connect(
     on_decision: OnDecision | None,
 ) -> _Graph:
     section = config.graph.model_dump() | dict(zip(_OF_GRAPH, of_graph, strict=True))
-    if "max_rounds" not in config.graph.model_fields_set:
-        section["max_rounds"] = None  # as many as the policy needs
     if isinstance(clusterer, BidirectionalEntailment) and section["max_rounds"] != 1:
         # each round clusters all responses of a question again
         clusterer = clusterer.with_model(CachedEntailment(clusterer.model))
@@ -335,7 +334,9 @@ def _faults_at(config: Config, section: type[BaseModel], *place: str | int) -> I
     except (ImportError, ValueError) as error:
         field = _field_of(error, section)
         if isinstance(error, ImportError):
-            field = ("provider" if issubclass(section, ModelSection) else "kind",)
+            needing = "provider" if issubclass(section, ModelSection) else "kind"
+            # [claims] has no field that names what is missing
+            field = (needing,) if needing in section.model_fields else ()
         elif isinstance(error, FieldError):
             field = tuple(error.field.split(".", 1))
         raise config.fault(str(error), *place, *field) from error
@@ -435,6 +436,7 @@ class Configuration:
     policy: Policy
     settings: Config = field(repr=False)
 
+    @refuses_removed
     def create_graph(
         self, *, on_unavailable: OnUnavailable = "abstain", on_decision: OnDecision | None = None
     ) -> StateGraph[CoEState, CoEContext, CoEInput, CoEOutput]:

@@ -331,7 +331,7 @@ class ArbiterConfig(ModelSection):
 class GraphConfig(_Section):
     """The options of `create_coe_graph`; `weights` is a file of the agents' weights."""
 
-    max_rounds: int | None = 1
+    max_rounds: int | None = None
     token_budget: int | None = None
     deadline: float | None = None
     strategies: dict[Regime, Literal["resample", "debate", "clarify"]] = Field(default_factory=dict)

@@ -62,7 +62,7 @@ def _unreachable_regimes(config: Config) -> Iterator[ConfigurationError]:
 
 def _notes(config: Config) -> Iterator[str]:
     policy = config.policy
-    max_rounds = config.graph.bounds.max_rounds or 1
+    max_rounds = config.graph.max_rounds or 1
     taken: dict[tuple[str, ...], object] = {("otherwise",): getattr(policy, "otherwise", None)}
     taken |= {
         ("actions", regime): action

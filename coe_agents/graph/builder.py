@@ -36,6 +36,7 @@ from coe_agents.policy import FixedRounds, Policy, RegimePolicy, ThresholdPolicy
 from coe_agents.policy.base import quorum, regime_thresholds
 from coe_agents.policy.bounds import Bounds
 from coe_agents.policy.calibrated import AskedAgent
+from coe_agents.policy.fixed_rounds import rounds_of
 from coe_agents.policy.guarantee import UNKEPT, AskedGroup, hold_to_group
 from coe_agents.policy.saved import check_weights
 from coe_agents.policy.settle import Rules
@@ -129,7 +130,7 @@ def create_coe_graph(
         on_decision: What each decided case is passed to: `coe_agents.rulings.Recording`, which keeps those on which
             people are to rule in the store with which the graph is compiled; or a function of the case, a dictionary
             with "id", "question", "conversation", "decision", "leading" (the leading answer), "responses" and "labels".
-            If it fails, a warning says so, and the decision stands.
+            If the function or the store fails, a warning says so, and the decision stands.
         options: What few users change: see `coe_agents.graph.GraphOptions`.
 
     Raises:
@@ -167,7 +168,7 @@ def create_coe_graph(
         answers="" if answers is None else answers.recorded,
     )
     bounds = Bounds(
-        max_rounds=_rounds_of(policy, max_rounds), token_budget=token_budget, deadline=deadline
+        max_rounds=rounds_of(policy, max_rounds), token_budget=token_budget, deadline=deadline
     )
     held, differences = hold_to_group(policy, group)
     cautions = _cautions_of(held, group)
@@ -406,17 +407,6 @@ def _weights_of(agents: Sequence[Agent], weights: Mapping[str, float] | None) ->
             '"agents" must hold one with a weight above 0; got only weights of 0. Raise one of them'
         )
     return weight_of
-
-
-def _rounds_of(policy: Policy, max_rounds: int | None) -> int:
-    """Returns how many rounds may be asked: as many as are passed, or else as the policy needs."""
-    if not isinstance(policy, FixedRounds):
-        return 1 if max_rounds is None else max_rounds
-    if max_rounds is None:
-        return policy.n
-    must = f'"max_rounds" must be at least {policy.n} for {policy!r}'
-    require(max_rounds >= policy.n, must, max_rounds, f"Omit it, or pass max_rounds={policy.n}")
-    return max_rounds
 
 
 def _cautions_of(policy: Policy, group: AskedGroup) -> list[str]:

@@ -4,10 +4,10 @@ import hashlib
 import uuid
 import warnings
 from collections.abc import Callable
+from inspect import iscoroutinefunction
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.config import get_store
 
 from coe_agents._steps import Call, Steps
 from coe_agents.checks import has_method
@@ -27,7 +27,7 @@ class Recorder(Protocol):
         ...
 
     def record(self, case: DecidedCase) -> Steps[None]:
-        """Records a case. An error becomes a warning: the answer is worth more than its record."""
+        """Records a case. It warns where its store fails: the answer is worth more than its record."""
         ...
 
 
@@ -40,6 +40,13 @@ def check_on_decision(on_decision: object, where: str) -> None:
     is_function = callable(on_decision) and not isinstance(on_decision, type)
     if not is_function:
         has_method(on_decision, "record", where, advice="Pass Recording(), or a function")
+        return
+    call = getattr(on_decision, "__call__", None)  # noqa: B004 - of an object, its method
+    if iscoroutinefunction(on_decision) or iscoroutinefunction(call):
+        raise TypeError(
+            f"{where} must be a plain function; got {on_decision!r:.200}, which nobody would await. "
+            'Write "def": an asynchronous run calls it in a thread'
+        )
 
 
 def finish_node(on_decision: OnDecision | None) -> TwoForms:
@@ -58,14 +65,18 @@ def finish_node(on_decision: OnDecision | None) -> TwoForms:
             responses=state["responses"],
             labels=state["labels"],
         )
+        if isinstance(on_decision, Recorder):
+            yield from on_decision.record(case)
+            return update
         try:
-            if isinstance(on_decision, Recorder):
-                yield from on_decision.record(case)
-            else:
-                yield Call(on_decision, None, (case,))
-        except Exception as error:  # the answer is worth more than its record
-            described = describe_error(error, get_store())
-            warnings.warn(f"a case could not be recorded: {described}", stacklevel=2)
+            yield Call(on_decision, None, (case,))
+        except Exception as error:  # the answer is worth more than what the function does with it
+            function = getattr(on_decision, "__qualname__", type(on_decision).__name__)
+            described = describe_error(error, on_decision)
+            warnings.warn(
+                f'"on_decision", {function}, failed, and the decision stands: {described}',
+                stacklevel=2,
+            )
         return update
 
     return steps_node(steps, name="finish")

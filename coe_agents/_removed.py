@@ -19,6 +19,7 @@ _FIRST_TOKEN = (
     'Use "sampled", or "exact" of a model with "choice_log_probabilities"'
 )
 _FIXED_NUMBER = "Set `n_samples` of each agent: at equal risk a fixed number of 4 answers as much"
+_LOOP = "Invoke the compiled graph in a loop, as long as its decision has an answer"
 _ON_DECISION = "Pass it as on_decision"
 _GRAPH_OPTIONS = (
     "weighting",
@@ -32,7 +33,11 @@ _GRAPH_OPTIONS = (
 
 REMOVED: Mapping[str, Mapping[str, str]] = {
     "coe_agents.rounds": {"AdaptiveSampling": _FIXED_NUMBER},
-    "coe_agents.graph": {"Recording": "Import it from coe_agents.rulings"},
+    "coe_agents": {"create_sequential_graph": _LOOP},
+    "coe_agents.graph": {
+        "Recording": "Import it from coe_agents.rulings",
+        "create_sequential_graph": _LOOP,
+    },
     "coe_agents.evaluation": {
         "advise": "Import it from coe_agents.advice",
         "recalibrate": "Import it from coe_agents.rulings",

@@ -32,7 +32,7 @@ from coe_agents.errors import CoEError, ConfigurationError, prints_secret, secre
 from coe_agents.extensions import NO_ENTRY_POINTS, did_you_mean, is_reference, load_extension
 from coe_agents.graph import CoEContext, CoEInput, CoEOutput, GraphOptions, create_coe_graph
 from coe_agents.graph.nodes.claims import AnswerJudge
-from coe_agents.graph.on_decision import OnDecision
+from coe_agents.graph.nodes.finish import OnDecision
 from coe_agents.graph.options import OnUnavailable
 from coe_agents.graph.state import CoEState
 from coe_agents.policy import AgentWeights, CalibratedPolicy, Policy, RegimePolicy, ThresholdPolicy

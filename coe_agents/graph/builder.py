@@ -15,17 +15,16 @@ from coe_agents.clustering import Clusterer, NormalizedMatch, canonical_answer
 from coe_agents.clustering.protocols import AnswerPreset
 from coe_agents.errors import CheckpointError
 from coe_agents.graph.context import CoEContext, RunSettings
-from coe_agents.graph.fan_out import fan_out
-from coe_agents.graph.nodes.agent import agent_node
+from coe_agents.graph.nodes.agent import agent_node, fan_out
 from coe_agents.graph.nodes.another_round import another_round_node
 from coe_agents.graph.nodes.claims import AnswerJudge, claims_node
 from coe_agents.graph.nodes.clarify import clarify_node
 from coe_agents.graph.nodes.cluster import cluster_node
 from coe_agents.graph.nodes.coordinator import coordinator_node
 from coe_agents.graph.nodes.escalation import Escalation, escalation_node
+from coe_agents.graph.nodes.finish import OnDecision, Recorder, check_on_decision, finish_node
 from coe_agents.graph.nodes.measure import measure_node
 from coe_agents.graph.nodes.prepare import History, prepare_node
-from coe_agents.graph.on_decision import OnDecision, Recorder, check_on_decision, finish_node
 from coe_agents.graph.options import Canonicalize, GraphOptions
 from coe_agents.graph.people import check_checkpointer
 from coe_agents.graph.resuming import CoEStateGraph
@@ -167,21 +166,20 @@ def create_coe_graph(
         weights=weight_of,
         answers="" if answers is None else answers.recorded,
     )
+    rounds = rounds_of(policy, max_rounds)
+    fitted = _fit_policy(policy, group)
+    aleatoric, epistemic = regime_thresholds(fitted)
     bounds = Bounds(
-        max_rounds=rounds_of(policy, max_rounds), token_budget=token_budget, deadline=deadline
+        max_rounds=rounds,
+        token_budget=token_budget,
+        deadline=deadline,
+        aleatoric_threshold=aleatoric,
+        epistemic_threshold=epistemic,
     )
-    held, differences = hold_to_group(policy, group)
-    cautions = _cautions_of(held, group)
-    if differences:
-        cautions.append(f"{UNKEPT}: {'; '.join(differences)}")
-    for caution in cautions:
-        warnings.warn(caution, stacklevel=3)  # of whoever calls, past `refuses_removed`
-
-    aleatoric, epistemic = regime_thresholds(held)
-    bounds = bounds.change(aleatoric_threshold=aleatoric, epistemic_threshold=epistemic)
+    rules = Rules(bounds=bounds, min_agents=min_agents)
     plan = _Plan(
         agents=members,
-        settings=RunSettings(weight_of, held, Rules(bounds=bounds, min_agents=min_agents), answers),
+        settings=RunSettings(weight_of, fitted, rules, answers),
         clusterer=clusterer,
         canonicalize=canonicalize,
         strategies=Strategies(strategies),
@@ -192,15 +190,7 @@ def create_coe_graph(
         on_decision=on_decision,
         options=options,
     )
-    graph = CoEStateGraph(
-        CoEState, context_schema=CoEContext, input_schema=CoEInput, output_schema=CoEOutput
-    )
-    _add_question(graph, plan)
-    _add_agents(graph, plan)
-    _add_measurement(graph, plan)
-    _add_further_rounds(graph, plan)
-    _add_decision(graph, plan)
-    return graph
+    return _connect(plan)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,6 +216,19 @@ class _Plan:
     @property
     def may_clarify(self) -> bool:
         return self.options.clarify or self.strategies.may_clarify
+
+
+def _connect(plan: _Plan) -> CoEStateGraph:
+    """Returns the graph of a plan."""
+    graph = CoEStateGraph(
+        CoEState, context_schema=CoEContext, input_schema=CoEInput, output_schema=CoEOutput
+    )
+    _add_question(graph, plan)
+    _add_agents(graph, plan)
+    _add_measurement(graph, plan)
+    _add_further_rounds(graph, plan)
+    _add_decision(graph, plan)
+    return graph
 
 
 def _add_question(graph: CoEStateGraph, plan: _Plan) -> None:
@@ -381,13 +384,14 @@ def _check_agents(agents: Sequence[Agent]) -> Sequence[Agent]:
         instance(agent, Agent, where, what=what, advice="Give it what it lacks")
 
     require(bool(agents), '"agents" must hold at least one agent', [], "Pass ModelAgent objects")
-    names = [agent.name for agent in agents]
-    for name in names:
+    names: set[str] = set()
+    for agent in agents:
+        name = agent.name
         _check_name(name)
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        message = f'the names of "agents" must differ; got {twice!r} twice. Rename one'
-        raise at_field(ValueError(message), f"agents.{twice}")
+        if name in names:
+            message = f'the names of "agents" must differ; got {name!r} twice. Rename one'
+            raise at_field(ValueError(message), f"agents.{name}")
+        names.add(name)
     return agents
 
 
@@ -407,6 +411,17 @@ def _weights_of(agents: Sequence[Agent], weights: Mapping[str, float] | None) ->
             '"agents" must hold one with a weight above 0; got only weights of 0. Raise one of them'
         )
     return weight_of
+
+
+def _fit_policy(policy: Policy, group: AskedGroup) -> Policy:
+    """Returns the policy for this group, and warns where a threshold decides nothing, or no risk is kept."""
+    fitted, differences = hold_to_group(policy, group)
+    cautions = _cautions_of(fitted, group)
+    if differences:
+        cautions.append(f"{UNKEPT}: {'; '.join(differences)}")
+    for caution in cautions:
+        warnings.warn(caution, stacklevel=4)  # of whoever calls, past `refuses_removed`
+    return fitted
 
 
 def _cautions_of(policy: Policy, group: AskedGroup) -> list[str]:
@@ -437,11 +452,8 @@ def _check_name(name: object) -> None:
             f'a name of "agents" must be text that UTF-8 can encode; got {name!r}. Rename the agent'
         )
         raise at_field(ValueError(message), f"agents.{name}") from error
-    if (
-        name in (*_NODES, *DECIDERS)
-        or any(character in name for character in ":|")
-        or name.startswith("__")
-    ):
+    is_reserved = name in (*_NODES, *DECIDERS) or name.startswith("__")
+    if is_reserved or ":" in name or "|" in name:  # which LangGraph puts between the names of nodes
         message = (
             f'a name of "agents" must not be that of a node of the graph ({", ".join(_NODES)}), "group" or '
             f'"person", start with "__" or contain ":" or "|"; got {name!r}. Rename the agent'

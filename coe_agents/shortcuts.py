@@ -20,7 +20,7 @@ from coe_agents.graph.nodes.prepare import History
 from coe_agents.policy import Policy
 from coe_agents.policy.guarantee import UNKEPT
 from coe_agents.presets import agents_of
-from coe_agents.rounds import Strategy
+from coe_agents.rounds.strategy import Strategy
 from coe_agents.types import Agent, Regime
 
 

@@ -6,21 +6,10 @@ from coe_agents._removed import missing_name
 from coe_agents.graph.builder import create_coe_graph
 from coe_agents.graph.context import CoEContext
 from coe_agents.graph.events import Event
-from coe_agents.graph.nodes.escalation import candidates
 from coe_agents.graph.options import GraphOptions
 from coe_agents.graph.people import AskPerson
-from coe_agents.graph.state import CoEInput, CoEOutput
 
-__all__ = [
-    "AskPerson",
-    "CoEContext",
-    "CoEInput",
-    "CoEOutput",
-    "Event",
-    "GraphOptions",
-    "candidates",
-    "create_coe_graph",
-]
+__all__ = ["AskPerson", "CoEContext", "Event", "GraphOptions", "create_coe_graph"]
 
 if not TYPE_CHECKING:  # a type checker would accept every name
 

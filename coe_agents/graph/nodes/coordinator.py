@@ -20,8 +20,7 @@ from coe_agents.graph.state import (
 )
 from coe_agents.measurement.wording import is_unlike, lacking_in_words, who_says_what
 from coe_agents.policy import Decision, Measurement, settle
-from coe_agents.rounds import Clarify
-from coe_agents.rounds.strategies import Strategies
+from coe_agents.rounds.strategies import Clarify, Strategies
 from coe_agents.types import Response
 
 _UNLIKE = (

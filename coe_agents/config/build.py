@@ -113,14 +113,10 @@ def _connect(
             **section,
         )
     except ValueError as error:
-        # the graph speaks of agents by name
-        named = [
-            place
-            for place, agent in enumerate(config.agents)
-            if getattr(error, "field", None) == f"agents.{agent.name}"
-        ]
-        if named:
-            raise config.fault(str(error), "agents", named[-1], "name") from error
+        # the graph speaks of agents by name; of two with one name, the last is at fault
+        for place, agent in reversed([*enumerate(config.agents)]):
+            if getattr(error, "field", None) == f"agents.{agent.name}":
+                raise config.fault(str(error), "agents", place, "name") from error
         raise config.fault(str(error), "graph", *_field_of(error, schema.GraphConfig)) from error
 
 
@@ -173,12 +169,10 @@ def clusterer_of(section: schema.ClustererSection, *, folder: Path) -> Clusterer
         case schema.EntailmentClusterer():
             from coe_agents.backends import TransformersEntailment
 
-            model_of = (
-                str(model_folder(ENTAILMENT_MODEL))
-                if section.model == "tinyworld"
-                else section.model
-            )
-            judge = TransformersEntailment(model_of, device=section.device)
+            model_name = section.model
+            if model_name == "tinyworld":
+                model_name = str(model_folder(ENTAILMENT_MODEL))
+            judge = TransformersEntailment(model_name, device=section.device)
     return BidirectionalEntailment(judge, strict=section.strict)
 
 
@@ -269,17 +263,16 @@ def load_weights(config: Config) -> dict[str, float] | None:
         return None
     with _faults_at(config, schema.GraphConfig, "graph"):
         try:
-            found = dict(AgentWeights.load(config.folder / name).weights)
+            weights = dict(AgentWeights.load(config.folder / name).weights)
         except ConfigurationError as error:
             raise FieldError("weights", str(error)) from error
         names = {agent.name for agent in config.agents}
-        if names and (different := sorted(names ^ found.keys())):
-            known = "lacks" if different[0] in names else "names an agent that is not in the group:"
-            raise FieldError(
-                "weights",
-                f'{name} must name the agents of the group; it {known} "{different[0]:.80}"',
-            )
-        return found
+        different = sorted(names ^ weights.keys())
+        if names and different:
+            does = "lacks" if different[0] in names else "names an agent that is not in the group:"
+            message = f'{name} must name the agents of the group; it {does} "{different[0]:.80}"'
+            raise FieldError("weights", message)
+        return weights
 
 
 def _check_solver(config: Config) -> str | None:
@@ -365,11 +358,9 @@ def create_named(part: str, kind: str, options: Mapping[str, Any], *, folder: Pa
             quoted = re.match(r'"(\w+)"', str(error))
             option = quoted and quoted[1]
         field = f"options.{option}" if option in options else "options"
-        described = (
-            str(error)
-            if isinstance(error, CoEError | ValueError)
-            else f"{type(error).__name__}: {error}"
-        )
+        described = str(error)
+        if not isinstance(error, CoEError | ValueError):
+            described = f"{type(error).__name__}: {error}"
         secrets = secrets_of(SimpleNamespace(options=options))
         message = redact(f"{label} cannot be created: {' '.join(described.split())}", secrets)
         raise FieldError(field, message) from None if prints_secret(error, secrets) else error
@@ -377,11 +368,10 @@ def create_named(part: str, kind: str, options: Mapping[str, Any], *, folder: Pa
     try:
         inspect.signature(getattr(created, method)).bind(*by_position, **dict.fromkeys(by_name))
     except (AttributeError, TypeError) as error:
-        wanted = ", ".join([*by_position, *(["*", *by_name] if by_name else [])])
-        raise FieldError(
-            "kind",
-            f"{label} must create an object with the method {method}({wanted}); got {type(created).__name__}",
-        ) from error
+        keywords = ("*", *by_name) if by_name else ()
+        wanted = ", ".join([*by_position, *keywords])
+        must = f"{label} must create an object with the method {method}({wanted})"
+        raise FieldError("kind", f"{must}; got {type(created).__name__}") from error
     return created
 
 
@@ -412,9 +402,8 @@ def _check_options(create: Callable[..., Any], options: Mapping[str, Any], label
     takes_any = len(names) < len(parameters)
     for name in options:
         if name not in names and not takes_any:
-            hint = did_you_mean(name, names) or (
-                f"Its options are {', '.join(names)}" if names else "It takes none"
-            )
+            known = f"Its options are {', '.join(names)}" if names else "It takes none"
+            hint = did_you_mean(name, names) or known
             raise FieldError(f"options.{name}", f"unknown option of {label}. {hint}")
     for each in parameters:
         if each.default is each.empty and each.name in names and each.name not in options:

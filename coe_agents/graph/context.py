@@ -83,7 +83,7 @@ class CallersLimits(CoEContext):
         return {"limits": limits} if limits else {}
 
 
-def _check_agents(agents: Sequence[str]) -> None:
+def _check_agents(agents: Any) -> None:
     is_list = isinstance(agents, Sequence) and not isinstance(agents, str | bytes)
     if not is_list or not all(isinstance(name, str) for name in agents):
         raise TypeError(

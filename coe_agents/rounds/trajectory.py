@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import compress
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -55,21 +55,20 @@ def round_data(
     `measurement` is None if nothing was measured, and `former`, the record of the round before, for the first round.
     `former_labels`: the cluster, among those of `measurement`, of each text of `former_answers`.
     """
-    numbers: dict[str, Any] = {}
+    record: dict[str, Any] = {
+        "round": round,
+        "strategy": strategy,
+        "tokens": tokens,
+        "n_responses": n_responses,
+        "led": [],
+        "leading": {},
+        "entropies": {},
+        "flips": {},
+        "adopted": {},
+    }
     for name in (*Uncertainty.__annotations__, "answer"):
-        numbers[name] = getattr(measurement, name, None)
-    data = RoundData(
-        round=round,
-        strategy=strategy,
-        tokens=tokens,
-        n_responses=n_responses,
-        **numbers,
-        led=[],
-        leading={},
-        entropies={},
-        flips={},
-        adopted={},
-    )
+        record[name] = getattr(measurement, name, None)
+    data = cast("RoundData", record)
     if measurement is None:
         return data
     leads = shares_lead(np.array(measurement.support))

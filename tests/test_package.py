@@ -54,7 +54,7 @@ def test_exported_names():
         ),
         (
             "from coe_agents import create_coe_graph, ModelAgent",
-            "torch transformers scipy coe_agents.observability",
+            "torch transformers scipy coe_agents.observability prometheus_client",
         ),
         ("import coe_agents.cli", "numpy scipy torch transformers langgraph langchain_core"),
     ],

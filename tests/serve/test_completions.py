@@ -74,21 +74,30 @@ async def test_an_answer_and_what_had_no_effect_on_it():
 
 
 # many clients drop "refusal": they would show an empty answer
-async def test_an_abstention_is_a_refusal_in_both_places_and_reveals_no_response():
-    async with client_of(create_group(*DISAGREEING)) as client:
+@pytest.mark.parametrize(
+    ("refusals", "shown"), [("content", (REFUSAL, "content_filter")), ("field", (None, "stop"))]
+)
+async def test_an_abstention_is_a_refusal_where_the_operator_chose_and_reveals_no_response(
+    refusals, shown
+):
+    async with client_of(create_group(*DISAGREEING), refusals=refusals) as client:
         response = await client.post("/v1/chat/completions", json=body_of())
         stream = await client.post("/v1/chat/completions", json=body_of(stream=True))
     assert response.json()["coe"]["coe"] == pytest.approx(math.log(3))
     assert not any(word in response.text + stream.text for word in WITHHELD)
     (whole,) = response.json()["choices"]
-    assert (whole["message"]["content"], whole["finish_reason"]) == (REFUSAL, "content_filter")
+    assert (whole["message"]["content"], whole["finish_reason"]) == shown
     assert whole["message"]["refusal"] == REFUSAL
     chunks = [
         json.loads(line.removeprefix("data: ")) for line in stream.text.split("\n\n") if "{" in line
     ]
     choices = [choice for chunk in chunks for choice in chunk["choices"]]
-    assert any(choice["delta"].get("content") == REFUSAL for choice in choices)
-    assert choices[-1]["finish_reason"] == "content_filter"
+    assert any(choice["delta"].get("content") == REFUSAL for choice in choices) is (
+        refusals == "content"
+    )
+    assert choices[-1]["finish_reason"] == shown[1]
+    with pytest.raises(ValueError, match='"refusals" must be one of'):
+        client_of(create_group(*AGREEING), refusals="none")
 
 
 @pytest.mark.parametrize(

@@ -35,8 +35,8 @@ from coe_agents.graph.state import AskedRequest, CoEInput, CoEOutput, CoEState
 from coe_agents.policy import FixedRounds, Policy, RegimePolicy, ThresholdPolicy
 from coe_agents.policy.base import quorum, regime_thresholds
 from coe_agents.policy.bounds import Bounds
-from coe_agents.policy.calibrated import AskedAgent
-from coe_agents.policy.guarantee import UNKEPT, AskedGroup, hold_to_group
+from coe_agents.policy.calibrated import AskedAgent, unkept
+from coe_agents.policy.guarantee import AskedGroup, hold_to_group
 from coe_agents.policy.saved import check_weights
 from coe_agents.policy.settle import Rules
 from coe_agents.presets import agents_of, short_answers
@@ -170,9 +170,9 @@ def create_coe_graph(
         max_rounds=_rounds_of(policy, max_rounds), token_budget=token_budget, deadline=deadline
     )
     held, differences = hold_to_group(policy, group)
-    cautions = _cautions_of(held, group)
+    cautions: list[str | Warning] = [*_cautions_of(held, group)]
     if differences:
-        cautions.append(f"{UNKEPT}: {'; '.join(differences)}")
+        cautions.append(unkept("; ".join(differences)))
     for caution in cautions:
         warnings.warn(caution, stacklevel=3)  # of whoever calls, past `refuses_removed`
 

@@ -20,8 +20,9 @@ from result_page import result_page
 from scipy.stats import beta
 
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.evaluation import CRITERIA, calibrate, judge_samples
+from coe_agents.evaluation import calibrate, judge_samples
 from coe_agents.evaluation.calibration.risk_control import choose_threshold
+from coe_agents.evaluation.scoring.correctness import CRITERIA
 
 RISK, CONFIDENCE, SIMULATIONS = 0.3, 0.9, 2000
 GROUPS = {"unequal": UNEQUALS, "equal": EQUALS}

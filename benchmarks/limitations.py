@@ -28,8 +28,8 @@ from coe_agents.clustering import (
     CachedEntailment,
     Clusterer,
     NormalizedMatch,
-    canonical_answer,
 )
+from coe_agents.clustering.answers import canonical_answer
 from coe_agents.clustering.entailment_wrappers import CountingEntailment
 from coe_agents.clustering.normalized import normalize_answer
 from coe_agents.evaluation import SampledQuestion

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from coe_agents.agents import Arbiter, ModelAgent
     from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
     from coe_agents.decision import GroupDecision
-    from coe_agents.errors import CoEError
     from coe_agents.graph import AskPerson, CoEContext, create_coe_graph, create_sequential_graph
     from coe_agents.middleware import CoECouncil, CoEMiddleware
     from coe_agents.observability import CoETelemetry
@@ -30,7 +29,6 @@ __all__ = [
     "CalibratedPolicy",
     "CoEContext",
     "CoECouncil",
-    "CoEError",
     "CoEMiddleware",
     "CoETelemetry",
     "Debate",
@@ -54,7 +52,6 @@ _NAMES = {
     "agents": ("Arbiter", "ModelAgent"),
     "clustering": ("BidirectionalEntailment", "NormalizedMatch"),
     "decision": ("GroupDecision",),
-    "errors": ("CoEError",),
     "graph": ("AskPerson", "CoEContext", "create_coe_graph", "create_sequential_graph"),
     "middleware": ("CoECouncil", "CoEMiddleware"),
     "observability": ("CoETelemetry",),

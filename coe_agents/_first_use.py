@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
+from coe_agents._removed import missing_name
+
 
 def on_first_use(
     package: str, names: Mapping[str, Sequence[str]]
@@ -14,7 +16,7 @@ def on_first_use(
 
     def getattribute(name: str) -> Any:
         if name not in modules:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            raise missing_name(package, name)
         return getattr(import_module(f"{package}.{modules[name]}"), name)
 
     def list_names() -> list[str]:

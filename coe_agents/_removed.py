@@ -18,6 +18,10 @@ _FIRST_TOKEN = (
     "It read the first token alone, which is no reply. "
     'Use "sampled", or "exact" of a model with "choice_log_probabilities"'
 )
+_ASKS_PEOPLE = (
+    "CoEMiddleware asks people itself, and blocks what nobody approved: "
+    'CoEMiddleware(graph, tools=[...], on_uncertain="interrupt")'
+)
 _FIXED_NUMBER = "Set `n_samples` of each agent: at equal risk a fixed number of 4 answers as much"
 _GRAPH_OPTIONS = (
     "weighting",
@@ -30,9 +34,48 @@ _GRAPH_OPTIONS = (
 )
 
 REMOVED: Mapping[str, Mapping[str, str]] = {
-    "coe_agents.rounds": {"AdaptiveSampling": _FIXED_NUMBER},
-    "coe_agents.graph": {"Recording": "Import it from coe_agents.rulings"},
+    "coe_agents": {"CoEError": "Import it from coe_agents.errors"},
+    "coe_agents.actions": {"read_action": "Import it from coe_agents.actions.canonical"},
+    "coe_agents.agents": {
+        "ChatJudge": "Import it from coe_agents.agents.judge",
+        "ChoiceProbabilities": "Import it from coe_agents.agents.choice.probability",
+    },
+    "coe_agents.clustering": {"canonical_answer": "Import it from coe_agents.clustering.answers"},
+    "coe_agents.decisions": {
+        "CoEClassifierResponse": "Import it from coe_agents.decisions.decision_model"
+    },
+    "coe_agents.evaluation.datasets": {
+        "open_questions": "Import it from coe_agents.evaluation.datasets.sources"
+    },
+    "coe_agents.experiments": {
+        "ReplayedPolicy": "Import it from coe_agents.experiments.replay",
+        "load_saved": "Import it from coe_agents.experiments.replay",
+    },
+    "coe_agents.rounds": {
+        "AdaptiveSampling": _FIXED_NUMBER,
+        "Clarify": "Import it from coe_agents.rounds.strategies",
+        "Strategy": "Import it from coe_agents.rounds.strategy",
+    },
+    "coe_agents.rulings": {"RecordedCase": "Import it from coe_agents.decision.case"},
+    "coe_agents.testing": {"TableEntailment": "Import it from coe_agents.testing.doubles"},
+    "coe_agents.uncertainty": {
+        "CoEInterval": "Import it from coe_agents.uncertainty.intervals",
+        "ensemble_mean": "Import it from coe_agents.uncertainty.collaborative",
+    },
+    "coe_agents.graph": {
+        "CoEInput": "Import it from coe_agents.graph.state",
+        "CoEOutput": "Import it from coe_agents.graph.state",
+        "Recording": "Import it from coe_agents.rulings",
+        "candidates": "Import it from coe_agents.graph.nodes.escalation",
+    },
+    "coe_agents.middleware": {
+        "CoEVerdicts": _ASKS_PEOPLE,
+        "Verdict": "Import it from coe_agents.middleware.verdict",
+        "lacks_approval": _ASKS_PEOPLE,
+    },
     "coe_agents.evaluation": {
+        "CRITERIA": "Import it from coe_agents.evaluation.scoring.correctness",
+        "Rule": "Import it from coe_agents.evaluation.scoring.correctness",
         "advise": "Import it from coe_agents.advice",
         "recalibrate": "Import it from coe_agents.rulings",
     },

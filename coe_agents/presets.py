@@ -18,8 +18,8 @@ from coe_agents.clustering import (
     Clusterer,
     EntailmentModel,
     NormalizedMatch,
-    canonical_answer,
 )
+from coe_agents.clustering.answers import canonical_answer
 from coe_agents.clustering.protocols import AnswerPreset
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.prompts import ANSWER_ALONE, BRIEF_ANSWER
@@ -116,7 +116,7 @@ def sentences(
         TypeError: If `judge` is something else.
 
     Example:
-        >>> from coe_agents.testing import TableEntailment
+        >>> from coe_agents.testing.doubles import TableEntailment
         >>> sentences(TableEntailment({})).kind
         'sentences'
     """

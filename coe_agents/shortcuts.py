@@ -20,7 +20,7 @@ from coe_agents.graph.on_decision import OnDecision
 from coe_agents.policy import Policy
 from coe_agents.policy.calibrated import UnkeptRiskWarning
 from coe_agents.presets import agents_of
-from coe_agents.rounds import Strategy
+from coe_agents.rounds.strategy import Strategy
 from coe_agents.types import Agent, Regime
 
 

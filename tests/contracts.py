@@ -44,7 +44,7 @@ def check_reply(agent, reply, *, round):
         range(len(reply["responses"]))
     )
     for response in reply["responses"]:
-        assert set(response) == set(Response.__annotations__)
+        assert set(response) == Response.__required_keys__  # none of them is a failure
         assert response["agent"] == agent.name
         assert response["round"] == round
         assert response["error"] is None

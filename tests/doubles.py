@@ -9,8 +9,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from pydantic import Field
 
 from coe_agents._steps import run_steps
-from coe_agents.agents import ChoiceProbabilities
-from coe_agents.agents.choice.probability import choice_steps
+from coe_agents.agents.choice.probability import ChoiceProbabilities, choice_steps
 from coe_agents.testing import ScriptedAgent
 from coe_agents.testing import create_response as response
 from coe_agents.types import AgentRequest

@@ -3,7 +3,10 @@
 Nothing here calls a tool, and nothing asks a model but the rule `Meaning`, by the clusterer that it is given.
 """
 
-from coe_agents.actions.canonical import canonical_action, read_action
+from typing import TYPE_CHECKING
+
+from coe_agents._removed import missing_name
+from coe_agents.actions.canonical import canonical_action
 from coe_agents.actions.contested import contested
 from coe_agents.actions.match import ActionMatch
 from coe_agents.actions.rules import AnyOrder, Exact, Ignore, Meaning, Text, Within
@@ -18,5 +21,9 @@ __all__ = [
     "Within",
     "canonical_action",
     "contested",
-    "read_action",
 ]
+
+if not TYPE_CHECKING:  # a type checker would accept every name
+
+    def __getattr__(name):
+        raise missing_name(__name__, name)

@@ -98,8 +98,8 @@ def _n_processes(
     """Returns how many processes are used; a model is loaded once."""
     from coe_agents.actions import ActionMatch
     from coe_agents.clustering import NormalizedMatch
-    from coe_agents.evaluation import CRITERIA
     from coe_agents.evaluation.samples.reader import files_of
+    from coe_agents.evaluation.scoring.correctness import CRITERIA
     from coe_agents.evaluation.workers import n_cores
 
     is_plain = setup.criterion in CRITERIA.values()

@@ -1,6 +1,8 @@
 """Owns the step from responses to clusters of meaning: canonical answers, clusterers, refusals and empty responses."""
 
-from coe_agents.clustering.answers import canonical_answer
+from typing import TYPE_CHECKING
+
+from coe_agents._removed import missing_name
 from coe_agents.clustering.bidirectional import BidirectionalEntailment
 from coe_agents.clustering.embedding import EmbeddingSimilarity
 from coe_agents.clustering.entailment_wrappers import CachedEntailment
@@ -15,7 +17,11 @@ __all__ = [
     "EmbeddingSimilarity",
     "EntailmentModel",
     "NormalizedMatch",
-    "canonical_answer",
     "cluster_many",
     "cluster_responses",
 ]
+
+if not TYPE_CHECKING:  # a type checker would accept every name
+
+    def __getattr__(name):
+        raise missing_name(__name__, name)

@@ -29,7 +29,7 @@ class CachedEntailment:
 
     Example:
         >>> from coe_agents.clustering.entailment_wrappers import CountingEntailment
-        >>> from coe_agents.testing import TableEntailment
+        >>> from coe_agents.testing.doubles import TableEntailment
         >>> counting = CountingEntailment(TableEntailment({}, default="neutral"))
         >>> model = CachedEntailment(counting)
         >>> for _ in range(2):

@@ -15,7 +15,8 @@ from pydantic import BaseModel
 
 from coe_agents import _ring
 from coe_agents.actions import ActionMatch
-from coe_agents.agents import Arbiter, ChatEntailment, ChatJudge, ModelAgent
+from coe_agents.agents import Arbiter, ChatEntailment, ModelAgent
+from coe_agents.agents.judge import ChatJudge
 from coe_agents.clustering import (
     BidirectionalEntailment,
     CachedEntailment,
@@ -29,11 +30,11 @@ from coe_agents.config.models import FieldError, create_chat_model, create_embed
 from coe_agents.config.schema import Config, ModelSection, load_config
 from coe_agents.errors import CoEError, ConfigurationError, prints_secret, secrets_of
 from coe_agents.extensions import NO_ENTRY_POINTS, did_you_mean, is_reference, load_extension
-from coe_agents.graph import CoEContext, CoEInput, CoEOutput, GraphOptions, create_coe_graph
+from coe_agents.graph import CoEContext, GraphOptions, create_coe_graph
 from coe_agents.graph.nodes.claims import AnswerJudge
 from coe_agents.graph.on_decision import OnDecision
 from coe_agents.graph.options import OnUnavailable
-from coe_agents.graph.state import CoEState
+from coe_agents.graph.state import CoEInput, CoEOutput, CoEState
 from coe_agents.policy import AgentWeights, CalibratedPolicy, Policy, RegimePolicy, ThresholdPolicy
 from coe_agents.presets import preset
 from coe_agents.text import redact

@@ -1,11 +1,11 @@
 """Owns the group behind LangChain's decision models: what their middleware asks, several members answer."""
 
+from typing import TYPE_CHECKING
+
+from coe_agents._removed import missing_name
+
 try:
-    from coe_agents.decisions.decision_model import (
-        CoEClassifierResponse,
-        CoEDecisionModel,
-        QuestionDecision,
-    )
+    from coe_agents.decisions.decision_model import CoEDecisionModel, QuestionDecision
 except ModuleNotFoundError as error:
     if error.name != "langchain_core.decisions":
         raise
@@ -14,4 +14,9 @@ except ModuleNotFoundError as error:
     )
     raise ImportError(needed) from error
 
-__all__ = ["CoEClassifierResponse", "CoEDecisionModel", "QuestionDecision"]
+__all__ = ["CoEDecisionModel", "QuestionDecision"]
+
+if not TYPE_CHECKING:  # a type checker would accept every name
+
+    def __getattr__(name):
+        raise missing_name(__name__, name)

@@ -57,13 +57,9 @@ from coe_agents.types import (
     create_usage,
     to_usage,
 )
-from coe_agents.uncertainty import (
-    CollaborativeEntropy,
-    collaborative_entropy,
-    ensemble_mean,
-    regime,
-)
+from coe_agents.uncertainty import CollaborativeEntropy, collaborative_entropy, regime
 from coe_agents.uncertainty._checks import FloatArray
+from coe_agents.uncertainty.collaborative import ensemble_mean
 from coe_agents.uncertainty.ties import TIE, shares_lead
 
 _LOG = logging.getLogger(__name__)

@@ -6,14 +6,11 @@ from coe_agents._removed import missing_name
 from coe_agents.evaluation.calibration.calibrate import calibrate, judge_samples
 from coe_agents.evaluation.calibration.drift import RiskMonitor, check_drift
 from coe_agents.evaluation.samples.reader import Samples
-from coe_agents.evaluation.scoring.correctness import CRITERIA, Rule
 from coe_agents.evaluation.scoring.scores import report, score
 from coe_agents.types import SampledQuestion
 
 __all__ = [
-    "CRITERIA",
     "RiskMonitor",
-    "Rule",
     "SampledQuestion",
     "Samples",
     "calibrate",

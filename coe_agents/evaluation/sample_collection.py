@@ -14,7 +14,7 @@ from collections.abc import (
 from dataclasses import dataclass, field
 from typing import Any
 
-from coe_agents.clustering import canonical_answer
+from coe_agents.clustering.answers import canonical_answer
 from coe_agents.errors import describe_error
 from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.datasets.question import draw_key

@@ -20,12 +20,17 @@ from coe_agents.config.models import default_at_once
 from coe_agents.config.sampling_group import create_named_clusterer, judging_of
 from coe_agents.config.schema import CalibratedSection, Config
 from coe_agents.errors import AgentError, ConfigurationError, describe_error
-from coe_agents.evaluation import CRITERIA
 from coe_agents.evaluation.datasets import Question
 from coe_agents.evaluation.origin import DECIDER, JUDGED, PRICES, SECONDS
 from coe_agents.evaluation.sample_collection import run_all
 from coe_agents.evaluation.samples.store import Store
-from coe_agents.evaluation.scoring.correctness import Criterion, Prediction, create_criterion, judge
+from coe_agents.evaluation.scoring.correctness import (
+    CRITERIA,
+    Criterion,
+    Prediction,
+    create_criterion,
+    judge,
+)
 from coe_agents.files import append, write
 from coe_agents.text import redact_all
 

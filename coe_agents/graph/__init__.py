@@ -8,18 +8,13 @@ from coe_agents.graph.builder import create_coe_graph
 from coe_agents.graph.chains import create_sequential_graph
 from coe_agents.graph.context import CoEContext
 from coe_agents.graph.events import Event
-from coe_agents.graph.nodes.escalation import candidates
 from coe_agents.graph.options import GraphOptions
-from coe_agents.graph.state import CoEInput, CoEOutput
 
 __all__ = [
     "AskPerson",
     "CoEContext",
-    "CoEInput",
-    "CoEOutput",
     "Event",
     "GraphOptions",
-    "candidates",
     "create_coe_graph",
     "create_sequential_graph",
 ]

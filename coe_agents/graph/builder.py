@@ -11,7 +11,8 @@ from langgraph.types import RetryPolicy
 
 from coe_agents._removed import refuses_removed
 from coe_agents.checks import at_field, has_method, instance, integer, one_of, require
-from coe_agents.clustering import Clusterer, NormalizedMatch, canonical_answer
+from coe_agents.clustering import Clusterer, NormalizedMatch
+from coe_agents.clustering.answers import canonical_answer
 from coe_agents.clustering.protocols import AnswerPreset
 from coe_agents.errors import CheckpointError
 from coe_agents.graph.context import CoEContext, RunSettings
@@ -40,8 +41,8 @@ from coe_agents.policy.guarantee import AskedGroup, hold_to_group
 from coe_agents.policy.saved import check_weights
 from coe_agents.policy.settle import Rules
 from coe_agents.presets import agents_of, short_answers
-from coe_agents.rounds import Strategy
 from coe_agents.rounds.strategies import Strategies
+from coe_agents.rounds.strategy import Strategy
 from coe_agents.text import quantity
 from coe_agents.types import DECIDERS, Agent, Regime
 

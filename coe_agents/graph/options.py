@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from coe_agents.checks import instance, integer, number, one_of
-from coe_agents.clustering import canonical_answer
+from coe_agents.clustering.answers import canonical_answer
 from coe_agents.measurement.weighting import Weighting
 from coe_agents.uncertainty import coordinate
 from coe_agents.uncertainty.solvers import Solver

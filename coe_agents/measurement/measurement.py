@@ -28,9 +28,9 @@ from coe_agents.types import (
     RoundData,
     end_of,
 )
-from coe_agents.uncertainty import coordinate, ensemble_mean, regime
+from coe_agents.uncertainty import coordinate, regime
 from coe_agents.uncertainty._checks import FloatArray
-from coe_agents.uncertainty.collaborative import parts_of
+from coe_agents.uncertainty.collaborative import ensemble_mean, parts_of
 from coe_agents.uncertainty.divergences import kernel
 from coe_agents.uncertainty.solvers import Solver
 from coe_agents.uncertainty.ties import shares_lead

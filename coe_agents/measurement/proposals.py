@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from coe_agents.actions import contested
 from coe_agents.actions.canonical import to_line
-from coe_agents.actions.contested import argument_support
+from coe_agents.actions.contested import argument_support, contested
 from coe_agents.actions.structured import ANSWER
 from coe_agents.clustering import Clusterer
 from coe_agents.clustering.refusals import response_text

@@ -12,13 +12,9 @@ from coe_agents.clustering.refusals import response_text
 from coe_agents.measurement.measurement import Measurement, measure
 from coe_agents.measurement.weighting import Weighting, log_probabilities, most_probable, shares
 from coe_agents.types import Sample, SampledQuestion
-from coe_agents.uncertainty import (
-    cluster_distributions,
-    collaborative_entropy,
-    ensemble_mean,
-    entropy,
-)
+from coe_agents.uncertainty import cluster_distributions, collaborative_entropy, entropy
 from coe_agents.uncertainty._checks import FloatArray, IntArray
+from coe_agents.uncertainty.collaborative import ensemble_mean
 from coe_agents.uncertainty.entropies import shannon
 from coe_agents.uncertainty.ties import shares_lead
 

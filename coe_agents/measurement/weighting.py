@@ -15,7 +15,7 @@ from coe_agents.checks import is_number, require
 from coe_agents.clustering.refusals import response_text
 from coe_agents.types import Response
 from coe_agents.uncertainty._checks import FloatArray, IntArray
-from coe_agents.uncertainty.distributions import one_question
+from coe_agents.uncertainty.distributions import cluster_distributions
 from coe_agents.uncertainty.ties import TIE
 
 Weighting = Literal["auto", "frequency", "probability"]
@@ -77,8 +77,8 @@ def weigh_responses(
     places = places_of(representatives)
     # where no log-probability counts, counting responses gives the same, and is quicker
     counted_logs = log_probs if any(by_probability.values()) else None
-    measured = one_question(
-        places[np.asarray(labels)], agents, counted_logs, normalized, n_clusters=places.size
+    rows = cluster_distributions(
+        places[np.asarray(labels)], agents, log_probs=counted_logs, n_clusters=places.size
     )
     return ClusteredResponses(
         responses=responses,
@@ -91,8 +91,8 @@ def weigh_responses(
         texts=texts,
         representatives=representatives,
         places=places,
-        rows=measured.rows,
-        distributions=measured.rows[:, places],
+        rows=rows,
+        distributions=rows[:, places],
     )
 
 

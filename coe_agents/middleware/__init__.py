@@ -13,13 +13,14 @@ A call goes one way, whoever judges it:
   and `REGISTER` (once) lets all calls of an action run once, or none.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING
+
+from coe_agents._removed import missing_name
 
 try:
     from coe_agents.middleware.council import CoECouncil
     from coe_agents.middleware.gate import CoEMiddleware
     from coe_agents.middleware.gate_review import describe_call
-    from coe_agents.middleware.verdict import Verdict
 except ModuleNotFoundError as error:
     if error.name is None or error.name.split(".")[0] != "langchain":
         raise
@@ -27,13 +28,10 @@ except ModuleNotFoundError as error:
         'the middleware needs langchain; pip install "coe-agents[langchain]"'
     ) from error
 
-__all__ = ["CoECouncil", "CoEMiddleware", "Verdict", "describe_call"]
+__all__ = ["CoECouncil", "CoEMiddleware", "describe_call"]
 
 
-def __getattr__(name: str) -> Any:
-    if name in ("CoEVerdicts", "lacks_approval"):
-        raise AttributeError(
-            f'"{name}" was removed from {__name__}: CoEMiddleware asks people itself, and blocks what nobody approved. '
-            'Use CoEMiddleware(graph, tools=[...], on_uncertain="interrupt")'
-        )
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:  # a type checker would accept every name
+
+    def __getattr__(name):
+        raise missing_name(__name__, name)

@@ -16,7 +16,8 @@ from coe_agents.evaluation.scoring.scores import ScoringSetup
 from coe_agents.experiments.experiment import Cell, Experiment, Figure, Row, plain
 from coe_agents.paper.published import band, create_experiment, paper_rows
 from coe_agents.paper.ranking import JudgedGroup, judge_group
-from coe_agents.uncertainty import coordinate, ensemble_mean
+from coe_agents.uncertainty import coordinate
+from coe_agents.uncertainty.collaborative import ensemble_mean
 from coe_agents.uncertainty.ties import shares_lead
 
 SOLVERS = ("greedy", "softmax")

@@ -3,10 +3,10 @@
 from typing import TYPE_CHECKING
 
 from coe_agents._removed import missing_name
-from coe_agents.rounds.strategies import Clarify, Debate, Resample
-from coe_agents.rounds.strategy import RoundContext, RoundPlan, Strategy
+from coe_agents.rounds.strategies import Debate, Resample
+from coe_agents.rounds.strategy import RoundContext, RoundPlan
 
-__all__ = ["Clarify", "Debate", "Resample", "RoundContext", "RoundPlan", "Strategy"]
+__all__ = ["Debate", "Resample", "RoundContext", "RoundPlan"]
 
 if not TYPE_CHECKING:  # a type checker would accept every name
 

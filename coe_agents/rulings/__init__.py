@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from coe_agents._first_use import on_first_use
 
 if TYPE_CHECKING:
-    from coe_agents.decision.case import RecordedCase
     from coe_agents.rulings.audits import recalibrate
     from coe_agents.rulings.recorded import cases, pending_cases, rule
     from coe_agents.rulings.recording import Recording
@@ -24,9 +23,9 @@ else:
         __name__,
         {
             "audits": ("recalibrate",),
-            "recorded": ("RecordedCase", "cases", "pending_cases", "rule"),
+            "recorded": ("cases", "pending_cases", "rule"),
             "recording": ("Recording",),
         },
     )
 
-__all__ = ["RecordedCase", "Recording", "cases", "pending_cases", "recalibrate", "rule"]
+__all__ = ["Recording", "cases", "pending_cases", "recalibrate", "rule"]

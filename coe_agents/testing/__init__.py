@@ -3,7 +3,15 @@
 `coe_agents.testing.driver`, which loads LangChain, holds a scripted chat model that drives an agent.
 """
 
-from coe_agents.testing.doubles import ScriptedAgent, TableEntailment
+from typing import TYPE_CHECKING
+
+from coe_agents._removed import missing_name
+from coe_agents.testing.doubles import ScriptedAgent
 from coe_agents.types import create_response
 
-__all__ = ["ScriptedAgent", "TableEntailment", "create_response"]
+__all__ = ["ScriptedAgent", "create_response"]
+
+if not TYPE_CHECKING:  # a type checker would accept every name
+
+    def __getattr__(name):
+        raise missing_name(__name__, name)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from coe_agents.agents import ModelAgent
     from coe_agents.clustering import BidirectionalEntailment
-    from coe_agents.graph import CoEContext, CoEInput, CoEOutput
-    from coe_agents.graph.state import CoEState
+    from coe_agents.graph import CoEContext
+    from coe_agents.graph.state import CoEInput, CoEOutput, CoEState
     from coe_agents.policy import ThresholdPolicy
     from coe_agents.rounds import Debate
 

@@ -1,7 +1,5 @@
 """Owns the step from cluster labels to cluster distributions (equation 8)."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
@@ -86,51 +84,6 @@ def cluster_distributions(
     masses = sums.reshape(*label_array.shape[:-1], n_rows, n_columns)
     totals = per_agent if relative is None else masses.sum(axis=-1)
     return masses / totals[..., None]
-
-
-@dataclass(frozen=True, slots=True)
-class OneQuestion:
-    """The responses to one question, checked once for all that is computed from them.
-
-    Attributes:
-        labels: Shape `(n_responses,)`: the cluster of each response.
-        agents: Its agent.
-        log_probs: Its length-normalised log-probability; None if each counts 1.
-        weights: Shape `(n_agents,)`: the agents' weights.
-        rows: Shape `(n_agents, n_clusters)`: their distributions.
-    """
-
-    labels: IntArray
-    agents: IntArray
-    log_probs: FloatArray | None
-    weights: FloatArray
-    rows: FloatArray
-
-
-def one_question(
-    labels: npt.ArrayLike,
-    agents: npt.ArrayLike,
-    log_probs: npt.ArrayLike | None,
-    weights: npt.ArrayLike | None,
-    *,
-    n_clusters: int | None = None,
-) -> OneQuestion:
-    """Checks the responses to one question, as `cluster_distributions` does, and the weights of the agents."""
-    rows = cluster_distributions(labels, agents, log_probs=log_probs, n_clusters=n_clusters)
-    must = '"labels" must have shape (n_responses,)'
-    require(rows.ndim == 2, must, np.shape(labels), "Call once per question")
-    agent_array = np.asarray(agents, dtype=np.int64)
-    of_responses = None
-    if log_probs is not None:
-        of_responses = np.asarray(log_probs, dtype=np.float64)
-        of_responses = np.broadcast_to(of_responses, agent_array.shape)
-    return OneQuestion(
-        labels=np.asarray(labels, dtype=np.int64),
-        agents=agent_array,
-        log_probs=of_responses,
-        weights=_checks.weights(weights, rows.shape),
-        rows=rows,
-    )
 
 
 def _relative(log_probs: npt.ArrayLike, shape: tuple[int, ...], agents: IntArray) -> FloatArray:

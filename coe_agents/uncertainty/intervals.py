@@ -2,26 +2,19 @@
 
 from __future__ import annotations  # annotations would import `numpy.random` at every start
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from coe_agents.checks import integer, number
+from coe_agents.checks import integer, number, require
 from coe_agents.uncertainty._checks import FloatArray, IntArray
-from coe_agents.uncertainty.collaborative import CollaborativeEntropy, decompose
-from coe_agents.uncertainty.distributions import OneQuestion, one_question
-from coe_agents.uncertainty.divergences import kernel
+from coe_agents.uncertainty.collaborative import CollaborativeEntropy, collaborative_entropy
+from coe_agents.uncertainty.distributions import cluster_distributions
 
 Interval = tuple[float, float]
 
 _ROUNDING = 1e-12
-_BLOCK = 1_000_000
-"""About how many numbers of resamples are held at once."""
-_LOWEST = -600.0
-"""Below this log-probability, relative to the agent's highest, a mass could underflow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,30 +26,23 @@ class CoEInterval:
         aleatoric: Of U_A.
         epistemic: Of U_E.
         estimate: The three values from the responses as they are.
-        confidence: The confidence asked for.
-        n_resamples: The number of resamples asked for.
     """
 
     total: Interval
     aleatoric: Interval
     epistemic: Interval
     estimate: CollaborativeEntropy
-    confidence: float
-    n_resamples: int
 
 
 def coe_interval(
     labels: npt.ArrayLike,
     agents: npt.ArrayLike,
     *,
-    log_probs: npt.ArrayLike | None = None,
-    weights: npt.ArrayLike | None = None,
-    divergence: str = "kl",
     confidence: float = 0.95,
     n_resamples: int = 1000,
     seed: int | np.random.Generator = 0,
 ) -> CoEInterval:
-    """Interval of the true CoE, U_A and U_E (equations 3 to 5) of the agents on one question.
+    """Interval of the true CoE, U_A and U_E (equations 3 to 5) of the agents on one question, equally weighted.
 
     The true values are those of infinitely many responses. With few responses CoE is biased low, since rare answers are
     missing, and five equal responses do not prove certainty. So this is a basic interval of a parametric bootstrap.
@@ -75,11 +61,6 @@ def coe_interval(
     Args:
         labels: Shape `(n_responses,)`: the cluster of each response, from 0.
         agents: Shape `(n_responses,)`: the agent that gave it, from 0.
-        log_probs: Shape `(n_responses,)`: length-normalised log-probabilities, as in `cluster_distributions`. Resamples
-            then draw weighed responses; one from the smoothing weighs what the agent's in that cluster do on average,
-            or all of the agent's where it has none there. Responses of -inf are left out.
-        weights: Shape `(n_agents,)`, summing to 1; None: 1 / n_agents each. An agent of weight 0 counts in U_A only.
-        divergence: As in `collaborative_entropy`, without a ground metric.
         confidence: In (0, 1).
         n_resamples: At least 1.
         seed: An integer, which gives the same interval again, or a generator. The draws do not depend on the order of
@@ -87,14 +68,13 @@ def coe_interval(
             nothing either, unless different agents hold several clusters in the same way.
 
     Returns:
-        The intervals, in nats (see `collaborative_entropy` for divergences without a unit), and the estimate. Ends are
-        at least 0 and finite, low <= estimate <= high, and every interval of U_A and CoE has a width; the one of U_E is
-        (0, 0) for one agent.
+        The intervals, in nats, and the estimate. Ends are at least 0 and finite, low <= estimate <= high, and every
+        interval of U_A and CoE has a width; the one of U_E is (0, 0) for one agent.
 
     Raises:
         TypeError: An argument is of a wrong kind.
-        ValueError: As `cluster_distributions` and `collaborative_entropy`, or `labels` has not one dimension, or
-            `confidence` or `n_resamples` is out of range.
+        ValueError: As `cluster_distributions`, or `labels` has not one dimension, or `confidence` or `n_resamples` is
+            out of range.
 
     References:
         Efron and Tibshirani, An Introduction to the Bootstrap, 1993, chapters 6 and 13.
@@ -114,185 +94,54 @@ def coe_interval(
         >>> round(few.estimate.total, 4) == round(many.estimate.total, 4) == 0.5623
         True
     """
-    question = one_question(labels, agents, log_probs, weights)
+    rows = cluster_distributions(labels, agents)
+    must = '"labels" must have shape (n_responses,)'
+    require(rows.ndim == 2, must, np.shape(labels), "Call once per question")
     share = number(confidence, '"confidence"', above=0, below=1, advice="Pass a share such as 0.95")
     n_draws = integer(n_resamples, '"n_resamples"', least=1, advice="Pass a count such as 3")
-    measure = kernel(divergence, None, question.rows.shape[1])
-    evidence = _evidence(question)
 
-    def split(rows: FloatArray) -> FloatArray:
-        """CoE, U_A and U_E in the last axis."""
-        return np.stack(decompose(rows, evidence.weights, measure), axis=-1)
-
-    table, smoothed = _smooth(evidence)
-    estimate = split(evidence.rows)
-    centre = split(smoothed)
+    counts: IntArray = np.zeros(rows.shape, dtype=np.int64)
+    np.add.at(counts, (np.asarray(agents), np.asarray(labels)), 1)
+    counts = _in_order(counts)
+    n_agents, n_columns = counts.shape
+    n_own = counts.sum(axis=1, keepdims=True)
+    smoothed = (counts + 0.5) / (n_own + n_columns / 2.0)
     generator = np.random.default_rng(seed)
-    drawn = np.concatenate([split(rows) for rows in _resample(evidence, table, n_draws, generator)])
+    resamples = generator.multinomial(n_own[:, 0], smoothed, size=(n_draws, n_agents))
+    drawn = _split(resamples / n_own)
     levels = [(1.0 - share) / 2.0, (1.0 + share) / 2.0]
     # "weibull": one more draw would fall below with the level's probability, so few draws make no narrower interval
     low, high = np.quantile(drawn, levels, axis=0, method="weibull")
 
+    estimate = _split(counts / n_own)
     # the estimate of another order of the agents may differ from this one by rounding
     rounding = _ROUNDING * np.maximum(estimate, 1.0)
     lows = np.minimum(2.0 * estimate - high, estimate - rounding)
     lows = np.maximum(lows, 0.0)
-    highs = np.maximum(estimate, centre) + estimate - low
+    highs = np.maximum(estimate, _split(smoothed)) + estimate - low
     highs = np.maximum(highs, estimate + rounding)
-    n_agents = evidence.weights.size
     if n_agents == 1:
         highs[2] = 0.0
     else:
         # of agents that are each certain of a cluster of their own
-        most = split(np.eye(n_agents))[2]
+        most = _split(np.eye(n_agents))[2]
         highs[2] = min(highs[2], max(most, estimate[2]) + rounding[2])
     total, aleatoric, epistemic = zip(lows.tolist(), highs.tolist(), strict=True)
-    return CoEInterval(
-        total=total,
-        aleatoric=aleatoric,
-        epistemic=epistemic,
-        estimate=decompose(question.rows, question.weights, measure),
-        confidence=share,
-        n_resamples=n_draws,
-    )
+    return CoEInterval(total, aleatoric, epistemic, estimate=collaborative_entropy(rows))
 
 
-@dataclass(frozen=True, slots=True)
-class _Table:
-    """Responses to draw from.
+def _split(rows: FloatArray) -> FloatArray:
+    """Returns CoE, U_A and U_E in the last axis."""
+    return np.stack(collaborative_entropy(rows), axis=-1)
 
-    Attributes:
-        owners: The agent of each response; ascending.
-        labels: Its cluster.
-        scores: Its log-probability less its agent's highest; 0 for all if all responses weigh the same.
+
+def _in_order(counts: IntArray) -> IntArray:
+    """Returns the counts of clusters with responses, and zeros of an unseen one, in an order of their own.
+
+    So equal seeds draw the same in any order of agents and clusters. Clusters are ordered by their columns, each
+    sorted, then by their number; agents by their rows over the clusters so ordered.
     """
-
-    owners: IntArray
-    labels: IntArray
-    scores: FloatArray
-
-
-@dataclass(frozen=True, slots=True)
-class _Evidence:
-    """The responses that weigh something, in an order that depends on nothing but them.
-
-    Attributes:
-        table: The responses.
-        rows: The agents' distributions, with a column of zeros at the end for an unseen cluster.
-        weights: The agents' weights.
-    """
-
-    table: _Table
-    rows: FloatArray
-    weights: FloatArray
-
-
-def _evidence(question: OneQuestion) -> _Evidence:
-    n_agents = question.weights.size
-    n_clusters = int(question.labels.max()) + 1
-    scores = question.log_probs
-    if scores is None:
-        scores = np.zeros(question.labels.size)
-    # summed in this order, so that rounding is the same in any order of the responses
-    order = np.lexsort((scores, question.labels, question.agents))
-    order = order[scores[order] > -np.inf]
-    labels = question.labels[order]
-    agents = question.agents[order]
-    scores = scores[order]
-
-    n_own = np.bincount(agents)
-    ends = n_own.cumsum()
-    starts = ends - n_own
-    scores = scores - np.maximum.reduceat(scores, starts)[agents]
-    cells = agents * n_clusters + labels
-    weighed = np.bincount(cells, np.exp(scores), n_agents * n_clusters)
-    masses = np.asarray(weighed, dtype=np.float64).reshape(n_agents, n_clusters)
-    traits = []
-    for weight, start, end in zip(question.weights, starts, ends, strict=True):
-        traits.append((weight, scores[start:end].tolist()))
-    by_agent, clusters = _canonical_order(masses, traits)
-    clusters = clusters[np.bincount(labels, minlength=n_clusters)[clusters] > 0]
-    rows = np.zeros((n_agents, clusters.size + 1))
-    rows[:, :-1] = masses[by_agent][:, clusters]
-
-    places = np.zeros(n_clusters, dtype=np.int64)
-    places[clusters] = np.arange(clusters.size)
-    labels = places[labels]
-    agents = np.argsort(by_agent)[agents]
-    order = np.lexsort((scores, labels, agents))
-    return _Evidence(
-        table=_Table(agents[order], labels[order], scores[order]),
-        rows=rows / rows.sum(axis=1, keepdims=True),
-        weights=question.weights[by_agent],
-    )
-
-
-def _smooth(evidence: _Evidence) -> tuple[_Table, FloatArray]:
-    """Returns the responses, each twice, with one for each cluster and one that is new; and their distributions."""
-    n_agents, n_clusters = evidence.rows.shape
-    n_cells = n_agents * n_clusters
-    table = evidence.table
-    cells = table.owners * n_clusters + table.labels
-    counts = np.bincount(cells, minlength=n_cells).reshape(n_agents, n_clusters)
-    sums = np.bincount(cells, np.exp(np.maximum(table.scores, _LOWEST)), n_cells)
-    masses = np.asarray(sums, dtype=np.float64).reshape(counts.shape)
-    typical = _typical_masses(masses, counts)
-    smoothed = (2 * counts + 1) * typical
-
-    places = np.concatenate([cells, cells, np.arange(n_cells)])
-    order = np.argsort(places, kind="stable")
-    owners, labels = np.divmod(places[order], n_clusters)
-    scores = np.concatenate([table.scores, table.scores, np.log(typical.ravel())])
-    twice_and_one = _Table(owners, labels, scores[order])
-    return twice_and_one, smoothed / smoothed.sum(axis=1, keepdims=True)
-
-
-def _typical_masses(masses: FloatArray, counts: FloatArray | IntArray) -> FloatArray:
-    """Returns what one response of an agent in a cluster weighs, on average; of all the agent's where it has none."""
-    overall = masses.sum(axis=1, keepdims=True) / counts.sum(axis=1, keepdims=True)
-    each = masses / np.maximum(counts, 1)
-    return np.where(counts > 0, each, overall)
-
-
-def _resample(
-    evidence: _Evidence, table: _Table, n_draws: int, generator: np.random.Generator
-) -> Iterator[FloatArray]:
-    """Yields the rows of resamples, in which each agent draws as many responses from a table as it gave."""
-    owners = evidence.table.owners
-    firsts = np.flatnonzero(np.diff(owners, prepend=-1))
-    n_own = np.bincount(table.owners)
-    starts = (n_own.cumsum() - n_own)[owners]
-    spans = n_own[owners]
-    most = max(1, _BLOCK // max(evidence.rows.size, owners.size))
-    for start in range(0, n_draws, most):
-        size = min(most, n_draws - start)
-        # cut off before the start is added, which could round a place up into the next agent's
-        places = (generator.random((size, owners.size)) * spans).astype(np.int64)
-        places += starts
-        scores = table.scores[places]
-        # relative to the resample's own highest, so that not all underflow
-        highest = np.maximum.reduceat(scores, firsts, axis=1)
-        masses = np.exp(scores - highest[:, owners])
-        rows = np.zeros((size, *evidence.rows.shape))
-        draws = np.arange(size)[:, None]
-        np.add.at(rows, (draws, owners, table.labels[places]), masses)
-        yield rows / rows.sum(axis=-1, keepdims=True)
-
-
-def _canonical_order(
-    masses: FloatArray, traits: Sequence[tuple[Any, ...]]
-) -> tuple[IntArray, IntArray]:
-    """Returns the agents and the clusters in order, so that equal seeds draw the same in any order of both.
-
-    Clusters are ordered by their columns of masses, each sorted, then by their number; agents by their rows of masses
-    over the clusters so ordered, then by their traits. So the order of the agents changes nothing at all, and the
-    numbering of the clusters nothing, unless several clusters hold the same masses, of agents that differ.
-
-    Args:
-        masses: Shape `(n_agents, n_clusters)`: what each agent's responses in a cluster weigh together.
-        traits: Of each agent: all else in which agents may differ.
-    """
-    clusters = np.lexsort(np.sort(masses, axis=0))
-    rows = masses[:, clusters].tolist()
-    agents = sorted(range(len(rows)), key=lambda agent: (rows[agent], traits[agent]))
-    return np.array(agents), clusters
+    counts = counts[:, counts.any(axis=0)]
+    counts = counts[:, np.lexsort(np.sort(counts, axis=0))]
+    counts = counts[np.lexsort(counts.T)]
+    return np.pad(counts, ((0, 0), (0, 1)))

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coe_agents.actions import canonical_action, read_action
-from coe_agents.actions.canonical import MAX_CHARS
+from coe_agents.actions import canonical_action
+from coe_agents.actions.canonical import MAX_CHARS, read_action
 from coe_agents.actions.schemas import fits, read_tools, schemas_of
 
 

@@ -17,9 +17,8 @@ from coe_agents.actions import (
     Text,
     Within,
     canonical_action,
-    contested,
 )
-from coe_agents.actions.contested import _Split
+from coe_agents.actions.contested import _Split, contested
 from coe_agents.clustering import NormalizedMatch
 
 LOG2 = math.log(2)

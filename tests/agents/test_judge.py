@@ -4,7 +4,7 @@ import pytest
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
 
 from coe_agents import prompts
-from coe_agents.agents import ChatJudge
+from coe_agents.agents.judge import ChatJudge
 from coe_agents.errors import AuthenticationError
 from coe_agents.evaluation.scoring.correctness import Criterion, Prediction, judge
 from tests.faults import KEY, failing

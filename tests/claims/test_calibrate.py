@@ -16,7 +16,7 @@ from coe_agents.claims.calibrate import (
 from coe_agents.claims.support import EntailedBy
 from coe_agents.errors import ConfigurationError, SamplesError
 from coe_agents.evaluation.metrics import auroc
-from coe_agents.testing import TableEntailment
+from coe_agents.testing.doubles import TableEntailment
 
 
 def drawn(n, *, seed=0, per_question=10):

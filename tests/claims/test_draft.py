@@ -6,7 +6,8 @@ import pytest
 from coe_agents.claims import ClaimPolicy, Claims, Sentences
 from coe_agents.claims.policy import compose
 from coe_agents.claims.splitting import Claim
-from coe_agents.testing import TableEntailment, create_response
+from coe_agents.testing import create_response
+from coe_agents.testing.doubles import TableEntailment
 
 SAID = {
     "a": ["Ada was born in London. She wrote programs. She died in Rome."],

@@ -3,7 +3,7 @@ import pytest
 from coe_agents.claims import Overlap
 from coe_agents.claims.support import Asked, EntailedBy
 from coe_agents.claims.wording import words
-from coe_agents.testing import TableEntailment
+from coe_agents.testing.doubles import TableEntailment
 
 
 def test_overlap_is_the_share_of_words_without_case_and_endings_that_the_best_sentence_has():

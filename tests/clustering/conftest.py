@@ -1,6 +1,6 @@
 import pytest
 
-from coe_agents.testing import TableEntailment
+from coe_agents.testing.doubles import TableEntailment
 
 
 @pytest.fixture

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coe_agents.clustering import canonical_answer
-from coe_agents.clustering.answers import parse_choice, strip_reasoning
+from coe_agents.clustering.answers import canonical_answer, parse_choice, strip_reasoning
 from coe_agents.clustering.normalized import normalize_answer
 from coe_agents.clustering.refusals import answer_kind
 

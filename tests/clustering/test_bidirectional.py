@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from coe_agents.clustering import BidirectionalEntailment
 from coe_agents.clustering.protocols import ENTAILMENT_LABELS
-from coe_agents.testing import TableEntailment
+from coe_agents.testing.doubles import TableEntailment
 
 LETTERS = "abcde"
 verdicts = st.sampled_from(ENTAILMENT_LABELS)

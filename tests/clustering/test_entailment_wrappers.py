@@ -5,7 +5,7 @@ import pytest
 
 from coe_agents.clustering import CachedEntailment
 from coe_agents.clustering.entailment_wrappers import CountingEntailment
-from coe_agents.testing import TableEntailment
+from coe_agents.testing.doubles import TableEntailment
 from tests.contracts import EntailmentModelContract
 
 

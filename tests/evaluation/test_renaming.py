@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import Samples, report, score
-from coe_agents.testing import TableEntailment
+from coe_agents.testing.doubles import TableEntailment
 from tests.evaluation.invented import row, write
 
 NAMES = ("ann", "bob", "cyd", "dan")

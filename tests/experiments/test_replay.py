@@ -4,7 +4,8 @@ import pytest
 
 from coe_agents import ThresholdPolicy
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.evaluation import CRITERIA, Samples
+from coe_agents.evaluation import Samples
+from coe_agents.evaluation.scoring.correctness import CRITERIA
 from coe_agents.experiments.comparison import compare, in_words
 from coe_agents.experiments.replay import ReplayedPolicy, load_saved, replay
 from coe_agents.policy import Decision

@@ -6,7 +6,8 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from coe_agents import SupportPolicy, ThresholdPolicy
 from coe_agents.actions import ActionMatch, Text, canonical_action
 from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
-from coe_agents.testing import ScriptedAgent, TableEntailment
+from coe_agents.testing import ScriptedAgent
+from coe_agents.testing.doubles import TableEntailment
 from coe_agents.types import REGIMES
 from tests.doubles import Rewriting
 from tests.graph.groups import THREAD, decide, saved, saying

@@ -4,7 +4,8 @@ import pytest
 
 from coe_agents import ModelAgent
 from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
-from coe_agents.testing import ScriptedAgent, TableEntailment
+from coe_agents.testing import ScriptedAgent
+from coe_agents.testing.doubles import TableEntailment
 from coe_agents.uncertainty import entropy
 from tests.doubles import Rewriting, ScoringModel
 from tests.graph.groups import THREAD, saved

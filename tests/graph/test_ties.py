@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coe_agents import RegimePolicy, ThresholdPolicy
-from coe_agents.graph import candidates
+from coe_agents.graph.nodes.escalation import candidates
 from coe_agents.policy import Decision
 from coe_agents.testing import ScriptedAgent
 from tests.clustering.test_responses import WithinOne

@@ -21,7 +21,8 @@ from coe_agents.measurement.measurement import Run
 from coe_agents.measurement.statistics import statistics_of
 from coe_agents.measurement.weighting import log_probabilities, shares
 from coe_agents.policy import measure
-from coe_agents.testing import TableEntailment, create_response
+from coe_agents.testing import create_response
+from coe_agents.testing.doubles import TableEntailment
 from coe_agents.uncertainty import (
     cluster_distributions,
     collaborative_entropy,

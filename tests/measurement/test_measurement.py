@@ -13,9 +13,9 @@ from coe_agents.uncertainty import (
     cluster_distributions,
     collaborative_entropy,
     coordinate,
-    ensemble_mean,
     semantic_entropy,
 )
+from coe_agents.uncertainty.collaborative import ensemble_mean
 from tests.doubles import response
 
 LN2 = math.log(2)

@@ -13,7 +13,8 @@ from coe_agents import CoEMiddleware, ModelAgent, ThresholdPolicy, create_coe_gr
 from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
 from coe_agents.graph import GraphOptions
 from coe_agents.middleware.verdict import is_approval
-from coe_agents.testing import ScriptedAgent, TableEntailment
+from coe_agents.testing import ScriptedAgent
+from coe_agents.testing.doubles import TableEntailment
 from coe_agents.testing.driver import ScriptedDriver
 from coe_agents.text import visible
 from tests.middleware.attacks import APPROVALS, ARGUMENTS, REPLIES

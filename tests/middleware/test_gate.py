@@ -23,7 +23,6 @@ from coe_agents import (
     SupportPolicy,
     ThresholdPolicy,
     create_coe_graph,
-    middleware,
 )
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.graph import GraphOptions
@@ -435,12 +434,6 @@ def test_a_verdict_cannot_be_given_with_the_input(bank):
 def test_a_misspelt_tool_is_found_out_before_any_runs():
     with pytest.raises(ValueError, match="it has no transfer_mony"):
         reply_to(None, middleware=[CoEMiddleware(judges(*SURE)[1], tools=["transfer_mony"])])
-
-
-@pytest.mark.parametrize("name", ["CoEVerdicts", "lacks_approval"])
-def test_a_removed_name_says_what_takes_its_place(name):
-    with pytest.raises(AttributeError, match='on_uncertain="interrupt"'):
-        getattr(middleware, name)
 
 
 @pytest.mark.parametrize("kind", ["gate", "council"])

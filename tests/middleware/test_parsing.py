@@ -31,8 +31,8 @@ from pydantic import (
 from pydantic.v1 import BaseModel as BaseModelV1
 from pydantic.v1 import Field as FieldV1
 
-from coe_agents.actions import ActionMatch, canonical_action, read_action
-from coe_agents.actions.canonical import to_line
+from coe_agents.actions import ActionMatch, canonical_action
+from coe_agents.actions.canonical import read_action, to_line
 from coe_agents.middleware.parsing import parsers_of
 
 

@@ -4,7 +4,7 @@ from coe_agents import AskPerson
 from coe_agents.config import load
 from coe_agents.errors import ConfigurationError
 from coe_agents.policy.bounds import Bounds
-from coe_agents.rounds import Clarify
+from coe_agents.rounds.strategies import Clarify
 from coe_agents.serve import Group
 from tests.serve.groups import AGREEING, complete, create_group
 from tests.serve.live import written

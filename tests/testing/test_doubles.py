@@ -1,7 +1,8 @@
 import pytest
 
 import coe_agents.testing
-from coe_agents.testing import ScriptedAgent, TableEntailment, create_response
+from coe_agents.testing import ScriptedAgent, create_response
+from coe_agents.testing.doubles import TableEntailment
 from coe_agents.types import AgentRequest
 from tests.test_package import loaded_after
 

@@ -6,7 +6,8 @@ from coe_agents import ModelAgent
 from coe_agents.agents import ChatEntailment
 from coe_agents.backends import TransformersEntailment
 from coe_agents.clustering import BidirectionalEntailment, EmbeddingSimilarity, NormalizedMatch
-from coe_agents.testing import ScriptedAgent, TableEntailment
+from coe_agents.testing import ScriptedAgent
+from coe_agents.testing.doubles import TableEntailment
 from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder
 from tests.contracts import AgentContract, ClustererContract, EntailmentModelContract
 from tests.doubles import CountingModel, JudgingModel

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from coe_agents.uncertainty import (
     cluster_distributions,
     collaborative_entropy,
-    ensemble_mean,
     entropy,
     semantic_entropy,
 )
+from coe_agents.uncertainty.collaborative import ensemble_mean
 from tests.uncertainty.strategies import groups
 
 LOG_2 = math.log(2)

@@ -1,6 +1,6 @@
 import numpy as np
 
-from coe_agents.uncertainty import ensemble_mean
+from coe_agents.uncertainty.collaborative import ensemble_mean
 from coe_agents.uncertainty.ties import shares_lead
 
 

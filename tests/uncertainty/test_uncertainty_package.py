@@ -29,8 +29,6 @@ def test_exported_names():
         "wasserstein_distance",
         "CollaborativeEntropy",
         "Coordination",
-        "CoEInterval",
         "coe_interval",
-        "ensemble_mean",
     }
     assert all(callable(getattr(uncertainty, name)) for name in uncertainty.__all__)

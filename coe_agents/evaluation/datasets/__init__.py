@@ -1,6 +1,13 @@
 """Owns questions with known answers: reading them, and choosing some by a seed."""
 
-from coe_agents.evaluation.datasets.question import Question
-from coe_agents.evaluation.datasets.sources import open_questions
+from typing import TYPE_CHECKING
 
-__all__ = ["Question", "open_questions"]
+from coe_agents._removed import missing_name
+from coe_agents.evaluation.datasets.question import Question
+
+__all__ = ["Question"]
+
+if not TYPE_CHECKING:  # a type checker would accept every name
+
+    def __getattr__(name):
+        raise missing_name(__name__, name)

@@ -6,7 +6,8 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, cast, get_args
 
-from coe_agents.actions import canonical_action, read_action
+from coe_agents.actions import canonical_action
+from coe_agents.actions.canonical import read_action
 from coe_agents.checks import is_number
 from coe_agents.errors import SamplesError
 from coe_agents.files import parse_json

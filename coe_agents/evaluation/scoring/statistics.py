@@ -10,7 +10,8 @@ import numpy as np
 
 from coe_agents.actions.match import compare_actions
 from coe_agents.actions.proposals import compared_answer, has_proposals
-from coe_agents.clustering import Clusterer, EntailmentModel, canonical_answer, cluster_many
+from coe_agents.clustering import Clusterer, EntailmentModel, cluster_many
+from coe_agents.clustering.answers import canonical_answer
 from coe_agents.clustering.protocols import ENTAILMENT
 from coe_agents.clustering.refusals import response_text
 from coe_agents.measurement.statistics import Statistics, compute_statistics

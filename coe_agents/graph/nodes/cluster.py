@@ -8,8 +8,8 @@ from typing import Any, NoReturn
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import Overwrite
 
-from coe_agents.clustering import Clusterer, NormalizedMatch, canonical_answer
-from coe_agents.clustering.answers import parse_choice
+from coe_agents.clustering import Clusterer, NormalizedMatch
+from coe_agents.clustering.answers import canonical_answer, parse_choice
 from coe_agents.clustering.refusals import response_text
 from coe_agents.clustering.responses import cluster_with_former
 from coe_agents.errors import (

@@ -21,8 +21,7 @@ from coe_agents.graph.round_state import (
 from coe_agents.graph.state import CoEState
 from coe_agents.measurement.wording import is_unlike, lacking_in_words, who_says_what
 from coe_agents.policy import settle
-from coe_agents.rounds import Clarify
-from coe_agents.rounds.strategies import Strategies
+from coe_agents.rounds.strategies import Clarify, Strategies
 
 _UNLIKE = (
     "most answers have several words, and few are equal: they are compared word for word, which does not suit "

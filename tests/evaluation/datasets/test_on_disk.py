@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coe_agents.evaluation.datasets import open_questions
 from coe_agents.evaluation.datasets.question import draw_key, merge
 from coe_agents.evaluation.datasets.records import to_question
+from coe_agents.evaluation.datasets.sources import open_questions
 from coe_agents.evaluation.disk_sequence import DiskSequence
 from tests.evaluation.invented import write
 

@@ -4,8 +4,7 @@ import json
 import pytest
 
 from coe_agents.errors import ConfigurationError, DatasetError
-from coe_agents.evaluation.datasets import open_questions
-from coe_agents.evaluation.datasets.sources import PUBLISHED, Published
+from coe_agents.evaluation.datasets.sources import PUBLISHED, Published, open_questions
 from tests.evaluation.datasets.test_records import HUB_SQUAD, HUB_TRIVIA, OFFICIAL_TRIVIA, SQUAD
 
 

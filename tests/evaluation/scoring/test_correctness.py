@@ -3,9 +3,15 @@ from types import SimpleNamespace
 import pytest
 
 from coe_agents.clustering import BidirectionalEntailment
-from coe_agents.evaluation import CRITERIA, Rule
-from coe_agents.evaluation.scoring.correctness import Criterion, Prediction, SameMeaning, judge
-from coe_agents.testing import TableEntailment
+from coe_agents.evaluation.scoring.correctness import (
+    CRITERIA,
+    Criterion,
+    Prediction,
+    Rule,
+    SameMeaning,
+    judge,
+)
+from coe_agents.testing.doubles import TableEntailment
 
 
 def verdict(name, answer, references=(), verdicts=()):

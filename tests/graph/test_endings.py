@@ -69,7 +69,7 @@ def test_what_is_cut_off_or_empty_is_not_answered(said, end, other):
 
 
 @pytest.mark.wording
-def test_what_is_cut_off_or_empty_is_called_no_conflict():
+def test_what_is_cut_off_or_empty_is_no_conflict():
     for (said, end), other in product((CUT, EMPTY), OTHERS):
         decision = ask_both(said, other, end)
         told = f"3 of 6 responses {'were cut off' if end == 'cut' else 'are empty'}"

@@ -646,7 +646,7 @@ def test_a_council_that_fails_closes_the_gate_and_logs_each_turn_once(failing, o
 
 
 @pytest.mark.wording
-def test_a_council_that_fails_says_so_and_why(caplog):
+def test_a_council_that_fails_says_so_and_why_once(caplog):
     for failing, why in FAILING.values():
         caplog.clear()
         state, _ = run_failing(failing, {})

@@ -36,7 +36,7 @@ from coe_agents.graph.state import AskedRequest, CoEInput, CoEOutput, CoEState
 from coe_agents.policy import FixedRounds, Policy, RegimePolicy, ThresholdPolicy
 from coe_agents.policy.base import quorum, regime_thresholds
 from coe_agents.policy.bounds import Bounds
-from coe_agents.policy.calibrated import AskedAgent, unkept
+from coe_agents.policy.calibrated import AskedAgent, UnkeptRiskWarning
 from coe_agents.policy.guarantee import AskedGroup, hold_to_group
 from coe_agents.policy.saved import check_weights
 from coe_agents.policy.settle import Rules
@@ -173,7 +173,7 @@ def create_coe_graph(
     held, differences = hold_to_group(policy, group)
     cautions: list[str | Warning] = [*_cautions_of(held, group)]
     if differences:
-        cautions.append(unkept("; ".join(differences)))
+        cautions.append(UnkeptRiskWarning("; ".join(differences)))
     for caution in cautions:
         warnings.warn(caution, stacklevel=3)  # of whoever calls, past `refuses_removed`
 

@@ -54,12 +54,10 @@ SUPPORT = "support"
 
 
 class UnkeptRiskWarning(UserWarning):
-    """Warns that a calibrated risk does not hold for a group; the message names the differences."""
+    """Warns that a calibrated risk does not hold for a group, which differs from the calibrated one."""
 
-
-def unkept(differences: str) -> UnkeptRiskWarning:
-    """Returns the warning about a group with these differences from the calibrated one."""
-    return UnkeptRiskWarning(f"the calibrated risk does not hold: {differences}")
+    def __init__(self, differences: str) -> None:
+        super().__init__(f"the calibrated risk does not hold: {differences}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -491,7 +489,7 @@ class CalibratedPolicy:
         refuse = partial(Decision, self.otherwise, None, cause="policy")
         differences = "; ".join(self._differences or self.mismatches(measurement))
         if differences and self._differences is None:
-            warnings.warn(unkept(differences), stacklevel=2)
+            warnings.warn(UnkeptRiskWarning(differences), stacklevel=2)
         promise = f"at most {calibration.risk:g} with confidence {calibration.confidence:g}"
         claim = f"(for another group: {differences})" if differences else f"(risk {promise})"
         proposer = calibration.proposer_of(measurement)

@@ -56,7 +56,7 @@ def marked(page):
     return pytest.param(page, marks=marks)
 
 
-@pytest.mark.parametrize("page", map(marked, with_blocks("python")))
+@pytest.mark.parametrize("page", [marked(page) for page in with_blocks("python")])
 def test_python_blocks_run_in_order(page, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)  # some write files
     namespace = {"__name__": "docs"}

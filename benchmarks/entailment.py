@@ -35,7 +35,8 @@ from transformers import (
 )
 
 from coe_agents.backends import TransformersEntailment
-from coe_agents.clustering import BidirectionalEntailment, CachedEntailment
+from coe_agents.clustering import BidirectionalEntailment
+from coe_agents.clustering.entailment_wrappers import CachedEntailment
 from coe_agents.clustering.normalized import normalize_answer
 
 HERE = Path(__file__).parent

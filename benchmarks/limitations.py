@@ -23,16 +23,10 @@ import numpy as np
 from result_page import ROOT, result_page
 
 from coe_agents.cli.display.tables import show_experiment
-from coe_agents.clustering import (
-    BidirectionalEntailment,
-    CachedEntailment,
-    Clusterer,
-    NormalizedMatch,
-)
+from coe_agents.clustering import BidirectionalEntailment, Clusterer, NormalizedMatch
 from coe_agents.clustering.answers import canonical_answer
-from coe_agents.clustering.entailment_wrappers import CountingEntailment
+from coe_agents.clustering.entailment_wrappers import CachedEntailment, CountingEntailment
 from coe_agents.clustering.normalized import normalize_answer
-from coe_agents.evaluation import SampledQuestion
 from coe_agents.evaluation.scoring.scores import ScoringSetup
 from coe_agents.evaluation.scoring.statistics import iter_statistics
 from coe_agents.experiments.experiment import Cell, Experiment, Row, plain
@@ -40,7 +34,7 @@ from coe_agents.measurement.statistics import Statistics
 from coe_agents.paper.material import create_sampled_material, read_saved_material
 from coe_agents.paper.ranking import judge_group, of_agents, order_by_responses
 from coe_agents.tinyworld.facts import extract_answer, load_facts
-from coe_agents.types import Sample
+from coe_agents.types import Sample, SampledQuestion
 from coe_agents.uncertainty import coordinate, entropy
 
 sys.path.append(str(ROOT))

@@ -39,7 +39,7 @@ from coe_agents.config.sampling_group import create_group
 from coe_agents.config.schema import Config, load_config
 from coe_agents.distributed.parts import sample_parts
 from coe_agents.distributed.ray_cluster import Pool, cluster
-from coe_agents.evaluation.datasets import Question
+from coe_agents.evaluation.datasets.question import Question
 from coe_agents.evaluation.datasets.sources import open_questions
 from coe_agents.evaluation.sample_collection import Participant, SampledGroup, Units
 from coe_agents.evaluation.samples.store import Store

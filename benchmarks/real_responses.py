@@ -23,8 +23,7 @@ RUNS = [
 SHOWN = (
     "coe", "coe_js", "coe_hellinger", "coe_wasserstein", "aleatoric", "epistemic", "pooled_semantic_entropy",
     "vote_share", "pooled_disagreement",
-    "self_consistency", "regular_entropy", "length_normalised_entropy", "verbal_confidence",
-    "best_single_model",
+    "regular_entropy", "best_single_model",
 )  # fmt: skip
 
 

@@ -22,6 +22,7 @@ _ASKS_PEOPLE = (
     "CoEMiddleware asks people itself, and blocks what nobody approved: "
     'CoEMiddleware(graph, tools=[...], on_uncertain="interrupt")'
 )
+_VOTE_SHARE = "vote_share ranks as well"
 _FIXED_NUMBER = "Set `n_samples` of each agent: at equal risk a fixed number of 4 answers as much"
 _GRAPH_OPTIONS = (
     "weighting",
@@ -40,12 +41,12 @@ REMOVED: Mapping[str, Mapping[str, str]] = {
         "ChatJudge": "Import it from coe_agents.agents.judge",
         "ChoiceProbabilities": "Import it from coe_agents.agents.choice.probability",
     },
-    "coe_agents.clustering": {"canonical_answer": "Import it from coe_agents.clustering.answers"},
+    "coe_agents.clustering": {
+        "CachedEntailment": "Import it from coe_agents.clustering.entailment_wrappers",
+        "canonical_answer": "Import it from coe_agents.clustering.answers",
+    },
     "coe_agents.decisions": {
         "CoEClassifierResponse": "Import it from coe_agents.decisions.decision_model"
-    },
-    "coe_agents.evaluation.datasets": {
-        "open_questions": "Import it from coe_agents.evaluation.datasets.sources"
     },
     "coe_agents.experiments": {
         "ReplayedPolicy": "Import it from coe_agents.experiments.replay",
@@ -56,7 +57,10 @@ REMOVED: Mapping[str, Mapping[str, str]] = {
         "Clarify": "Import it from coe_agents.rounds.strategies",
         "Strategy": "Import it from coe_agents.rounds.strategy",
     },
-    "coe_agents.rulings": {"RecordedCase": "Import it from coe_agents.decision.case"},
+    "coe_agents.rulings": {
+        "RecordedCase": "Import it from coe_agents.decision.case",
+        "cases": "Import it from coe_agents.rulings.recorded",
+    },
     "coe_agents.testing": {"TableEntailment": "Import it from coe_agents.testing.doubles"},
     "coe_agents.uncertainty": {
         "CoEInterval": "Import it from coe_agents.uncertainty.intervals",
@@ -64,6 +68,7 @@ REMOVED: Mapping[str, Mapping[str, str]] = {
     },
     "coe_agents.graph": {
         "CoEInput": "Import it from coe_agents.graph.state",
+        "Event": "Import it from coe_agents.graph.events",
         "CoEOutput": "Import it from coe_agents.graph.state",
         "Recording": "Import it from coe_agents.rulings",
         "candidates": "Import it from coe_agents.graph.nodes.escalation",
@@ -75,6 +80,7 @@ REMOVED: Mapping[str, Mapping[str, str]] = {
     },
     "coe_agents.evaluation": {
         "CRITERIA": "Import it from coe_agents.evaluation.scoring.correctness",
+        "SampledQuestion": "Import it from coe_agents.types",
         "Rule": "Import it from coe_agents.evaluation.scoring.correctness",
         "advise": "Import it from coe_agents.advice",
         "recalibrate": "Import it from coe_agents.rulings",
@@ -89,7 +95,13 @@ REMOVED: Mapping[str, Mapping[str, str]] = {
             for name in _GRAPH_OPTIONS
         },
     },
-    "score": {"renyi_3": "vote_share ranks as well"},
+    "score": {
+        "renyi_3": _VOTE_SHARE,
+        "self_consistency": _VOTE_SHARE,
+        "disagreement": _VOTE_SHARE,
+        "length_normalised_entropy": _VOTE_SHARE,
+        "verbal_confidence": "confidence_vote_share reads what the agents stated",
+    },
     "solver": {"genetic": _SOLVER, "bayesian": _SOLVER},
     "choice": {"top_logprobs": _FIRST_TOKEN, "constrained": _FIRST_TOKEN},
     "measure": {"n_resamples": _INTERVAL, "divergence": _KL},

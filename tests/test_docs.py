@@ -142,7 +142,7 @@ REFERENCE = "\n".join(text for page, text in TEXTS.items() if page.startswith("a
 INTERNAL = {"cli", "cli.display", "doctor", "graph.nodes", "agents.choice", "agents.requests"}
 INTERNAL |= {"distributed", "pages", "paper"}
 INTERNAL |= {"measurement"}  # what is public of it is in `coe_agents.policy`
-INTERNAL |= {f"evaluation.{name}" for name in ("calibration", "samples", "scoring")}
+INTERNAL |= {f"evaluation.{name}" for name in ("calibration", "datasets", "samples", "scoring")}
 """Of the last, `coe_agents.evaluation` has what is public."""
 
 

@@ -54,7 +54,7 @@ def test_exported_names():
         ),
         (
             "from coe_agents import create_coe_graph, ModelAgent",
-            "torch transformers scipy coe_agents.observability prometheus_client",
+            "torch transformers scipy coe_agents.observability",
         ),
         ("import coe_agents.cli", "numpy scipy torch transformers langgraph langchain_core"),
     ],
@@ -76,7 +76,6 @@ EXTRAS = (
     "opentelemetry",
     "datasets",
     "jinja2",
-    "rouge_score",
     "filelock",
     "ray",
     "starlette",

@@ -1,8 +1,7 @@
-"""Owns the command `drift`: whether a calibrated policy still fits, on new samples or on answers as they come."""
+"""Owns the command `drift`: whether a calibrated policy still fits, on new samples or on labelled answers."""
 
-import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -17,13 +16,7 @@ from coe_agents.cli.options import (
     ScoringOptions,
     expand_options,
 )
-from coe_agents.cli.terminal import (
-    INTERRUPTED,
-    clean,
-    clean_up_after_interrupt,
-    print_json,
-    print_lines,
-)
+from coe_agents.cli.terminal import clean, print_json, print_lines
 from coe_agents.text import quantity
 
 if TYPE_CHECKING:
@@ -33,65 +26,45 @@ if TYPE_CHECKING:
     from coe_agents.policy.calibrated import Calibration
 
 DRIFT_EPILOG = (
-    f"Exit status: {Exit.ANSWERED} the calibration still holds, {Exit.ABSTAINED} it does not; "
-    "130 after Ctrl-C."
+    f"Exit status: {Exit.ANSWERED} the calibration still holds, {Exit.ABSTAINED} it does not."
 )
 _VERDICTS = {"kept": "kept", "broken": "broken", "open": "neither confirmed nor refuted"}
-_PAUSE = 0.5
-"""Seconds between two looks at a file that has not grown."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FollowOptions:
-    """Which labelled answers are followed, and how long."""
-
-    follow: Annotated[
-        Path | None,
-        typer.Option(
-            help="A file of labelled answers, one JSON object a line, to which they are appended. It is read until "
-            "it breaks the stated risk; stop with Ctrl-C."
-        ),
-    ] = None
-    min_seen: Annotated[
-        float,
-        typer.Option(help="With --follow: the lowest audit rate; 1 if every answer is judged."),
-    ] = 1.0
-    until_end: Annotated[
-        bool,
-        typer.Option(
-            "--until-end", help="With --follow: stop at the end of the file instead of waiting."
-        ),
-    ] = False
+CasesOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="A file of labelled answers, one JSON object a line, in place of samples: do they break the stated risk?"
+    ),
+]
+MinSeenOption = Annotated[
+    float, typer.Option(help="With --cases: the lowest audit rate; 1 if every answer is judged.")
+]
 
 
 @expand_options
 def drift(
     policy: Annotated[Path, typer.Argument(help="The file that calibrate wrote.")],
     scoring: ScoringOptions,
-    following: FollowOptions,
     samples: OptionalSamplesArgument = None,
+    cases: CasesOption = None,
+    min_seen: MinSeenOption = 1.0,
     estimator: PolicyEstimatorOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Check on new samples, or on labelled answers as they come, whether a calibrated policy still fits."""
-    if following.follow is not None:
+    """Check on new samples, or on labelled answers, whether a calibrated policy still fits."""
+    if cases is not None:
         if samples:
             raise typer.BadParameter(
-                "it reads no samples. Omit them, or omit --follow", param_hint="--follow"
+                "it reads no samples. Omit them, or omit --cases", param_hint="--cases"
             )
         calibrated = load_policy(policy, estimator)
-        _follow(calibrated.calibration.risk, following, following.follow, as_json=as_json)
-    for name, is_named in (
-        ("--until-end", following.until_end),
-        ("--min-seen", following.min_seen != 1.0),
-    ):
-        if is_named:
-            raise typer.BadParameter(
-                "it needs --follow. Add --follow FILE, or omit it", param_hint=name
-            )
+        _test_risk(calibrated.calibration.risk, cases, min_seen, as_json=as_json)
+    if min_seen != 1.0:
+        raise typer.BadParameter(
+            "it needs --cases. Add --cases FILE, or omit it", param_hint="--min-seen"
+        )
     if not samples:
         raise typer.BadParameter(
-            "files of saved responses are needed, or --follow FILE", param_hint="'samples'"
+            "files of saved responses are needed, or --cases FILE", param_hint="'samples'"
         )
     _compare(load_policy(policy, estimator), samples, scoring, as_json=as_json)
 
@@ -153,21 +126,15 @@ def _print_drift(report: "Drift", calibration: "Calibration", n_silent: int) -> 
         print_lines(f"mismatch: {mismatch}")
 
 
-def _follow(risk: float, options: FollowOptions, path: Path, *, as_json: bool) -> NoReturn:
+def _test_risk(risk: float, path: Path, min_seen: float, *, as_json: bool) -> NoReturn:
     """Reads labelled cases until they break the risk of a policy, and raises `typer.Exit` with the command's status."""
     from coe_agents.evaluation import RiskMonitor
 
     try:
-        monitor = RiskMonitor(risk, min_seen=options.min_seen)
+        monitor = RiskMonitor(risk, min_seen=min_seen)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
-    cases: list[tuple[str, str | None]] = []
-    clean_up_after_interrupt()
-    interrupted = False
-    try:
-        _read_cases(monitor, path, cases, until_end=options.until_end)
-    except KeyboardInterrupt:
-        interrupted = True
+    cases = _read_until_broken(monitor, path)
     state = monitor.state
     figures = asdict(state)
     for name in ("since", "broken_at"):
@@ -175,38 +142,18 @@ def _follow(risk: float, options: FollowOptions, path: Path, *, as_json: bool) -
         id_and_time = (None, None) if number is None else cases[number - 1]
         figures[f"{name}_id"], figures[f"{name}_time"] = id_and_time
     if as_json:
-        print_json({"risk": risk, **figures, "broken": state.broken, "interrupted": interrupted})
+        print_json({"risk": risk, **figures, "broken": state.broken})
     else:
         print_lines(_on_risk(risk, state, figures))
-        if interrupted:
-            print_lines(
-                "Interrupted. Rerun the same command: it reads the file from its beginning.",
-                to_stderr=True,
-            )
-    if interrupted:
-        raise typer.Exit(INTERRUPTED)
     raise typer.Exit(Exit.ABSTAINED if state.broken else Exit.ANSWERED)
 
 
-def _read_cases(
-    monitor: "RiskMonitor", path: Path, cases: list[tuple[str, str | None]], *, until_end: bool
-) -> None:
-    """Updates a monitor with cases until they break its risk; adds the id of each to `cases`, and its time if known."""
-    from coe_agents.evaluation.calibration.drift import follow_cases
+def _read_until_broken(monitor: "RiskMonitor", path: Path) -> list[tuple[str, str | None]]:
+    """Updates a monitor with cases until they break its risk; returns the id of each, and its time if known."""
+    from coe_agents.evaluation.calibration.drift import read_cases
 
-    is_following = False
-
-    def wait() -> bool:
-        nonlocal is_following
-        if until_end:
-            return False
-        if not is_following:  # all that was there has been read
-            is_following = True
-            print_lines(f"Following {clean(str(path))}; Ctrl-C ends it.", to_stderr=True)
-        time.sleep(_PAUSE)
-        return True
-
-    for case in follow_cases(path, wait=wait):
+    cases = list[tuple[str, str | None]]()
+    for case in read_cases(path):
         cases.append((case.id, case.time))
         try:
             state = monitor.update(1.0 - case.correct, seen_probability=case.seen_probability)
@@ -214,7 +161,8 @@ def _read_cases(
             message = f"the case {clean(case.id, 50)!r}: {error}"
             raise typer.BadParameter(message, param_hint="--min-seen") from error
         if state.broken:
-            return
+            break
+    return cases
 
 
 def _on_risk(risk: float, state: "RiskState", figures: Mapping[str, Any]) -> str:

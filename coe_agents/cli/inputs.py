@@ -18,11 +18,11 @@ from coe_agents.errors import ConfigurationError
 if TYPE_CHECKING:
     from coe_agents.clustering import Clusterer
     from coe_agents.config.schema import Config
-    from coe_agents.evaluation import SampledQuestion
     from coe_agents.evaluation.calibration.calibrate import Judged
     from coe_agents.evaluation.origin import ResolvedJudging
     from coe_agents.evaluation.scoring.scores import ScoringSetup
     from coe_agents.policy import CalibratedPolicy
+    from coe_agents.types import SampledQuestion
 
 _TINYWORLD_NEEDS = ("safetensors", "tokenizers", "torch", "transformers")  # the extra "local"
 

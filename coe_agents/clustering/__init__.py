@@ -5,14 +5,12 @@ from typing import TYPE_CHECKING
 from coe_agents._removed import missing_name
 from coe_agents.clustering.bidirectional import BidirectionalEntailment
 from coe_agents.clustering.embedding import EmbeddingSimilarity
-from coe_agents.clustering.entailment_wrappers import CachedEntailment
 from coe_agents.clustering.normalized import NormalizedMatch
 from coe_agents.clustering.protocols import Clusterer, EntailmentModel
 from coe_agents.clustering.responses import cluster_many, cluster_responses
 
 __all__ = [
     "BidirectionalEntailment",
-    "CachedEntailment",
     "Clusterer",
     "EmbeddingSimilarity",
     "EntailmentModel",

@@ -19,12 +19,12 @@ from coe_agents.agents import Arbiter, ChatEntailment, ModelAgent
 from coe_agents.agents.judge import ChatJudge
 from coe_agents.clustering import (
     BidirectionalEntailment,
-    CachedEntailment,
     Clusterer,
     EmbeddingSimilarity,
     EntailmentModel,
     NormalizedMatch,
 )
+from coe_agents.clustering.entailment_wrappers import CachedEntailment
 from coe_agents.config import schema
 from coe_agents.config.models import FieldError, create_chat_model, create_embeddings
 from coe_agents.config.schema import Config, ModelSection, load_config

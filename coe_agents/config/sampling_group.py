@@ -22,7 +22,7 @@ from coe_agents.config.build import clusterer_of, create_agents
 from coe_agents.config.models import default_at_once
 from coe_agents.config.schema import Config, describe_unknown
 from coe_agents.errors import ConfigurationError, InvalidReplyError, secrets_of
-from coe_agents.evaluation.datasets import Question
+from coe_agents.evaluation.datasets.question import Question
 from coe_agents.evaluation.origin import Judging
 from coe_agents.evaluation.sample_collection import Participant, SampledGroup
 from coe_agents.extensions import is_reference

@@ -85,14 +85,9 @@ class QuestionDecision(TypedDict):
         aleatoric: Their mean entropy, in nats: doubt within members.
         epistemic: Their divergence from their mean, in nats: disagreement between members.
         regime: "consensus", "conflict", "ambiguous" or "unknown", by the thresholds of the group.
-        raised_by_conflict: Whether the blocking answer was raised to one half while the epistemic part was above its
-            threshold. It is raised, too, where fewer than a majority of all members are in `votes`.
         votes: In a question of `blocks`, who votes to let pass: the members that hold the blocking answer below one
             half, with at least half of their mass on the choices. None where no answer blocks.
         members: The distribution of each member that answered, given that its reply is one of the choices.
-        masses: The share of the replies of each of them that are one of the choices; 1 for a decision model.
-        methods: Where it comes from: "exact", the log-probabilities of the choices; "sampled", the shares of ten
-            replies; or "decision_model". See `ModelAgent.choice`.
         failed_members: What went wrong with each of the others: the exception's type and message.
     """
 
@@ -101,11 +96,8 @@ class QuestionDecision(TypedDict):
     aleatoric: float
     epistemic: float
     regime: Regime
-    raised_by_conflict: bool
     votes: list[str] | None
     members: dict[str, dict[str, float]]
-    masses: dict[str, float]
-    methods: dict[str, str]
     failed_members: dict[str, str]
 
 
@@ -119,12 +111,10 @@ class _Vote(NamedTuple):
     """One member's distribution over the labels of a question, given that it replies with one of them.
 
     Attributes:
-        method: How it was obtained.
         mass: The share of its replies that are one of the labels.
     """
 
     row: Sequence[float]
-    method: str
     mass: float = 1.0
 
     @property
@@ -187,8 +177,8 @@ class CoEDecisionModel(BaseDecisionModel):
         >>> group = CoEDecisionModel([agent.model() for agent in tinyworld_agents()])
         >>> asked = Noul(instructions="What is the capital of France?\n<answer>It is Rome.</answer>\nIs it so?")
         >>> found = group.decide("Nothing is known.", {"known": asked})["known"]
-        >>> found["regime"], sorted(found["members"]), set(found["methods"].values())
-        ('ambiguous', ['tiny-llama', 'tiny-mistral', 'tiny-qwen2'], {'exact'})
+        >>> found["regime"], sorted(found["members"])
+        ('ambiguous', ['tiny-llama', 'tiny-mistral', 'tiny-qwen2'])
     """
 
     model: str
@@ -437,7 +427,6 @@ class CoEDecisionModel(BaseDecisionModel):
         parts = collaborative_entropy(rows)
         coe, aleatoric, epistemic = map(float, parts)
         mean = ensemble_mean(rows)
-        is_raised = False
         passing = None
         if blocking is not None:
             place = labels.index(blocking)
@@ -446,7 +435,7 @@ class CoEDecisionModel(BaseDecisionModel):
                 if vote.is_clear and vote.row[place] < 0.5 - TIE:
                     passing.append(name)
             passes = self._passes(passing, votes, parts)
-            mean, is_raised = _raise_unless(passes, _mean_of_all(votes, labels, place), place)
+            mean = _raise_unless(passes, _mean_of_all(votes, labels, place), place)
         return QuestionDecision(
             probabilities=_by_label(labels, mean.tolist()),
             coe=coe,
@@ -458,11 +447,8 @@ class CoEDecisionModel(BaseDecisionModel):
                 aleatoric_threshold=self.aleatoric_threshold,
                 epistemic_threshold=self.epistemic_threshold,
             ),
-            raised_by_conflict=is_raised and epistemic > self.epistemic_threshold,
             votes=passing,
             members={name: _by_label(labels, vote.row) for name, vote in answered.items()},
-            masses={name: vote.mass for name, vote in answered.items()},
-            methods={name: vote.method for name, vote in answered.items()},
             failed_members=failed,
         )
 
@@ -557,15 +543,16 @@ def _mean_of_all(votes: Mapping[str, _Vote | str], labels: Sequence[str], place:
     return ensemble_mean(sorted(rows))  # by value: sums must not depend on the order of members
 
 
-def _raise_unless(passes: bool, mean: FloatArray, place: int) -> tuple[FloatArray, bool]:
-    """Returns the mean, with at least one half at `place` unless the question passes, and whether that raised it."""
+def _raise_unless(passes: bool, mean: FloatArray, place: int) -> FloatArray:
+    """Returns the mean, with at least one half at `place` unless the question passes."""
     share = mean[place]
     is_half = share > 0.5 - TIE  # rounding must not open what one half closes
     if share >= 0.5 or (passes and not is_half):
-        return mean, False
-    raised = np.minimum(mean * (0.5 / (1.0 - share)), 0.5)  # no other label may lead by rounding
+        return mean
+    # no other label may lead by rounding
+    raised: FloatArray = np.minimum(mean * (0.5 / (1.0 - share)), 0.5)
     raised[place] = 0.5
-    return raised, not is_half
+    return raised
 
 
 def _ask(
@@ -573,7 +560,7 @@ def _ask(
 ) -> Steps[_Reply]:
     labels = _labels(key, question)
     if len(labels) == 1:
-        return _Reply(agent.name, {key: _Vote([1.0], "exact")})
+        return _Reply(agent.name, {key: _Vote([1.0])})
     replies = tuple(string.ascii_uppercase[: len(labels)])
     if isinstance(question, Noul):
         replies = tuple(prompts.SELF_CHECK_CHOICES)
@@ -585,7 +572,7 @@ def _ask(
     except Exception as error:
         return _Reply(agent.name, {key: _describe(error, agent)})
     row = [choice.probabilities[reply] for reply in replies]
-    vote = _Vote(row, choice.method, choice.mass)
+    vote = _Vote(row, choice.mass)
     return _Reply(agent.name, {key: vote}, create_usage(choice.input_tokens, choice.output_tokens))
 
 
@@ -628,7 +615,7 @@ def _read(answer: Answer | None, question: Question, labels: Sequence[str]) -> _
     if not sums_to_1 or not set(shares) <= set(labels):
         must = f"the probabilities of {', '.join(labels)} must be at least 0 and sum to 1"
         return describe_error(InvalidReplyError(f"{must}; got {shares}"))
-    return _Vote((row / row.sum()).tolist(), "decision_model")
+    return _Vote((row / row.sum()).tolist())
 
 
 def _to_answer(question: Question, shares: Mapping[str, float], blocking: str | None) -> Answer:

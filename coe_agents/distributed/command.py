@@ -9,7 +9,7 @@ from coe_agents.config.models import LOCAL_PROVIDERS, default_at_once
 from coe_agents.config.schema import Config
 from coe_agents.distributed.parts import decide_parts, sample_parts
 from coe_agents.distributed.ray_cluster import Pool, cluster, n_nodes
-from coe_agents.evaluation.datasets import Question
+from coe_agents.evaluation.datasets.question import Question
 from coe_agents.evaluation.samples.store import Store, Unit
 from coe_agents.experiments.dataset_run import Row, Timings
 

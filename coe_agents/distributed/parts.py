@@ -9,8 +9,7 @@ from functools import partial
 from typing import Any
 
 from coe_agents.distributed.ray_cluster import Pool, cut_parts, pack, unpack, work_through
-from coe_agents.evaluation.datasets import Question
-from coe_agents.evaluation.datasets.question import from_plain
+from coe_agents.evaluation.datasets.question import Question, from_plain
 from coe_agents.evaluation.origin import DECIDER
 from coe_agents.evaluation.sample_collection import SampledGroup, ask_each, to_failure
 from coe_agents.evaluation.samples.store import Store, Unit

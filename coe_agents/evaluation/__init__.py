@@ -7,18 +7,8 @@ from coe_agents.evaluation.calibration.calibrate import calibrate, judge_samples
 from coe_agents.evaluation.calibration.drift import RiskMonitor, check_drift
 from coe_agents.evaluation.samples.reader import Samples
 from coe_agents.evaluation.scoring.scores import report, score
-from coe_agents.types import SampledQuestion
 
-__all__ = [
-    "RiskMonitor",
-    "SampledQuestion",
-    "Samples",
-    "calibrate",
-    "check_drift",
-    "judge_samples",
-    "report",
-    "score",
-]
+__all__ = ["RiskMonitor", "Samples", "calibrate", "check_drift", "judge_samples", "report", "score"]
 
 if not TYPE_CHECKING:  # a type checker would accept every name
 

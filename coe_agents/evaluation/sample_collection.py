@@ -16,8 +16,7 @@ from typing import Any
 
 from coe_agents.clustering.answers import canonical_answer
 from coe_agents.errors import describe_error
-from coe_agents.evaluation.datasets import Question
-from coe_agents.evaluation.datasets.question import draw_key
+from coe_agents.evaluation.datasets.question import Question, draw_key
 from coe_agents.evaluation.disk_sequence import DiskSequence
 from coe_agents.evaluation.samples.store import Store, Unit, is_failure
 from coe_agents.text import quantity, safe_message

@@ -20,7 +20,7 @@ from coe_agents.config.models import default_at_once
 from coe_agents.config.sampling_group import create_named_clusterer, judging_of
 from coe_agents.config.schema import CalibratedSection, Config
 from coe_agents.errors import AgentError, ConfigurationError, describe_error
-from coe_agents.evaluation.datasets import Question
+from coe_agents.evaluation.datasets.question import Question
 from coe_agents.evaluation.origin import DECIDER, JUDGED, PRICES, SECONDS
 from coe_agents.evaluation.sample_collection import run_all
 from coe_agents.evaluation.samples.store import Store

@@ -7,17 +7,9 @@ from coe_agents.graph.ask_person import AskPerson
 from coe_agents.graph.builder import create_coe_graph
 from coe_agents.graph.chains import create_sequential_graph
 from coe_agents.graph.context import CoEContext
-from coe_agents.graph.events import Event
 from coe_agents.graph.options import GraphOptions
 
-__all__ = [
-    "AskPerson",
-    "CoEContext",
-    "Event",
-    "GraphOptions",
-    "create_coe_graph",
-    "create_sequential_graph",
-]
+__all__ = ["AskPerson", "CoEContext", "GraphOptions", "create_coe_graph", "create_sequential_graph"]
 
 if not TYPE_CHECKING:  # a type checker would accept every name
 

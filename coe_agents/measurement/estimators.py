@@ -93,14 +93,6 @@ _TABLE: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "Vote share by confidence",
             "vote share in which agents count by how sure they are",
         ),
-        "self_consistency": (
-            "Self-consistency",
-            "1 - the share of each agent's own most frequent meaning, mean of agents",
-        ),
-        "disagreement": (
-            "Disagreement between agents",
-            "chance that responses of two agents differ",
-        ),
         "pooled_disagreement": (
             "Disagreement, pooled",
             "chance that any two responses of the group differ",
@@ -110,18 +102,10 @@ _TABLE: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "regular_entropy": (
             "Regular entropy",
             "mean negative log-probability of whole responses, whatever they mean",
-        ),
-        "length_normalised_entropy": (
-            "Regular entropy, per token",
-            "mean negative log-probability per token",
-        ),
+        )
     },
     "Stated by the agents": {
-        "p_false": ("P(False)", "the probability that an agent gives to its response being false"),
-        "verbal_confidence": (
-            "Verbal confidence",
-            "1 - the confidence that an agent states in words",
-        ),
+        "p_false": ("P(False)", "the probability that an agent gives to its response being false")
     },
     _OTHER: {},
 }
@@ -201,40 +185,14 @@ def regular_entropy(statistics: Statistics) -> float | None:
     return fmean(means) if len(means) == len(statistics.names) else None
 
 
-def length_normalised_entropy(statistics: Statistics) -> float | None:
-    """The mean over agents of the mean of -logprob / n_tokens, in nats a token (Malinin and Gales, 2021).
-
-    Higher = less sure. None if an agent has no log-probability with a count of tokens.
-    """
-    surprisals: list[float | None] = []
-    for sample in statistics.responses:
-        logprob = sample["logprob"]
-        n_tokens = sample["n_tokens"]
-        if logprob is None or not n_tokens:
-            surprisals.append(None)
-        else:
-            surprisals.append(-logprob / n_tokens)
-    means = _means(statistics, surprisals)
-    return fmean(means) if len(means) == len(statistics.names) else None
-
-
 def p_false(statistics: Statistics) -> float | None:
     """The mean over agents of the mean of the samples' field `p_false`, in [0, 1]; higher = less sure.
 
     It is an agent's probability that its response is false (Kadavath et al., 2022). Agents without one are omitted, and
     so are values that are not probabilities; None if no agent has one.
     """
-    means = _means(statistics, _probabilities(statistics, "p_false"))
+    means = _means(statistics, _probabilities_of_falsity(statistics))
     return fmean(means) if means else None
-
-
-def verbal_confidence(statistics: Statistics) -> float | None:
-    """1 - the mean over agents of the mean of the field `confidence`, in [0, 1]; higher = less sure.
-
-    It is the confidence that an agent put into words. Agents without one are left out as for `p_false`.
-    """
-    means = _means(statistics, _probabilities(statistics, "confidence"))
-    return 1.0 - fmean(means) if means else None
 
 
 def confidence_vote_share(statistics: Statistics) -> float:
@@ -260,8 +218,8 @@ def confidence_vote_share(statistics: Statistics) -> float:
     return float(1.0 - votes.max())
 
 
-def _probabilities(statistics: Statistics, field: str) -> list[float | None]:
-    values = [sample.get(field) for sample in statistics.responses]
+def _probabilities_of_falsity(statistics: Statistics) -> list[float | None]:
+    values = [sample.get("p_false") for sample in statistics.responses]
     if values.count(None) == len(values):  # mostly
         return []
     probabilities: list[float | None] = []
@@ -288,13 +246,7 @@ def _figure(name: str, statistics: Statistics) -> float | None:
     return statistics.figures[name]  # computed for many questions at once
 
 
-_OF_RESPONSES = (
-    confidence_vote_share,
-    regular_entropy,
-    length_normalised_entropy,
-    p_false,
-    verbal_confidence,
-)
+_OF_RESPONSES = (confidence_vote_share, regular_entropy, p_false)
 _OF_PROPOSALS = (support, own_entropy)
 ESTIMATORS: Mapping[str, Estimator] = {name: partial(_figure, name) for name in GROUP_SCORES} | {
     estimator.__name__: estimator for estimator in _OF_RESPONSES

@@ -6,7 +6,7 @@ import logging
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any, Literal, NotRequired, get_args
+from typing import Annotated, Any, NotRequired, get_args
 
 from langchain.agents.middleware.types import (
     AgentState,
@@ -60,7 +60,6 @@ from coe_agents.types import WITHHELD_MARK
 
 logger = logging.getLogger(__name__)
 
-OnError = Literal["block", "raise"]
 Asks = Callable[[], str | Verdict]
 """Returns the question for the group, or a verdict where there is nothing to ask."""
 
@@ -115,7 +114,6 @@ class CoEMiddleware(GuardsTools[VerdictState]):
             the tool's place) or `{"type": "edit", "edited_action": {"name": ..., "args": {...}}}`; an edited call is
             judged in turn, and runs unless the group is confident and does not approve. After a reply that does not
             fit, the person is asked again. This needs a checkpointer; without one the run ends there.
-        on_error: "block": a failure to ask closes the gate; "raise": it ends the run.
         final_answer: Whether the final answer, text or structured, is judged, too. A structured answer is judged with
             the text beside it, and after the calls of the same message, with their results. An answer that is not
             approved is replaced in the state. So is one that the group could not be shown in full, such as an answer
@@ -161,7 +159,6 @@ class CoEMiddleware(GuardsTools[VerdictState]):
         question: Callable[[ToolCallRequest], str] | None = None,
         approves: Callable[[str], bool] | None = None,
         on_uncertain: OnUncertain = "block",
-        on_error: OnError = "block",
         final_answer: bool = False,
         include_results: bool = False,
         trust_edits: bool = False,
@@ -169,10 +166,8 @@ class CoEMiddleware(GuardsTools[VerdictState]):
     ) -> None:
         super().__init__(name, tools, may_gate_none=final_answer)
         one_of(on_uncertain, '"on_uncertain"', get_args(OnUncertain))
-        one_of(on_error, '"on_error"', get_args(OnError), advice='"block" is safe')
         self._graph = check_compiled(graph)
         self._on_uncertain = on_uncertain
-        self._on_error = on_error
         self._question = question
         self._approves = approves
         self._judges_answers = final_answer
@@ -316,7 +311,7 @@ class CoEMiddleware(GuardsTools[VerdictState]):
             return read_verdict(result, self._approves, shown)
         except Exception as error:
             # LangGraph handles interrupts inside the graph, and replies that it cannot use
-            if self._on_error == "raise" or is_control_flow(error):
+            if is_control_flow(error):
                 raise
             kind = type(error).__name__
             logger.warning("the gate is closed: asking the group failed with %s", kind)

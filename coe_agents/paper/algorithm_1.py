@@ -10,12 +10,12 @@ from functools import partial
 
 import numpy as np
 
-from coe_agents.evaluation import SampledQuestion
 from coe_agents.evaluation.scoring.correctness import judge_clusters, mean_verdict
 from coe_agents.evaluation.scoring.scores import ScoringSetup
 from coe_agents.experiments.experiment import Cell, Experiment, Figure, Row, plain
 from coe_agents.paper.published import band, create_experiment, paper_rows
 from coe_agents.paper.ranking import JudgedGroup, judge_group
+from coe_agents.types import SampledQuestion
 from coe_agents.uncertainty import coordinate
 from coe_agents.uncertainty.collaborative import ensemble_mean
 from coe_agents.uncertainty.ties import shares_lead

@@ -10,17 +10,19 @@ import coe_agents
 from coe_agents.cli.inputs import create_setting, load_quietly
 from coe_agents.cli.options import SamplingOptions, ScoringOptions
 from coe_agents.cli.sample import sample_to
-from coe_agents.clustering import BidirectionalEntailment, CachedEntailment
+from coe_agents.clustering import BidirectionalEntailment
+from coe_agents.clustering.entailment_wrappers import CachedEntailment
 from coe_agents.config.build import create_clusterer
 from coe_agents.config.sampling_group import judging_of
 from coe_agents.config.schema import Config, load_config
 from coe_agents.errors import ConfigurationError
-from coe_agents.evaluation import SampledQuestion, Samples
+from coe_agents.evaluation import Samples
 from coe_agents.evaluation.samples.store import SAMPLES
 from coe_agents.evaluation.scoring.correctness import create_criterion
 from coe_agents.evaluation.scoring.scores import ScoringSetup
 from coe_agents.paper.ranking import order_by_responses
 from coe_agents.text import quantity
+from coe_agents.types import SampledQuestion
 
 SHIPPED = Path(__file__).parent / "reproduce.toml"
 TEMPERATURES = (0.8, 0.9, 1.0)

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from coe_agents.evaluation import SampledQuestion
 from coe_agents.evaluation.metrics import auroc
 from coe_agents.evaluation.metrics.bootstrap import estimate_all
 from coe_agents.evaluation.metrics.selective_prediction import RETENTIONS
@@ -24,7 +23,7 @@ from coe_agents.measurement.estimators import ESTIMATORS
 from coe_agents.measurement.statistics import Statistics
 from coe_agents.paper.published import create_experiment, paper_rows
 from coe_agents.text import quantity
-from coe_agents.types import in_canonical_order
+from coe_agents.types import SampledQuestion, in_canonical_order
 
 METRICS: Mapping[str, str] = {
     "Semantic Entropy": "semantic_entropy",

@@ -17,8 +17,8 @@ from coe_agents.text import quantity
 
 if TYPE_CHECKING:
     from coe_agents.decision.case import RecordedCase
-    from coe_agents.evaluation import SampledQuestion
     from coe_agents.rulings.audits import Recalibration, Seen
+    from coe_agents.types import SampledQuestion
 
 StoreOption = Annotated[
     str,
@@ -34,7 +34,7 @@ def harvest(
     cases: Annotated[
         Path | None,
         typer.Option(
-            help="Where to append ruled audits that it does not hold yet, for `drift --follow`."
+            help="Where to append ruled audits that it does not hold yet, for `drift --cases`."
         ),
     ] = None,
 ) -> None:
@@ -132,16 +132,14 @@ def _waiting(n: int) -> str:
 
 
 def _append(path: Path, rows: list[dict[str, Any]]) -> int:
-    from coe_agents.evaluation.calibration.drift import follow_cases
+    from coe_agents.evaluation.calibration.drift import read_cases
     from coe_agents.evaluation.samples.store import sole_writer
     from coe_agents.files import append
 
     with sole_writer(
         path, path.with_name(f".{path.name}.lock")
     ):  # two processes would append the same cases
-        known = (
-            {case.id for case in follow_cases(path, wait=lambda: False)} if path.exists() else set()
-        )
+        known = {case.id for case in read_cases(path)} if path.exists() else set()
         new = [row for row in rows if row["id"] not in known]
         if new:
             ends_open = path.exists() and path.read_bytes()[-1:] not in (b"", b"\n")

@@ -188,7 +188,7 @@ def sample_rows(case: RecordedCase) -> Iterator[dict[str, Any]]:
 
 
 def case_row(case: RecordedCase) -> dict[str, Any] | None:
-    """Returns a ruled audit as a line for `coe-agents drift --follow`; None for what says nothing about answers."""
+    """Returns a ruled audit as a line for `coe-agents drift --cases`; None for what says nothing about answers."""
     ruling = case["ruling"]
     if case["kind"] != "audit" or ruling is None or ruling["correct"] is None:
         return None

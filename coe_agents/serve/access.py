@@ -14,7 +14,7 @@ import math
 import re
 import time
 import traceback
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
@@ -193,22 +193,17 @@ def _parse(body: bytes) -> Fields:
 LOG = logging.getLogger("coe_agents.serve")
 _METHODS = ("GET", "POST", "HEAD", "OPTIONS")
 _OUTCOME = "coe_agents.outcome"
-NoteRequest = Callable[[str, int, float], None]
 
 
 class RequestLog:
     """Logs method, address, status, seconds, and the action and numbers of a decision; lets no exception through.
 
-    An address that is not among `paths` is not logged: it may hold anything. `note_request` is passed the address,
-    status and seconds of each request, too.
+    An address that is not among `paths` is not logged: it may hold anything.
     """
 
-    def __init__(
-        self, app: ASGIApp, *, paths: frozenset[str], note_request: NoteRequest | None = None
-    ) -> None:
+    def __init__(self, app: ASGIApp, *, paths: frozenset[str]) -> None:
         self._app = app
         self._paths = paths
-        self._note_request = note_request
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -234,8 +229,6 @@ class RequestLog:
             words = "".join(f" {name} {value}" for name, value in outcome.items())
             seconds = time.monotonic() - start
             LOG.info("%s %s %d %.2f s%s", method, path, status, seconds, words)
-            if self._note_request is not None:
-                self._note_request(path, status, seconds)
 
 
 def note_decision(scope: Scope, decision: Fields) -> None:

@@ -14,7 +14,7 @@ from collections.abc import (
 )
 from importlib import resources
 from importlib.resources.abc import Traversable
-from typing import Any, Protocol, TypeVar, get_args
+from typing import Any, Protocol, TypeVar
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -25,7 +25,6 @@ from starlette.types import ASGIApp, Scope
 
 from coe_agents.actions.proposals import describe_action
 from coe_agents.actions.structured import answer_tool
-from coe_agents.checks import one_of
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.decision import GroupDecision
 from coe_agents.decision.refusal import refusal
@@ -42,7 +41,6 @@ from coe_agents.serve.access import (
 from coe_agents.serve.api_error import ApiError, caller_gone, json_response
 from coe_agents.serve.chat_request import ChatRequest, check_model, read_chat_request, read_messages
 from coe_agents.serve.completion import (
-    Refusals,
     Reply,
     to_chunks,
     to_completion,
@@ -170,8 +168,6 @@ def create_app(
     hosts: Collection[str] = LOOPBACK,
     max_requests: int = 256,
     max_bytes: int = 1_000_000,
-    metrics: bool = False,
-    refusals: Refusals = "content",
 ) -> ASGIApp:
     """Returns the server of a group as an ASGI application, for uvicorn or another server.
 
@@ -181,22 +177,11 @@ def create_app(
         hosts: The names under which the server is asked; others are refused.
         max_requests: How many questions are answered at a time; further ones get 429.
         max_bytes: The size of a request; larger ones get 413.
-        metrics: Whether /metrics has metrics for Prometheus.
-        refusals: Where a reply says why there is no answer: "field" is OpenAI's "refusal" alone, which many clients
-            drop, so that they show an empty answer; "content" is also where an answer stands, with the `finish_reason`
-            "content_filter".
 
     Raises:
-        ImportError: If metrics are asked for, and OpenTelemetry's exporter is not installed.
-        ValueError: If the key is blank, or `refusals` is another word.
+        ValueError: If the key is blank.
     """
-    one_of(refusals, '"refusals"', get_args(Refusals), advice='"content" suits all clients')
-    measured = None
-    if metrics:
-        from coe_agents.serve.prometheus import Metrics  # here, since it needs an exporter
-
-        measured = Metrics(lambda: admission.n_inside)
-    runs = Runs(group, [measured.telemetry] if measured else [])
+    runs = Runs(group)
     model = {
         "id": group.name,
         "object": "model",
@@ -227,7 +212,7 @@ def create_app(
             if decision["action"] == "answer" and decision["answer"] is not None:
                 decision["answer"] = asked.cut(decision["answer"])
             note_decision(request.scope, decision)
-            reply = Reply(decision=decision, model=group.name, asked=asked, refusals=refusals)
+            reply = Reply(decision=decision, model=group.name, asked=asked)
             if not asked.is_stream:
                 return json_response(to_whole(reply))
             return Response("".join(to_events(reply)), media_type="text/event-stream")
@@ -252,17 +237,12 @@ def create_app(
         Route("/events", show_events, methods=["POST"]),
         *(_page_route(path, *file) for path, file in _PAGE.items()),
     ]
-    if measured:
-        routes.append(Route("/metrics", measured.show))
     handlers = dict.fromkeys((ApiError, HTTPException, Exception), _respond_to_error)
     answering = Starlette(routes=routes, exception_handlers=handlers)
     answering.router.redirect_slashes = False
     admission = Admission(answering, most=max_requests)
     paths = frozenset(route.path for route in routes)
-    note_request = measured.note_request if measured else None
-    return RequestLog(
-        Guard(admission, hosts=hosts, key=key), paths=paths, note_request=note_request
-    )
+    return RequestLog(Guard(admission, hosts=hosts, key=key), paths=paths)
 
 
 def _shows(path: str, describe: Callable[[], JsonObject]) -> Route:

@@ -1,8 +1,7 @@
 """Owns the command `serve`."""
 
-import webbrowser
 from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -54,21 +53,8 @@ def serve(
             min=1, help="Seconds in which questions in flight are answered before the server ends."
         ),
     ] = 30,
-    refusals: Annotated[
-        Literal["content", "field"],
-        typer.Option(
-            help='Where a reply says why there is no answer: "content" is where an answer stands, too, since many '
-            'clients drop "refusal"; "field" is "refusal" alone.'
-        ),
-    ] = "content",
     record: RecordOption = None,
     audit_rate: AuditRateOption = None,
-    metrics: Annotated[
-        bool, typer.Option("--metrics", help="Offer metrics for Prometheus at /metrics.")
-    ] = False,
-    open_page: Annotated[
-        bool, typer.Option("--open", help="Open the server's page in the browser.")
-    ] = False,
 ) -> None:
     """Offer the group as one model to OpenAI's clients: an answer, or a refusal where the group does not agree.
 
@@ -102,7 +88,7 @@ def serve(
     limits = {"max_requests": max_requests, "max_bytes": max_bytes}
     with open_recording(settings, record, audit_rate) as recording:
         group = create(**recording)
-        app = create_app(group, key=key, hosts=hosts, metrics=metrics, refusals=refusals, **limits)
+        app = create_app(group, key=key, hosts=hosts, **limits)
         clean_up_after_interrupt()
         with open_socket(host, port) as listening:
             address = address_of(listening)
@@ -110,6 +96,4 @@ def serve(
                 f"Open {address}/ in a browser, or give OpenAI's clients the base URL {address}/v1 and"
             )
             print_lines(f'the model "{group.name}". Ctrl-C ends the server.')
-            if open_page:
-                webbrowser.open(address)  # the socket is open: the browser waits for the server
             serve_app(app, listening, grace=grace)

@@ -5,14 +5,12 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from coe_agents.decision.refusal import refusal
 from coe_agents.decision.views import to_numbers
 from coe_agents.serve.chat_request import ChatRequest
 from coe_agents.types import Fields, JsonObject, add_usages
-
-Refusals = Literal["content", "field"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,13 +21,11 @@ class Reply:
         decision: As `to_public` returns it.
         model: The name of the group.
         asked: The request.
-        refusals: Where why there is no answer stands: in the field "refusal" alone, or in the "content", too.
     """
 
     decision: Fields
     model: str
     asked: ChatRequest
-    refusals: Refusals = "content"
 
     @property
     def calls(self) -> list[dict[str, str]]:
@@ -42,15 +38,10 @@ class Reply:
 
     @property
     def text(self) -> str | None:
-        """What stands where an answer does; None where the group gives calls, or a refusal elsewhere."""
+        """What stands where an answer does, a refusal, too: many clients drop "refusal"; None of calls."""
         if self.refusal is not None:
-            return self.refusal if self.is_in_content else None
+            return self.refusal
         return None if self.calls else self.decision["answer"]
-
-    @property
-    def is_in_content(self) -> bool:
-        """Whether a client would take the refusal for an answer that ignores what else the reply says."""
-        return self.refusals == "content" and self.refusal is not None
 
     @property
     def is_cut(self) -> bool:
@@ -81,8 +72,8 @@ class Reply:
 def to_completion(reply: Reply) -> JsonObject:
     """Returns the reply as a `chat.completion`.
 
-    An answer is the message's content, or its tool calls. Otherwise the message's refusal says why, as does the content
-    unless refusals are kept out of it. `coe` holds the numbers of the decision.
+    An answer is the message's content, or its tool calls. Otherwise the message's refusal and content say why.
+    `coe` holds the numbers of the decision.
     """
     message = {"role": "assistant", **_message(reply)}
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _end(reply)}
@@ -117,7 +108,7 @@ def to_chunks(reply: Reply) -> Iterator[str]:
     if reply.asked.with_usage:
         yield _event({**head, "choices": [], "usage": _usage(reply)})
     # who awaits a call alone would read none of this, and see no end of it
-    if reply.asked.must_call and reply.is_in_content:
+    if reply.asked.must_call and reply.refusal is not None:
         error = {
             "message": reply.refusal,
             "type": "refusal",
@@ -140,7 +131,7 @@ def _message(reply: Reply) -> JsonObject:
 
 
 def _end(reply: Reply) -> str:
-    if reply.is_in_content:
+    if reply.refusal is not None:
         return "content_filter"
     if reply.is_cut:
         return "length"

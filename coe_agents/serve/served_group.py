@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from langchain_core.callbacks import BaseCallbackHandler
 from langgraph.store.base import BaseStore
 
 from coe_agents.config import Configuration
@@ -239,11 +238,10 @@ _RETRY_AFTER = "30"
 
 
 class Runs:
-    """Asks a group, any number of times at once; a run that fails raises `ApiError`. `callbacks` observe every run."""
+    """Asks a group, any number of times at once; a run that fails raises `ApiError`."""
 
-    def __init__(self, group: Group, callbacks: Sequence[BaseCallbackHandler] = ()) -> None:
+    def __init__(self, group: Group) -> None:
         self.group = group
-        self._config = {"callbacks": list(callbacks)}
         # raises now what would fail every request
         self._graph = group.create_graph().compile(store=group.store)
 
@@ -259,9 +257,7 @@ class Runs:
         end = None
         if limits.deadline is not None:
             end = asyncio.get_running_loop().time() + limits.deadline
-        stream = self._graph.astream(
-            graph_input, self._config, context=limits, stream_mode=["custom", "values"]
-        )
+        stream = self._graph.astream(graph_input, context=limits, stream_mode=["custom", "values"])
         try:
             async with aclosing(stream):
                 while True:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from coe_agents.clustering.normalized import normalize_answer
 from coe_agents.errors import ConfigurationError
-from coe_agents.evaluation.datasets import Question
+from coe_agents.evaluation.datasets.question import Question
 from coe_agents.evaluation.datasets.sources import QuestionsOnDisk, on_disk, open_questions
 from coe_agents.evaluation.scoring.correctness import Prediction, Rule
 from coe_agents.tinyworld.facts import Fact, extract_answer, load_facts

@@ -45,7 +45,7 @@ weights s.samples.jsonl --out w.toml
 advise --resamples 2 s.samples.jsonl
 drift policy.json s.samples.jsonl
 drift learned.json s.samples.jsonl
-drift policy.json --until-end --min-seen 0.1 --follow cases.jsonl
+drift policy.json --min-seen 0.1 --cases cases.jsonl
 compare --resamples 2 decided
 sample --config coe.toml --dataset data.jsonl --out sampled
 run --config coe.toml --dataset data.jsonl --out ran

@@ -3,8 +3,7 @@ import hashlib
 import numpy as np
 import pytest
 
-from coe_agents.clustering import CachedEntailment
-from coe_agents.clustering.entailment_wrappers import CountingEntailment
+from coe_agents.clustering.entailment_wrappers import CachedEntailment, CountingEntailment
 from coe_agents.testing.doubles import TableEntailment
 from tests.contracts import EntailmentModelContract
 

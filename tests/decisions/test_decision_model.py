@@ -72,7 +72,6 @@ async def test_it_answers_with_the_mean_of_what_its_members_say_themselves(model
         entropies = [-(row * np.log(row)).sum() for row in (*rows, mean)]
         assert found[key]["coe"] == pytest.approx(entropies[-1], abs=1e-6)
         assert found[key]["aleatoric"] == pytest.approx(np.mean(entropies[:-1]), abs=1e-6)
-        assert set(found[key]["methods"].values()) == {"exact"}
     assert response.nouls["n"].noul == found["n"]["probabilities"]["true"]
     chosen = max(found["c"]["probabilities"], key=found["c"]["probabilities"].get)
     assert response.choices["c"].choice == chosen
@@ -83,59 +82,35 @@ async def test_it_answers_with_the_mean_of_what_its_members_say_themselves(model
 
 
 @pytest.mark.parametrize(
-    ("members", "options", "p", "regime", "raised"),
+    ("members", "options", "p", "regime"),
     [
-        pytest.param([0.1, 0.1, 0.4], {}, 0.2, "consensus", False, id="mean"),
-        pytest.param([0.05, 0.05, 0.95], {}, 0.5, "conflict", True, id="conflict"),
+        pytest.param([0.1, 0.1, 0.4], {}, 0.2, "consensus", id="mean"),
+        pytest.param([0.05, 0.05, 0.95], {}, 0.5, "conflict", id="conflict"),
         pytest.param(
-            [0.05, 0.05, 0.95],
-            {"epistemic_threshold": 0.7},
-            0.35,
-            "consensus",
-            False,
-            id="thresholds",
+            [0.05, 0.05, 0.95], {"epistemic_threshold": 0.7}, 0.35, "consensus", id="thresholds"
         ),
         pytest.param(
-            [0.95, 0.95, 0.05],
-            {"blocks": {"is_risky": False}},
-            0.5,
-            "conflict",
-            True,
-            id="no-blocks",
+            [0.95, 0.95, 0.05], {"blocks": {"is_risky": False}}, 0.5, "conflict", id="no-blocks"
         ),
-        pytest.param([0.1, 0.1, None], {}, 0.4, "consensus", False, id="a-failed-member-votes"),
-        pytest.param([0.3, 0.3, None], {}, 1.6 / 3, "ambiguous", False, id="its-vote-blocks"),
+        pytest.param([0.1, 0.1, None], {}, 0.4, "consensus", id="a-failed-member-votes"),
+        pytest.param([0.3, 0.3, None], {}, 1.6 / 3, "ambiguous", id="its-vote-blocks"),
+        pytest.param([0.1, 0.1, None], {"blocks": {}}, 0.4, "consensus", id="the-default-stays"),
         pytest.param(
-            [0.1, 0.1, None], {"blocks": {}}, 0.4, "consensus", False, id="the-default-stays"
-        ),
-        pytest.param(
-            [0.18, 0.97, 0.35], {"epistemic_threshold": 0.7}, 0.5, "consensus", False, id="rounding"
+            [0.18, 0.97, 0.35], {"epistemic_threshold": 0.7}, 0.5, "consensus", id="rounding"
         ),
         # H(1.4 / 3) - 2/3 H(.7) = .2837
-        pytest.param([0.7, 0.7, 0.0], {}, 0.5, "consensus", False, id="a-minority-lets-pass"),
-        pytest.param([0.2, 0.2, 0.6, 0.7], {}, 0.5, "consensus", False, id="an-even-split"),
+        pytest.param([0.7, 0.7, 0.0], {}, 0.5, "consensus", id="a-minority-lets-pass"),
+        pytest.param([0.2, 0.2, 0.6, 0.7], {}, 0.5, "consensus", id="an-even-split"),
         # at .05, .05, .95 again: no threshold of doubt within members makes disagreement less
         pytest.param(
-            [0.05, 0.05, 0.95],
-            {"aleatoric_threshold": 0.1},
-            0.5,
-            "unknown",
-            True,
-            id="lower-threshold",
+            [0.05, 0.05, 0.95], {"aleatoric_threshold": 0.1}, 0.5, "unknown", id="lower-threshold"
         ),
         pytest.param(
-            [0.5 - 1e-12, 0.1, 0.5 - 1e-12],
-            {},
-            0.5,
-            "consensus",
-            False,
-            id="one-half-but-for-rounding",
+            [0.5 - 1e-12, 0.1, 0.5 - 1e-12], {}, 0.5, "consensus", id="one-half-but-for-rounding"
         ),
     ],
 )
-def test_it_fails_closed_where_a_question_has_a_blocking_answer(
-    members, options, p, regime, raised
-):
+def test_it_fails_closed_where_a_question_has_a_blocking_answer(members, options, p, regime):
     options = {"aleatoric_threshold": 0.6, **options} if regime != "ambiguous" else options
     for order in set(itertools.permutations(members)):
         group = CoEDecisionModel([dead() if one is None else says(one) for one in order], **options)
@@ -143,7 +118,6 @@ def test_it_fails_closed_where_a_question_has_a_blocking_answer(
         found = response.decisions["is_risky"]
         assert response.nouls["is_risky"].noul == pytest.approx(p)
         assert found["regime"] == regime
-        assert found["raised_by_conflict"] == raised
         assert [*found["failed_members"].values()] == ["ConnectionError: lost"] * members.count(
             None
         )
@@ -166,36 +140,32 @@ HARMLESS_REPLIES = [
 
 
 @pytest.mark.parametrize(
-    ("model", "holds", "mass"),
+    ("model", "holds"),
     [
-        pytest.param(replies(*HARMLESS_REPLIES), True, 1.0, id="all"),
-        pytest.param(replies(*["False"] * 5, *["This is dangerous."] * 5), True, 0.5, id="half"),
+        pytest.param(replies(*HARMLESS_REPLIES), True, id="all"),
+        pytest.param(replies(*["False"] * 5, *["This is dangerous."] * 5), True, id="half"),
         pytest.param(
-            replies(*["False"] * 4, *["This is dangerous."] * 6), False, 0.4, id="less-than-half"
+            replies(*["False"] * 4, *["This is dangerous."] * 6), False, id="less-than-half"
         ),
-        pytest.param(replies("False", *["This is dangerous."] * 9), False, 0.1, id="one-of-ten"),
+        pytest.param(replies("False", *["This is dangerous."] * 9), False, id="one-of-ten"),
         pytest.param(
             replies("False", *["False, I fear, is the hope that it is safe."] * 9),
             False,
-            0.1,
             id="and-more",
         ),
         pytest.param(
-            ScoringModel(scores=[math.log(1e-5), math.log(9e-5)]),
-            False,
-            1e-4,
-            id="scores-of-little-mass",
+            ScoringModel(scores=[math.log(1e-5), math.log(9e-5)]), False, id="scores-of-little-mass"
         ),
-        pytest.param(ScoringModel(scores=[math.log(0.1), math.log(0.5)]), True, 0.6, id="scores"),
-        pytest.param(replies(*["False"] * 4, *["True"] * 4, "", ""), False, 0.8, id="divided"),
-        pytest.param(replies("False", finish_reason="MAX_TOKENS"), False, None, id="cut"),
-        pytest.param(replies("False", finish_reason="SAFETY"), False, None, id="filtered"),
-        pytest.param(replies("False", finish_reason="a new word"), False, None, id="unknown"),
+        pytest.param(ScoringModel(scores=[math.log(0.1), math.log(0.5)]), True, id="scores"),
+        pytest.param(replies(*["False"] * 4, *["True"] * 4, "", ""), False, id="divided"),
+        pytest.param(replies("False", finish_reason="MAX_TOKENS"), False, id="cut"),
+        pytest.param(replies("False", finish_reason="SAFETY"), False, id="filtered"),
+        pytest.param(replies("False", finish_reason="a new word"), False, id="unknown"),
     ],
 )
 @pytest.mark.parametrize("form", ["sync", "async"])
 async def test_a_chat_model_lets_pass_only_by_whole_replies_that_are_mostly_choices(
-    model, holds, mass, form
+    model, holds, form
 ):
     group = CoEDecisionModel(
         [model, says(0.1), says(0.9)], epistemic_threshold=0.7
@@ -204,7 +174,6 @@ async def test_a_chat_model_lets_pass_only_by_whole_replies_that_are_mostly_choi
         "is_risky"
     ]
     name = type(model).__name__
-    assert found["masses"].get(name) == (None if mass is None else pytest.approx(mass))
     assert found["votes"] == [*[name] * holds, "scripted"]
     assert (found["probabilities"]["true"] < 0.5) == holds
 
@@ -212,7 +181,6 @@ async def test_a_chat_model_lets_pass_only_by_whole_replies_that_are_mostly_choi
 def test_other_questions_are_read_as_replies_and_not_as_votes():
     model = replies("False", *["False, I think, since it is safe."] * 9)
     found = CoEDecisionModel([model]).decide("x", {"n": NOUL})["n"]
-    assert found["masses"] == {"ProposingModel": 1.0}
     assert found["votes"] is None
 
 
@@ -326,7 +294,6 @@ def test_scores_or_ten_samples_and_what_they_cost():
             {"state": "x", "questions": ONE}
         )
     found = response.decisions["is_risky"]
-    assert [*found["methods"].values()] == ["exact", "sampled", "decision_model"]
     assert [row["true"] for row in found["members"].values()] == pytest.approx([0.75, 1.0, 0.5])
     # nothing by the first; 11 and ten times 2 by the second; 5 and 1 by the third
     assert response.usage == {"input_tokens": 16, "output_tokens": 21, "total_tokens": 37}

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from coe_agents import ThresholdPolicy
 from coe_agents.distributed.parts import _Deciding, fail_questions
 from coe_agents.distributed.ray_cluster import cut_parts, unpack
-from coe_agents.evaluation.datasets import Question
+from coe_agents.evaluation.datasets.question import Question
 from coe_agents.evaluation.datasets.sources import on_disk
 from coe_agents.evaluation.origin import DECIDER, DECISIONS, read_run
 from coe_agents.evaluation.sample_collection import Units

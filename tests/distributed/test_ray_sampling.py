@@ -8,7 +8,7 @@ import pytest
 from coe_agents.distributed.parts import _Asking, _to_ask, fail_part
 from coe_agents.distributed.ray_cluster import Pool, cluster, cut_parts, unpack, work_through
 from coe_agents.errors import ConfigurationError
-from coe_agents.evaluation.datasets import Question
+from coe_agents.evaluation.datasets.question import Question
 from coe_agents.evaluation.sample_collection import Participant
 from coe_agents.evaluation.samples.store import SAMPLES, Store
 from coe_agents.testing import create_response

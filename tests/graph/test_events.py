@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from coe_agents import ThresholdPolicy
-from coe_agents.graph import Event
+from coe_agents.graph.events import Event
 from coe_agents.policy import Decision
 from tests.doubles import ScriptedAgent
 from tests.graph.groups import Deciding, graph, saying

@@ -63,12 +63,11 @@ def test_by_hand_where_two_agents_are_sure_of_different_answers(statistics):
     found = values(one)
     for name in ("coe", "epistemic", "pooled_semantic_entropy"):
         assert found[name] == pytest.approx(LOG2)
-    for name in ("aleatoric", "semantic_entropy", "self_consistency"):
+    for name in ("aleatoric", "semantic_entropy"):
         assert found[name] == 0.0
     assert found["vote_share"] == found["pooled_disagreement"] == 0.5
-    assert found["disagreement"] == 1.0
     assert found["coe_wasserstein"] == 0.5  # total variation from the mean
-    for name in ("regular_entropy", "length_normalised_entropy", "p_false", "verbal_confidence"):
+    for name in ("regular_entropy", "p_false"):
         assert found[name] is None
     assert found | {name: score_of(one.measurement, name) for name in RUN_TIME_SCORES} == found
     other = replace(one.measurement, run=Run(), coe=3.0, aleatoric=2.0, epistemic=1.0)
@@ -104,7 +103,6 @@ def test_what_log_probabilities_say(statistics):
     (one,) = statistics(rows)
     found = values(one)
     assert found["regular_entropy"] == pytest.approx((2 + 4) / 2)
-    assert found["length_normalised_entropy"] == pytest.approx((0.75 + 4) / 2)
     p = math.exp(-0.5) / (math.exp(-0.5) + math.exp(-1.0))
     rows = [[p, 1 - p], [1, 0]]
     assert found["coe"] == pytest.approx(collaborative_entropy(rows).total)
@@ -113,11 +111,7 @@ def test_what_log_probabilities_say(statistics):
     assert found["pooled_semantic_entropy"] == pytest.approx(entropy(pool))
     given = enumerate((0.25, 2.0, "0.5", None, True))
     (one,) = statistics([row("q", "a", i, "x", logprob=-1.0, p_false=value) for i, value in given])
-    assert values(one) | {
-        "regular_entropy": 1.0,
-        "length_normalised_entropy": None,
-        "p_false": 0.25,
-    } == values(one)
+    assert values(one) | {"regular_entropy": 1.0, "p_false": 0.25} == values(one)
     rows = [
         row("q", agent, text=text)
         for agent, text in zip("abc", ("paris", "Paris", "paris"), strict=True)

@@ -112,14 +112,14 @@ def without_schemas(text):
     ]
 
 
-def without_what_factories_make(self, parsed, depth, *, given):
+def without_what_factories_make(self, parsed, depth, *, passed):
     """A field that a factory made counts as not given, though a validator has filled it since."""
-    forms = FIELDS(self, parsed, depth, given=given)
+    forms = FIELDS(self, parsed, depth, passed=passed)
     stated = type(parsed).model_fields
     made = {
         name
         for name, field in stated.items()
-        if name not in given and field.default_factory is not None
+        if name not in passed and field.default_factory is not None
     }
     return {name: form for name, form in forms.items() if name not in made}
 

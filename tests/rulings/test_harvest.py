@@ -76,7 +76,7 @@ def test_harvest_recalibrate_and_follow(tmp_path, store, policy):
     assert new.n_questions == 80
     assert new.bound <= 0.3
 
-    done = run("drift", policy, "--follow", cases, "--until-end")
+    done = run("drift", policy, "--cases", cases)
     assert "After 60 labelled answers" in done.stdout
 
 

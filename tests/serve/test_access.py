@@ -6,7 +6,7 @@ from coe_agents.serve import create_app
 from tests.serve.groups import AGREEING, KEY, body_of, client_of, create_group
 
 GROUP = create_group(*AGREEING)
-ADDRESSES = ("/v1/models", "/", "/page.js", "/group", "/metrics", "/nowhere")
+ADDRESSES = ("/v1/models", "/", "/page.js", "/group", "/nowhere")
 
 
 OWN = ["127.0.0.1:8000", "[::1]:8000", "LOCALHOST:9"]

@@ -1,11 +1,10 @@
-"""Owns whether a calibration still holds: on new samples, and over labelled cases as they come, at any time.
+"""Owns whether a calibration still holds: on new samples, and over labelled cases in their order, at any time.
 
-Labelled cases are one JSON object a line for each answered question that was judged, read as they are appended.
+Labelled cases are one JSON object a line for each answered question that was judged.
 """
 
 import math
-import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -22,7 +21,6 @@ from coe_agents.evaluation.samples.line import parse_line
 from coe_agents.policy import CalibratedPolicy
 from coe_agents.uncertainty.ties import TIE
 
-_CHUNK = 1 << 16
 _NEAR = 0.9
 """How alike a misspelt name is to the right one, by `difflib`."""
 _FORM = '{"id": "...", "correct": true}, and "seen_probability" where not every answer is judged'
@@ -44,45 +42,25 @@ class LabelledCase:
     time: str | None = None
 
 
-def follow_cases(path: str | Path, *, wait: Callable[[], bool]) -> Iterator[LabelledCase]:
-    """Yields the labelled cases of a file that grows, in the order of its lines.
+def read_cases(path: str | Path) -> Iterator[LabelledCase]:
+    """Yields the labelled cases of a file, in the order of its lines.
 
-    A line holds `id` and `correct`, which are required, and `seen_probability` and `time`; other fields are ignored.
-    `wait` is called at the end of the file: it returns True after a while to read on, or False to stop. A last
-    line without an end is read only then, as it may be half written. A SamplesError if a line is malformed, an id
-    occurs twice, or the file became shorter or was replaced.
+    A line holds `id` and `correct`, which are required, and `seen_probability` and `time`; other fields are ignored. A
+    SamplesError if a line is malformed, or an id occurs twice.
     """
     path = Path(path)
     seen: set[str] = set()
-    number, rest, has_ended = 0, b"", False
     try:
         with path.open("rb") as file:
-            while not has_ended:
-                chunk = file.read(_CHUNK)
-                if not chunk:
-                    goes_on = wait()
-                    now = path.stat()
-                    if not os.path.samestat(now, os.fstat(file.fileno())):
-                        hint = "Append to it only. Join the cases of both files, and start again"
-                        raise SamplesError(f"{path} was replaced while it was read", hint=hint)
-                    if now.st_size < file.tell():
-                        hint = "Append to it only, and start again"
-                        raise SamplesError(f"{path} became shorter while it was read", hint=hint)
-                    chunk = file.read(_CHUNK)
-                    has_ended = not (chunk or goes_on)
-                *lines, rest = (rest + (b"\n" if has_ended else chunk)).split(b"\n")
-                for raw in lines:
-                    number += 1
-                    if not raw.strip():
-                        continue
-                    case = _case(raw, path, number)
-                    if case.id in seen:
-                        hint = "Each case counts once; omit the line"
-                        raise SamplesError(
-                            f"{path}:{number}: there is a case {case.id[:50]!r} already", hint=hint
-                        )
-                    seen.add(case.id)
-                    yield case
+            for number, raw in enumerate(file, start=1):
+                if not raw.strip():
+                    continue
+                case = _case(raw, path, number)
+                if case.id in seen:
+                    message = f"{path}:{number}: there is a case {case.id[:50]!r} already"
+                    raise SamplesError(message, hint="Each case counts once; omit the line")
+                seen.add(case.id)
+                yield case
     except OSError as error:
         raise SamplesError(f"{path} cannot be read: {error}", hint="Check the path") from error
 

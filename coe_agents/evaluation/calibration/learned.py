@@ -120,14 +120,14 @@ def fit_ridge(
     return model.coef_[0], float(model.intercept_[0])
 
 
-def to_folds(identifiers: Sequence[str], wrong: npt.ArrayLike, *, salt: str = "") -> IntArray:
+def to_folds(identifiers: Sequence[str], wrong: npt.ArrayLike) -> IntArray:
     """Deals questions into five folds with equal shares of wrong answers, by a hash of their ids.
 
     With unequal shares a fold would be scored by a gate that has seen fewer errors the more there are in it. The order
-    of the questions and the names of the agents change nothing; another `salt` deals other folds, which are 0..4.
+    of the questions and the names of the agents change nothing. Folds are 0..4.
     """
     shares = np.asarray(wrong, dtype=np.float64)
-    hashes = [hash_of(salt + each) for each in identifiers]
+    hashes = [hash_of(each) for each in identifiers]
     order = sorted(range(len(hashes)), key=lambda i: (shares[i], hashes[i]))
     fold = np.empty(len(order), dtype=np.int64)
     fold[order] = np.arange(len(order)) % _N_FOLDS

@@ -91,21 +91,6 @@ def _by_token_f1(prediction: Prediction) -> bool | None:
     )
 
 
-def _by_rouge_l(prediction: Prediction) -> bool | None:
-    # the F-measure and its limit are those of Kuhn et al. (2023)
-    try:
-        from rouge_score.rouge_scorer import RougeScorer
-    except ImportError as error:
-        raise ImportError(
-            'ROUGE-L needs rouge-score; pip install "coe-agents[evaluation]"'
-        ) from error
-    scorer = RougeScorer(["rougeL"], use_stemmer=False)
-    found = [
-        scorer.score(reference, prediction.answer)["rougeL"] for reference in prediction.references
-    ]
-    return _any(each.fmeasure > 0.3 for each in found)
-
-
 def token_f1(answer: str, reference: str) -> float:
     """SQuAD's F1 over normalised tokens, 2 common / (tokens of both), in [0, 1].
 
@@ -168,13 +153,12 @@ CRITERIA: Mapping[str, Criterion] = {
         "label": _by_label,
         "reference_or_any_label": _by_reference_or_any_label,
         "f1": _by_token_f1,
-        "rouge_l": _by_rouge_l,
     }.items()
 }
 """The criteria that need no model. For an LLM as judge, wrap a callable: `Rule("judge", ask)`.
 
 "reference" is a match after normalisation (`normalize_answer`), "label" the share of the cluster's labels that says
-right; "f1" is SQuAD's token F1 of at least 0.5 with a reference, "rouge_l" a ROUGE-L F-measure above 0.3.
+right; "f1" is SQuAD's token F1 of at least 0.5 with a reference.
 """
 
 

@@ -109,7 +109,10 @@ def score_each(
     *,
     on_question: Callable[[Statistics, float | None], None] = lambda statistics, correct: None,
 ) -> Iterator[ScoredQuestion]:
-    """Yields the result of each question; a few are held at a time. `on_question` is as in `score`."""
+    """Yields the result of each question; a few are held at a time.
+
+    `on_question` is called with the statistics of each that has a response, and whether the answer was right.
+    """
     estimators = setup.all_estimators
     unanswered: list[ScoredQuestion] = []
 
@@ -229,15 +232,13 @@ def score(
     entailment: EntailmentModel | None = None,
     estimators: Mapping[str, Estimator] | None = None,
     proposer: str | None = None,
-    on_question: Callable[[Statistics, float | None], None] = lambda statistics, correct: None,
 ) -> Scores:
     """Scores every question with every estimator; only the score vectors are kept, some 300 bytes a question.
 
     With a `proposer`, what is judged is that agent's first response, not the group's answer, and two scores more are
     computed: "support" and "own_entropy".
 
-    The questions are read one at a time. `on_question` is called with the statistics of each that has a response, and
-    whether the answer was right, in [0, 1]. The other arguments are explained in `ScoringSetup`.
+    The questions are read one at a time. The other arguments are explained in `ScoringSetup`.
 
     Raises:
         SamplesError: A line of the samples is malformed.
@@ -245,7 +246,7 @@ def score(
             is taken, or returns something else than a finite number or None.
     """
     setup = ScoringSetup(clusterer, criterion, entailment, weighting, estimators or {}, proposer)
-    return to_scores(score_each(questions, setup, on_question=on_question), setup)
+    return to_scores(score_each(questions, setup), setup)
 
 
 def score_samples(samples: Samples, setup: ScoringSetup, *, workers: Workers = ALONE) -> Scores:

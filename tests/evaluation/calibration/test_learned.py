@@ -44,4 +44,3 @@ def test_folds_hold_equal_shares_and_depend_on_ids_alone():
     assert np.bincount(fold).tolist() == [20] * 5
     assert np.bincount(fold, wrong).tolist() == [5.0] * 5
     assert to_folds(identifiers[::-1], wrong[::-1])[::-1].tolist() == fold.tolist()
-    assert to_folds(identifiers, wrong, salt="other").tolist() != fold.tolist()

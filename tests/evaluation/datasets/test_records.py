@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from coe_agents.evaluation.datasets import Question
+from coe_agents.evaluation.datasets.question import Question
 from coe_agents.evaluation.datasets.records import MalformedError, to_question
 
 ALIASES, NORMALIZED = ["Campbell-Bannerman", "Sir Henry"], ["campbell bannerman", "sir henry"]

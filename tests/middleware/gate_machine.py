@@ -390,6 +390,7 @@ class GateMachine(RuleBasedStateMachine):
         command = {"goto": targets[to]} if to in targets else {}
         if replying and (reply := self.reply(thread, at(thread), replying)):
             command["resume"] = reply.resume
+            n = 1  # a reply without an interrupt's id is to whatever waits: to what another of these runs asks, too
         world.run(Command(update=written, **command), at(thread), n=n, sync=sync)
 
     @rule(new_secret=st.booleans())

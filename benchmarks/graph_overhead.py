@@ -49,7 +49,7 @@ PARTS = {
     ("graph_overhead.py", "asample"): "the scripted agents",
     ("graph/nodes/agent.py", "asample"): "the agents' nodes",
     ("graph/nodes/prepare.py", "prepare"): "preparing",
-    ("graph/fan_out.py", "ask_all"): "preparing",
+    ("graph/nodes/agent.py", "ask_all"): "preparing",
     ("graph/nodes/cluster.py", "cluster"): "short answers, clustering",
     ("policy/measurement.py", "measure"): "the measure",
     ("graph/nodes/measure.py", "measure_responses"): "the measure in the state",

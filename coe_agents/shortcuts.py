@@ -15,8 +15,8 @@ from coe_agents.errors import GroupUnavailableError
 from coe_agents.graph import GraphOptions, create_coe_graph
 from coe_agents.graph.nodes.claims import AnswerJudge
 from coe_agents.graph.nodes.escalation import Escalation
+from coe_agents.graph.nodes.finish import OnDecision
 from coe_agents.graph.nodes.prepare import History
-from coe_agents.graph.on_decision import OnDecision
 from coe_agents.policy import Policy
 from coe_agents.policy.calibrated import UnkeptRiskWarning
 from coe_agents.presets import agents_of

@@ -10,6 +10,7 @@ import pytest
 
 from coe_agents import GroupDecision, create_coe_graph
 from coe_agents._removed import REMOVED
+from coe_agents.config import Configuration
 from coe_agents.config.schema import read_config
 from coe_agents.errors import ConfigurationError
 from coe_agents.measurement.estimators import find_score
@@ -19,7 +20,11 @@ from coe_agents.uncertainty import coordinate
 from tests.policy.test_calibrated import CALIBRATION
 
 ROOT = Path(__file__).parents[1]
-FUNCTIONS = {"create_coe_graph": partial(create_coe_graph, []), "measure": partial(measure, [], [])}
+FUNCTIONS = {
+    "create_coe_graph": partial(create_coe_graph, []),
+    "measure": partial(measure, [], []),
+    "create_graph": partial(Configuration.create_graph, None),
+}
 OBJECTS = {
     "GroupDecision": GroupDecision(action="abstain", answer=None, reason="as told"),
     "Measurement": measure([create_response("a", "x")], [0]),

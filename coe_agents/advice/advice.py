@@ -47,17 +47,21 @@ def shares_right(rows: Sequence[Judged], weights: Mapping[str, float] | None = N
     Clusters that tie for the lead count by their mean; NaN where no verdict on them is known, or no agent of a weight
     above 0 responded. `rows` are those of `judge_samples(..., every_cluster=True)`; `weights` None: all equal.
     """
-    found = []
-    for row in rows:
+    shares = np.full(len(rows), np.nan)
+    for i, row in enumerate(rows):
         names = list(row.measurement.agents)
-        own = np.array([1.0 if weights is None else weights.get(name, 0.0) for name in names])
-        if not own.any():
-            found.append(np.nan)
+        by_agent = np.ones(len(names))
+        if weights is not None:
+            by_agent = np.array([weights.get(name, 0.0) for name in names])
+        if not by_agent.any():
             continue
-        leading = np.flatnonzero(shares_lead(own @ distributions_of(row.measurement, names)))
+
+        votes = by_agent @ distributions_of(row.measurement, names)
+        leading = np.flatnonzero(shares_lead(votes))
         right = mean_verdict([row.verdicts[cluster] for cluster in leading])
-        found.append(np.nan if right is None else right)
-    return np.array(found)
+        if right is not None:
+            shares[i] = right
+    return shares
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,21 +95,23 @@ def check_weights(
 
     The weights must not come from these labels. `rows` are as in `shares_right`.
     """
-    equal, weighted = shares_right(rows), shares_right(rows, weights)
+    equal = shares_right(rows)
+    weighted = shares_right(rows, weights)
     known = ~np.isnan(equal + weighted)
     if not known.any():
         return None
-    own = {name: shares_right(rows, {name: 1.0}) for name in weights}
+
+    agents = {}
+    for name in weights:
+        alone = shares_right(rows, {name: 1.0})
+        if not np.isnan(alone).all():
+            agents[name] = float(np.nanmean(alone))
     return TrustCheck(
-        int(known.sum()),
-        float(equal[known].mean()),
-        float(weighted[known].mean()),
-        mean_with_interval((weighted - equal)[known], n_resamples=n_resamples),
-        {
-            name: float(np.nanmean(right))
-            for name, right in own.items()
-            if not np.isnan(right).all()
-        },
+        n_labelled=int(known.sum()),
+        equal=float(equal[known].mean()),
+        weighted=float(weighted[known].mean()),
+        difference=mean_with_interval((weighted - equal)[known], n_resamples=n_resamples),
+        agents=agents,
     )
 
 
@@ -185,13 +191,17 @@ class Advice:
     @property
     def useless(self) -> list[str]:
         """The agents without which the accuracy does not fall, and that add no nats or are shown to lower it."""
-        informative = {name for name, nats in self.order if nats > 0.0}
-        spared = [(name, change) for name, change in self.without.items() if change.value >= 0.0]
-        return [
-            name
-            for name, change in spared
-            if name not in informative or (change.value > 0.0 and change.p < 0.05)
-        ]
+        nats = dict(self.order)
+        useless = []
+        for name, change in self.without.items():
+            is_shown_to_lower = change.value > 0.0 and change.p < 0.05
+            if change.value >= 0.0 and (nats[name] <= 0.0 or is_shown_to_lower):
+                useless.append(name)
+        return useless
+
+
+_Drawn = tuple[float, FloatArray]
+"""A figure, and that of each resample of the questions."""
 
 
 class _Answers(NamedTuple):
@@ -216,65 +226,85 @@ def advise(rows: Sequence[Judged], *, n_resamples: int = 1000) -> Advice:
     Raises:
         ValueError: Fewer than 50 questions have all agents and a verdict on every cluster.
     """
-    names = {name for row in rows for name in row.measurement.agents}
-    known = [row for row in rows if row.verdicts and None not in row.verdicts]
-    complete = [row for row in known if names <= row.measurement.agents.keys()]
-    must = f"of {len(rows)} questions at least {FEWEST} must be labelled and have responses of all agents"
-    require(len(complete) >= FEWEST, must, len(complete), "Label more, or give references")
-    group = _Group(complete, n_resamples)
-    rows, right = group.rows, group.right
+    group = _Group(_complete(rows), n_resamples)
+    right = group.right
     by_confidence = group.with_confidence()
+
     names_of_scores = [*_SCORES, CONFIDENCE_VOTE_SHARE] if by_confidence else _SCORES
     scores = {name: group.score(name) for name in names_of_scores}
-    fits: dict[WeightsFrom, _Fit] = {EQUAL: _equally, AGREEMENT: _by_agreement}
-    if min(right.sum(), (1.0 - right).sum()) >= _FEWEST_OF_EACH:
-        fits[LEARNED] = _by_labels
-    kinds = {name: group.answer(fit) for name, fit in fits.items()}
+    areas = {name: group.auroc(right, values)[0] for name, values in scores.items()}
     others = {name: values for name, values in scores.items() if name != DEFAULT_SCORE}
     score_gains = group.gain(others, group.votes)
+
+    fits: dict[WeightsFrom, _Fit] = {AGREEMENT: _by_agreement}
+    if min(right.sum(), (1.0 - right).sum()) >= _FEWEST_OF_EACH:
+        fits[LEARNED] = _by_labels
     weight_gains = _adjust(
-        {name: group.mean(own.right - right) for name, own in kinds.items() if name != EQUAL}
+        {name: group.mean(group.answer(fit).right - right) for name, fit in fits.items()}
     )
-    score, weights = _best(score_gains, DEFAULT_SCORE), _best(weight_gains, EQUAL)
+
+    score = _best(score_gains, DEFAULT_SCORE)
+    weights = _best(weight_gains, EQUAL)
     if weights != EQUAL and score not in VOTE_SHARES:
         score = DEFAULT_SCORE
-    chosen = group.answer(fits[weights], score=score)
+    answers = group.answer(fits.get(weights, _equally), score=score)
     if score not in VOTE_SHARES:
-        chosen = chosen._replace(uncertainty=join_ties(scores[score]))
-    answered = {risk: group.choose_answered(chosen, risk) for risk in RISKS}
+        answers = answers._replace(uncertainty=join_ties(scores[score]))
+
+    coverage = {}
+    realised = {}
+    for risk in RISKS:
+        is_answered = group.choose_answered(answers, risk)
+        coverage[risk] = with_interval(*group.mean(is_answered), n_intervals=len(RISKS))
+        realised[risk] = float("nan")
+        if is_answered.any():
+            realised[risk] = float(is_answered @ (1.0 - answers.right) / is_answered.sum())
+
     losses = group.sample_losses()
     fifth = choose_escalated(group.votes, ESCALATED)
-    rest = {name: dict.fromkeys(set(group.agents) - {name}, 1.0) for name in group.agents}
     return Advice(
-        n_questions=len(rows),
+        n_questions=len(group.rows),
         accuracy=with_interval(*group.mean(right)),
         score=score,
-        scores={name: group.auroc(right, values)[0] for name, values in scores.items()},
+        scores=areas,
         score_gains=score_gains,
         weights=weights,
         weight_gains=weight_gains,
         confidence_gains=group.gain(by_confidence, group.votes),
-        without=_adjust(
-            {name: group.mean(shares_right(rows, own) - right) for name, own in rest.items() if own}
-        ),
+        without=group.without_each(),
         order=group.by_information(),
-        n_samples=min(
-            n
-            for n, each in losses.items()
-            if not any(loss.low < -_TOLERANCE for loss in each.values())
-        ),
+        n_samples=_fewest_samples(losses),
         sample_losses=losses,
-        coverage={
-            risk: with_interval(*group.mean(each), n_intervals=len(RISKS))
-            for risk, each in answered.items()
-        },
-        realised={
-            risk: float(each @ (1.0 - chosen.right) / each.sum()) if each.any() else float("nan")
-            for risk, each in answered.items()
-        },
+        coverage=coverage,
+        realised=realised,
         escalated_right=float(fifth @ right / fifth.sum()),
         escalation_gain=with_interval(*group.mean(fifth * (1.0 - right))),
     )
+
+
+def _complete(rows: Sequence[Judged]) -> list[Judged]:
+    """Returns the rows that have all agents and a verdict on every cluster."""
+    names: set[str] = set()
+    for row in rows:
+        names.update(row.measurement.agents)
+
+    complete = []
+    for row in rows:
+        is_labelled = row.verdicts and None not in row.verdicts
+        if is_labelled and names <= row.measurement.agents.keys():
+            complete.append(row)
+    must = f"of {len(rows)} questions at least {FEWEST} must be labelled and have responses of all agents"
+    require(len(complete) >= FEWEST, must, len(complete), "Label more, or give references")
+    return complete
+
+
+def _fewest_samples(losses: Mapping[int, Table]) -> int:
+    sizes = []
+    for n, by_figure in losses.items():
+        # a figure that is NaN loses nothing
+        if not any(loss.low < -_TOLERANCE for loss in by_figure.values()):
+            sizes.append(n)
+    return min(sizes)
 
 
 def choose_escalated(score: FloatArray, share: float) -> FloatArray:
@@ -320,11 +350,12 @@ class _Group:
         self.right = shares_right(rows)
         self.votes = self.score(DEFAULT_SCORE)
         self.support = np.array([_support(row, self.agents) for row in rows])
-        fold = to_folds([row.id for row in rows], 1.0 - self.right)
-        self._splits = [
-            (np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(fold.max() + 1)
-        ]
         self._counts = list(resamples(len(rows), n_resamples=n_resamples))
+
+        fold = to_folds([row.id for row in rows], 1.0 - self.right)
+        self._splits = []
+        for k in range(fold.max() + 1):
+            self._splits.append((np.flatnonzero(fold != k), np.flatnonzero(fold == k)))
 
     def score(self, name: str) -> FloatArray:
         """Returns a score of each question."""
@@ -343,123 +374,149 @@ class _Group:
             for i in inside.tolist():
                 row = self.rows[i]
                 votes = weighted_votes(row.measurement, by_name, score=score)
-                leads = np.flatnonzero(shares_lead(votes)).tolist()
-                right[i] = np.mean([row.verdicts[cluster] for cluster in leads])
+                leading = np.flatnonzero(shares_lead(votes)).tolist()
+                right[i] = np.mean([row.verdicts[cluster] for cluster in leading])
                 uncertainty[i] = 1.0 - votes.max()
+
                 is_action = row.measurement.proposals.calls is not None
-                is_answer = answer_kind(row.measurement.representatives[leads[0]]) == "answer"
-                is_given[i] = len(leads) == 1 and (is_action or is_answer)
+                is_answer = answer_kind(row.measurement.representatives[leading[0]]) == "answer"
+                is_given[i] = len(leading) == 1 and (is_action or is_answer)
         return _Answers(right, join_ties(uncertainty), is_given)
 
-    def choose_answered(self, of: _Answers, risk: float) -> FloatArray:
+    def choose_answered(self, answers: _Answers, risk: float) -> FloatArray:
         """Returns 1 for each question that is answered, at the highest threshold that keeps the risk on other folds."""
-        found = np.zeros(len(self.rows))
+        is_answered = np.zeros(len(self.rows))
         for outside, inside in self._splits:
-            given = outside[of.is_given[outside]]
-            values, places = np.unique(of.uncertainty[given], return_inverse=True)
-            n_wrong = np.bincount(places, 1.0 - of.right[given], minlength=values.size).cumsum()
-            passes = n_wrong <= risk * np.bincount(places, minlength=values.size).cumsum() + TIE
-            threshold = values[passes].max(initial=-np.inf)
-            found[inside] = of.is_given[inside] & (of.uncertainty[inside] <= threshold + TIE)
-        return found
+            usable = outside[answers.is_given[outside]]
+            thresholds, places = np.unique(answers.uncertainty[usable], return_inverse=True)
+            size = thresholds.size
+            n_wrong = np.bincount(places, 1.0 - answers.right[usable], minlength=size).cumsum()
+            n_answered = np.bincount(places, minlength=size).cumsum()
+            threshold = thresholds[n_wrong <= risk * n_answered + TIE].max(initial=-np.inf)
 
-    def auroc(self, right: FloatArray, uncertainty: FloatArray) -> tuple[float, FloatArray]:
+            passes = answers.uncertainty[inside] <= threshold + TIE
+            is_answered[inside] = answers.is_given[inside] & passes
+        return is_answered
+
+    def auroc(self, right: FloatArray, uncertainty: FloatArray) -> _Drawn:
         """Returns the mean over folds of the AUROC within them, and that of each resample of the questions."""
-        rankings = [
-            (Ranking(right[inside], join_ties(uncertainty[inside])), inside)
-            for _, inside in self._splits
-        ]
+        places = [inside for _, inside in self._splits]
+        rankings = [Ranking(right[inside], join_ties(uncertainty[inside])) for inside in places]
+        value = _mean_of_known([area_under_roc(ranking.tally()) for ranking in rankings])
 
-        def mean(of_folds: list[FloatArray]) -> FloatArray:
-            values = np.array(of_folds)
-            with np.errstate(
-                invalid="ignore"
-            ):  # a fold with right answers alone, or wrong ones, has none
-                return np.asarray(np.nansum(values, axis=0) / (~np.isnan(values)).sum(axis=0))
-
-        value = mean([area_under_roc(ranking.tally()) for ranking, _ in rankings])
-        drawn = [
-            mean([area_under_roc(one.tally(counts[:, own])) for one, own in rankings])
-            for counts in self._counts
-        ]
+        drawn = []
+        for counts in self._counts:
+            areas = []
+            for ranking, inside in zip(rankings, places, strict=True):
+                areas.append(area_under_roc(ranking.tally(counts[:, inside])))
+            drawn.append(_mean_of_known(areas))
         return float(value[0]), np.concatenate(drawn)
 
-    def mean(self, values: FloatArray) -> tuple[float, FloatArray]:
+    def mean(self, values: FloatArray) -> _Drawn:
         """Returns the mean of values, and that of each resample of the questions."""
-        return float(values.mean()), np.concatenate(
-            [counts @ values / values.size for counts in self._counts]
-        )
+        drawn = [counts @ values / values.size for counts in self._counts]
+        return float(values.mean()), np.concatenate(drawn)
 
     def gain(self, scores: Mapping[str, FloatArray], usual_score: FloatArray) -> Table:
         """Returns the AUROC of each score less that of the usual one."""
-        usual, drawn = self.auroc(self.right, usual_score)
-        found = {name: self.auroc(self.right, values) for name, values in scores.items()}
-        return _adjust({name: (value - usual, own - drawn) for name, (value, own) in found.items()})
+        usual = self.auroc(self.right, usual_score)
+        return _adjust(
+            {name: _less(self.auroc(self.right, values), usual) for name, values in scores.items()}
+        )
+
+    def without_each(self) -> Table:
+        """Returns by agent the accuracy of the group without it less that with it."""
+        changes = {}
+        for name in self.agents:
+            others = dict.fromkeys(set(self.agents) - {name}, 1.0)
+            if others:
+                changes[name] = self.mean(shares_right(self.rows, others) - self.right)
+        return _adjust(changes)
 
     def with_confidence(self) -> dict[str, FloatArray]:
         """Returns 1 - the vote share by each kind of confidence that an agent has, alone."""
-        found: dict[str, FloatArray] = {}
+        by_kind = {}
         for kind in ("stated", "token"):
             uncertainty = np.empty(len(self.rows))
             is_known = False
             for i, row in enumerate(self.rows):
-                measured = [row.measurement.agents[name] for name in self.agents]
-                known = [one.token_confidence for one in measured]
+                agents = [row.measurement.agents[name] for name in self.agents]
+                confidences = [agent.token_confidence for agent in agents]
                 if kind == "stated":
-                    known = [one.confidence if one.states_all else None for one in measured]
-                is_known |= known.count(None) < len(known)
-                confidences = fill_confidences(known, [None] * len(known))
-                votes = (
-                    confidences @ distributions_of(row.measurement, self.agents) / len(self.agents)
-                )
+                    confidences = [
+                        agent.confidence if agent.states_all else None for agent in agents
+                    ]
+                is_known |= confidences.count(None) < len(agents)
+
+                filled = fill_confidences(confidences, [None] * len(agents))
+                votes = filled @ distributions_of(row.measurement, self.agents) / len(agents)
                 uncertainty[i] = 1.0 - votes.max()
             if is_known:
-                found[kind] = uncertainty
-        return found
+                by_kind[kind] = uncertainty
+        return by_kind
 
     def _predict(self, features: FloatArray) -> FloatArray:
         """Returns P(wrong) of a ridge logistic regression that is fitted on the other folds."""
-        wrong, found = 1.0 - self.right, np.empty(len(self.rows))
+        wrong = 1.0 - self.right
+        chances = np.empty(len(self.rows))
         for outside, inside in self._splits:
-            found[inside] = wrong[outside].mean()
+            chances[inside] = wrong[outside].mean()
             if wrong[outside].max() > 0.0 and wrong[outside].min() < 1.0:
                 slopes, intercept = fit_ridge(features[outside], wrong[outside], penalty=1.0)
-                found[inside] = 1.0 / (1.0 + np.exp(-features[inside] @ slopes - intercept))
-        return found
+                chances[inside] = 1.0 / (1.0 + np.exp(-features[inside] @ slopes - intercept))
+        return chances
 
     def by_information(self) -> list[tuple[str, float]]:
         """Returns the agents in the order of `Advice.order`: chosen one by one for the lowest held-out log-loss."""
-        wrong, chosen, found = 1.0 - self.right, list[int](), []
+        wrong = 1.0 - self.right
         before = self._loss(np.full(wrong.size, wrong.mean()))
-        while len(chosen) < len(self.agents):
-            left = [i for i in range(len(self.agents)) if i not in chosen]
+        left = list(range(len(self.agents)))
+        chosen: list[int] = []
+        order = []
+        while left:
             losses = {i: self._loss(self._predict(self.support[:, [*chosen, i]])) for i in left}
-            best = min(left, key=lambda i: losses[i])
-            found.append((self.agents[best], before - losses[best]))
-            chosen, before = [*chosen, best], losses[best]
-        return found
+            best = min(left, key=losses.__getitem__)
+            order.append((self.agents[best], before - losses[best]))
+            before = losses[best]
+            chosen.append(best)
+            left.remove(best)
+        return order
 
     def _loss(self, predicted: FloatArray) -> float:
         chance = np.clip(predicted, 1e-12, 1.0 - 1e-12)
-        return float(
-            -((1.0 - self.right) * np.log(chance) + self.right * np.log(1.0 - chance)).mean()
-        )
+        likelihoods = (1.0 - self.right) * np.log(chance) + self.right * np.log(1.0 - chance)
+        return float(-likelihoods.mean())
 
     def sample_losses(self) -> dict[int, dict[str, Difference]]:
         """Returns what the first n responses of each agent lose against all, by counts; n doubles up to all."""
-        most = max(len(own) for row in self.rows for own in row.said.values())
+        most = max(len(clusters) for row in self.rows for clusters in row.said.values())
         sizes = [n for n in (1, 2, 3, 5, 10, 20, 50, 100) if n < most] + [most]
-        found = dict[tuple[int, str], tuple[float, FloatArray]]()
+
+        figures = {}
         for n in sizes:
             right, votes = np.array([_with_first(row, n) for row in self.rows]).T
-            found |= {(n, "auroc"): self.auroc(right, votes), (n, "accuracy"): self.mean(right)}
-        of_all = {what: found[most, what] for what in ("auroc", "accuracy")}
-        less = {
-            key: (value - of_all[key[1]][0], drawn - of_all[key[1]][1])
-            for key, (value, drawn) in found.items()
-        }
-        adjusted = _adjust(less)
-        return {n: {what: adjusted[n, what] for what in of_all} for n in sizes}
+            figures[n, "auroc"] = self.auroc(right, votes)
+            figures[n, "accuracy"] = self.mean(right)
+        losses = {}
+        for (n, name), figure in figures.items():
+            losses[n, name] = _less(figure, figures[most, name])
+
+        adjusted = _adjust(losses)
+        by_size: dict[int, dict[str, Difference]] = {}
+        for (n, name), difference in adjusted.items():
+            by_size.setdefault(n, {})[name] = difference
+        return by_size
+
+
+def _less(figure: _Drawn, other: _Drawn) -> _Drawn:
+    return figure[0] - other[0], figure[1] - other[1]
+
+
+def _mean_of_known(of_folds: list[FloatArray]) -> FloatArray:
+    values = np.array(of_folds)
+    # a fold with right answers alone, or wrong ones, has none
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.nansum(values, axis=0) / (~np.isnan(values)).sum(axis=0))
 
 
 def _support(row: Judged, agents: Sequence[str]) -> FloatArray:
@@ -471,29 +528,35 @@ def _support(row: Judged, agents: Sequence[str]) -> FloatArray:
 def _with_first(row: Judged, n: int) -> tuple[float, float]:
     """Returns the share of the leading answer that is right, and 1 - its vote share, by the first n of each agent."""
     size = len(row.verdicts)
-    counts = np.array([np.bincount(own[:n], minlength=size) for own in row.said.values()])
+    counts = np.array([np.bincount(said[:n], minlength=size) for said in row.said.values()])
     support = (counts / counts.sum(axis=1, keepdims=True)).mean(axis=0)
-    return float(np.array(row.verdicts, dtype=float)[shares_lead(support)].mean()), 1.0 - float(
-        support.max()
-    )
+    right = np.array(row.verdicts, dtype=float)[shares_lead(support)].mean()
+    return float(right), 1.0 - float(support.max())
 
 
 _Key = TypeVar("_Key")
 
 
-def _adjust(found: Mapping[_Key, tuple[float, FloatArray]]) -> dict[_Key, Difference]:
+def _adjust(differences: Mapping[_Key, _Drawn]) -> dict[_Key, Difference]:
     """Returns differences, given with their resamples, adjusted for their number."""
     from scipy.stats import norm  # here: importing it takes long
 
-    raw = dict.fromkeys(found, 1.0)
-    for key, (value, drawn) in found.items():
+    raw = dict.fromkeys(differences, 1.0)
+    for key, (value, drawn) in differences.items():
         known = drawn[~np.isnan(drawn)]
-        if known.size and (spread := float(known.std())) > 0.0:
+        spread = float(known.std()) if known.size else 0.0
+        if spread > 0.0:
             raw[key] = float(2.0 * norm.sf(abs(value) / spread))
-    adjusted: dict[_Key, float] = {}
-    for place, key in enumerate(sorted(raw, key=lambda key: raw[key])):
-        adjusted[key] = max([min(1.0, (len(raw) - place) * raw[key]), *adjusted.values()])
-    return {
-        key: Difference(*with_interval(value, drawn, n_intervals=len(found)), adjusted[key])
-        for key, (value, drawn) in found.items()
-    }
+
+    # Holm: the smallest of n is times n, the next times n - 1, and none is below the one before
+    p_values = dict(raw)
+    highest = 0.0
+    for place, key in enumerate(sorted(raw, key=raw.__getitem__)):
+        highest = max(highest, min(1.0, (len(raw) - place) * raw[key]))
+        p_values[key] = highest
+
+    adjusted = {}
+    for key, (value, drawn) in differences.items():
+        interval = with_interval(value, drawn, n_intervals=len(differences))
+        adjusted[key] = Difference(*interval, p_values[key])
+    return adjusted

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from coe_agents.policy import CalibratedPolicy
     from coe_agents.policy.calibrated import Calibration
 
-_POLICY_RISKS, _CONFIDENCE = (0.05, 0.1, 0.2, 0.3), 0.9
+_CONFIDENCE = 0.9
+_POLICY_RISKS = (0.05, 0.1, 0.2, 0.3)
 """The policy keeps the lowest of these risks that can be shown, each tested at the fourth part of what may fail."""
 _OF_POLICY = (
     "risk",
@@ -62,22 +63,23 @@ def advise(
 
     setting, judging = create_setting(scoring, samples)
     rows, _ = judge_saved(samples, setting, every_cluster=True)
-    found = advise_on(rows, n_resamples=resamples)
-    policy = _calibrate(samples, setting, rows, found)
+    advice = advise_on(rows, n_resamples=resamples)
+    policy = _calibrate(samples, setting, rows, advice)
     calibration = None if policy is None else policy.calibration
+
     if as_json:
-        chosen = calibration and {name: getattr(calibration, name) for name in _OF_POLICY}
-        print_json(
-            {
-                **_plain(asdict(found)),
-                "useless": found.useless,
-                "policy": chosen,
-                "judged": judging.to_json(),
-            }
-        )
+        of_policy = None
+        if calibration is not None:
+            of_policy = {name: getattr(calibration, name) for name in _OF_POLICY}
+        plain = _plain(asdict(advice))
+        plain["useless"] = advice.useless
+        plain["policy"] = of_policy
+        plain["judged"] = judging.to_json()
+        print_json(plain)
     else:
-        print_lines("\n".join(_in_words(found, calibration)))
+        print_lines("\n".join(_in_words(advice, calibration)))
         print_lines(judging.note())
+
     if out is None:
         return
     if policy is None:
@@ -91,7 +93,7 @@ def advise(
 
 
 def _calibrate(
-    samples: list[Path], setting: "ScoringSetup", rows: "list[Judged]", found: "Advice"
+    samples: list[Path], setting: "ScoringSetup", rows: "list[Judged]", advice: "Advice"
 ) -> "CalibratedPolicy | None":
     """Returns the advised policy at the lowest risk that it can be shown to keep; None if at none."""
     from coe_agents.evaluation import calibrate
@@ -102,10 +104,10 @@ def _calibrate(
             rows,
             risk=risk,
             confidence=1.0 - (1.0 - _CONFIDENCE) / len(_POLICY_RISKS),
-            score=found.score,
+            score=advice.score,
             clusterer=type(setting.clusterer).__name__,
             correctness=setting.criterion.name,
-            weights=found.weights,
+            weights=advice.weights,
             origin=origin_of(samples),
         )
         if policy.calibration.threshold is not None:
@@ -121,64 +123,79 @@ def _plain(value: Any) -> Any:
         return _plain(value._asdict())
     if isinstance(value, list | tuple):
         return [_plain(each) for each in value]
-    return None if isinstance(value, float) and math.isnan(value) else value
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    return value
 
 
-def _in_words(found: "Advice", calibration: "Calibration | None") -> list[str]:
+def _in_words(advice: "Advice", calibration: "Calibration | None") -> list[str]:
     """Returns the ten lines."""
-    tables = (found.score_gains, found.weight_gains, found.confidence_gains)
-    scores, weights, known = (
-        "; ".join(f"{clean(name)} {_difference(gain)}" for name, gain in table.items())
-        for table in tables
-    )
-    helps = any(gain.value > 0.0 and gain.p < 0.05 for gain in found.confidence_gains.values())
-    order = ", ".join(f"{clean(name)} {nats:+.3f}" for name, nats in found.order)
-    useless = ", ".join(map(clean, found.useless)) or "none"
-    absent = ", ".join(
-        f"without {clean(name)} {_difference(change)}" for name, change in found.without.items()
-    )
-    fewer = [
-        f"with {n} AUROC {each['auroc'].value:+.3f}, accuracy {each['accuracy'].value:+.3f}"
-        for n, each in found.sample_losses.items()
-        if n < max(found.sample_losses)
-    ]
-    samples = (
-        f"{found.n_samples} of each agent suffice; {'; '.join(fewer)}"
-        if fewer
-        else "each agent gave one"
-    )
-    realised = {
-        risk: "none" if math.isnan(share) else f"{share:.1%}"
-        for risk, share in found.realised.items()
-    }
-    coverage = [
-        f"{value:.1%} [{low:.1%}, {high:.1%}] at {risk:.0%} wrong (then {realised[risk]} were)"
-        for risk, (value, low, high) in found.coverage.items()
-    ]
-    accuracy, low, high = found.accuracy
-    gain, least, most = found.escalation_gain
-    right, labels = (
-        f"{accuracy:.1%} [{low:.1%}, {high:.1%}]",
-        quantity(3 * found.n_questions, "more label"),
-    )
-    fifth = (
-        f"the group is right in {found.escalated_right:.1%} of the fifth with the lowest vote share"
-    )
-    expert = f"an expert brings {gain:+.1%} [{least:+.1%}, {most:+.1%}] of accuracy"
-    verdict = "it helps" if helps else "no gain is shown"
-    shown = f"{verdict}. AUROC with it: {known}" if known else "the samples have none"
+    questions = quantity(advice.n_questions, "labelled question")
+    right = _with_interval(advice.accuracy, ".1%")
+    auroc = f"{advice.scores['vote_share']:.3f}"
+    order = ", ".join(f"{clean(name)} {nats:+.3f}" for name, nats in advice.order)
+    fifth = f"{advice.escalated_right:.1%} of the fifth with the lowest vote share"
+    gain = _with_interval(advice.escalation_gain, "+.1%")
+    labels = quantity(3 * advice.n_questions, "more label")
     return [
-        f"{quantity(found.n_questions, 'labelled question')}; the group is right in {right}.",
-        f"Score: {clean(found.score)}. AUROC of vote_share {found.scores['vote_share']:.3f}; {scores}.",
-        f"Weights: {found.weights}. Accuracy against equal weights: {weights}.",
-        f"Confidence: {shown}.",
-        f"Agents that add nothing: {useless}. Accuracy {absent or 'of one agent cannot be compared'}.",
+        f"{questions}; the group is right in {right}.",
+        f"Score: {clean(advice.score)}. AUROC of vote_share {auroc}; {_gains(advice.score_gains)}.",
+        f"Weights: {advice.weights}. Accuracy against equal weights: {_gains(advice.weight_gains)}.",
+        f"Confidence: {_confidence(advice)}.",
+        _agents(advice),
         f"What each adds to those before it, in nats: {order}.",
-        f"Samples: {samples}.",
-        f"Coverage: {'; '.join(coverage)}.",
-        f"Escalation: {fifth}; {expert}.",
+        f"Samples: {_samples(advice)}.",
+        f"Coverage: {_coverage(advice)}.",
+        f"Escalation: the group is right in {fifth}; an expert brings {gain} of accuracy.",
         f"Labels: {labels} would halve these intervals. {_policy(calibration)}",
     ]
+
+
+def _with_interval(estimate: tuple[float, float, float], form: str) -> str:
+    value, low, high = estimate
+    return f"{value:{form}} [{low:{form}}, {high:{form}}]"
+
+
+def _gains(table: "Mapping[Any, Difference]") -> str:
+    return "; ".join(f"{clean(name)} {_difference(gain)}" for name, gain in table.items())
+
+
+def _confidence(advice: "Advice") -> str:
+    gains = advice.confidence_gains
+    if not gains:
+        return "the samples have none"
+    helps = any(gain.value > 0.0 and gain.p < 0.05 for gain in gains.values())
+    verdict = "it helps" if helps else "no gain is shown"
+    return f"{verdict}. AUROC with it: {_gains(gains)}"
+
+
+def _agents(advice: "Advice") -> str:
+    useless = ", ".join(map(clean, advice.useless)) or "none"
+    changes = []
+    for name, change in advice.without.items():
+        changes.append(f"without {clean(name)} {_difference(change)}")
+    accuracy = ", ".join(changes) or "of one agent cannot be compared"
+    return f"Agents that add nothing: {useless}. Accuracy {accuracy}."
+
+
+def _samples(advice: "Advice") -> str:
+    losses = []
+    for n, loss in advice.sample_losses.items():
+        auroc = loss["auroc"].value
+        losses.append(f"with {n} AUROC {auroc:+.3f}, accuracy {loss['accuracy'].value:+.3f}")
+    del losses[-1]  # all samples lose nothing against all
+    if not losses:
+        return "each agent gave one"
+    return f"{advice.n_samples} of each agent suffice; {'; '.join(losses)}"
+
+
+def _coverage(advice: "Advice") -> str:
+    lines = []
+    for risk, answered in advice.coverage.items():
+        share = advice.realised[risk]
+        wrong = "none" if math.isnan(share) else f"{share:.1%}"
+        lines.append(f"{_with_interval(answered, '.1%')} at {risk:.0%} wrong (then {wrong} were)")
+    return "; ".join(lines)
 
 
 def _policy(calibration: "Calibration | None") -> str:
@@ -192,7 +209,8 @@ def _policy(calibration: "Calibration | None") -> str:
 
 
 def _difference(gain: "Difference") -> str:
-    return f"{gain.value:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}], p {gain.p:.2g}"
+    interval = _with_interval((gain.value, gain.low, gain.high), "+.3f")
+    return f"{interval}, p {gain.p:.2g}"
 
 
 @expand_options
@@ -216,50 +234,50 @@ def weights(
 
     setting, judging = create_setting(scoring, samples)
     rows, _ = judge_saved(samples, setting, every_cluster=True)
-    found = agreement_weights([row.measurement for row in rows], n_resamples=resamples)
-    check = check_weights(rows, found.weights, n_resamples=resamples)
+    agreement = agreement_weights([row.measurement for row in rows], n_resamples=resamples)
+    check = check_weights(rows, agreement.weights, n_resamples=resamples)
     if out is not None:
-        AgentWeights(found.weights).save(out)
+        AgentWeights(agreement.weights).save(out)
     if as_json:
-        compared = None if check is None else asdict(check)
-        more = {"odd_one_out": found.odd_one_out, "check": compared, "judged": judging.to_json()}
-        print_json({**asdict(found), **more})
+        plain = asdict(agreement)
+        plain["odd_one_out"] = agreement.odd_one_out
+        plain["check"] = None if check is None else asdict(check)
+        plain["judged"] = judging.to_json()
+        print_json(plain)
         return
-    questions = quantity(found.n_questions, "question")
-    print_lines(f"Weights of {len(found.weights)} agents, on {questions}, no labels used:")
-    for name, weight in sorted(found.weights.items(), key=lambda item: -item[1]):
-        low, high = found.intervals[name]
-        print_lines(
-            f"{name}: {weight:.3f} [{low:.3f}, {high:.3f}], agreement {found.agreement[name]:.3f}"
-        )
-    print_lines(_caution(found, check))
+
+    questions = quantity(agreement.n_questions, "question")
+    print_lines(f"Weights of {len(agreement.weights)} agents, on {questions}, no labels used:")
+    for name, weight in sorted(agreement.weights.items(), key=lambda item: -item[1]):
+        interval = _with_interval((weight, *agreement.intervals[name]), ".3f")
+        print_lines(f"{name}: {interval}, agreement {agreement.agreement[name]:.3f}")
+    print_lines(_caution(agreement, check))
     print_lines(judging.note())
     if out is not None:
         print_lines(f'Wrote {clean(str(out))}. To use it: [graph] weights = "{clean(out.name)}"')
 
 
-def _caution(found: "Agreement", check: "TrustCheck | None") -> str:
+def _caution(agreement: "Agreement", check: "TrustCheck | None") -> str:
     """Returns what the labels say, or else in which case the weights do harm."""
-    odd = found.odd_one_out
-    named = (
-        "" if odd is None else f" Here {clean(odd)} agrees far less than the others with the rest."
-    )
-    case = f"These weights do harm where the best model is the odd one out.{named}"
+    harm = "These weights do harm where the best model is the odd one out."
+    odd = agreement.odd_one_out
+    if odd is not None:
+        harm += f" Here {clean(odd)} agrees far less than the others with the rest."
     if check is None:
-        return f"{case} Whether that is so, only labels can tell: label some questions, and run this again."
-    value, low, high = check.difference
+        return f"{harm} Whether that is so, only labels can tell: label some questions, and run this again."
+
+    labelled = quantity(check.n_labelled, "labelled question")
     change = f"accuracy {check.equal:.3f} with equal weights, {check.weighted:.3f} with these"
-    labelled, difference = (
-        quantity(check.n_labelled, "labelled question"),
-        f"{value:+.3f} [{low:+.3f}, {high:+.3f}]",
-    )
-    compared = f"On {labelled}: {change} ({difference})."
-    if (
-        min(found.weights, key=lambda name: found.weights[name]) == check.best
-        and len(found.weights) > 2
-    ):
+    compared = f"On {labelled}: {change} ({_with_interval(check.difference, '+.3f')})."
+
+    lightest = min(agreement.weights, key=lambda name: agreement.weights[name])
+    if lightest == check.best and len(agreement.weights) > 2:
         best = f"{clean(check.best)} (right in {check.agents[check.best]:.1%})"
         return f"{compared}\nThe best model, {best}, is the odd one out: do not use these weights."
-    if high < 0 or low > 0:
-        return f"{compared} {'They help.' if low > 0 else 'They do harm here: do not use them.'}"
-    return f"{compared} No difference is shown.\n{case}"
+
+    _, low, high = check.difference
+    if low > 0:
+        return f"{compared} They help."
+    if high < 0:
+        return f"{compared} They do harm here: do not use them."
+    return f"{compared} No difference is shown.\n{harm}"

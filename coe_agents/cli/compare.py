@@ -125,6 +125,7 @@ def _policy_of(path: Path, name: str) -> "ReplayedPolicy":
     from coe_agents.config.build import create_policy, load_weights
     from coe_agents.config.schema import load_config
     from coe_agents.experiments.replay import ReplayedPolicy
+    from coe_agents.policy.fixed_rounds import rounds_of
     from coe_agents.policy.settle import Rules
     from coe_agents.rounds.strategies import Strategies
 
@@ -136,12 +137,17 @@ def _policy_of(path: Path, name: str) -> "ReplayedPolicy":
         n_samples[agent.name] = agent.n_samples if agent.temperature > 0 else 1
         weights[agent.name] = agent.weight
     weights.update(load_weights(config) or {})
+    policy = create_policy(config)
+    try:
+        bounds = graph.bounds.change(max_rounds=rounds_of(policy, graph.max_rounds))
+    except ValueError as error:
+        raise config.fault(str(error), "graph", "max_rounds") from error
     return ReplayedPolicy(
         name=name.removesuffix(".toml"),
-        policy=create_policy(config),
+        policy=policy,
         n_samples=n_samples,
         weights=weights,
-        rules=Rules(bounds=graph.bounds, min_agents=graph.min_agents),
+        rules=Rules(bounds=bounds, min_agents=graph.min_agents),
         strategies=Strategies(dict(graph.strategies)),
         weighting=graph.weighting,
         has_arbiter=config.escalation is not None,

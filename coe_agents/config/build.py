@@ -14,6 +14,7 @@ from langgraph.graph import StateGraph
 from pydantic import BaseModel
 
 from coe_agents import _ring
+from coe_agents._removed import refuses_removed
 from coe_agents.actions import ActionMatch
 from coe_agents.agents import Arbiter, ChatEntailment, ModelAgent
 from coe_agents.agents.judge import ChatJudge
@@ -32,7 +33,7 @@ from coe_agents.errors import CoEError, ConfigurationError, prints_secret, secre
 from coe_agents.extensions import NO_ENTRY_POINTS, did_you_mean, is_reference, load_extension
 from coe_agents.graph import CoEContext, GraphOptions, create_coe_graph
 from coe_agents.graph.nodes.claims import AnswerJudge
-from coe_agents.graph.on_decision import OnDecision
+from coe_agents.graph.nodes.finish import OnDecision
 from coe_agents.graph.options import OnUnavailable
 from coe_agents.graph.state import CoEInput, CoEOutput, CoEState
 from coe_agents.policy import AgentWeights, CalibratedPolicy, Policy, RegimePolicy, ThresholdPolicy
@@ -92,8 +93,6 @@ def _connect(
     on_decision: OnDecision | None,
 ) -> _Graph:
     section = config.graph.model_dump() | dict(zip(_OF_GRAPH, of_graph, strict=True))
-    if "max_rounds" not in config.graph.model_fields_set:
-        section["max_rounds"] = None  # as many as the policy needs
     if isinstance(clusterer, BidirectionalEntailment) and section["max_rounds"] != 1:
         # each round clusters all responses of a question again
         clusterer = clusterer.with_model(CachedEntailment(clusterer.model))
@@ -114,14 +113,10 @@ def _connect(
             **section,
         )
     except ValueError as error:
-        # the graph speaks of agents by name
-        named = [
-            place
-            for place, agent in enumerate(config.agents)
-            if getattr(error, "field", None) == f"agents.{agent.name}"
-        ]
-        if named:
-            raise config.fault(str(error), "agents", named[-1], "name") from error
+        # the graph speaks of agents by name; of two with one name, the last is at fault
+        for place, agent in reversed([*enumerate(config.agents)]):
+            if getattr(error, "field", None) == f"agents.{agent.name}":
+                raise config.fault(str(error), "agents", place, "name") from error
         raise config.fault(str(error), "graph", *_field_of(error, schema.GraphConfig)) from error
 
 
@@ -174,12 +169,10 @@ def clusterer_of(section: schema.ClustererSection, *, folder: Path) -> Clusterer
         case schema.EntailmentClusterer():
             from coe_agents.backends import TransformersEntailment
 
-            model_of = (
-                str(model_folder(ENTAILMENT_MODEL))
-                if section.model == "tinyworld"
-                else section.model
-            )
-            judge = TransformersEntailment(model_of, device=section.device)
+            model_name = section.model
+            if model_name == "tinyworld":
+                model_name = str(model_folder(ENTAILMENT_MODEL))
+            judge = TransformersEntailment(model_name, device=section.device)
     return BidirectionalEntailment(judge, strict=section.strict)
 
 
@@ -270,17 +263,16 @@ def load_weights(config: Config) -> dict[str, float] | None:
         return None
     with _faults_at(config, schema.GraphConfig, "graph"):
         try:
-            found = dict(AgentWeights.load(config.folder / name).weights)
+            weights = dict(AgentWeights.load(config.folder / name).weights)
         except ConfigurationError as error:
             raise FieldError("weights", str(error)) from error
         names = {agent.name for agent in config.agents}
-        if names and (different := sorted(names ^ found.keys())):
-            known = "lacks" if different[0] in names else "names an agent that is not in the group:"
-            raise FieldError(
-                "weights",
-                f'{name} must name the agents of the group; it {known} "{different[0]:.80}"',
-            )
-        return found
+        different = sorted(names ^ weights.keys())
+        if names and different:
+            does = "lacks" if different[0] in names else "names an agent that is not in the group:"
+            message = f'{name} must name the agents of the group; it {does} "{different[0]:.80}"'
+            raise FieldError("weights", message)
+        return weights
 
 
 def _check_solver(config: Config) -> str | None:
@@ -336,7 +328,9 @@ def _faults_at(config: Config, section: type[BaseModel], *place: str | int) -> I
     except (ImportError, ValueError) as error:
         field = _field_of(error, section)
         if isinstance(error, ImportError):
-            field = ("provider" if issubclass(section, ModelSection) else "kind",)
+            needing = "provider" if issubclass(section, ModelSection) else "kind"
+            # [claims] has no field that names what is missing
+            field = (needing,) if needing in section.model_fields else ()
         elif isinstance(error, FieldError):
             field = tuple(error.field.split(".", 1))
         raise config.fault(str(error), *place, *field) from error
@@ -364,11 +358,9 @@ def create_named(part: str, kind: str, options: Mapping[str, Any], *, folder: Pa
             quoted = re.match(r'"(\w+)"', str(error))
             option = quoted and quoted[1]
         field = f"options.{option}" if option in options else "options"
-        described = (
-            str(error)
-            if isinstance(error, CoEError | ValueError)
-            else f"{type(error).__name__}: {error}"
-        )
+        described = str(error)
+        if not isinstance(error, CoEError | ValueError):
+            described = f"{type(error).__name__}: {error}"
         secrets = secrets_of(SimpleNamespace(options=options))
         message = redact(f"{label} cannot be created: {' '.join(described.split())}", secrets)
         raise FieldError(field, message) from None if prints_secret(error, secrets) else error
@@ -376,11 +368,10 @@ def create_named(part: str, kind: str, options: Mapping[str, Any], *, folder: Pa
     try:
         inspect.signature(getattr(created, method)).bind(*by_position, **dict.fromkeys(by_name))
     except (AttributeError, TypeError) as error:
-        wanted = ", ".join([*by_position, *(["*", *by_name] if by_name else [])])
-        raise FieldError(
-            "kind",
-            f"{label} must create an object with the method {method}({wanted}); got {type(created).__name__}",
-        ) from error
+        keywords = ("*", *by_name) if by_name else ()
+        wanted = ", ".join([*by_position, *keywords])
+        must = f"{label} must create an object with the method {method}({wanted})"
+        raise FieldError("kind", f"{must}; got {type(created).__name__}") from error
     return created
 
 
@@ -411,9 +402,8 @@ def _check_options(create: Callable[..., Any], options: Mapping[str, Any], label
     takes_any = len(names) < len(parameters)
     for name in options:
         if name not in names and not takes_any:
-            hint = did_you_mean(name, names) or (
-                f"Its options are {', '.join(names)}" if names else "It takes none"
-            )
+            known = f"Its options are {', '.join(names)}" if names else "It takes none"
+            hint = did_you_mean(name, names) or known
             raise FieldError(f"options.{name}", f"unknown option of {label}. {hint}")
     for each in parameters:
         if each.default is each.empty and each.name in names and each.name not in options:
@@ -436,6 +426,7 @@ class Configuration:
     policy: Policy
     settings: Config = field(repr=False)
 
+    @refuses_removed
     def create_graph(
         self, *, on_unavailable: OnUnavailable = "abstain", on_decision: OnDecision | None = None
     ) -> StateGraph[CoEState, CoEContext, CoEInput, CoEOutput]:

@@ -67,16 +67,13 @@ def judging_parts(config: Config) -> dict[str, Any]:
 
 def describe(config: Config) -> str | dict[str, Any]:
     """Returns the clusterer of a configuration by its name, else as its table, without addresses and keys."""
-    table, tinyworlds = (
-        section.model_dump(mode="json", exclude=_OF_MACHINE)
-        for section in (config.clusterer, _SECTION.validate_python(_TINYWORLD))
-    )
-    if table == tinyworlds:
+    tinyworlds = _SECTION.validate_python(_TINYWORLD)
+    table = config.clusterer.model_dump(mode="json", exclude=_OF_MACHINE)
+    if table == tinyworlds.model_dump(mode="json", exclude=_OF_MACHINE):
         return "tinyworld"
-    told: dict[str, Any] = redact_all(
-        {name: value for name, value in table.items() if value != {}}, config.secrets
-    )
-    return str(told["kind"]) if set(told) == {"kind"} else told
+    stated = {name: value for name, value in table.items() if value != {}}
+    recorded: dict[str, Any] = redact_all(stated, config.secrets)
+    return str(recorded["kind"]) if set(recorded) == {"kind"} else recorded
 
 
 def create_named_clusterer(name: str) -> Clusterer:
@@ -98,14 +95,12 @@ def create_recorded_clusterer(recorded: str | Mapping[str, Any]) -> Clusterer:
     try:
         if isinstance(recorded, str) and ":" not in recorded:
             return create_named_clusterer(recorded)
-        section = _SECTION.validate_python(
-            {"kind": recorded} if isinstance(recorded, str) else recorded
-        )
-        is_local = (
-            isinstance(section, schema.EmbeddingClusterer) and section.provider == "huggingface"
-        )
-        needs_no_more = isinstance(section, schema.EntailmentClusterer | schema.ActionsClusterer)
-        if needs_no_more or (is_local and not section.options):
+        table = {"kind": recorded} if isinstance(recorded, str) else recorded
+        section = _SECTION.validate_python(table)
+        is_whole = isinstance(section, schema.EntailmentClusterer | schema.ActionsClusterer)
+        if isinstance(section, schema.EmbeddingClusterer):
+            is_whole = section.provider == "huggingface" and not section.options
+        if is_whole:
             return clusterer_of(section, folder=Path())
     except ValueError as error:  # also pydantic's
         raise _not_rebuilt(recorded, str(error)) from error

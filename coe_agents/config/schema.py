@@ -46,9 +46,9 @@ _REFERENCE = '"package.module:name"'
 
 
 def _check_options(options: dict[str, Any]) -> dict[str, Any]:
-    if keys := [name for name in options if name.lower().endswith("api_key")]:
-        raise ValueError(f'"{keys[0]}": the file must not contain a key. Name {_VARIABLE}')
     for name, value in options.items():
+        if name.lower().endswith("api_key"):
+            raise ValueError(f'"{name}": the file must not contain a key. Name {_VARIABLE}')
         if not _is_json(value):
             raise ValueError(
                 f'"{name}" must be text, a finite number, true or false, or a list or table of them; '
@@ -77,7 +77,8 @@ def _name_of(part: str, built_in: Sequence[str]) -> Callable[[str], str]:
 
 def describe_unknown(part: str, built_in: Sequence[str], name: object) -> str:
     """Returns which names the part can have, and the one that is near or what to write."""
-    if instead := replacement_of(part, str(name)):
+    instead = replacement_of(part, str(name))
+    if instead is not None:
         return f"must not be {name!r}, which was removed. {instead}"
     listed = f"one of {', '.join(map(repr, built_in))}, or " if built_in else ""
     return f"must be {listed}{_REFERENCE}; got {name!r}. {did_you_mean(str(name), built_in) or NO_ENTRY_POINTS}"
@@ -112,8 +113,7 @@ class ModelSection(_Section):
     @classmethod
     def _check_address(cls, value: object) -> object:
         if isinstance(value, list):
-            proxy = "Put a proxy in front of several servers of a model, and name its address"
-            remedy = "Write it without brackets" if len(value) == 1 else proxy
+            remedy = "Put a proxy in front of several servers of a model, and name its address"
             raise ValueError(f"must be one address; got a list of {len(value)}. {remedy}")
         if isinstance(value, str):
             parts = urlsplit(value)
@@ -331,7 +331,7 @@ class ArbiterConfig(ModelSection):
 class GraphConfig(_Section):
     """The options of `create_coe_graph`; `weights` is a file of the agents' weights."""
 
-    max_rounds: int | None = 1
+    max_rounds: int | None = None
     token_budget: int | None = None
     deadline: float | None = None
     strategies: dict[Regime, Literal["resample", "debate", "clarify"]] = Field(default_factory=dict)
@@ -524,9 +524,7 @@ def read_config(text: str, path: Path) -> Config:
     except ValueError as error:
         hint = "Put strings in quotes and table names in brackets"
         if re.search("overwrite|twice", str(error)):
-            hint = (
-                "Write each field and each table once; the table of an agent begins with [[agents]]"
-            )
+            hint = "Write each field and each table once; [[agents]] begins the table of an agent"
         raise ConfigurationError(f"{path} is not TOML: {error}", hint=hint) from error
     try:
         config = Config.model_validate(table)
@@ -563,9 +561,8 @@ def _describe(fault: Mapping[str, Any], place: Sequence[str | int]) -> str:
             near = did_you_mean(str(value), allowed)
             return f"{message}. {near}" if near else message
         case "extra_forbidden":
-            return _describe_extra(
-                name, tuple(part for part in place[:-1] if isinstance(part, str))
-            )
+            section = [part for part in place[:-1] if isinstance(part, str)]
+            return _describe_extra(name, tuple(section))
         case "int_parsing" | "float_parsing" | "bool_parsing":
             wanted = "true or false" if kind == "bool_parsing" else "a number"
             return f"{message}; got other text. Write {wanted}, without quotes"
@@ -582,7 +579,8 @@ def _describe_extra(name: str, section: tuple[str, ...]) -> str:
     """Returns what to do about a field that a section does not have."""
     if name.endswith("key"):
         return f"the file must not contain a key. Name {_VARIABLE}"
-    if instead := replacement_of(".".join(section), name):
+    instead = replacement_of(".".join(section), name)
+    if instead is not None:
         return f"this field was removed. {instead}"
     if section[1:] == ("custom",):
         return f"unknown field. Move it to [{section[0]}.options], if it is an option of that {section[0]}"
@@ -594,11 +592,14 @@ def _describe_extra(name: str, section: tuple[str, ...]) -> str:
 def line_of(text: str, location: Sequence[str | int]) -> int:
     r"""Returns the line (from 1) of the deepest part of `location` that the TOML text spells out."""
     wanted = [str(part) for part in location]
-    best_depth, best_line = 0, 1
+    best_depth = 0
+    best_line = 1
     table: list[str] = []
     n_tables: dict[str, int] = {}
     for number, line in enumerate(text.splitlines(), start=1):
-        if header := re.match(r"\s*(\[\[?)\s*([^\]]+?)\s*\]", line):
+        header = re.match(r"\s*(\[\[?)\s*([^\]]+?)\s*\]", line)
+        key = re.match(r"\s*[\"']?([\w.-]+)[\"']?\s*=", line)
+        if header:
             name = header[2].replace('"', "").replace(" ", "")
             if header[1] == "[[":
                 n_tables[name] = n_tables.get(name, 0) + 1
@@ -606,14 +607,15 @@ def line_of(text: str, location: Sequence[str | int]) -> int:
             if table[0] in n_tables:  # what follows is of the last table of this array
                 table.insert(1, str(n_tables[table[0]] - 1))
             spelled = table
-        elif key := re.match(r"\s*[\"']?([\w.-]+)[\"']?\s*=", line):
+        elif key:
             spelled = [*table, *key[1].split(".")]
         else:
             continue
         # the location contains a union's tag, the file does not
         common = [part for part in wanted if part in spelled]
         if spelled == common[: len(spelled)] and len(spelled) > best_depth:
-            best_depth, best_line = len(spelled), number
+            best_depth = len(spelled)
+            best_line = number
     return best_line
 
 

@@ -46,11 +46,12 @@ def _warnings_of(config: Config) -> list[Warning | str]:
 
 def _missing_folders(config: Config) -> Iterator[ConfigurationError]:
     places: list[tuple[object, tuple[str | int, ...]]] = [
-        *((agent, ("agents", place)) for place, agent in enumerate(config.agents)),
         (config.judge, ("judge",)),
         (config.escalation, ("escalation",)),
         (config.clusterer, ("clusterer",)),
     ]
+    for number, agent in enumerate(config.agents):
+        places.insert(number, (agent, ("agents", number)))
     for section, place in places:
         match section:
             case (
@@ -64,7 +65,8 @@ def _missing_folders(config: Config) -> Iterator[ConfigurationError]:
 
 
 def _unreachable_regimes(config: Config) -> Iterator[ConfigurationError]:
-    policy, n_agents = config.policy, len(config.agents)
+    policy = config.policy
+    n_agents = len(config.agents)
     if policy.kind != "regime":
         return
     regimes = RegimePolicy(**policy.model_dump(exclude={"kind"})).unreachable(n_agents=n_agents)
@@ -78,16 +80,13 @@ def _unreachable_regimes(config: Config) -> Iterator[ConfigurationError]:
 
 def _notes(config: Config) -> Iterator[str]:
     policy = config.policy
-    max_rounds = config.graph.bounds.max_rounds or 1
-    taken: dict[tuple[str, ...], object] = {("otherwise",): getattr(policy, "otherwise", None)}
-    taken |= {
-        ("actions", regime): action
-        for regime, action in (getattr(policy, "actions", None) or {}).items()
-    }
-    again = [place for place, action in taken.items() if action == "another_round"]
-    escalates = (
-        isinstance(policy, schema.CustomPart) or "escalate" in taken.values()
-    )  # only its code knows
+    max_rounds = config.graph.max_rounds or 1
+    actions: dict[tuple[str, ...], object] = {("otherwise",): getattr(policy, "otherwise", None)}
+    for regime, action in (getattr(policy, "actions", None) or {}).items():
+        actions["actions", regime] = action
+    again = [place for place, action in actions.items() if action == "another_round"]
+    # of a policy of another package, only its code knows
+    escalates = isinstance(policy, schema.CustomPart) or "escalate" in actions.values()
     if again and max_rounds == 1:
         message = '"another_round" becomes "abstain", because max_rounds of [graph] is 1'
         yield str(config.fault(message, "policy", *again[0]))

@@ -24,7 +24,8 @@ class AgentData(TypedDict):
     """One agent's part of the outcome: what was measured of it, and how each request was sampled.
 
     `confidence` is the mean of what it stated, `token_confidence` that of exp(logprob / n_tokens); None if not known.
-    `lacking` is how many of its responses lack an answer: see `AgentMeasurement`; absent from an earlier version's.
+    `states_all` is whether it stated one with each response; absent from an earlier version's, as is `lacking`.
+    `lacking` is how many of its responses lack an answer: see `AgentMeasurement`.
     """
 
     n_responses: int
@@ -33,6 +34,7 @@ class AgentData(TypedDict):
     distribution: dict[str, float]
     confidence: float | None
     token_confidence: float | None
+    states_all: NotRequired[bool]
     lacking: NotRequired[dict[str, int]]
     sampling: list[Sampling]
 

@@ -242,25 +242,35 @@ class _Workers:
 
     def _wait(self) -> Any:
         """Returns the first pending result; ends actors whose time is over, and warns where none starts for long."""
-        is_told = False
+        has_warned = False
         while True:
-            now = time.monotonic()
-            left = [end - now for end in self._ends.values() if end != _LATE]
-            timeout = (
-                max(0.0, min(left)) if left else None if self._busy() or is_told else _PATIENCE
-            )
+            timeout = self._seconds_to_first_end()
+            if timeout is None and not self._busy() and not has_warned:
+                timeout = _PATIENCE
             ended, _ = self._ray.wait(list(self._awaited), num_returns=1, timeout=timeout)
             if ended:
                 return ended[0]
+
             if not self._busy():
                 gpus = f" and {self._pool.n_gpus:g} GPU" if self._pool.n_gpus else ""
-                told = f"no actor could start for {_PATIENCE:.0f} s: no machine of the cluster has 1 CPU{gpus} free"
-                warnings.warn(f"{told}. Waiting", stacklevel=2)
-                is_told = True
-            for actor, end in self._ends.items():
-                if end != _LATE and end <= time.monotonic():
-                    self._ends[actor] = _LATE
-                    self._end(actor)  # its result is then an error of a lost actor
+                why = f"no actor could start for {_PATIENCE:.0f} s: no machine of the cluster has 1 CPU{gpus} free"
+                warnings.warn(f"{why}. Waiting", stacklevel=2)
+                has_warned = True
+            self._end_late_actors()
+
+    def _seconds_to_first_end(self) -> float | None:
+        """Returns how long the first part may still take; None where no actor that is in time has one."""
+        ends = [end for end in self._ends.values() if end != _LATE]
+        if not ends:
+            return None
+        return max(0.0, min(ends) - time.monotonic())
+
+    def _end_late_actors(self) -> None:
+        now = time.monotonic()
+        for actor, end in self._ends.items():
+            if end != _LATE and end <= now:
+                self._ends[actor] = _LATE
+                self._end(actor)  # its result is then an error of a lost actor
 
     def _busy(self) -> bool:
         return any(self._actors.values())

@@ -35,8 +35,10 @@ class Judging:
     judge: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        judging = {"clusterer": self.clusterer, "correctness": self.correctness}
-        return judging if self.judge is None else {**judging, "judge": self.judge}
+        plain: dict[str, Any] = {"clusterer": self.clusterer, "correctness": self.correctness}
+        if self.judge is not None:
+            plain["judge"] = self.judge
+        return plain
 
 
 def in_words(judging: Judging | None) -> str:
@@ -103,12 +105,14 @@ class ResolvedJudging:
             return None
         overrides = []
         for part, source in self.sources.items():
-            value, recorded = getattr(self.used, part), getattr(self.recorded, part)
+            value = getattr(self.used, part)
+            recorded = getattr(self.recorded, part)
             if value != recorded:
-                overrides.append(
-                    f"{part} {_name(value)} ({source}), the run recorded {_name(recorded)}"
-                )
-        return f"Judged by {'; '.join(overrides)}." if overrides else None
+                named = f"{part} {_name(value)} ({source})"
+                overrides.append(f"{named}, the run recorded {_name(recorded)}")
+        if not overrides:
+            return None
+        return f"Judged by {'; '.join(overrides)}."
 
 
 def resolve_judging(
@@ -176,12 +180,17 @@ def _read(path: Path, read: Callable[[dict[str, Any]], _T], *, holds: str, hint:
 
 
 def _to_origin(settings: Mapping[str, Any]) -> Origin:
-    return Origin(
-        agents={agent["name"]: _asked(agent) for agent in settings.get("agents", [])},
-        prompt=_prompt_in_words(settings["prompt"]) if "prompt" in settings else None,
-        answers=settings.get("answers", "" if "prompt" in settings else None),
-        judging=_to_judging(**settings[JUDGED]) if JUDGED in settings else None,
-    )
+    agents = {agent["name"]: _asked(agent) for agent in settings.get("agents", [])}
+    prompt = None
+    no_answers = None
+    if "prompt" in settings:
+        prompt = _prompt_in_words(settings["prompt"])
+        no_answers = ""  # a run that records its prompt records its preset, too
+
+    judging = None
+    if JUDGED in settings:
+        judging = _to_judging(**settings[JUDGED])
+    return Origin(agents, prompt, settings.get("answers", no_answers), judging)
 
 
 def _to_judging(clusterer: object, correctness: object, judge: object = None) -> Judging:
@@ -197,20 +206,23 @@ def _to_judging(clusterer: object, correctness: object, judge: object = None) ->
 
 
 def _asked(agent: Mapping[str, Any]) -> AskedAgent:
+    system_prompt = None
+    if "system_prompt" in agent:
+        system_prompt = agent["system_prompt"] or ""
     return AskedAgent(
         model=agent.get("model"),
         temperature=agent.get("temperature"),
-        system_prompt=(agent["system_prompt"] or "") if "system_prompt" in agent else None,
+        system_prompt=system_prompt,
         n_samples=agent.get("n_samples"),
         stated_confidence=agent.get("stated_confidence", False),
     )
 
 
 def _prompt_in_words(prompt: Mapping[str, Any]) -> str:
-    said = {name: prompt.get(name, value) for name, value in _PLAIN.items()}
-    if said["passages"]:
-        said["with_context"] = prompt.get("with_context")
-    return "" if said == _PLAIN else json.dumps(said, sort_keys=True)
+    parts = {name: prompt.get(name, value) for name, value in _PLAIN.items()}
+    if parts["passages"]:
+        parts["with_context"] = prompt.get("with_context")
+    return "" if parts == _PLAIN else json.dumps(parts, sort_keys=True)
 
 
 DECISIONS = "run.decisions.jsonl"
@@ -258,35 +270,42 @@ class Item:
     def leading_correct(self) -> float | None:
         if self.is_answered:
             return self.correct
-        return self.verdicts[-1] if self.verdicts else None
+        if self.verdicts:
+            return self.verdicts[-1]
+        return None
 
     @property
     def usage(self) -> list[tuple[str, float, float]] | None:
         """The agent, the input and the output tokens of each; None where they are not known."""
         tokens = self.decision["tokens"]
-        if tokens is None or any(None in each.values() for each in tokens.values()):
+        if tokens is None:
             return None
-        return [
-            (name, each["input_tokens"], each["output_tokens"]) for name, each in tokens.items()
-        ]
+        usage: list[tuple[str, float, float]] = []
+        for name, counts in tokens.items():
+            if None in counts.values():
+                return None
+            usage.append((name, counts["input_tokens"], counts["output_tokens"]))
+        return usage
 
     @property
     def tokens(self) -> float | None:
         """Input and output tokens of all requests; None where they are not known."""
         usage = self.usage
-        return None if usage is None else float(sum(given + said for _, given, said in usage))
+        if usage is None:
+            return None
+        return float(sum(n_input + n_output for _, n_input, n_output in usage))
 
     @property
     def n_requests(self) -> int:
         """How many requests the agents were sent and answered; one more if an arbiter decided."""
-        agents = self.decision["agents"].values()
-        asked = sum(each["n_requests"] for agent in agents for each in agent["sampling"])
-        others = (
-            set(self.decision["tokens"] or ())
-            - set(self.decision["agents"])
-            - set(self.decision["failed_agents"])
-        )
-        return int(asked + len(others))
+        n_requests = 0
+        for agent in self.decision["agents"].values():
+            n_requests += sum(sampling["n_requests"] for sampling in agent["sampling"])
+
+        # who is no agent and has tokens is the arbiter
+        arbiters = set(self.decision["tokens"] or ())
+        arbiters.difference_update(self.decision["agents"], self.decision["failed_agents"])
+        return n_requests + len(arbiters)
 
     @property
     def decided_by(self) -> str:
@@ -318,46 +337,51 @@ def read_run(folder: Path) -> Run:
     if not path.is_file():
         hint = "Name a folder that coe-agents run --out FOLDER wrote"
         raise SamplesError(f"{folder} holds no {DECISIONS}", hint=hint)
-    seconds = {}
-    for number, row in _rows(folder / SECONDS) if (folder / SECONDS).is_file() else ():
-        try:
-            seconds[row["id"]] = (
-                None if row["seconds"] is None else amount(row["seconds"], "seconds")
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            raise _broken(folder / SECONDS, number, error) from error
-    items, errors = dict[str, Item](), dict[str, str]()
-    places = dict[str, tuple[int, Mapping[str, Any]]]()
+    seconds = _read_seconds(folder / SECONDS)
+    items: dict[str, Item] = {}
+    errors: dict[str, str] = {}
+    lines: dict[str, tuple[int, Mapping[str, Any]]] = {}
     for number, row in _rows(path):
-        first, same = places.setdefault(row["id"], (number, row))
-        if row != same:
-            hint = "Remove one of the lines, or rerun coe-agents run in another folder"
+        identifier = row["id"]
+        number_before, row_before = lines.setdefault(identifier, (number, row))
+        if row != row_before:
             raise SamplesError(
-                f"{path}:{number}: line {first} holds another decision on {row['id'][:50]!r}",
-                hint=hint,
+                f"{path}:{number}: line {number_before} holds another decision on {identifier[:50]!r}",
+                hint="Remove one of the lines, or rerun coe-agents run in another folder",
             )
         try:
             if row["error"] is not None:
-                errors[row["id"]] = str(row["error"])
-                continue
-            items[row["id"]] = _to_item(row, seconds.get(row["id"]))
+                errors[identifier] = str(row["error"])
+            else:
+                items[identifier] = _to_item(row, seconds.get(identifier))
         except (KeyError, ValueError) as error:
             raise _broken(path, number, error) from error
+
     hint = "Restore it, or rerun coe-agents run in another folder"
-    settings = _read(
-        folder / SETTINGS, lambda found: {**found}, holds="the settings of a run", hint=hint
-    )
-
-    def to_prices(found: Mapping[str, Any]) -> dict[str, dict[str, float]]:
-        return {
-            name: {kind: amount(each[kind], kind) for kind in ("input", "output")}
-            for name, each in found.items()
-        }
-
-    prices = _read(
-        folder / PRICES, to_prices, holds="prices", hint="Rerun coe-agents run to write it"
-    )
+    settings = _read(folder / SETTINGS, dict, holds="the settings of a run", hint=hint)
+    hint = "Rerun coe-agents run to write it"
+    prices = _read(folder / PRICES, _to_prices, holds="prices", hint=hint)
     return Run(folder.resolve().name, items, errors, settings, prices)
+
+
+def _read_seconds(path: Path) -> dict[str, float | None]:
+    seconds: dict[str, float | None] = {}
+    if not path.is_file():
+        return seconds
+    for number, row in _rows(path):
+        try:
+            taken = row["seconds"]
+            seconds[row["id"]] = None if taken is None else amount(taken, "seconds")
+        except (KeyError, TypeError, ValueError) as error:
+            raise _broken(path, number, error) from error
+    return seconds
+
+
+def _to_prices(plain: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    prices: dict[str, dict[str, float]] = {}
+    for name, price in plain.items():
+        prices[name] = {kind: amount(price[kind], kind) for kind in ("input", "output")}
+    return prices
 
 
 def _to_item(row: Mapping[str, Any], seconds: float | None = None) -> Item:
@@ -374,8 +398,8 @@ def _to_item(row: Mapping[str, Any], seconds: float | None = None) -> Item:
         )
         check_decision(item.decision, _READ)
         for agent in item.decision["agents"].values():
-            for asked in agent["sampling"]:
-                count(asked["n_requests"], "n_requests")
+            for sampling in agent["sampling"]:
+                count(sampling["n_requests"], "n_requests")
     except (KeyError, TypeError, AttributeError, OverflowError) as error:
         raise ValueError(f"{type(error).__name__}: {error}") from error
     return item

@@ -61,7 +61,9 @@ class Units(Mapping[Unit, int]):
     def __init__(
         self, questions: DiskSequence[Question], n_rows: Mapping[str, int], *, seed: int
     ) -> None:
-        self._questions, self._n_rows, self._seed = questions, n_rows, seed
+        self._questions = questions
+        self._n_rows = n_rows
+        self._seed = seed
 
     def __getitem__(self, unit: Unit) -> int:
         name, agent = unit
@@ -70,7 +72,9 @@ class Units(Mapping[Unit, int]):
         return self._n_rows[agent]
 
     def __iter__(self) -> Iterator[Unit]:
-        return ((question.id, agent) for question in self._questions for agent in self._n_rows)
+        for question in self._questions:
+            for agent in self._n_rows:
+                yield question.id, agent
 
     def __len__(self) -> int:
         return len(self._questions) * len(self._n_rows)
@@ -111,10 +115,12 @@ async def ask_each(
         for question in waiting:
             note((question.id, agent.name), await _rows(agent, question, group))
 
-    works: list[Coroutine[Any, Any, None]] = []
+    works = []
     for agent in group.participants:
+        # all works of an agent take their questions from one iterator
         waiting = iter([question for question in questions if (question.id, agent.name) in pending])
-        works += [work(agent, waiting) for _ in range(agent.at_once)]
+        for _ in range(agent.at_once):
+            works.append(work(agent, waiting))
     await run_all(works)
 
 
@@ -147,17 +153,16 @@ def _to_rows(
     """Returns the rows of a reply; if it is not complete, the last one is a failure."""
     responses = reply["responses"]
     rows = [to_sample(question, response) for response in responses[: agent.n_samples]]
-    if len(responses) != agent.n_samples:
-        sampling = reply.get("sampling")
-        why = (sampling and (sampling["error"] or sampling["probe"])) or "no reason given"
-        error = safe_message(
-            f"got {len(responses)} of {quantity(agent.n_samples, 'response')}: {why}", secrets
-        )
-        rows[
-            agent.n_samples - 1 :
-        ] = []  # where there are too many, it is not known which one is wrong
-        rows.append(to_failure(agent.name, question, error, index=len(rows)))
-    return rows
+    if len(responses) == agent.n_samples:
+        return rows
+
+    sampling = reply.get("sampling")
+    why = (sampling and (sampling["error"] or sampling["probe"])) or "no reason given"
+    error = f"got {len(responses)} of {quantity(agent.n_samples, 'response')}: {why}"
+    # where there are too many, it is not known which one is wrong
+    rows = rows[: agent.n_samples - 1]
+    failure = to_failure(agent.name, question, safe_message(error, secrets), index=len(rows))
+    return [*rows, failure]
 
 
 def to_sample(question: Question, response: Response) -> dict[str, Any]:
@@ -165,12 +170,14 @@ def to_sample(question: Question, response: Response) -> dict[str, Any]:
 
     A line without an `end` is of a whole response.
     """
-    answer, calls = response["answer"], response.get("calls")
+    answer = response["answer"]
+    calls = response.get("calls")
     if answer is None and calls is None and response["error"] is None:
-        found = canonical_answer(response["text"])
-        answer = None if found == response["text"].strip() else found
-    end = end_of(response)
-    return {
+        canonical = canonical_answer(response["text"])
+        if canonical != response["text"].strip():
+            answer = canonical
+
+    row = {
         "id": question.id,
         "question": question.question,
         "references": list(question.references),
@@ -187,8 +194,11 @@ def to_sample(question: Question, response: Response) -> dict[str, Any]:
         "calls": calls,
         "tools": question.tools,
         "confidence": response.get("confidence"),
-        **({} if end == "whole" else {"end": end}),
     }
+    end = end_of(response)
+    if end != "whole":
+        row["end"] = end
+    return row
 
 
 def to_failure(agent: str, question: Question, error: str, *, index: int = 0) -> dict[str, Any]:

@@ -18,7 +18,17 @@ from coe_agents.evaluation.scoring.statistics import iter_statistics
 from coe_agents.experiments.comparison import PolicyOutcomes, Prices, with_cost
 from coe_agents.measurement.statistics import Statistics
 from coe_agents.measurement.weighting import Weighting
-from coe_agents.policy import Measurement, Policy, measure, settle
+from coe_agents.policy import (
+    CalibratedPolicy,
+    FixedRounds,
+    Measurement,
+    Policy,
+    RegimePolicy,
+    SupportPolicy,
+    ThresholdPolicy,
+    measure,
+    settle,
+)
 from coe_agents.policy.base import regime_thresholds
 from coe_agents.policy.bounds import Spent
 from coe_agents.policy.settle import Rules, representative_of
@@ -61,12 +71,16 @@ class ReplayedPolicy:
     prices: Prices = field(default_factory=dict)
 
 
+_OUR_POLICIES = (ThresholdPolicy, RegimePolicy, SupportPolicy, CalibratedPolicy)
+
+
 class Saved:
     """The saved responses of one question, clustered once; what they come to is computed once for each number used."""
 
     def __init__(self, statistics: Statistics) -> None:
-        self.question, self.rows = statistics.question, statistics.responses
-        self.labels = statistics.labels.tolist()
+        self.question = statistics.question
+        self.rows = statistics.responses
+        self.labels: list[int] = statistics.labels.tolist()
         self.available = Counter(row["agent"] for row in self.rows)
         self._verdicts: dict[tuple[str, str, str], float | None] = {}
         self._measured: dict[Any, Measurement] = {}
@@ -74,32 +88,43 @@ class Saved:
     def take(self, counts: Counts) -> tuple[list[Sample], list[int]]:
         """Returns the first responses of each agent, and their clusters, numbered without gaps."""
         left = dict(counts)
-        rows, labels = list[Sample](), list[int]()
+        numbers: dict[int, int] = {}
+        rows = []
+        labels = []
         for row, label in zip(self.rows, self.labels, strict=True):
             if left.get(row["agent"], 0) > 0:
                 left[row["agent"]] -= 1
                 rows.append(row)
-                labels.append(label)
-        places = {label: place for place, label in enumerate(dict.fromkeys(labels))}
-        return rows, [places[label] for label in labels]
+                labels.append(numbers.setdefault(label, len(numbers)))
+        return rows, labels
 
     def measure(self, counts: Counts, of: ReplayedPolicy) -> Measurement:
-        found = self._measure(counts, of)
-        aleatoric, epistemic = regime_thresholds(of.policy)
-        parts = found.aleatoric, found.epistemic
-        now = regime(*parts, aleatoric_threshold=aleatoric, epistemic_threshold=epistemic)
-        return replace(found, regime=now)
+        measurement = self._measure(counts, of)
+        aleatoric_threshold, epistemic_threshold = regime_thresholds(of.policy)
+        by_its_thresholds = regime(
+            measurement.aleatoric,
+            measurement.epistemic,
+            aleatoric_threshold=aleatoric_threshold,
+            epistemic_threshold=epistemic_threshold,
+        )
+        return replace(measurement, regime=by_its_thresholds)
 
     def _measure(self, counts: Counts, of: ReplayedPolicy) -> Measurement:
         """Returns the measurement of so many responses, made once for all policies that measure alike."""
-        key = (counts, of.weighting, tuple(of.weights.items()))
+        with_contested = _may_read_contested(of.policy)
+        key = (counts, of.weighting, tuple(of.weights.items()), with_contested)
         if key not in self._measured:
             rows, labels = self.take(counts)
             weights = None
             if of.weights:
                 weights = {row["agent"]: of.weights.get(row["agent"], 1.0) for row in rows}
             self._measured[key] = measure(
-                rows, labels, weights=weights, weighting=of.weighting, question=self.question.text
+                rows,
+                labels,
+                weights=weights,
+                weighting=of.weighting,
+                question=self.question.text,
+                with_contested=with_contested,
             )
         return self._measured[key]
 
@@ -110,16 +135,36 @@ class Saved:
 
         None stands for the leading answer.
         """
-        text = representative_of(measurement, answer)
+        response = representative_of(measurement, answer)
         judged = measurement.answer if answer is None else answer
-        key = (criterion.name, text, judged)
+        key = (criterion.name, response, judged)
         if key not in self._verdicts:
-            rows = list(zip(self.rows, self.labels, strict=True))
-            clusters = {label for row, label in rows if response_text(row).strip() == text}
-            labelled = tuple(row["correct"] for row, label in rows if label in clusters)
-            prediction = Prediction(self.question.text, judged, self.question.references, labelled)
+            labels = self._labels_of_cluster(response)
+            prediction = Prediction(self.question.text, judged, self.question.references, labels)
             (self._verdicts[key],) = judge([prediction], criterion)
         return self._verdicts[key]
+
+    def _labels_of_cluster(self, response: str) -> tuple[bool | None, ...]:
+        """Returns the data's labels of all responses that are clustered with a response."""
+        clusters = set()
+        for row, cluster in zip(self.rows, self.labels, strict=True):
+            if response_text(row).strip() == response:
+                clusters.add(cluster)
+
+        labels = []
+        for row, cluster in zip(self.rows, self.labels, strict=True):
+            if cluster in clusters:
+                labels.append(row["correct"])
+        return tuple(labels)
+
+
+def _may_read_contested(policy: Policy) -> bool:
+    """Returns whether a policy may read what proposals disagree about, which takes longer than all else: yours may."""
+    if isinstance(policy, FixedRounds):
+        return _may_read_contested(policy.then)
+    if isinstance(policy, CalibratedPolicy) and policy.calibration.is_of_own:
+        return True
+    return type(policy) not in _OUR_POLICIES
 
 
 def load_saved(questions: Iterable[SampledQuestion], clusterer: Clusterer) -> list[Saved]:
@@ -135,17 +180,21 @@ def replay(
     `n_failed` questions were left out, because none of their responses is saved.
     """
     counts = Counter[str]()
-    outcomes = {each.question.id: _Replay(each, policy, criterion, counts).run() for each in saved}
+    outcomes = {}
+    for each in saved:
+        outcomes[each.question.id] = _Replay(each, policy, criterion, counts).run()
+
     notes = []
     if n_failed:
         notes.append(f"left out: {quantity(n_failed, 'question')} without a saved response")
     for name, note in _NOTES.items():
-        if n_questions := counts[name]:
-            they_count = "it counts" if n_questions == 1 else "they count"
-            questions = quantity(n_questions, "question")
-            notes.append(note.format(questions=questions, they_count=they_count))
-    are_tokens_known = any(outcome.tokens is not None for outcome in outcomes.values())
-    if are_tokens_known and counts["without input"]:
+        n = counts[name]
+        if n:
+            they_count = "it counts" if n == 1 else "they count"
+            notes.append(note.format(questions=quantity(n, "question"), they_count=they_count))
+
+    knows_tokens = any(outcome.tokens is not None for outcome in outcomes.values())
+    if knows_tokens and counts["without input"]:
         notes.append(
             "tokens and costs are those of the responses: the samples do not say what the prompts took"
         )
@@ -161,10 +210,12 @@ _NOTES = {
     "ran out": "{questions} would ask again, and no response is left; {they_count} as not answered",
     "arbiter": "{questions} would go to an arbiter, which cannot be replayed; {they_count} as escalated",
 }
-"""What a reader must know, by what `_Replay` counts."""
+"""What is said about the questions that are counted under a name."""
 
 
 class _Replay:
+    """One policy on one question; `counts` is shared by all questions."""
+
     def __init__(
         self, saved: Saved, policy: ReplayedPolicy, criterion: Criterion, counts: Counter[str]
     ) -> None:
@@ -172,143 +223,150 @@ class _Replay:
         self._of = policy
         self._criterion = criterion
         self._counts = counts
-        self._rules = policy.rules
+
+        planned = {name: n for name, n in policy.n_samples.items() if name in saved.available}
         self._asked = list(policy.n_samples)
-        self._planned = {name: n for name, n in policy.n_samples.items() if name in saved.available}
-        if not self._planned:
+        if not planned:
             counts["stand-in"] += 1
-            self._asked = sorted(saved.available)
             most = max(policy.n_samples.values(), default=1)
-            self._planned = dict.fromkeys(self._asked, most)
-            if self._rules.min_agents is not None:  # those that stand in may be fewer
-                fewest = min(self._rules.min_agents, len(self._asked))
-                self._rules = replace(self._rules, min_agents=fewest)
-        self._given = dict.fromkeys(self._planned, 0)
-        self._n_asked = Counter[str]()
+            planned = dict.fromkeys(sorted(saved.available), most)
+            self._asked = list(planned)
+        self._planned = planned
+
+        self._rules = policy.rules
+        if policy.rules.min_agents is not None:
+            # agents that stand in may be fewer than those that the policy asks
+            fewest = min(policy.rules.min_agents, len(self._asked))
+            self._rules = replace(policy.rules, min_agents=fewest)
+
+        self._n_taken = dict.fromkeys(planned, 0)
+        self._n_requests = Counter[str]()
         self._is_short = False
 
     def run(self) -> Item:
-        of, number = self._of, 0
+        number = 0
         history: list[RoundData] = []
         while True:
             added = self._ask_round()
-            answered = {name for name, _ in self._counts_now}
             spent = self._spent(number)
-            measurement = None
-            if any(of.weights.get(name, 1.0) > 0.0 for name in answered):
-                left = self._rules.bounds.tokens_left(spent)
-                measured = self._saved.measure(self._counts_now, of)
-                run = replace(measured.run, history=tuple(history), tokens_left=left)
-                measurement = replace(measured, run=run)
+            measurement = self._measure(history, spent)
             decision = settle(
-                of.policy,
+                self._of.policy,
                 measurement,
                 self._rules,
                 asked=self._asked,
-                answered=answered,
+                answered={name for name, _ in self._counts_now},
                 spent=spent,
             )
             if decision.action != "another_round" or measurement is None:
-                self._counts["arbiter"] += of.has_arbiter and decision.action == "escalate"
+                is_escalated = decision.action == "escalate"
+                self._counts["arbiter"] += self._of.has_arbiter and is_escalated
                 return self._outcome(measurement, decision.action, decision.answer, number)
             if not self._is_saved(measurement, decision.strategy, added):
                 return self._outcome(measurement, "abstain", None, number)
+
             # a replay compares no agent's answers with those of the round before
-            compared: dict[str, Any] = {"shows_answers": False, "former": None, "former_labels": {}}
-            history.append(
-                round_data(
-                    measurement, round=number, strategy=None, tokens=0, n_responses=0, **compared
-                )
+            data = round_data(
+                measurement,
+                round=number,
+                strategy=None,
+                tokens=0,
+                n_responses=0,
+                shows_answers=False,
+                former=None,
+                former_labels={},
             )
+            history.append(data)
             number += 1
+
+    def _measure(self, history: Sequence[RoundData], spent: Spent) -> Measurement | None:
+        """Returns the measurement of what is taken so far; None where no agent of a weight above 0 answered."""
+        counts = self._counts_now
+        if not any(self._of.weights.get(name, 1.0) > 0.0 for name, _ in counts):
+            return None
+        measurement = self._saved.measure(counts, self._of)
+        tokens_left = self._rules.bounds.tokens_left(spent)
+        run = replace(measurement.run, history=tuple(history), tokens_left=tokens_left)
+        return replace(measurement, run=run)
 
     def _is_saved(
         self, measurement: Measurement, wanted: str | None, added: Mapping[str, int]
     ) -> bool:
-        of = self._of
-        _, strategy = of.strategies.of(measurement.regime, wanted=wanted)
+        """Plans another round; returns whether responses to it are saved."""
+        _, strategy = self._of.strategies.of(measurement.regime, wanted=wanted)
         if not isinstance(strategy, Resample):
             self._counts["debate"] += 1
             return False
-        asked = {
-            name: strategy.n_samples(n) if n else of.n_samples.get(name, 1)
-            for name, n in added.items()
-        }
-        self._planned = self._rules.bounds.fit(asked, self._spent())
-        if not any(self._left(name) for name in self._planned):
+
+        wished = {}
+        for name, n in added.items():
+            wished[name] = strategy.n_samples(n) if n else self._of.n_samples.get(name, 1)
+        self._planned = self._rules.bounds.fit(wished, self._spent())
+        if not any(map(self._left, self._planned)):
             self._counts["ran out"] += 1
             return False
         return True
 
     def _ask_round(self) -> dict[str, int]:
         """Takes the round's responses; returns how many each agent gave."""
-        most = {name: min(n, self._left(name)) for name, n in self._planned.items()}
-        if not self._is_short and any(most[name] < n for name, n in self._planned.items()):
+        added = {}
+        for name, n in self._planned.items():
+            added[name] = min(n, self._left(name))
+            self._n_requests[name] += added[name] > 0
+            self._n_taken[name] += added[name]
+
+        if added != self._planned and not self._is_short:
             self._is_short = True
             self._counts["short"] += 1
-        for name, n_more in most.items():
-            self._n_asked[name] += n_more > 0
-            self._given[name] += n_more
-        return most
+        return added
 
     @property
     def _counts_now(self) -> Counts:
-        return tuple((name, n) for name, n in sorted(self._given.items()) if n)
+        return tuple((name, n) for name, n in sorted(self._n_taken.items()) if n)
 
     def _left(self, name: str) -> int:
-        return self._saved.available[name] - self._given[name]
+        return self._saved.available[name] - self._n_taken[name]
 
     def _usage(self) -> list[tuple[str, float, float]] | None:
-        """Returns the agent, the input and the output tokens of each; None where they are not known."""
+        """Returns the agents with the tokens of their prompts and of their responses; None where not known."""
         rows, _ = self._saved.take(self._counts_now)
         n_output = Counter[str]()
-        n_input = Counter[str]()  # of one prompt
+        n_input = Counter[str]()
         for row in rows:
-            n_tokens, prompt = row["n_tokens"], row.get("input_tokens")
-            if n_tokens is None:
+            name = row["agent"]
+            if row["n_tokens"] is None:
                 return None
-            n_output[row["agent"]] += n_tokens
-            n_input[row["agent"]] = prompt if isinstance(prompt, int) else 0
-        return [
-            (name, n_input[name] * self._n_asked[name], n) for name, n in sorted(n_output.items())
-        ]
+            n_output[name] += row["n_tokens"]
+            prompt = row.get("input_tokens")
+            n_input[name] = prompt if isinstance(prompt, int) else 0
+
+        usage: list[tuple[str, float, float]] = []
+        for name in sorted(n_output):
+            usage.append((name, n_input[name] * self._n_requests[name], n_output[name]))
+        return usage
 
     def _spent(self, number: int = 0) -> Spent:
-        n_responses, n_agents = sum(self._given.values()), len(self._counts_now)
-        return Spent(number, self._tokens(), n_responses=n_responses, n_agents=n_agents)
-
-    def _tokens(self) -> float | None:
         usage = self._usage()
-        if usage is None:
-            return None
-        return float(sum(n_input + n_output for _, n_input, n_output in usage))
+        tokens = None
+        if usage is not None:
+            tokens = float(sum(n_input + n_output for _, n_input, n_output in usage))
+        n_responses = sum(self._n_taken.values())
+        return Spent(number, tokens, n_responses=n_responses, n_agents=len(self._counts_now))
 
     def _outcome(
         self, measurement: Measurement | None, action: str, answer: str | None, number: int
     ) -> Item:
-        usage, verdict = None, None
+        tokens: dict[str, dict[str, float]] | None = None
+        verdict = None
         if measurement is None:
             self._counts["silent"] += 1
         else:
-            usage = self._usage()
+            tokens = self._tokens_by_agent()
             verdict = self._saved.verdict(measurement, answer, self._criterion)
-        tokens = None
-        if usage is not None:
-            tokens = {
-                name: {"input_tokens": n_input, "output_tokens": n_output}
-                for name, n_input, n_output in usage
-            }
-            self._counts["without input"] += not any(n_input for _, n_input, _ in usage)
-        decision = {
-            "decided_by": "group",
-            "n_rounds": number + 1,
-            "conformity": None,
-            "tokens": tokens,
-            "agents": {
-                name: {"sampling": [{"n_requests": n}]} for name, n in self._n_asked.items()
-            },
-            "failed_agents": {},
-        }
+
+        agents = {}
+        for name, n in self._n_requests.items():
+            agents[name] = {"sampling": [{"n_requests": n}]}
         item = Item(
             id=self._saved.question.id,
             question=self._saved.question.text,
@@ -316,6 +374,25 @@ class _Replay:
             correct=None if answer is None else verdict,
             verdicts=(verdict,),
             is_escalated=action == "escalate",
-            decision=decision,
+            decision={
+                "decided_by": "group",
+                "n_rounds": number + 1,
+                "conformity": None,
+                "tokens": tokens,
+                "agents": agents,
+                "failed_agents": {},
+            },
         )
         return with_cost(item, self._of.prices)
+
+    def _tokens_by_agent(self) -> dict[str, dict[str, float]] | None:
+        usage = self._usage()
+        if usage is None:
+            return None
+        if not any(n_input for _, n_input, _ in usage):
+            self._counts["without input"] += 1
+
+        tokens = {}
+        for name, n_input, n_output in usage:
+            tokens[name] = {"input_tokens": n_input, "output_tokens": n_output}
+        return tokens

@@ -16,17 +16,16 @@ from coe_agents.clustering.answers import canonical_answer
 from coe_agents.clustering.protocols import AnswerPreset
 from coe_agents.errors import CheckpointError
 from coe_agents.graph.context import CoEContext, RunSettings
-from coe_agents.graph.fan_out import fan_out
-from coe_agents.graph.nodes.agent import agent_node
+from coe_agents.graph.nodes.agent import agent_node, fan_out
 from coe_agents.graph.nodes.another_round import another_round_node
 from coe_agents.graph.nodes.claims import AnswerJudge, claims_node
 from coe_agents.graph.nodes.clarify import clarify_node
 from coe_agents.graph.nodes.cluster import cluster_node
 from coe_agents.graph.nodes.coordinator import coordinator_node
 from coe_agents.graph.nodes.escalation import Escalation, escalation_node
+from coe_agents.graph.nodes.finish import OnDecision, Recorder, check_on_decision, finish_node
 from coe_agents.graph.nodes.measure import measure_node
 from coe_agents.graph.nodes.prepare import History, prepare_node
-from coe_agents.graph.on_decision import OnDecision, Recorder, check_on_decision, finish_node
 from coe_agents.graph.options import Canonicalize, GraphOptions
 from coe_agents.graph.people import check_checkpointer
 from coe_agents.graph.resuming import CoEStateGraph
@@ -37,6 +36,7 @@ from coe_agents.policy import FixedRounds, Policy, RegimePolicy, ThresholdPolicy
 from coe_agents.policy.base import quorum, regime_thresholds
 from coe_agents.policy.bounds import Bounds
 from coe_agents.policy.calibrated import AskedAgent, UnkeptRiskWarning
+from coe_agents.policy.fixed_rounds import rounds_of
 from coe_agents.policy.guarantee import AskedGroup, hold_to_group
 from coe_agents.policy.saved import check_weights
 from coe_agents.policy.settle import Rules
@@ -130,7 +130,7 @@ def create_coe_graph(
         on_decision: What each decided case is passed to: `coe_agents.rulings.Recording`, which keeps those on which
             people are to rule in the store with which the graph is compiled; or a function of the case, a dictionary
             with "id", "question", "conversation", "decision", "leading" (the leading answer), "responses" and "labels".
-            If it fails, a warning says so, and the decision stands.
+            If the function or the store fails, a warning says so, and the decision stands.
         options: What few users change: see `coe_agents.graph.GraphOptions`.
 
     Raises:
@@ -167,21 +167,20 @@ def create_coe_graph(
         weights=weight_of,
         answers="" if answers is None else answers.recorded,
     )
+    rounds = rounds_of(policy, max_rounds)
+    fitted = _fit_policy(policy, group)
+    aleatoric, epistemic = regime_thresholds(fitted)
     bounds = Bounds(
-        max_rounds=_rounds_of(policy, max_rounds), token_budget=token_budget, deadline=deadline
+        max_rounds=rounds,
+        token_budget=token_budget,
+        deadline=deadline,
+        aleatoric_threshold=aleatoric,
+        epistemic_threshold=epistemic,
     )
-    held, differences = hold_to_group(policy, group)
-    cautions: list[str | Warning] = [*_cautions_of(held, group)]
-    if differences:
-        cautions.append(UnkeptRiskWarning("; ".join(differences)))
-    for caution in cautions:
-        warnings.warn(caution, stacklevel=3)  # of whoever calls, past `refuses_removed`
-
-    aleatoric, epistemic = regime_thresholds(held)
-    bounds = bounds.change(aleatoric_threshold=aleatoric, epistemic_threshold=epistemic)
+    rules = Rules(bounds=bounds, min_agents=min_agents)
     plan = _Plan(
         agents=members,
-        settings=RunSettings(weight_of, held, Rules(bounds=bounds, min_agents=min_agents), answers),
+        settings=RunSettings(weight_of, fitted, rules, answers),
         clusterer=clusterer,
         canonicalize=canonicalize,
         strategies=Strategies(strategies),
@@ -192,15 +191,7 @@ def create_coe_graph(
         on_decision=on_decision,
         options=options,
     )
-    graph = CoEStateGraph(
-        CoEState, context_schema=CoEContext, input_schema=CoEInput, output_schema=CoEOutput
-    )
-    _add_question(graph, plan)
-    _add_agents(graph, plan)
-    _add_measurement(graph, plan)
-    _add_further_rounds(graph, plan)
-    _add_decision(graph, plan)
-    return graph
+    return _connect(plan)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,6 +217,19 @@ class _Plan:
     @property
     def may_clarify(self) -> bool:
         return self.options.clarify or self.strategies.may_clarify
+
+
+def _connect(plan: _Plan) -> CoEStateGraph:
+    """Returns the graph of a plan."""
+    graph = CoEStateGraph(
+        CoEState, context_schema=CoEContext, input_schema=CoEInput, output_schema=CoEOutput
+    )
+    _add_question(graph, plan)
+    _add_agents(graph, plan)
+    _add_measurement(graph, plan)
+    _add_further_rounds(graph, plan)
+    _add_decision(graph, plan)
+    return graph
 
 
 def _add_question(graph: CoEStateGraph, plan: _Plan) -> None:
@@ -381,13 +385,14 @@ def _check_agents(agents: Sequence[Agent]) -> Sequence[Agent]:
         instance(agent, Agent, where, what=what, advice="Give it what it lacks")
 
     require(bool(agents), '"agents" must hold at least one agent', [], "Pass ModelAgent objects")
-    names = [agent.name for agent in agents]
-    for name in names:
+    names: set[str] = set()
+    for agent in agents:
+        name = agent.name
         _check_name(name)
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        message = f'the names of "agents" must differ; got {twice!r} twice. Rename one'
-        raise at_field(ValueError(message), f"agents.{twice}")
+        if name in names:
+            message = f'the names of "agents" must differ; got {name!r} twice. Rename one'
+            raise at_field(ValueError(message), f"agents.{name}")
+        names.add(name)
     return agents
 
 
@@ -409,15 +414,15 @@ def _weights_of(agents: Sequence[Agent], weights: Mapping[str, float] | None) ->
     return weight_of
 
 
-def _rounds_of(policy: Policy, max_rounds: int | None) -> int:
-    """Returns how many rounds may be asked: as many as are passed, or else as the policy needs."""
-    if not isinstance(policy, FixedRounds):
-        return 1 if max_rounds is None else max_rounds
-    if max_rounds is None:
-        return policy.n
-    must = f'"max_rounds" must be at least {policy.n} for {policy!r}'
-    require(max_rounds >= policy.n, must, max_rounds, f"Omit it, or pass max_rounds={policy.n}")
-    return max_rounds
+def _fit_policy(policy: Policy, group: AskedGroup) -> Policy:
+    """Returns the policy for this group, and warns where a threshold decides nothing, or no risk is kept."""
+    fitted, differences = hold_to_group(policy, group)
+    cautions: list[str | Warning] = [*_cautions_of(fitted, group)]
+    if differences:
+        cautions.append(UnkeptRiskWarning("; ".join(differences)))
+    for caution in cautions:
+        warnings.warn(caution, stacklevel=4)  # of whoever calls, past `refuses_removed`
+    return fitted
 
 
 def _cautions_of(policy: Policy, group: AskedGroup) -> list[str]:
@@ -448,11 +453,8 @@ def _check_name(name: object) -> None:
             f'a name of "agents" must be text that UTF-8 can encode; got {name!r}. Rename the agent'
         )
         raise at_field(ValueError(message), f"agents.{name}") from error
-    if (
-        name in (*_NODES, *DECIDERS)
-        or any(character in name for character in ":|")
-        or name.startswith("__")
-    ):
+    is_reserved = name in (*_NODES, *DECIDERS) or name.startswith("__")
+    if is_reserved or ":" in name or "|" in name:  # which LangGraph puts between the names of nodes
         message = (
             f'a name of "agents" must not be that of a node of the graph ({", ".join(_NODES)}), "group" or '
             f'"person", start with "__" or contain ":" or "|"; got {name!r}. Rename the agent'

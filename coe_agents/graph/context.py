@@ -44,10 +44,10 @@ class CoEContext(Bounds):
     agents: Sequence[str] | None = None
     """The names of the agents that are asked; each must be an agent of the graph."""
 
-    def __new__(cls, **given: Any) -> "CoEContext":
+    def __new__(cls, **values: Any) -> "CoEContext":
         """Refuses a key that does not exist, by name: LangGraph passes a dictionary's entries as arguments."""
         known = [field.name for field in fields(cls)]
-        for key in given:
+        for key in values:
             if key not in known:
                 message = f"the keys of a context must be among {', '.join(known)}; got {key!r}. Correct the key"
                 near = did_you_mean(key, known)
@@ -57,14 +57,18 @@ class CoEContext(Bounds):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in THRESHOLDS:
-            if (value := getattr(self, name)) is not None:
+            value = getattr(self, name)
+            if value is not None:
                 number(value, f'"{name}" of the context', least=0, advice="Pass a number of nats")
         if self.agents is not None:
             _check_agents(self.agents)
 
     def changes(self) -> dict[str, Any]:
         """Returns the values that are not None, as plain data."""
-        return self.to_dict() | ({} if self.agents is None else {"agents": list(self.agents)})
+        changes = self.to_dict()
+        if self.agents is not None:
+            changes["agents"] = list(self.agents)
+        return changes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,13 +83,9 @@ class CallersLimits(CoEContext):
         return {"limits": limits} if limits else {}
 
 
-def _check_agents(agents: object) -> None:
-    is_text = isinstance(agents, str | bytes)
-    if (
-        is_text
-        or not isinstance(agents, Sequence)
-        or not all(isinstance(name, str) for name in agents)
-    ):
+def _check_agents(agents: Any) -> None:
+    is_list = isinstance(agents, Sequence) and not isinstance(agents, str | bytes)
+    if not is_list or not all(isinstance(name, str) for name in agents):
         raise TypeError(
             f'"agents" of the context must be a list of names; got {reprlib.repr(agents)}. Write ["a", "b"]'
         )
@@ -134,20 +134,19 @@ class RunSettings:
 
     def change(self, changes: Mapping[str, Any]) -> "RunSettings":
         """Returns the settings with the changes of a context."""
+        weights = self.weights
+        if "agents" in changes:
+            weights = self._select(changes["agents"])
         thresholds = {name: changes[name] for name in THRESHOLDS if name in changes}
-        limits = Bounds(**changes["limits"]) if "limits" in changes else None
-        return replace(
-            self,
-            weights=self._select(changes["agents"]) if "agents" in changes else self.weights,
-            policy=change_thresholds(self.policy, thresholds) if thresholds else self.policy,
-            rules=replace(
-                self.rules,
-                bounds=self.bounds.change(
-                    **{name: changes[name] for name in NAMES if name in changes}
-                ),
-                limits=limits,
-            ),
-        )
+        policy = self.policy
+        if thresholds:
+            policy = change_thresholds(policy, thresholds)
+        limits = None
+        if "limits" in changes:
+            limits = Bounds(**changes["limits"])
+        bounds = self.bounds.change(**{name: changes[name] for name in NAMES if name in changes})
+        rules = replace(self.rules, bounds=bounds, limits=limits)
+        return replace(self, weights=weights, policy=policy, rules=rules)
 
     def _select(self, names: list[str]) -> dict[str, float]:
         unknown = [name for name in names if name not in self.weights]
@@ -172,10 +171,8 @@ class RunSettings:
 def read_changes(settings: RunSettings) -> dict[str, Any]:
     """Returns what the context of the present run changes, once it is known to fit; called inside a run."""
     context = get_runtime().context
-    if not isinstance(
-        context, CoEContext
-    ):  # none, or that of a parent graph, which means something else
-        return {}
+    if not isinstance(context, CoEContext):
+        return {}  # there is none, or that of a parent graph, which means something else
     changes = context.changes()
     settings.change(changes)
     return changes

@@ -78,10 +78,9 @@ def _is_in(response: str, reason: str) -> bool:
     """Whether a reason on one line contains a response, or its beginning, as words of its own."""
     line = for_prompt(response, limit=len(response))
     start = line[:_QUOTED]
-    if (
-        start.isascii() and reason.isascii() and start.lower() not in reason.lower()
-    ):  # a pattern takes long to compile
-        return False
+    is_ascii = start.isascii() and reason.isascii()
+    if is_ascii and start.lower() not in reason.lower():
+        return False  # a pattern takes long to compile
     end = "" if len(line) > _QUOTED else r"(?!\w)"
     form = rf"(?<!\w){re.escape(start)}{end}"
     return bool(line) and re.search(form, reason, re.IGNORECASE) is not None
@@ -93,14 +92,13 @@ def start_sampling(agent: str, round: int) -> Callable[[dict[str, Any]], dict[st
     start = time.perf_counter()
 
     def finish_sampling(update: dict[str, Any]) -> dict[str, Any]:
-        errors = [
-            response["error"] for response in update["responses"] if response["error"] is not None
-        ]
+        all_errors = [response["error"] for response in update["responses"]]
+        errors = [error for error in all_errors if error is not None]
         event = Event(
             event="agent_sampled",
             agent=agent,
             round=round,
-            n_responses=len(update["responses"]) - len(errors),
+            n_responses=len(all_errors) - len(errors),
             seconds=time.perf_counter() - start,
             error=errors[0] if errors else None,
         )

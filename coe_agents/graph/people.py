@@ -1,4 +1,4 @@
-"""Owns how people are asked: the requests, the interrupt until a reply can be used, and the reading of decisions.
+"""Owns how people are asked: the requests, the interrupt until a reply can be used, and what a reply decides.
 
 A request for decisions has the form of LangChain's `HumanInTheLoopMiddleware` (`HITLRequest`), which chat interfaces
 support, as plain data: langchain need not be installed.
@@ -8,19 +8,21 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
-from typing import Annotated, Any, Literal, TypeVar
+from functools import cache, partial
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, get_args
 
+from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.config import get_config
 from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.errors import GraphInterrupt
 from langgraph.types import interrupt
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 
+from coe_agents.checks import one_of
 from coe_agents.decision.data import view
 from coe_agents.errors import ConfigurationError
-from coe_agents.text import for_log, visible, visible_all
-from coe_agents.types import CaseSummary, EscalatedCase
+from coe_agents.text import decomposition, for_log, one_line, visible, visible_all
+from coe_agents.types import CaseSummary, EscalatedCase, Ruling
 
 Text = Annotated[str, StringConstraints(strip_whitespace=True, max_length=20_000)]
 """What a person may write."""
@@ -190,20 +192,19 @@ def ask_for_decisions(
         return reply.decisions
 
     def request(problem: str | None) -> dict[str, Any]:
-        told = None if problem is None else f"Your last reply could not be used: {for_log(problem)}"
-        return {
-            "action_requests": [
-                {
-                    "name": one.name,
-                    "args": {**one.args, "problem": told} if told and problem_in_args else one.args,
-                    "description": f"**{told}**\n\n{one.description}" if told else one.description,
-                }
-                for one in actions
-            ],
-            "review_configs": [
-                {"action_name": one.name, "allowed_decisions": [*one.allowed]} for one in actions
-            ],
-        }
+        requests: list[dict[str, Any]] = []
+        configs: list[dict[str, Any]] = []
+        for action in actions:
+            args = action.args
+            description = action.description
+            if problem is not None:
+                notice = f"Your last reply could not be used: {for_log(problem)}"
+                description = f"**{notice}**\n\n{description}"
+                if problem_in_args:
+                    args = {**args, "problem": notice}
+            requests.append({"name": action.name, "args": args, "description": description})
+            configs.append({"action_name": action.name, "allowed_decisions": [*action.allowed]})
+        return {"action_requests": requests, "review_configs": configs}
 
     return ask(request, _decisions_form(), read)
 
@@ -215,7 +216,8 @@ def _decisions_form() -> TypeAdapter[_Decisions]:
 
 def fence(text: str) -> str:
     """Returns a text as a block of code, which interfaces show unchanged; invisible characters are escaped."""
-    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    runs = re.findall("`+", text)
+    longest = max(map(len, runs), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}\n{visible(text)}\n{fence}"
 
@@ -231,9 +233,190 @@ def check_checkpointer() -> None:
 
 def faults(error: ValidationError) -> str:
     """Returns what is wrong, field by field, without the given values and the names of our classes."""
-    found = error.errors(include_input=False, include_context=False, include_url=False)
-    return "; ".join(
-        f"{'.'.join(map(str, fault['loc'])) or 'all of it'}: "
-        f"{'Input should be an object' if fault['type'].startswith('model_') else fault['msg']}"
-        for fault in found
+    described: list[str] = []
+    for fault in error.errors(include_input=False, include_context=False, include_url=False):
+        field = ".".join(map(str, fault["loc"])) or "all of it"
+        message = fault["msg"]
+        if fault["type"].startswith("model_"):
+            message = "Input should be an object"  # pydantic's names our class
+        described.append(f"{field}: {message}")
+    return "; ".join(described)
+
+
+Form = Literal["coe", "agent_chat_ui"]
+_ACTION = "answer_question"
+_ASKED = "Approve a candidate by its number, give an answer of your own, or reject them all."
+
+
+class _ApproveCandidate(StrictModel):
+    type: Literal["approve"]
+    candidate: int = Field(strict=True)
+
+
+class _GiveAnswer(StrictModel):
+    type: Literal["answer"]
+    answer: Spoken
+
+
+class _RejectAll(StrictModel):
+    type: Literal["reject"]
+    reason: Text = ""
+
+
+_CaseReply: TypeAlias = _ApproveCandidate | _GiveAnswer | _RejectAll
+
+
+class _EditedArguments(BaseModel, defer_build=True):
+    """What of the arguments of `review` is read of an edit."""
+
+    answer: Spoken
+    candidates: str | None = None
+
+
+@cache
+def _case_form() -> TypeAdapter[_CaseReply]:
+    return TypeAdapter(Annotated[_CaseReply, Field(discriminator="type")])
+
+
+class AskPerson(Runnable[EscalatedCase, Ruling]):
+    """Asks a person to decide; for `escalation=`. The graph needs a checkpointer, and waits at an `interrupt`.
+
+    After an invalid reply the run interrupts again and says what was wrong. Resuming does not sample again, not even in
+    a subgraph, unless the subgraph is compiled with `checkpointer=False`.
+
+    Args:
+        form: The format of the request, and of the reply that you pass as `Command(resume=reply)`. The interrupt's
+            `response_schema` describes the reply.
+
+            "coe" shows a `PersonRequest`. The reply is `{"type": "approve", "candidate": number}`,
+            `{"type": "answer", "answer": text}` or `{"type": "reject", "reason": text}`, whose reason is optional.
+
+            "agent_chat_ui" shows the `{"action_requests": [...], "review_configs": [...]}` of LangChain's
+            `HumanInTheLoopMiddleware`. The reply is `{"decisions": [decision]}`, its type "approve" (the best supported
+            answer), "edit" or "respond" (another answer), or "reject". The arguments of the request hold that answer
+            and, for the person to see, all `candidates`; only the answer can be edited.
+
+            Both show escapes for invisible characters. What is approved is the answer as it was given.
+
+    Raises:
+        ValueError: If the form is unknown.
+    """
+
+    name = "person"
+    interrupts = True
+
+    def __init__(self, form: Form = "coe") -> None:
+        advice = '"coe" shows the most'
+        self.form = one_of(form, '"form" of AskPerson', get_args(Form), advice=advice)
+
+    def __repr__(self) -> str:
+        return f"AskPerson({self.form!r})"
+
+    def invoke(
+        self, input: EscalatedCase, config: RunnableConfig | None = None, **_: Any
+    ) -> Ruling:
+        if self.form == "coe":
+            return ask_about_case("escalation", input, _ASKED, _case_form(), partial(_rule, input))
+        (decided,) = ask_for_decisions(
+            [_review(input)], check=lambda _, decided: _rule(input, decided), problem_in_args=True
+        )
+        return _rule(input, decided)
+
+    async def ainvoke(
+        self, input: EscalatedCase, config: RunnableConfig | None = None, **_: Any
+    ) -> Ruling:
+        return self.invoke(input, config)
+
+
+def _review(case: EscalatedCase) -> ActionRequest:
+    numbers = decomposition(
+        coe=case["coe"], aleatoric=case["aleatoric"], epistemic=case["epistemic"]
     )
+    regime = ""
+    if case["regime"] != "consensus":  # agreement explains no escalation
+        regime = f"Regime: {case['regime']}; "
+    paragraphs = [
+        _literally(case["question"]),
+        f"The models did not settle this: {_literally(case['reason'])}. {regime}CoE {numbers}.",
+    ]
+    # the arguments are what Agent Chat UI shows at once: it hides the description behind a button
+    args: dict[str, Any] = {"answer": ""}
+    allowed = ["edit", "reject", "respond"]
+    answers = case["candidates"]
+    if answers:
+        paragraphs.append(_listed(case, _literally))
+        args = {"answer": visible(answers[0]["answer"]), "candidates": _listed(case, _on_one_line)}
+        allowed.insert(0, "approve")
+    paragraphs.append(
+        "Approve the first answer, edit it, respond with another, or reject them all."
+    )
+    return ActionRequest(_ACTION, args, "\n\n".join(paragraphs), allowed)
+
+
+def _listed(case: EscalatedCase, write: Callable[[str], str]) -> str:
+    lines: list[str] = []
+    for candidate in case["candidates"]:
+        answer = write(candidate["answer"])
+        lines.append(f"{candidate['number']}. {answer} ({candidate['support']:.0%})")
+    return "\n".join(lines)
+
+
+def _on_one_line(text: str) -> str:
+    return one_line(visible(text))
+
+
+def _literally(text: str) -> str:
+    """Returns a text as code, so that no interface renders anything in it; what is invisible is escaped."""
+    line = _on_one_line(text).replace("`", "'")
+    return f"`{line}`"
+
+
+def _rule(case: EscalatedCase, reply: _CaseReply | Review) -> Ruling:
+    """Returns what a reply decides; raises ValueError if it does not fit the case."""
+    match reply:
+        case _ApproveCandidate(candidate=number):
+            return _approved(case, number)
+        case Approve():
+            return _approved(case, 1)
+        case Edit(edited_action=action):
+            if action.name != _ACTION:
+                raise ValueError(
+                    f'"edited_action" must have the name "{_ACTION}"; got another. Edit "answer" alone'
+                )
+            edited = _EditedArguments.model_validate(action.args)
+            if edited.candidates not in (None, _listed(case, _on_one_line)):
+                raise ValueError(
+                    'only "answer" can be edited; write the answer that you choose there'
+                )
+            return _answered(case, edited.answer)
+        case _GiveAnswer(answer=answer) | Respond(message=answer):
+            return _answered(case, answer)
+        case _RejectAll(reason=why) | Reject(message=why):
+            n_answers = len(case["candidates"])
+            what = "the only answer" if n_answers == 1 else f"all {n_answers} answers"
+            reason = f"a person rejected {what}"
+            if why:
+                reason = f'{reason} ("{why}")'
+            return Ruling(action="abstain", reason=reason)
+
+
+def _approved(case: EscalatedCase, number: int) -> Ruling:
+    answers = case["candidates"]
+    if not 1 <= number <= len(answers):
+        raise ValueError(
+            f"there is no candidate {number}; there are {len(answers)}, numbered from 1"
+        )
+    chosen = answers[number - 1]
+    reason = (
+        f"a person approved answer {number} of {len(answers)} (support {chosen['support']:.0%})"
+    )
+    return Ruling(action="answer", answer=chosen["answer"], reason=reason)
+
+
+def _answered(case: EscalatedCase, answer: str) -> Ruling:
+    for candidate in case["candidates"]:
+        text = candidate["answer"]
+        if answer in (text, visible(text)):  # the person saw the second
+            return _approved(case, candidate["number"])
+    reason = f"a person gave another answer than the {len(case['candidates'])} of the group"
+    return Ruling(action="answer", answer=answer, reason=reason)

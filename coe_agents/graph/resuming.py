@@ -65,8 +65,8 @@ class _Resumable(CompiledStateGraph[Any, Any, Any, Any]):
             )
 
 
-def _is_resumed(given: Any) -> bool:
-    return given is None or isinstance(given, Command)
+def _is_resumed(graph_input: Any) -> bool:
+    return graph_input is None or isinstance(graph_input, Command)
 
 
 def _missing_nodes(checkpoint: Checkpoint, nodes: Collection[str]) -> list[str]:
@@ -74,20 +74,17 @@ def _missing_nodes(checkpoint: Checkpoint, nodes: Collection[str]) -> list[str]:
     versions = checkpoint["channel_versions"]
     newest = max(versions.values(), default=None)
     # what led to a node in an earlier step, before the question was asked again, stays there
-    written = [
-        name
-        for name, version in versions.items()
-        if version == newest and name.startswith(_LEADS_TO)
-    ]
-    missing = [name for each in written if (name := each.removeprefix(_LEADS_TO)) not in nodes]
+    missing: set[str] = set()
+    for channel, version in versions.items():
+        node = channel.removeprefix(_LEADS_TO)
+        if version == newest and node != channel and node not in nodes:
+            missing.add(node)
+
     tasks = checkpoint["channel_values"].get(TASKS)
-    asked = (
-        {task.node for task in tasks if isinstance(task, Send)}
-        if isinstance(tasks, list | tuple)
-        else set()
-    )
-    if asked.isdisjoint(
-        nodes
-    ):  # else those of the agents that there are refuse it, and name all agents
-        missing += asked
+    agents: set[str] = set()
+    if isinstance(tasks, list | tuple):
+        agents = {task.node for task in tasks if isinstance(task, Send)}
+    # an agent that there is refuses the request itself, and names all that are missing
+    if agents.isdisjoint(nodes):
+        missing |= agents
     return sorted(missing)

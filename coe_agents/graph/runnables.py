@@ -78,10 +78,8 @@ def check_compiled(graph: object) -> Runnable[Any, Any]:
         raise TypeError(
             f'"graph" must be a compiled graph; got {type(graph).__name__}. Compile it: create_coe_graph(...).compile()'
         )
-    if getattr(graph, "checkpointer", None) not in (
-        None,
-        False,
-    ):  # one question would see the earlier ones
+    checkpointer = getattr(graph, "checkpointer", None)
+    if checkpointer not in (None, False):  # one question would see the earlier ones
         raise ValueError(
             '"graph" must have no checkpointer of its own; it was compiled with one. '
             "Omit it: inside an agent the graph uses the agent's"

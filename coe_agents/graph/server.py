@@ -67,10 +67,10 @@ class ContextCheck:
 
 def _problem_of(body: bytes) -> str | None:
     try:
-        given = json.loads(body)
+        parsed = json.loads(body)
     except (ValueError, RecursionError):  # the server's own error says more
         return None
-    for context in _contexts(given):
+    for context in _contexts(parsed):
         try:
             CoEContext(**context)
         except (TypeError, ValueError) as error:
@@ -78,12 +78,14 @@ def _problem_of(body: bytes) -> str | None:
     return None
 
 
-def _contexts(given: Any) -> Iterator[dict[str, Any]]:
+def _contexts(body: Any) -> Iterator[dict[str, Any]]:
     """Yields the contexts of a request, of each request of a batch, or of an RPC's parameters."""
-    for one in given if isinstance(given, list) else [given]:
-        for holder in (one, one.get("params")) if isinstance(one, dict) else ():
-            if isinstance(holder, dict) and isinstance(holder.get("context"), dict):
-                yield holder["context"]
+    requests = body if isinstance(body, list) else [body]
+    for request in requests:
+        if isinstance(request, dict):
+            for holder in (request, request.get("params")):
+                if isinstance(holder, dict) and isinstance(holder.get("context"), dict):
+                    yield holder["context"]
 
 
 class PublicOutput(TypedDict, total=False):
@@ -108,7 +110,7 @@ def withhold(graph: Any) -> "StateGraph[Any, CoEContext, CoEInput, PublicOutput]
 
     The state of a graph of `create_coe_graph` has all responses, and its `reason` quotes them. Serve this one instead
     to clients that must not see them, such as models that use it by MCP or A2A; for the same reason, build from it the
-    tools and chains of what you serve (`create_coe_tool`, `create_sequential_graph`). Where the group asks a person,
+    tools of what you serve (`create_coe_tool`). Where the group asks a person,
     the run is interrupted and resumed as without it, and the person is shown the candidates.
 
     Args:
@@ -127,19 +129,23 @@ def withhold(graph: Any) -> "StateGraph[Any, CoEContext, CoEInput, PublicOutput]
     modes: list[StreamMode] = ["custom", "values"]
 
     def ask(state: _PublicState, config: RunnableConfig) -> dict[str, Any]:
-        write, result = get_stream_writer(), dict[str, Any]()
+        write = get_stream_writer()
+        result: dict[str, Any] = {}
         for mode, chunk in graph.stream(state, config, stream_mode=modes):
-            if mode == "custom":
+            if mode == "values":
+                result = chunk
+            else:
                 write(chunk)  # events, which hold no text of a response
-            result = chunk if mode == "values" else result
         return _publish(result)
 
     async def aask(state: _PublicState, config: RunnableConfig) -> dict[str, Any]:
-        write, result = get_stream_writer(), dict[str, Any]()
+        write = get_stream_writer()
+        result: dict[str, Any] = {}
         async for mode, chunk in graph.astream(state, config, stream_mode=modes):
-            if mode == "custom":
+            if mode == "values":
+                result = chunk
+            else:
                 write(chunk)
-            result = chunk if mode == "values" else result
         return _publish(result)
 
     made = StateGraph(
@@ -153,9 +159,10 @@ def withhold(graph: Any) -> "StateGraph[Any, CoEContext, CoEInput, PublicOutput]
 
 def _publish(result: Mapping[str, Any]) -> dict[str, Any]:
     """Returns what a caller may see of the result of a graph of `create_coe_graph`."""
-    decision, last = result["decision"], result["messages"][-1]
-    given = [claim for claim in decision["claims"] or () if claim["action"] != "drop"] or None
-    public = to_numbers({**decision, "contested": None, "claims": given})
+    decision = result["decision"]
+    last = result["messages"][-1]
+    claims = [claim for claim in decision["claims"] or () if claim["action"] != "drop"]
+    public = to_numbers({**decision, "contested": None, "claims": claims or None})
     del public["ignored"]
     public |= {
         "answer": decision["answer"],

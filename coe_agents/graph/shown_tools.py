@@ -28,24 +28,28 @@ MOST_CHARS = 400_000
 """Of all schemas of a turn together, as JSON."""
 
 
-def check_tools(given: Any, *, where: str) -> list[dict[str, Any]]:
-    """Returns tools as OpenAI's function schemas; `where` they were given is for the error."""
+def check_tools(tools: Any, *, where: str) -> list[dict[str, Any]]:
+    """Returns tools as OpenAI's function schemas; `where` they come from is for the error."""
     example = '{"type": "function", "function": {"name": "pay", "parameters": {...}}}'
-    if not isinstance(given, list | tuple):
+    if not isinstance(tools, list | tuple):
         raise TypeError(
-            f"{where} must be a list of tools; got {type(given).__name__}. Write [{example}]"
+            f"{where} must be a list of tools; got {type(tools).__name__}. Write [{example}]"
         )
-    if not 1 <= len(given) <= MOST_TOOLS:
+    if not 1 <= len(tools) <= MOST_TOOLS:
         raise ValueError(
-            f"{where} must hold 1 to {MOST_TOOLS} tools; got {len(given)}. Omit it to show none"
+            f"{where} must hold 1 to {MOST_TOOLS} tools; got {len(tools)}. Omit it to show none"
         )
-    schemas = [_to_schema(tool, where=f"{where}[{place}]") for place, tool in enumerate(given)]
-    names = [tool_key(schema["function"]["name"]) for schema in schemas]
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(
-            f'the names in {where} must differ ("." is read as "_"); got {twice!r:.99} twice. Rename one'
-        )
+    schemas: list[dict[str, Any]] = []
+    names: set[str] = set()
+    for place, tool in enumerate(tools):
+        schema = _to_schema(tool, where=f"{where}[{place}]")
+        name = tool_key(schema["function"]["name"])
+        if name in names:
+            raise ValueError(
+                f'the names in {where} must differ ("." is read as "_"); got {name!r:.99} twice. Rename one'
+            )
+        schemas.append(schema)
+        names.add(name)
     try:
         text = json.dumps(schemas, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
@@ -65,8 +69,8 @@ def _to_schema(tool: Any, *, where: str) -> dict[str, Any]:
         raise TypeError(
             f"{where} must be a tool; {error}. Pass a LangChain tool or its JSON schema"
         ) from error
-    own = schema.get("function") if schema.get("type") == "function" else None
-    name = own.get("name") if isinstance(own, Mapping) else None
+    function = schema.get("function") if schema.get("type") == "function" else None
+    name = function.get("name") if isinstance(function, Mapping) else None
     if not isinstance(name, str) or not name.strip():
         raise TypeError(
             f"{where} must be a function with a name; got {schema!r:.200}. Pass its JSON schema"
@@ -87,11 +91,9 @@ def compared_tools(turn: Turn) -> list[dict[str, Any]] | None:
 
 def clusterer_of(state: CoEState, clusterer: Clusterer) -> Clusterer:
     """Returns the clusterer of a turn; see `compare_actions`."""
-    return (
-        compare_actions(clusterer, compared_tools(state["turn"]))
-        if is_about_actions(state)
-        else clusterer
-    )
+    if not is_about_actions(state):
+        return clusterer
+    return compare_actions(clusterer, compared_tools(state["turn"]))
 
 
 def read_actions(responses: Sequence[Response], turn: Turn) -> list[Response]:
@@ -100,7 +102,8 @@ def read_actions(responses: Sequence[Response], turn: Turn) -> list[Response]:
     See `compared_answer`. Calls that do not fit the tools which the turn shows are a failure. So is an answer that does
     not fit the turn's schema; one that does is a call, too.
     """
-    tools, schema = compared_tools(turn), turn.get("answer_schema")
+    tools = compared_tools(turn)
+    schema = turn.get("answer_schema")
     return [row if row["error"] is not None else _read(row, tools, schema) for row in responses]
 
 
@@ -111,18 +114,13 @@ def _read(row: Response, tools: Sequence[Any] | None, schema: Mapping[str, Any] 
             raise ValueError(f"its reply is {end}, not whole")
         is_answer = end != "filtered" and answer_kind(row["text"]) == "answer"
         if schema is not None and not row.get("calls") and is_answer:
-            row = {
-                **row,
-                "answer": None,
-                "calls": [{"name": ANSWER, "args": read_structured(row["text"], schema)}],
-            }
+            call = {"name": ANSWER, "args": read_structured(row["text"], schema)}
+            row = {**row, "answer": None, "calls": [call]}
         calls = row.get("calls")
-        # without tools of the turn, the calls are of the agents' own
-        answer = (
-            compared_answer(row)
-            if calls is None or tools is None
-            else check_proposal(calls, tools=tools)
-        )
+        if calls is None or tools is None:
+            answer = compared_answer(row)  # the calls, if any, are of tools of the agents' own
+        else:
+            answer = check_proposal(calls, tools=tools)
         return row if answer == response_text(row) else {**row, "answer": answer}
     except (TypeError, ValueError) as error:
         invalid = invalid_proposal(str(error))

@@ -188,11 +188,7 @@ def measure(
             an agent lacks log-probabilities.
     """
     refuse_arguments("measure", removed)
-    if not responses or len(responses) != len(labels):
-        raise ValueError(
-            f'"labels" must hold one label for each of at least one response; got {len(labels)} for {len(responses)}. '
-            'Get them from "cluster_responses"'
-        )
+    _check_labels(responses, labels)
     clustered = weigh_responses(responses, labels, weights, weighting)
     parts = parts_of(clustered.rows, clustered.weights, kernel("kl", None, clustered.places.size))
     coe = parts.compose()
@@ -238,6 +234,14 @@ def measure(
         proposals=proposals,
         run=Run(sampled=Sampled(question, responses, labels)),
     )
+
+
+def _check_labels(responses: Sequence[Response], labels: Sequence[int]) -> None:
+    if not responses or len(responses) != len(labels):
+        raise ValueError(
+            f'"labels" must hold one label for each of at least one response; got {len(labels)} for {len(responses)}. '
+            'Get them from "cluster_responses"'
+        )
 
 
 def _leading_clusters(support: FloatArray, representatives: Sequence[str]) -> list[int]:

@@ -30,10 +30,8 @@ def report(
     and all questions. For a run it shows what the policy did with each question, round by round. The options of scoring
     are for saved responses. To compare runs: coe-agents compare.
     """
-    from coe_agents.evaluation import Samples
     from coe_agents.evaluation.origin import DECISIONS, read_run
 
-    note = None
     if any((path / DECISIONS).is_file() for path in run):
         if len(run) > 1:
             message = f"of decisions it must be one folder; got {len(run)} paths. To compare runs: coe-agents compare"
@@ -41,27 +39,35 @@ def report(
         from coe_agents.pages.run_page import create_run_page
 
         decided = read_run(run[0])
-        page, count = (
-            create_run_page(decided, n_resamples=resamples),
-            len(decided.items) + len(decided.errors),
-        )
+        n_questions = len(decided.items) + len(decided.errors)
+        _write(create_run_page(decided, n_resamples=resamples), out, n_questions)
     else:
-        from coe_agents.pages.report_page import create_page
+        _report_samples(run, scoring, out, resamples)
 
-        config = None if scoring.config is None else load_quietly(scoring.config)
-        setting, judging = create_setting(scoring, run, config)
-        title, note, policy = ", ".join(path.resolve().name for path in run), judging.note(), None
-        if config is not None:
-            from coe_agents.config.build import create_policy
 
-            policy = create_policy(config)
-        with Samples(run) as questions:
-            count = len(questions)
-            page = create_page(
-                questions, setting, title=title, n_resamples=resamples, note=note, policy=policy
-            )
-    write(out, page.encode(errors="replace"))
-    print_lines(
-        f"{quantity(count, 'question')}: {clean(str(out))}, {out.stat().st_size / 1e6:.1f} MB"
-    )
+def _report_samples(paths: list[Path], scoring: ScoringOptions, out: Path, resamples: int) -> None:
+    from coe_agents.evaluation import Samples
+    from coe_agents.pages.report_page import create_page
+
+    config = None if scoring.config is None else load_quietly(scoring.config)
+    setting, judging = create_setting(scoring, paths, config)
+    policy = None
+    if config is not None:
+        from coe_agents.config.build import create_policy
+
+        policy = create_policy(config)
+    note = judging.note()
+    title = ", ".join(path.resolve().name for path in paths)
+    with Samples(paths) as questions:
+        n_questions = len(questions)
+        page = create_page(
+            questions, setting, title=title, n_resamples=resamples, note=note, policy=policy
+        )
+    _write(page, out, n_questions)
     print_lines(note)
+
+
+def _write(page: str, out: Path, n_questions: int) -> None:
+    write(out, page.encode(errors="replace"))
+    size = f"{out.stat().st_size / 1e6:.1f} MB"
+    print_lines(f"{quantity(n_questions, 'question')}: {clean(str(out))}, {size}")

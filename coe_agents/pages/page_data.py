@@ -67,76 +67,75 @@ class Rows:
 
     def add(self, statistics: Statistics, correct: float | None) -> None:
         """Keeps a question that was measured; a tie has a kind of its own, since it is never answered."""
-        uncertainty = (
-            shorten(statistics.figures[name] or 0.0) for name in ("coe", "aleatoric", "epistemic")
-        )
         if statistics.is_tied:
-            answer, kind = " | ".join(map(statistics.answer_of, statistics.leading)), "tie"
+            answer = " | ".join(map(statistics.answer_of, statistics.leading))
+            kind = "tie"
         elif not statistics.is_text:
-            answer, kind = statistics.measurement.answer, str(statistics.measurement.answer_kind)
+            answer = statistics.measurement.answer
+            kind = str(statistics.measurement.answer_kind)
         else:
             answer = statistics.answer_of(statistics.leading[0])
             kind = answer_kind(answer)
+
+        figures = statistics.figures
+        parts = [figures["coe"], figures["aleatoric"], figures["epistemic"]]
+        uncertainty = [shorten(part or 0.0) for part in parts]
         self._line(statistics.question, cut(answer, 300), kind, correct, *uncertainty)
-        how = ["probability" if each else "frequency" for each in statistics.counts_by_probability]
-        rows = [[shorten(p) for p in row] for row in statistics.distributions.tolist()]
-        columns = (
-            statistics.names,
-            statistics.n_responses,
-            how,
-            map(shorten, statistics.entropies),
-            rows,
-        )
-        self._detail(
-            {
-                "references": statistics.question.references,
-                "clusters": self._clusters(statistics, correct),
-                "agents": list(zip(*columns, strict=True)),
-                "responses": _responses(statistics),
-                "failures": _failures(statistics.question),
-            }
-        )
+        detail = {
+            "references": statistics.question.references,
+            "clusters": self._clusters(statistics, correct),
+            "agents": _agents(statistics),
+            "responses": _responses(statistics),
+            "failures": _failures(statistics.question),
+        }
+        self._detail(detail)
 
     def overview(self, scores: Scores, policy: Policy | None = None) -> dict[str, Any]:
         """Returns what the page begins with; its thresholds are those of the policy, where it has any."""
+        labels = {}
+        values = {}
+        for name, column in scores.values.items():
+            labels[name] = name_of(name).label
+            values[name] = list(map(shorten, column))
+        aleatoric = _finite(
+            getattr(policy, "aleatoric_threshold", None), DEFAULT_ALEATORIC_THRESHOLD
+        )
+        epistemic = _finite(
+            getattr(policy, "epistemic_threshold", None), DEFAULT_EPISTEMIC_THRESHOLD
+        )
         return {
             "block": BLOCK,
-            "thresholds": [
-                _finite(getattr(policy, "aleatoric_threshold", None), DEFAULT_ALEATORIC_THRESHOLD),
-                _finite(getattr(policy, "epistemic_threshold", None), DEFAULT_EPISTEMIC_THRESHOLD),
-            ],
+            "thresholds": [aleatoric, epistemic],
             "limit": _limit_of(policy, scores),
             "questions": self.columns,
-            "labels": {name: name_of(name).label for name in scores.values},
+            "labels": labels,
             "baseline": [name for name in BASELINE if name in scores.values],
-            "scores": {
-                name: [shorten(value) for value in values] for name, values in scores.values.items()
-            },
+            "scores": values,
             "curves": compute_curves(scores),
         }
 
     def blocks(self) -> list[str]:
-        return [*self._blocks, *([pack(self._waiting)] if self._waiting else [])]
+        if not self._waiting:
+            return self._blocks
+        return [*self._blocks, pack(self._waiting)]
 
     def _clusters(self, statistics: Statistics, verdict: float | None) -> list[list[Any]]:
-        predictions = [
-            Prediction.of(statistics, cluster=cluster) for cluster in range(len(statistics.support))
-        ]
-        others = [
-            cluster for cluster in range(len(predictions)) if statistics.leading != (cluster,)
-        ]
-        verdicts: dict[int, float | None] = {}
+        """Returns of each cluster its answer, its share and the verdict on it, if any."""
+        support = statistics.support.tolist()
+        predictions = []
+        for cluster in range(len(support)):
+            predictions.append(Prediction.of(statistics, cluster=cluster))
+
+        verdicts: list[float | None] = [None] * len(support)
         if self._criterion in CRITERIA.values():
-            found = judge([predictions[cluster] for cluster in others], self._criterion)
-            verdicts = dict(zip(others, found, strict=True))
+            verdicts = judge(predictions, self._criterion)
         if not statistics.is_tied:
             verdicts[statistics.leading[0]] = verdict
-        return [
-            [cut(prediction.answer, 300), shorten(share), verdicts.get(cluster)]
-            for cluster, (prediction, share) in enumerate(
-                zip(predictions, statistics.support.tolist(), strict=True)
-            )
-        ]
+
+        clusters = []
+        for prediction, share, right in zip(predictions, support, verdicts, strict=True):
+            clusters.append([cut(prediction.answer, 300), shorten(share), right])
+        return clusters
 
     def _line(self, question: SampledQuestion, *values: Any) -> None:
         for name, value in zip(_COLUMNS, (question.id, cut(question.text), *values), strict=True):
@@ -153,7 +152,9 @@ def _limit_of(policy: Policy | None, scores: Scores) -> list[Any] | None:
     """Returns the score that a policy limits and the highest value that it answers; None if the page has no such."""
     name = "coe" if hasattr(policy, "max_coe") else getattr(policy, "score", None)
     limit = _finite(getattr(policy, "max_coe", getattr(policy, "threshold", None)), None)
-    return None if limit is None or name not in scores.values else [name, limit]
+    if limit is None or name not in scores.values:
+        return None
+    return [name, limit]
 
 
 def _finite(value: float | None, otherwise: T) -> float | T:
@@ -166,27 +167,35 @@ def pack(value: Any) -> str:
     return base64.b64encode(gzip.compress(plain, mtime=0)).decode()
 
 
+def _agents(statistics: Statistics) -> list[list[Any]]:
+    """Each agent's name, number of responses, how they count, entropy and distribution over the clusters."""
+    agents = []
+    for place, name in enumerate(statistics.names):
+        how = "probability" if statistics.counts_by_probability[place] else "frequency"
+        entropy = shorten(statistics.entropies[place])
+        distribution = list(map(shorten, statistics.distributions[place].tolist()))
+        agents.append([name, statistics.n_responses[place], how, entropy, distribution])
+    return agents
+
+
 def _responses(statistics: Statistics) -> list[list[Any]]:
     """Each agent's different responses: agent, cluster, text, answer where it differs, verdict, how often, share."""
-    total: Counter[tuple[Any, ...]] = Counter()
-    weight: dict[tuple[Any, ...], float] = {}
-    parts = statistics.response_shares.tolist()
-    for sample, agent, cluster, part in zip(
+    counts: Counter[tuple[Any, ...]] = Counter()
+    shares: dict[tuple[Any, ...], float] = {}
+    for sample, agent, cluster, share in zip(
         statistics.responses,
         statistics.agents.tolist(),
         statistics.labels.tolist(),
-        parts,
+        statistics.response_shares.tolist(),
         strict=True,
     ):
-        answer = (
-            None
-            if sample["answer"] is None or sample["answer"] == sample["text"].strip()
-            else sample["answer"]
-        )
+        answer = sample["answer"]
+        if answer == sample["text"].strip():
+            answer = None
         key = (agent, cluster, cut(sample["text"]), answer and cut(answer), sample["correct"])
-        total[key] += 1
-        weight[key] = weight.get(key, 0.0) + part
-    return [[*key, n, shorten(weight[key])] for key, n in total.items()]
+        counts[key] += 1
+        shares[key] = shares.get(key, 0.0) + share
+    return [[*key, n, shorten(shares[key])] for key, n in counts.items()]
 
 
 def _failures(question: SampledQuestion) -> list[list[str]]:
@@ -195,8 +204,8 @@ def _failures(question: SampledQuestion) -> list[list[str]]:
 
 def cut(text: str, longest: int = LONGEST) -> str:
     """Returns a text with U+FFFD for what does not show, cut and marked if it is longer than so many characters."""
-    shown = printable(text[:longest], keep="\n\t")
-    return shown if len(text) <= longest else f"{shown}… ({len(text)} characters)"
+    begin = printable(text[:longest], keep="\n\t")
+    return begin if len(text) <= longest else f"{begin}… ({len(text)} characters)"
 
 
 def shorten(value: float) -> float:
@@ -206,20 +215,20 @@ def shorten(value: float) -> float:
 
 def compute_curves(scores: Scores) -> dict[str, dict[str, list[list[float]]]]:
     """Returns by score the points, from left to right, of "accuracy" (rejected, value) and, of two classes, "roc"."""
-    found: dict[str, dict[str, list[list[float]]]] = {}
+    curves: dict[str, dict[str, list[list[float]]]] = {}
+    if not scores.correct.size:
+        return curves
+    has_both = 0 < scores.correct.sum() < scores.correct.size
     for name, values in scores.values.items():
-        if not scores.correct.size:
-            continue
         kept = accuracy_rejection_curve(correct=scores.correct, uncertainty=values)
-        found[name] = {"accuracy": _thin(1.0 - kept.coverage[::-1], kept.values[::-1])}
-        if 0 < scores.correct.sum() < scores.correct.size:
+        curves[name] = {"accuracy": _thin(1.0 - kept.coverage[::-1], kept.values[::-1])}
+        if has_both:
             # the least certain first; the shares of the right and of the wrong answers that are at least so unsure
-            answers, right = (
-                counts[0, -1] - counts[0, ::-1]
-                for counts in Ranking(scores.correct, values).tally()
-            )
-            found[name]["roc"] = _thin(right / right[-1], (answers - right) / (answers - right)[-1])
-    return found
+            tally = Ranking(scores.correct, values).tally()
+            right = tally.right[0, -1] - tally.right[0, ::-1]
+            wrong = tally.answers[0, -1] - tally.answers[0, ::-1] - right
+            curves[name]["roc"] = _thin(right / right[-1], wrong / wrong[-1])
+    return curves
 
 
 def _thin(x: FloatArray, y: FloatArray) -> list[list[float]]:

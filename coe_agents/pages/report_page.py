@@ -42,17 +42,19 @@ def create_page(
     """
     check_jinja()
     rows = Rows(setup.criterion)
-    scores = to_scores(
-        score_each(rows.keep_unanswered(questions), setup, on_question=rows.add), setup
-    )
+    scored = score_each(rows.keep_unanswered(questions), setup, on_question=rows.add)
+    scores = to_scores(scored, setup)
     figures = report(scores, n_resamples=n_resamples)
+    facts = summarize(rows.columns, figures)
+    if note is not None:
+        facts.append(note)
     return render(
         read_parts("page.html"),
         style=read_parts(*STYLE),
         script=read_parts(*_SCRIPT),
         title=title,
         topic="uncertainty of a group of models",
-        facts=[*summarize(rows.columns, figures), *([] if note is None else [note])],
+        facts=facts,
         report=figures,
         baseline=[name for name in BASELINE if name in figures["scores"]],
         groups=group_scores(figures["scores"]),
@@ -72,30 +74,29 @@ def summarize(questions: Mapping[str, Sequence[Any]], figures: Mapping[str, Any]
     if not n:
         return ["No answer could be judged."]
     n_right = round(figures["accuracy"] * n, 1)
-    facts = [
-        f"The group is right on {n_right:g} of {quantity(n, 'question')} ({_percent(n_right / n)})."
-    ]
+    of_all = f"{n_right:g} of {quantity(n, 'question')} ({_percent(n_right / n)})"
+    facts = [f"The group is right on {of_all}."]
     if n_right != round(n_right):
         facts.append("A tie, or an answer whose labels differ, counts by the share that is right.")
+
     auroc, low, high = figures["scores"]["coe"]["auroc"]
     if auroc is not None:
         facts.append(
             f"CoE is higher for a wrong answer than for a right one in {_percent(auroc)} of pairs "
             f"({_percent(0.95)} interval {_percent(low)} to {_percent(high)}; chance is {_percent(0.5)})."
         )
-    judged = [place for place, correct in enumerate(questions["correct"]) if correct is not None]
-    aleatoric, epistemic, correct = (
-        np.array([questions[name][place] for place in judged], dtype=np.float64)
-        for name in ("aleatoric", "epistemic", "correct")
-    )
-    given = np.array([questions["kind"][place] == "answer" for place in judged])
-    low_both = (aleatoric <= DEFAULT_ALEATORIC_THRESHOLD) & (
-        epistemic <= DEFAULT_EPISTEMIC_THRESHOLD
-    )
-    n_confident = int((given & low_both & (correct == 0)).sum())
-    if n_confident:
+
+    # as floats, in which None is NaN, and no comparison with it is true
+    correct = np.array(questions["correct"], dtype=np.float64)
+    aleatoric = np.array(questions["aleatoric"], dtype=np.float64)
+    epistemic = np.array(questions["epistemic"], dtype=np.float64)
+    is_wrong_answer = (np.array(questions["kind"]) == "answer") & (correct == 0)
+    is_low = aleatoric <= DEFAULT_ALEATORIC_THRESHOLD
+    is_low &= epistemic <= DEFAULT_EPISTEMIC_THRESHOLD
+    n_certain = int((is_wrong_answer & is_low).sum())
+    if n_certain:
         facts.append(
-            f"{quantity(n_confident, 'wrong answer')} looked certain: both parts of CoE are low "
+            f"{quantity(n_certain, 'wrong answer')} looked certain: both parts of CoE are low "
             f"(aleatoric at most {DEFAULT_ALEATORIC_THRESHOLD:g}, epistemic at most {DEFAULT_EPISTEMIC_THRESHOLD:g} "
             "nats). The list of questions begins with such answers."
         )

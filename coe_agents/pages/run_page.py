@@ -34,10 +34,16 @@ def create_run_page(run: Run, *, n_resamples: int = 1000) -> str:
     check_jinja()
     comparison = compare([outcomes_of(run)], n_resamples=n_resamples)
     table = to_experiment(comparison)
-    details = [
-        *map(_detail, run.items.values()),
-        *({"error": cut(error)} for error in run.errors.values()),
-    ]
+    details = list(map(_detail, run.items.values()))
+    for error in run.errors.values():
+        details.append({"error": cut(error)})
+    blocks = []
+    for start in range(0, len(details), BLOCK):
+        blocks.append(pack(details[start : start + BLOCK]))
+
+    lines = []
+    for line in table.lines():
+        lines.append(list(map(format_cell, line)))
     return render(
         read_parts("run.html"),
         style=read_parts(*STYLE, "run.css"),
@@ -46,10 +52,10 @@ def create_run_page(run: Run, *, n_resamples: int = 1000) -> str:
         topic="decisions of a group of models",
         facts=in_words(comparison),
         heads=table.heads,
-        lines=[[format_cell(cell) for cell in line] for line in table.lines()],
+        lines=lines,
         notes=table.notes,
         overview=pack(_overview(run)),
-        blocks=[pack(details[start : start + BLOCK]) for start in range(0, len(details), BLOCK)],
+        blocks=blocks,
     )
 
 
@@ -60,14 +66,15 @@ _COLUMNS = ("state", "leading", "answer", "reason", "regime", "coe", "rounds", "
 
 
 def _overview(run: Run) -> dict[str, Any]:
-    ids = [*run.items, *run.errors]
-    lines = [_line(run, key) for key in ids]
-    return {
-        "block": BLOCK,
-        "ids": [cut(key, _SHORT) for key in ids],
-        "texts": [cut(run.items[key].question) if key in run.items else "" for key in ids],
-        "columns": {name: [line[name] for line in lines] for name in _COLUMNS},
-    }
+    ids = []
+    texts = []
+    columns: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
+    for key in (*run.items, *run.errors):
+        ids.append(cut(key, _SHORT))
+        texts.append(cut(run.items[key].question) if key in run.items else "")
+        for name, value in _line(run, key).items():
+            columns[name].append(value)
+    return {"block": BLOCK, "ids": ids, "texts": texts, "columns": columns}
 
 
 def _state(item: Item) -> str:
@@ -86,11 +93,12 @@ def _verdict(correct: float | None) -> str:
 def _line(run: Run, key: str) -> dict[str, Any]:
     item = run.items.get(key)
     if item is None:
-        return dict.fromkeys(_COLUMNS) | {
-            "state": "failed",
-            "rounds": [],
-            "reason": cut(run.errors[key], _SHORT),
-        }
+        line: dict[str, Any] = dict.fromkeys(_COLUMNS)
+        line["state"] = "failed"
+        line["rounds"] = []
+        line["reason"] = cut(run.errors[key], _SHORT)
+        return line
+
     decision = item.decision
     return {
         "state": _state(item),
@@ -111,39 +119,25 @@ def _trajectory(item: Item) -> list[Mapping[str, Any]]:
 
 def _bar(data: Mapping[str, Any]) -> list[float | None]:
     """Returns of a round U_A, U_E and the share of agents that changed to what they were shown."""
-    adopted = _mapping(data.get("adopted"))
-    adopting = (
-        shorten(sum(change is True for change in adopted.values()) / len(adopted))
-        if adopted
-        else None
-    )
+    adopted = list(_mapping(data.get("adopted")).values())
+    adopting = None
+    if adopted:
+        adopting = shorten(sum(change is True for change in adopted) / len(adopted))
     return [_number(data.get("aleatoric")), _number(data.get("epistemic")), adopting]
 
 
 def _detail(item: Item) -> dict[str, Any]:
     decision = item.decision
     trajectory = _trajectory(item)
-    names = (
-        name
-        for data in trajectory
-        for name in _mapping(data.get("leading"))
-        if isinstance(name, str)
-    )
-    agents = list(dict.fromkeys(names))[:_MOST]
+    agents = _agents_of(trajectory)
     rounds = [_round(data, agents, place, item) for place, data in enumerate(trajectory)]
-    distributions = {
-        name: _mapping(_mapping(own).get("distribution"))
-        for name, own in decision["agents"].items()
-    }
-    support: list[list[Any]] = [
-        [
-            cut(text, _SHORT),
-            number,
-            [_number(distributions[name].get(text)) for name in distributions],
-        ]
-        for text, share in _mapping(decision.get("support")).items()
-        if (number := _number(share)) is not None
-    ]
+
+    failures = []
+    for name, why in list(decision["failed_agents"].items())[:_MOST]:
+        failures.append([cut(str(name), _SHORT), cut(str(why))])
+    tokens = []
+    for name, usage in list(decision["tokens"].items())[:_MOST]:
+        tokens.append([cut(str(name), _SHORT), usage["input_tokens"], usage["output_tokens"]])
     return {
         "question": cut(item.question),
         "action": item.action,
@@ -155,40 +149,68 @@ def _detail(item: Item) -> dict[str, Any]:
         "conformity": _number(decision.get("conformity")),
         "agents": [cut(name, _SHORT) for name in agents],
         "rounds": rounds,
-        "names": [cut(name, _SHORT) for name in distributions],
-        "support": sorted(support, key=lambda each: -each[1])[:_MOST],
+        "names": [cut(name, _SHORT) for name in decision["agents"]],
+        "support": _support(decision),
         "claims": [_claim(_mapping(claim)) for claim in _list(decision.get("claims"))[:_MOST]],
-        "failures": [
-            [cut(str(name), _SHORT), cut(str(why))]
-            for name, why in list(decision["failed_agents"].items())[:_MOST]
-        ],
-        "tokens": [
-            [cut(str(name), _SHORT), usage["input_tokens"], usage["output_tokens"]]
-            for name, usage in list(decision["tokens"].items())[:_MOST]
-        ],
+        "failures": failures,
+        "tokens": tokens,
     }
 
 
+def _agents_of(trajectory: Sequence[Mapping[str, Any]]) -> list[str]:
+    names: dict[str, None] = {}
+    for data in trajectory:
+        for name in _mapping(data.get("leading")):
+            if isinstance(name, str):
+                names[name] = None
+    return list(names)[:_MOST]
+
+
+def _support(decision: Mapping[str, Any]) -> list[list[Any]]:
+    """Returns the answers, the most supported first: text, share of the group, and share of each agent."""
+    distributions = []
+    for agent in decision["agents"].values():
+        distributions.append(_mapping(_mapping(agent).get("distribution")))
+
+    support: list[list[Any]] = []
+    for text, share in _mapping(decision.get("support")).items():
+        number = _number(share)
+        if number is not None:
+            by_agent = [_number(distribution.get(text)) for distribution in distributions]
+            support.append([cut(text, _SHORT), number, by_agent])
+    support.sort(key=lambda answer: -answer[1])
+    return support[:_MOST]
+
+
 def _claim(claim: Mapping[str, Any]) -> dict[str, Any]:
-    agents = _mapping(claim.get("agents"))
+    agents = []
+    for name, value in list(_mapping(claim.get("agents")).items())[:_MOST]:
+        shares = _mapping(value)
+        supports = _number(shares.get("supports"))
+        agents.append([cut(str(name), _SHORT), supports, _number(shares.get("contradicts"))])
     return {
         "text": _cut_or_none(claim.get("text")) or "",
         "action": _text(claim.get("action")),
         "support": _number(claim.get("support_between")),
-        "agents": [
-            [
-                cut(str(name), _SHORT),
-                *(_number(_mapping(shares).get(kind)) for kind in ("supports", "contradicts")),
-            ]
-            for name, shares in list(agents.items())[:_MOST]
-        ],
+        "agents": agents,
     }
 
 
 def _round(
     data: Mapping[str, Any], agents: Sequence[str], place: int, item: Item
 ) -> dict[str, Any]:
-    leading, flips, adopted = (_mapping(data.get(name)) for name in ("leading", "flips", "adopted"))
+    leading = _mapping(data.get("leading"))
+    flips = _mapping(data.get("flips"))
+    adopted = _mapping(data.get("adopted"))
+    said = []
+    for name in agents:
+        change = None
+        if adopted.get(name) is True:
+            change = "took over"
+        elif flips.get(name) is True:
+            change = "changed"
+        said.append([_cut_or_none(leading.get(name)), change])
+
     return {
         "strategy": _cut_or_none(data.get("strategy")),
         "regime": _text(data.get("regime")),
@@ -197,17 +219,7 @@ def _round(
         "correct": item.verdicts[place] if place < len(item.verdicts) else None,
         "tokens": _number(data.get("tokens")),
         "responses": _number(data.get("n_responses")),
-        "said": [
-            [
-                _cut_or_none(leading.get(name)),
-                "took over"
-                if adopted.get(name) is True
-                else "changed"
-                if flips.get(name) is True
-                else None,
-            ]
-            for name in agents
-        ],
+        "said": said,
         "bars": _bar(data),
     }
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -51,26 +52,27 @@ def coordinate_group(
     epsilon: float = 1e-6,
 ) -> CoordinatedGroup:
     """Runs Algorithm 1 on every question of a group."""
-    run = partial(coordinate, divergence=divergence, epsilon=epsilon, solver=solver)
-    found = [
-        run(each.distributions, max_iterations=MAX_ITERATIONS[solver]) for each in group.statistics
-    ]
-    means = (ensemble_mean(each.distributions, weights=each.weights) for each in found)
-    leading = [np.flatnonzero(shares_lead(mean)).tolist() for mean in means]
-    judged = judge_clusters(zip(group.statistics, leading, strict=True), setup.criterion)
-    shares = [mean_verdict(verdicts) or 0.0 for _, verdicts in judged]
-    figures = [
-        (
-            it.initial_coe,
-            it.coe,
-            it.n_iterations,
-            it.converged,
-            it.coe > it.initial_coe + 1e-9,
-            right,
+    figures = []
+    chosen = []
+    for statistics in group.statistics:
+        ended = coordinate(
+            statistics.distributions,
+            divergence=divergence,
+            epsilon=epsilon,
+            solver=solver,
+            max_iterations=MAX_ITERATIONS[solver],
         )
-        for it, right in zip(found, shares, strict=True)
-    ]
-    return CoordinatedGroup(*np.mean(figures, axis=0).tolist())
+        has_risen = ended.coe > ended.initial_coe + 1e-9
+        figures.append(
+            [ended.initial_coe, ended.coe, ended.n_iterations, ended.converged, has_risen]
+        )
+        mean = ensemble_mean(ended.distributions, weights=ended.weights)
+        chosen.append((statistics, np.flatnonzero(shares_lead(mean)).tolist()))
+
+    judged = judge_clusters(chosen, setup.criterion)
+    accuracies = [mean_verdict(verdicts) or 0.0 for _, verdicts in judged]
+    means = np.mean(np.column_stack([figures, accuracies]), axis=0)
+    return CoordinatedGroup(*means.tolist())
 
 
 _EPSILONS = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
@@ -83,55 +85,24 @@ def epsilon(
 ) -> Experiment:
     """Returns iterations, accuracy and final CoE of the first two agents at five thresholds, by two solvers."""
     group = judge_group(questions, agents[:2], setup)
-    rows: list[Row] = []
+    rows = []
     for solver in SOLVERS:
         for threshold in _EPSILONS:
-            found = coordinate_group(group, setup, solver=solver, epsilon=threshold)
-            rows.append(
-                (
-                    solver,
-                    f"{threshold:.0e}",
-                    found.n_iterations,
-                    found.accuracy,
-                    found.after,
-                    found.converged,
-                )
-            )
-    paper = paper_rows("epsilon", _EPSILON_COLUMNS)
+            ended = coordinate_group(group, setup, solver=solver, epsilon=threshold)
+            figures = (ended.n_iterations, ended.accuracy, ended.after, ended.converged)
+            rows.append((solver, f"{threshold:.0e}", *figures))
 
-    def draw(figure: Figure) -> None:
-        for axes, column in zip(
-            figure.subplots(1, len(_EPSILON_DRAWN)), _EPSILON_DRAWN, strict=True
-        ):
-            place = _EPSILON_COLUMNS.index(column)
-            for solver, marker in zip(SOLVERS, ("o-", "s--"), strict=True):
-                own = [row for row in rows if row[0] == solver]
-                axes.plot(
-                    [str(row[1]) for row in own], [row[place] for row in own], marker, label=solver
-                )
-            theirs = [(str(row[1]), row[place]) for row in paper if isinstance(row[place], float)]
-            if theirs:
-                axes.plot(*zip(*theirs, strict=True), "D:", color="tab:red", label="the paper's")
-            else:
-                axes.axhspan(
-                    *band(paper[0][place]), color="tab:red", alpha=0.2, label="the paper's"
-                )
-            axes.set(xlabel="epsilon", ylim=(0, None if theirs else 1))
-            axes.set_title(column, fontsize=10)
-            axes.legend(fontsize=8)
-
+    bounds = [f"{solver} at most {MAX_ITERATIONS[solver]}" for solver in SOLVERS]
     return create_experiment(
         name="epsilon",
         title="Algorithm 1 at several thresholds of convergence",
         columns=_EPSILON_COLUMNS,
         n_keys=2,
         rows=tuple(rows),
-        draw=draw,
+        draw=partial(_draw_epsilon, rows),
         settings={
             "group": f"{' + '.join(agents[:2])}, {group.size}",
-            "iterations": ", ".join(
-                f"{solver} at most {MAX_ITERATIONS[solver]}" for solver in SOLVERS
-            ),
+            "iterations": ", ".join(bounds),
         },
         notes=(
             "Means over the questions. greedy is the algorithm as printed: it converges at its second iteration.",
@@ -140,6 +111,32 @@ def epsilon(
         width=12.0,
         height=4.5,
     )
+
+
+def _draw_epsilon(rows: Sequence[Row], figure: Figure) -> None:
+    paper = paper_rows("epsilon", _EPSILON_COLUMNS)
+    panels = figure.subplots(1, len(_EPSILON_DRAWN))
+    for axes, column in zip(panels, _EPSILON_DRAWN, strict=True):
+        place = _EPSILON_COLUMNS.index(column)
+        for solver, marker in zip(SOLVERS, ("o-", "s--"), strict=True):
+            ours = _rows_of(rows, solver)
+            thresholds = [str(row[1]) for row in ours]
+            axes.plot(thresholds, [row[place] for row in ours], marker, label=solver)
+
+        printed = [row for row in paper if isinstance(row[place], float)]
+        red: Any = {"color": "tab:red", "label": "the paper's"}
+        if printed:
+            thresholds = [str(row[1]) for row in printed]
+            axes.plot(thresholds, [row[place] for row in printed], "D:", **red)
+        else:
+            axes.axhspan(*band(paper[0][place]), alpha=0.2, **red)
+        axes.set(xlabel="epsilon", ylim=(0, None if printed else 1))
+        axes.set_title(column, fontsize=10)
+        axes.legend(fontsize=8)
+
+
+def _rows_of(rows: Sequence[Row], key: Cell) -> list[Row]:
+    return [row for row in rows if row[0] == key]
 
 
 _DIVERGENCES = ("kl", "js", "hellinger", "wasserstein")
@@ -164,52 +161,13 @@ def divergences(
     """
     group = judge_group(questions, agents[:2], setup)
     before = float(group.correct.mean())
-    rows: list[Row] = []
+    rows = []
     for solver in SOLVERS:
         for divergence in _DIVERGENCES:
-            found = coordinate_group(group, setup, solver=solver, divergence=divergence)
-            gain = found.accuracy - before
-            rows.append(
-                (
-                    solver,
-                    divergence,
-                    found.before,
-                    found.after,
-                    found.risen,
-                    before,
-                    found.accuracy,
-                    gain,
-                )
-            )
-    paper = paper_rows("divergences", _DIVERGENCE_COLUMNS)
-
-    def draw(figure: Figure) -> None:
-        for axes, solver in zip(
-            figure.subplots(1, len(SOLVERS), sharey=True), SOLVERS, strict=True
-        ):
-            own = [row for row in rows if row[0] == solver]
-            for shift, column, colour in (
-                (-0.2, "CoE before", "lightsteelblue"),
-                (0.2, "CoE after", "tab:blue"),
-            ):
-                heights = [row[_DIVERGENCE_COLUMNS.index(column)] for row in own]
-                axes.bar(
-                    [place + shift for place in range(len(own))],
-                    heights,
-                    0.38,
-                    color=colour,
-                    label=column,
-                )
-            for place, row in enumerate(own):
-                theirs = [each[-1] for each in paper if each[:2] == row[:2]]
-                text = f"gain {row[-1]:+.1%}" + "".join(f"\npaper {value:+.1%}" for value in theirs)
-                top = 1.02 * max(float(row[2] or 0), float(row[3] or 0))
-                axes.text(place, top, text, ha="center", va="bottom", fontsize=8)
-            axes.set_xticks(range(len(own)), [row[1] for row in own])
-            axes.set_title(f"solver: {solver}", fontsize=10)
-            axes.margins(y=0.25)
-            axes.legend(fontsize=8, loc="upper right", ncols=2)
-        figure.axes[0].set_ylabel("CoE, mean over the questions")
+            ended = coordinate_group(group, setup, solver=solver, divergence=divergence)
+            coe = (ended.before, ended.after, ended.risen)
+            gain = ended.accuracy - before
+            rows.append((solver, divergence, *coe, before, ended.accuracy, gain))
 
     return create_experiment(
         name="divergences",
@@ -217,7 +175,7 @@ def divergences(
         columns=_DIVERGENCE_COLUMNS,
         n_keys=2,
         rows=tuple(rows),
-        draw=draw,
+        draw=partial(_draw_divergences, rows),
         settings={"group": f"{' + '.join(agents[:2])}, {group.size}"},
         notes=(
             "Where the literal algorithm (greedy) ends does not depend on the divergence: its four gains are equal.",
@@ -225,6 +183,31 @@ def divergences(
         ),
         width=11.0,
     )
+
+
+def _draw_divergences(rows: Sequence[Row], figure: Figure) -> None:
+    paper = paper_rows("divergences", _DIVERGENCE_COLUMNS)
+    panels = figure.subplots(1, len(SOLVERS), sharey=True)
+    for axes, solver in zip(panels, SOLVERS, strict=True):
+        ours = _rows_of(rows, solver)
+        places = np.arange(len(ours))
+        before = [row[2] for row in ours]
+        axes.bar(places - 0.2, before, 0.38, color="lightsteelblue", label="CoE before")
+        after = [row[3] for row in ours]
+        axes.bar(places + 0.2, after, 0.38, color="tab:blue", label="CoE after")
+
+        for place, row in enumerate(ours):
+            text = f"gain {row[-1]:+.1%}"
+            for printed in paper:
+                if printed[:2] == row[:2]:
+                    text += f"\npaper {printed[-1]:+.1%}"
+            top = 1.02 * max(float(row[2] or 0), float(row[3] or 0))
+            axes.text(place, top, text, ha="center", va="bottom", fontsize=8)
+        axes.set_xticks(places, [row[1] for row in ours])
+        axes.set_title(f"solver: {solver}", fontsize=10)
+        axes.margins(y=0.25)
+        axes.legend(fontsize=8, loc="upper right", ncols=2)
+    figure.axes[0].set_ylabel("CoE, mean over the questions")
 
 
 GENERATIONS = (4, 5, 6, 7, 8)
@@ -243,80 +226,74 @@ def sampling(
     `by_temperature` holds questions with the responses sampled at each temperature, and may be empty. Of the responses
     in `questions` the first 4 to 8 are taken; a number that an agent lacks is left out.
     """
-
-    def row(varied: str, value: Cell, group: JudgedGroup) -> Row:
-        accuracies = (
-            float(group.correct.mean()),
-            coordinate_group(group, setup, solver="greedy").accuracy,
-        )
-        means = group.means("coe", "aleatoric", "epistemic")
-        return (varied, value, *accuracies, *means, plain(group.auroc("coe")), group.n_ties)
-
     two = list(agents[:2])
-    rows: list[Row] = [
-        row("temperature", value, judge_group(asked, two, setup))
-        for value, asked in sorted(by_temperature.items())
-    ]
-    counts = (
-        Counter(response["agent"] for response in question.responses) for question in questions
-    )
-    most = min((n for count in counts for name, n in count.items() if name in two), default=0)
-    rows += [
-        row("generations", n, judge_group(questions, two, setup, n_samples=n))
-        for n in GENERATIONS
-        if n <= most
-    ]
-    paper = paper_rows("sampling", _SAMPLING_COLUMNS)
+    rows = []
+    for temperature, asked in sorted(by_temperature.items()):
+        group = judge_group(asked, two, setup)
+        rows.append(("temperature", temperature, *_sampling_figures(group, setup)))
+    fewest = _fewest_responses(questions, two)
+    for n in GENERATIONS:
+        if n <= fewest:
+            group = judge_group(questions, two, setup, n_samples=n)
+            rows.append(("generations", n, *_sampling_figures(group, setup)))
 
-    def draw(figure: Figure) -> None:
-        kinds = list(dict.fromkeys(row[0] for row in rows))
-        for axes, varied in zip(
-            figure.subplots(1, len(kinds), squeeze=False)[0], kinds, strict=True
-        ):
-            own = [row for row in rows if row[0] == varied]
-            values = [row[1] for row in own]
-            for column, marker in zip(_SAMPLING_DRAWN, ("o-", "s--", "v-", "k^-"), strict=True):
-                heights = [row[_SAMPLING_COLUMNS.index(column)] for row in own]
-                axes.plot(
-                    values,
-                    [float("nan") if h is None else h for h in heights],
-                    marker,
-                    label=column,
-                )
-            theirs = [
-                (row[1], row[3]) for row in paper if row[0] == varied and isinstance(row[3], float)
-            ]
-            if theirs:
-                axes.plot(
-                    *zip(*theirs, strict=True), "D:", color="tab:red", label="paper's accuracy"
-                )
-            else:
-                bands = [(row[1], *band(row[3])) for row in paper if row[0] == varied]
-                axes.fill_between(
-                    *zip(*bands, strict=True), color="tab:red", alpha=0.4, label="paper's accuracy"
-                )
-            axes.set(
-                xlabel=varied, xticks=values, ylabel="accuracy, AUROC; CoE in nats", ylim=(0, 1.05)
-            )
-            axes.legend(fontsize=8, loc="lower right")
-
+    notes = [
+        "Accuracy before is that of the group's answer, after that of Algorithm 1's.",
+        "Fewer generations are the first of the same responses.",
+    ]
+    if not by_temperature:
+        notes.append("Temperatures need models to ask; saved samples have one.")
     return create_experiment(
         name="sampling",
         title="Sampling temperature and number of generations",
         columns=_SAMPLING_COLUMNS,
         n_keys=2,
         rows=tuple(rows),
-        draw=draw,
+        draw=partial(_draw_sampling, rows),
         settings={"group": " + ".join(two), "algorithm": "greedy, the literal one, epsilon 1e-6"},
-        notes=(
-            "Accuracy before is that of the group's answer, after that of Algorithm 1's.",
-            "Fewer generations are the first of the same responses.",
-            *(
-                ()
-                if by_temperature
-                else ("Temperatures need models to ask; saved samples have one.",)
-            ),
-        ),
+        notes=notes,
         width=11.0,
         height=4.8,
     )
+
+
+def _sampling_figures(group: JudgedGroup, setup: ScoringSetup) -> Row:
+    before = float(group.correct.mean())
+    after = coordinate_group(group, setup, solver="greedy").accuracy
+    means = group.means("coe", "aleatoric", "epistemic")
+    return (before, after, *means, plain(group.auroc("coe")), group.n_ties)
+
+
+def _fewest_responses(questions: Sequence[SampledQuestion], agents: Sequence[str]) -> int:
+    """Returns how many responses these agents gave at least, where they gave any."""
+    counts = []
+    for question in questions:
+        by_agent = Counter(response["agent"] for response in question.responses)
+        counts += [by_agent[name] for name in agents if by_agent[name]]
+    return min(counts, default=0)
+
+
+def _draw_sampling(rows: Sequence[Row], figure: Figure) -> None:
+    kinds = list(dict.fromkeys(row[0] for row in rows))
+    panels = figure.subplots(1, len(kinds), squeeze=False)[0]
+    for axes, varied in zip(panels, kinds, strict=True):
+        ours = _rows_of(rows, varied)
+        values = [row[1] for row in ours]
+        for column, marker in zip(_SAMPLING_DRAWN, ("o-", "s--", "v-", "k^-"), strict=True):
+            place = _SAMPLING_COLUMNS.index(column)
+            # as floats, in which None is NaN
+            heights = np.array([row[place] for row in ours], dtype=np.float64)
+            axes.plot(values, heights, marker, label=column)
+
+        printed = _rows_of(paper_rows("sampling", _SAMPLING_COLUMNS), varied)
+        accuracies = [row for row in printed if isinstance(row[3], float)]
+        red: Any = {"color": "tab:red", "label": "paper's accuracy"}
+        if accuracies:
+            printed_values = [row[3] for row in accuracies]
+            axes.plot([row[1] for row in accuracies], printed_values, "D:", **red)
+        else:
+            lows, highs = zip(*[band(row[3]) for row in printed], strict=True)
+            axes.fill_between([row[1] for row in printed], lows, highs, alpha=0.4, **red)
+        axes.set(xlabel=varied, xticks=values, ylim=(0, 1.05))
+        axes.set_ylabel("accuracy, AUROC; CoE in nats")
+        axes.legend(fontsize=8, loc="lower right")

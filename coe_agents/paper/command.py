@@ -62,26 +62,17 @@ def reproduce(
     if name not in NAMES:
         near = did_you_mean(name, NAMES)
         raise typer.BadParameter(f"{name!r} is no experiment. {near}".rstrip(), param_hint="'NAME'")
+    if samples and dataset:
+        message = "it cannot be combined with --dataset. Omit one of them"
+        raise typer.BadParameter(message, param_hint="--samples")
+    if agents and not samples:
+        message = 'it requires "--samples". Omit it to use the agents of the configuration'
+        raise typer.BadParameter(message, param_hint="--agents")
     n_datasets = len(dataset or ())
-    for option, is_wrong, message in (
-        (
-            "--samples",
-            samples and dataset,
-            "it cannot be combined with --dataset. Omit one of them",
-        ),
-        (
-            "--agents",
-            agents and not samples,
-            'it requires "--samples". Omit it to use the agents of the configuration',
-        ),
-        (
-            "--dataset",
-            n_datasets > 2,
-            f"at most two can be given; got {n_datasets}. Omit the others",
-        ),
-    ):
-        if is_wrong:
-            raise typer.BadParameter(message, param_hint=option)
+    if n_datasets > 2:
+        message = f"at most two can be given; got {n_datasets}. Omit the others"
+        raise typer.BadParameter(message, param_hint="--dataset")
+
     # slow to import: mistakes above are reported first
     from coe_agents.paper.material import create_sampled_material, read_saved_material
 
@@ -95,9 +86,10 @@ def reproduce(
     from coe_agents.experiments.experiment import write_to
 
     for each in names:
-        found = _experiment(each, material)
-        whole = replace(found, settings={**found.settings, **material.provenance})
-        show_experiment(whole, write_to(whole, out))
+        experiment = _experiment(each, material)
+        settings = {**experiment.settings, **material.provenance}
+        experiment = replace(experiment, settings=settings)
+        show_experiment(experiment, write_to(experiment, out))
 
 
 def _all_of(material: "Material") -> list[str]:
@@ -113,13 +105,14 @@ def _all_of(material: "Material") -> list[str]:
 def _experiment(name: str, material: "Material") -> "Experiment":
     from coe_agents.paper import algorithm_1, ranking
 
-    agents, twins, setting = material.agents, material.twins, material.setting
+    agents = material.agents
+    setting = material.setting
 
     def datasets() -> dict[str, tuple[Any, Any]]:
-        return {
-            name: (train and train(), validation())
-            for name, (train, validation) in material.datasets.items()
-        }
+        loaded = {}
+        for dataset, (train, validation) in material.datasets.items():
+            loaded[dataset] = (train and train(), validation())
+        return loaded
 
     def temperatures() -> dict[float, Any]:
         return {value: load() for value, load in material.temperatures.items()}
@@ -128,7 +121,7 @@ def _experiment(name: str, material: "Material") -> "Experiment":
         source, questions = material.panel(place)
         replaced = "" if source.startswith(name) else f", in place of {dataset}"
         title = f"All metrics, from one model to six: {source}{replaced}"
-        return ranking.panels(name, title, questions, agents, setting, twins=twins)
+        return ranking.panels(name, title, questions, agents, setting, twins=material.twins)
 
     experiments: dict[str, Callable[[], Experiment]] = {
         "model-accuracy": lambda: ranking.model_accuracy(datasets(), agents, setting),

@@ -1,5 +1,6 @@
 """Owns the data of `reproduce`: responses sampled once and stored, or read from saved files."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -183,34 +184,38 @@ def read_saved_material(
 ) -> Material:
     """Returns material from files of samples; they are judged as `score` does it, and no agent is asked."""
     questions = _read(paths)
-    in_files = {response["agent"] for question in questions for response in question.responses}
+    in_files: set[str] = set()
+    for question in questions:
+        in_files.update(response["agent"] for response in question.responses)
     if agents is None:
         # by their responses only, so that groups do not depend on names
-        agents = order_by_responses(
-            (name for name in in_files if not name.endswith(_TWIN)), questions
-        )
-    elif missing := [name for name in agents if name not in in_files]:
+        models = [name for name in in_files if not name.endswith(_TWIN)]
+        agents = order_by_responses(models, questions)
+    missing = [name for name in agents if name not in in_files]
+    if missing:
         hint = f"The files have {', '.join(sorted(in_files))}"
         raise ConfigurationError(
             f'"--agents" must name agents of the files; got {", ".join(missing)}', hint=hint
         )
-    names, twins = tuple(agents), tuple(name + _TWIN for name in agents)
-    found, _ = create_setting(ScoringOptions(config=config), paths)
-    setting = _with_cache(found)
+
+    counts = []
+    for question in questions:
+        by_agent = Counter(response["agent"] for response in question.responses)
+        counts += [by_agent[name] for name in agents]
+    n_questions = quantity(len(questions), "question")
+
+    twins = tuple(name + _TWIN for name in agents)
+    setting, _ = create_setting(ScoringOptions(config=config), paths)
+    setting = _with_cache(setting)
     source = ", ".join(path.name for path in paths)
-    counts = [
-        sum(each["agent"] == name for each in question.responses)
-        for question in questions
-        for name in names
-    ]
     return Material(
-        agents=names,
+        agents=tuple(agents),
         twins=twins if in_files.issuperset(twins) else (),
         setting=setting,
         provenance={
             "dataset": source,
-            "agents": ", ".join(names),
-            "n": f"{quantity(len(questions), 'question')}, {min(counts)} to {max(counts)} responses of each agent",
+            "agents": ", ".join(agents),
+            "n": f"{n_questions}, {min(counts)} to {max(counts)} responses of each agent",
             "temperature and seed": "unknown: the files do not state them",
             **_provenance(setting, None),
         },

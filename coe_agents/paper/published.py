@@ -19,10 +19,10 @@ def create_experiment(*, name: str, columns: tuple[str, ...], **fields: Any) -> 
 
 def paper_rows(name: str, columns: Sequence[str]) -> tuple[Row, ...]:
     """Returns what the paper prints for an experiment, in the order of `columns`; None where it has no number."""
-    return tuple(
-        tuple(row.get(column) for column in columns)
-        for row in _numbers().get(name, {}).get("rows", ())
-    )
+    rows = []
+    for printed in _numbers().get(name, {}).get("rows", ()):
+        rows.append(tuple(map(printed.get, columns)))
+    return tuple(rows)
 
 
 def band(cell: Cell) -> tuple[float, float]:

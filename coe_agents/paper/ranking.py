@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from coe_agents.measurement.estimators import ESTIMATORS
 from coe_agents.measurement.statistics import Statistics
 from coe_agents.paper.published import create_experiment, paper_rows
 from coe_agents.text import quantity
-from coe_agents.types import SampledQuestion, in_canonical_order
+from coe_agents.types import Sample, SampledQuestion, in_canonical_order
 
 METRICS: Mapping[str, str] = {
     "Semantic Entropy": "semantic_entropy",
@@ -62,15 +63,22 @@ class JudgedGroup:
 
     def values(self, estimator: str) -> FloatArray | None:
         """Returns a score of each question, higher = less sure, values within 1e-9 equal; None if one lacks it."""
-        found = [ESTIMATORS[estimator](each) for each in self.statistics]
-        known = [value for value in found if value is not None]
-        return join_ties(known) if known and len(known) == len(found) else None
+        values = []
+        for statistics in self.statistics:
+            value = ESTIMATORS[estimator](statistics)
+            if value is None:
+                return None
+            values.append(value)
+        return join_ties(values) if values else None
 
     def means(self, *estimators: str) -> list[float]:
         """Returns the means of scores over the questions; those that a question lacks are left out."""
-        return [
-            float(values.mean()) for values in map(self.values, estimators) if values is not None
-        ]
+        means = []
+        for estimator in estimators:
+            values = self.values(estimator)
+            if values is not None:
+                means.append(float(values.mean()))
+        return means
 
     def auroc(self, estimator: str) -> float:
         values = self.values(estimator)
@@ -106,11 +114,14 @@ def of_agents(
     """Returns the questions to which all these agents responded, with their responses only, the first `n_samples`."""
     kept = []
     for question in questions:
-        by_agent = {
-            name: [each for each in question.responses if each["agent"] == name] for name in agents
-        }
+        by_agent: dict[str, list[Sample]] = {name: [] for name in agents}
+        for response in question.responses:
+            if response["agent"] in by_agent:
+                by_agent[response["agent"]].append(response)
+
         if all(by_agent.values()):
-            responses = tuple(each for name in agents for each in by_agent[name][:n_samples])
+            counted = [responses[:n_samples] for responses in by_agent.values()]
+            responses = tuple(chain.from_iterable(counted))
             kept.append(replace(question, responses=responses, failures=()))
     return kept
 
@@ -124,27 +135,16 @@ def order_by_responses(agents: Iterable[str], questions: Iterable[SampledQuestio
     for question in sorted(questions, key=lambda each: each.id):
         for response in in_canonical_order(question.responses):
             if response["agent"] in digests:
-                identity = (
-                    question.id,
-                    response["round"],
-                    response["index"],
-                    response["text"],
-                    response["logprob"],
-                )
+                fields = ("round", "index", "text", "logprob")
+                identity = (question.id, *map(dict(response).get, fields))
                 digests[response["agent"]].update(json.dumps(identity).encode())
     return sorted(digests, key=lambda name: digests[name].digest())
 
 
-_AUROC, _LESS = (
-    [f"{what}{end}" for end in ("", " low", " high")] for what in ("AUROC", "less CoE's")
-)
-RANKING_COLUMNS = (
-    *_AUROC,
-    "AURAC",
-    "paper's AURAC",
-    *(f"{share:.0%}" for share in RETENTIONS),
-    *_LESS,
-)
+_AUROC = ("AUROC", "AUROC low", "AUROC high")
+_RETENTIONS = tuple(f"{share:.0%}" for share in RETENTIONS)
+_LESS = ("less CoE's", "less CoE's low", "less CoE's high")
+RANKING_COLUMNS = (*_AUROC, "AURAC", "paper's AURAC", *_RETENTIONS, *_LESS)
 """AUROC with its 95 % interval, both areas, accuracy at each retention, and AUROC less that of CoE (paired)."""
 
 _N_RESAMPLES = 1000
@@ -155,9 +155,10 @@ def selective_prediction(
     questions: Sequence[SampledQuestion], agents: Sequence[str], setup: ScoringSetup
 ) -> Experiment:
     """Returns all metrics of the first two and the first three agents; every baseline is the mean over the models."""
-    groups: dict[Cell, Sequence[str]] = {
-        size: agents[:size] for size in (2, 3) if size <= len(agents)
-    }
+    groups: dict[Cell, Sequence[str]] = {}
+    for size in (2, 3):
+        if size <= len(agents):
+            groups[size] = agents[:size]
     return _compare(
         groups,
         METRICS,
@@ -190,9 +191,16 @@ def panels(
     """
     models = list(agents[:_MOST_MODELS])
     groups: dict[Cell, Sequence[str]] = {model: [model] for model in models}
-    groups |= {f"{size} models": models[:size] for size in range(2, len(models) + 1)}
+    for size in range(2, len(models) + 1):
+        groups[f"{size} models"] = models[:size]
+    notes = [
+        "Of one model U_E is 0 for every question, and CoE is its semantic entropy.",
+        "The paper prints this figure without numbers; the ones shown here are from its text.",
+    ]
     if twins and len(models) == _MOST_MODELS:
         groups["6 models"] = [*models, *twins[:_MOST_MODELS]]
+    else:
+        notes.append("Six models need a second instance of each of three.")
     return _compare(
         groups,
         {**METRICS, **DIVERGENCES},
@@ -201,17 +209,9 @@ def panels(
         name=name,
         title=title,
         key="panel",
-        notes=(
-            "Of one model U_E is 0 for every question, and CoE is its semantic entropy.",
-            "The paper prints this figure without numbers; the ones shown here are from its text.",
-            *(
-                ()
-                if "6 models" in groups
-                else ("Six models need a second instance of each of three.",)
-            ),
-        ),
+        notes=notes,
         width=14.0,
-        height=4.0 * -(-len(groups) // 3) + 0.5,
+        height=4.0 * math.ceil(len(groups) / 3) + 0.5,
     )
 
 
@@ -227,23 +227,26 @@ def _compare(
     **layout: Any,
 ) -> Experiment:
     columns = (key, "metric", *RANKING_COLUMNS)
-    titles = {group: group if isinstance(group, str) else f"{group} models" for group in groups}
+    titles = {}
     rows: list[Row] = []
     settings = {}
     for group, agents in groups.items():
+        titles[group] = group if isinstance(group, str) else f"{group} models"
         judged = judge_group(questions, agents, setup)
-        rows += [(group, *row) for row in _ranking_rows(judged, metrics)]
         settings[titles[group]] = f"{' + '.join(agents)}, {judged.size}"
+        for row in _ranking_rows(judged, metrics):
+            rows.append((group, *row))
     paper = paper_rows(name, columns)
 
     def draw(figure: Figure) -> None:
-        grid = figure.subplots(-(-len(groups) // 3), min(3, len(groups)), squeeze=False)
+        n_lines = math.ceil(len(groups) / 3)
+        grid = figure.subplots(n_lines, min(3, len(groups)), squeeze=False)
         for axes in grid.flat[len(groups) :]:
             axes.axis("off")
         for place, group in enumerate(groups):
-            own = [dict(zip(columns, row, strict=True)) for row in rows if row[0] == group]
-            theirs = {row[1]: row[columns.index("AUROC")] for row in paper if row[0] == group}
-            _draw_aurocs(grid.flat[place], own, theirs, title=titles[group], legend=place == 0)
+            ours = [row[1:] for row in rows if row[0] == group]
+            printed = {row[1]: row[2] for row in paper if row[0] == group}
+            _draw_aurocs(grid.flat[place], ours, printed, title=titles[group], legend=place == 0)
 
     return create_experiment(
         name=name,
@@ -258,54 +261,50 @@ def _compare(
 
 
 def _ranking_rows(group: JudgedGroup, metrics: Mapping[str, str]) -> list[Row]:
-    vectors = {name: group.values(estimator) for name, estimator in metrics.items()}
-    known = {name: vector for name, vector in vectors.items() if vector is not None}
-    found, differences = estimate_all(
+    known = {}
+    for name, estimator in metrics.items():
+        values = group.values(estimator)
+        if values is not None:
+            known[name] = values
+    estimates, differences = estimate_all(
         group.correct, known, reference="CoE", n_resamples=_N_RESAMPLES
     )
+
     rows: list[Row] = []
     for name in metrics:
-        if name not in found:
+        if name not in estimates:
             rows.append((name, *[None] * len(RANKING_COLUMNS)))
             continue
-        of = found[name]
-        shares = [of[f"accuracy at {share}"][0] for share in RETENTIONS]
-        areas = [of["aurac"][0], of["paper_aurac"][0]]
-        less = differences[name]["auroc"] if name in differences else (math.nan,) * 3
-        rows.append((name, *map(plain, (*of["auroc"], *areas, *shares, *less))))
+        estimate = estimates[name]
+        accuracies = [estimate[f"accuracy at {share}"][0] for share in RETENTIONS]
+        areas = [estimate["aurac"][0], estimate["paper_aurac"][0]]
+        less = (math.nan, math.nan, math.nan)
+        if name in differences:
+            less = differences[name]["auroc"]
+        rows.append((name, *map(plain, (*estimate["auroc"], *areas, *accuracies, *less))))
     return rows
 
 
 def _draw_aurocs(
-    axes: Axes,
-    rows: Sequence[Mapping[str, Cell]],
-    paper: Mapping[Cell, Cell],
-    *,
-    title: str,
-    legend: bool = False,
+    axes: Axes, rows: Sequence[Row], paper: Mapping[Cell, Cell], *, title: str, legend: bool
 ) -> None:
-    names = [str(row["metric"]) for row in rows]
-    for place, row in enumerate(rows):
-        value, low, high = (row[column] for column in _AUROC)
+    """Draws a bar for each row, which begins with the metric and its AUROC with the interval."""
+    orange: Any = {"color": "tab:orange", "markeredgecolor": "black"}
+    names = []
+    for place, (name, value, low, high, *_) in enumerate(rows):
+        names.append(str(name))
         if isinstance(value, float) and isinstance(low, float) and isinstance(high, float):
-            colour = "tab:purple" if row["metric"] == "CoE" else "tab:blue"
+            colour = "tab:purple" if name == "CoE" else "tab:blue"
             axes.barh(place, value, color=colour, alpha=0.75)
-            axes.errorbar(
-                value,
-                place,
-                xerr=[[value - low], [high - value]],
-                color="black",
-                capsize=2,
-                linewidth=1,
-            )
+            ends = [[value - low], [high - value]]
+            axes.errorbar(value, place, xerr=ends, color="black", capsize=2, linewidth=1)
         else:
             axes.text(0.02, place, "not computable", va="center", fontsize=8, color="grey")
-        theirs = paper.get(row["metric"])
-        if isinstance(theirs, float):
-            axes.plot(theirs, place, "D", color="tab:orange", markeredgecolor="black", zorder=3)
-    diamond = axes.plot(
-        [], [], "D", color="tab:orange", markeredgecolor="black", label="the paper's"
-    )
+        printed = paper.get(name)
+        if isinstance(printed, float):
+            axes.plot(printed, place, "D", zorder=3, **orange)
+
+    diamond = axes.plot([], [], "D", label="the paper's", **orange)
     chance = axes.axvline(0.5, color="grey", linestyle=":", linewidth=1, label="chance")
     axes.set_yticks(range(len(names)), names)
     axes.invert_yaxis()
@@ -315,12 +314,9 @@ def _draw_aurocs(
         axes.figure.legend(handles=[*diamond, chance], loc="upper right", ncols=2, fontsize=8)
 
 
-_BY_SPLIT = [
-    column.format(split)
-    for split in ("train", "validation")
-    for column in ("{} accuracy", "n {}", "ties {}")
-]
-_ACCURACIES = ("model", "dataset", *_BY_SPLIT)
+_OF_TRAIN = ("train accuracy", "n train", "ties train")
+_OF_VALIDATION = ("validation accuracy", "n validation", "ties validation")
+_ACCURACIES = ("model", "dataset", *_OF_TRAIN, *_OF_VALIDATION)
 
 
 def model_accuracy(
@@ -341,18 +337,17 @@ def model_accuracy(
         alone = judge_group(questions, [model], setup)
         return float(alone.correct.mean()), alone.correct.size, alone.n_ties
 
-    rows: tuple[Row, ...] = tuple(
-        (model, dataset, *accuracy(train, model), *accuracy(validation, model))
-        for model in agents
-        for dataset, (train, validation) in datasets.items()
-    )
-
+    rows = []
+    for model in agents:
+        for dataset, (train, validation) in datasets.items():
+            figures = (*accuracy(train, model), *accuracy(validation, model))
+            rows.append((model, dataset, *figures))
     return create_experiment(
         name="model-accuracy",
         title="Accuracy of each model alone",
         columns=_ACCURACIES,
         n_keys=2,
-        rows=rows,
+        rows=tuple(rows),
         notes=(
             "A model's answer is the most probable response of its largest cluster.",
             "Where its largest clusters tie, the share of them that is right counts.",

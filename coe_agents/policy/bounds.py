@@ -11,8 +11,6 @@ MOST_ROUNDS = 1000
 """So many rounds may be asked of a question; LangGraph ends a run after some ten times as many steps."""
 THRESHOLDS = ("max_coe", "aleatoric_threshold", "epistemic_threshold")
 """The bounds that are compared with CoE and its parts, in nats."""
-LIMITS: Mapping[str, int | None] = {"max_rounds": 1, "token_budget": None, "deadline": None}
-"""The bounds on what a question costs, with those of a graph that is built without."""
 
 _WHOLE = {
     "n_samples": (MOST_SAMPLES, "5 to 10 are usual"),

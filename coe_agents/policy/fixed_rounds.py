@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Self
 
-from coe_agents.checks import has_method, integer
+from coe_agents.checks import has_method, integer, require
 from coe_agents.measurement.measurement import Measurement
 from coe_agents.policy.base import Decision, Policy, Tunable, change_thresholds
 from coe_agents.policy.bounds import MOST_ROUNDS
@@ -58,3 +58,14 @@ class FixedRounds(Tunable):
 
     def __repr__(self) -> str:
         return f"FixedRounds({self.n}, then={self.then!r})"
+
+
+def rounds_of(policy: Policy, max_rounds: int | None) -> int:
+    """Returns how many rounds may be asked: as many as are passed, or else as the policy needs."""
+    if not isinstance(policy, FixedRounds):
+        return 1 if max_rounds is None else max_rounds
+    if max_rounds is None:
+        return policy.n
+    must = f'"max_rounds" must be at least {policy.n} for {policy!r}'
+    require(max_rounds >= policy.n, must, max_rounds, f"Omit it, or pass max_rounds={policy.n}")
+    return max_rounds

@@ -57,30 +57,19 @@ class Resample:
     most: int = MOST_SAMPLES
 
     def __post_init__(self) -> None:
-        number(
-            self.growth,
-            '"growth" of Resample',
-            least=1,
-            advice="2.0 doubles the responses each round",
-        )
-        integer(
-            self.most,
-            '"most" of Resample',
-            least=1,
-            most=MOST_SAMPLES,
-            advice=f"Omit it for {MOST_SAMPLES}",
-        )
+        advice = "2.0 doubles the responses each round"
+        number(self.growth, '"growth" of Resample', least=1, advice=advice)
+        advice = f"Omit it for {MOST_SAMPLES}"
+        integer(self.most, '"most" of Resample', least=1, most=MOST_SAMPLES, advice=advice)
 
     def __call__(self, context: RoundContext) -> RoundPlan:
         """Returns the plan; an agent that failed in the last round is asked for its own number."""
-        return RoundPlan(
-            {
-                agent: RequestOverrides(n_samples=self.n_samples(n_former))
-                if n_former
-                else RequestOverrides()
-                for agent, n_former in context.n_responses.items()
-            }
-        )
+        overrides: dict[str, RequestOverrides] = {}
+        for agent, n_former in context.n_responses.items():
+            overrides[agent] = RequestOverrides()
+            if n_former:
+                overrides[agent]["n_samples"] = self.n_samples(n_former)
+        return RoundPlan(overrides)
 
     def n_samples(self, n_former: int) -> int:
         """Returns the number of responses to ask for after `n_former`."""
@@ -122,25 +111,24 @@ class Debate:
 
     def __call__(self, context: RoundContext) -> RoundPlan:
         """Returns the plan: `prompt` with the question and the answers, in place of the question."""
-        clusters = zip(
-            context.measurement.representatives, context.measurement.support, strict=True
-        )
-        answers = [(text, support) for text, support in clusters if answer_kind(text) == "answer"]
-        ranked = rank_texts(answers)[: self.most]
-        shown = [(context.proposals.get(text, text), support) for text, support in ranked]
-        overrides = {
-            agent: RequestOverrides(messages=context.rephrase(self._text(context, shown, agent)))
-            if shown
-            else RequestOverrides()
-            for agent in context.n_responses
-        }
-        return RoundPlan(overrides, replaces=True, shows_answers=bool(shown))
+        measured = context.measurement
+        clusters = zip(measured.representatives, measured.support, strict=True)
+        ranked = rank_texts(each for each in clusters if answer_kind(each[0]) == "answer")
+        answers = [
+            (context.proposals.get(text, text), support) for text, support in ranked[: self.most]
+        ]
+        overrides: dict[str, RequestOverrides] = {}
+        for agent in context.n_responses:
+            overrides[agent] = RequestOverrides()
+            if answers:
+                text = self._text(context, answers, agent)
+                overrides[agent]["messages"] = context.rephrase(text)
+        return RoundPlan(overrides, replaces=True, shows_answers=bool(answers))
 
-    def _text(self, context: RoundContext, shown: Sequence[tuple[str, float]], agent: str) -> str:
+    def _text(self, context: RoundContext, answers: Sequence[tuple[str, float]], agent: str) -> str:
         order = random.Random(repr((self.seed, agent, context.round, context.question)))
-        return prompts.debate(
-            context.question, order.sample(shown, k=len(shown)), wording=self.prompt
-        )
+        shuffled = order.sample(answers, k=len(answers))
+        return prompts.debate(context.question, shuffled, wording=self.prompt)
 
 
 DEFAULTS: Mapping[Regime, str] = {
@@ -151,33 +139,30 @@ DEFAULTS: Mapping[Regime, str] = {
 }
 
 CLARIFY = Clarify.name
-_OURS: Mapping[str, Strategy] = {own.name: own for own in (Resample(), Debate(), Clarify())}
+_OURS: Mapping[str, Strategy] = {each.name: each for each in (Resample(), Debate(), Clarify())}
 
 
 class Strategies:
     """The strategies of a graph.
 
     Args:
-        given: The strategy of each regime, one of the package by name or a callable, or one for all; regimes left out
-            keep the default: more samples where the agents are uncertain ("resample"), an exchange where they disagree
-            ("debate").
+        strategies: The strategy of each regime, one of the package by name or a callable, or one for all. Regimes left
+            out keep the default: more samples where the agents are uncertain ("resample"), an exchange where they
+            disagree ("debate").
     """
 
     def __init__(
-        self, given: Mapping[Regime, str | Strategy] | str | Strategy | None = None
+        self, strategies: Mapping[Regime, str | Strategy] | str | Strategy | None = None
     ) -> None:
         self._by_regime: dict[str, tuple[str, Strategy]] = {}
         self._by_name: dict[str, Strategy] = {}
-        by_regime = (
-            dict.fromkeys(DEFAULTS, given)
-            if isinstance(given, str) or callable(given)
-            else given or {}
-        )
-        for regime, strategy in {
-            **by_regime,
-            **DEFAULTS,
-            **by_regime,
-        }.items():  # in the order given
+        by_regime: Mapping[Regime, str | Strategy]
+        if isinstance(strategies, str) or callable(strategies):
+            by_regime = dict.fromkeys(DEFAULTS, strategies)
+        else:
+            by_regime = strategies or {}
+        # in the order of the user's: of two strategies of one name, the first is called by it
+        for regime, strategy in {**by_regime, **DEFAULTS, **by_regime}.items():
             one_of(regime, 'a key of "strategies"', REGIMES)
             if isinstance(strategy, str):
                 self._by_regime[regime] = strategy, _named(strategy, _OURS)
@@ -202,22 +187,17 @@ class Strategies:
 
     def of(self, regime: str, *, wanted: str | None = None) -> tuple[str, Strategy]:
         """Returns the strategy for a regime, with its name; or the `wanted` one, the first given under that name."""
-        return (
-            self._by_regime[regime]
-            if wanted is None
-            else (wanted, _named(wanted, {**_OURS, **self._by_name}))
-        )
+        if wanted is None:
+            return self._by_regime[regime]
+        return wanted, _named(wanted, {**_OURS, **self._by_name})
 
 
 def name_of(strategy: Strategy) -> str:
     """Returns a strategy's name: its `name`, else the function's, else its class's."""
-    own = getattr(strategy, "name", None) or getattr(strategy, "__name__", None)
-    return own if isinstance(own, str) else type(strategy).__name__
+    name = getattr(strategy, "name", None) or getattr(strategy, "__name__", None)
+    return name if isinstance(name, str) else type(strategy).__name__
 
 
 def _named(name: str, known: Mapping[str, Strategy]) -> Strategy:
-    return known[
-        one_of(
-            name, "a strategy", known, advice='Pass one of your own in "strategies", as a callable'
-        )
-    ]
+    advice = 'Pass one of your own in "strategies", as a callable'
+    return known[one_of(name, "a strategy", known, advice=advice)]

@@ -67,50 +67,50 @@ Policies and the trajectory use its `name`, if it has one."""
 
 def check_plan(plan: Any, *, strategy: str, agents: Sequence[str]) -> RoundPlan:
     """Returns a strategy's plan if it can be carried out."""
-    asked: Any = plan.overrides if isinstance(plan, RoundPlan) else None
-    if not isinstance(plan, RoundPlan) or not isinstance(asked, Mapping):
+    if not isinstance(plan, RoundPlan) or not isinstance(plan.overrides, Mapping):
         raise _nonsense("a RoundPlan with overrides by agent", strategy, type(plan).__name__)
-    if not asked or not set(asked) <= set(agents):
-        named = ", ".join(map(repr, asked)) or "no agent"
+    names = list(plan.overrides)
+    if not names or not set(names) <= set(agents):
+        named = ", ".join(map(repr, names)) or "no agent"
         raise _nonsense(f"a RoundPlan that asks some of {', '.join(agents)}", strategy, named)
-    for name, overrides in asked.items():
-        if not isinstance(overrides, Mapping) or not set(overrides) <= set(
-            RequestOverrides.__annotations__
-        ):
-            raise _nonsense(
-                f'"{name}" overrides among {", ".join(RequestOverrides.__annotations__)}',
-                strategy,
-                repr(overrides),
-            )
-        n_samples, temperature = overrides.get("n_samples", 1), overrides.get("temperature", 1.0)
-        if type(n_samples) is not int or not 1 <= n_samples <= MOST_SAMPLES:
-            raise _nonsense(
-                f'"{name}" a whole "n_samples" in 1..{MOST_SAMPLES}', strategy, repr(n_samples)
-            )
-        if type(temperature) not in (int, float) or not 0 <= temperature < math.inf:
-            raise _nonsense(f'"{name}" a "temperature" of at least 0', strategy, repr(temperature))
-        messages = overrides.get("messages", [{"role": "user", "content": ""}])
-        if (
-            not isinstance(messages, list)
-            or not messages
-            or not all(_is_message(each) for each in messages)
-        ):
-            raise _nonsense(
-                f'"{name}" "messages" with "role" and "content"', strategy, repr(messages)[:200]
-            )
+    for name, overrides in plan.overrides.items():
+        _check_overrides(overrides, name, strategy)
     return plan
+
+
+def _check_overrides(overrides: Any, name: str, strategy: str) -> None:
+    keys = RequestOverrides.__annotations__
+    if not isinstance(overrides, Mapping) or not overrides.keys() <= keys.keys():
+        must = f'"{name}" overrides among {", ".join(keys)}'
+        raise _nonsense(must, strategy, repr(overrides))
+    n_samples = overrides.get("n_samples", 1)
+    if type(n_samples) is not int or not 1 <= n_samples <= MOST_SAMPLES:
+        must = f'"{name}" a whole "n_samples" in 1..{MOST_SAMPLES}'
+        raise _nonsense(must, strategy, repr(n_samples))
+    temperature = overrides.get("temperature", 1.0)
+    if type(temperature) not in (int, float) or not 0 <= temperature < math.inf:
+        raise _nonsense(f'"{name}" a "temperature" of at least 0', strategy, repr(temperature))
+    messages = overrides.get("messages", [{"role": "user", "content": ""}])
+    is_list = isinstance(messages, list) and bool(messages)
+    if not is_list or not all(map(_is_message, messages)):
+        must = f'"{name}" "messages" with "role" and "content"'
+        raise _nonsense(must, strategy, repr(messages)[:200])
 
 
 def rephrase(conversation: Sequence[Mapping[str, Any]], text: str) -> list[dict[str, Any]]:
     """Returns the conversation with `text` in place of the user's last text, or appended to it; its pictures stay."""
     messages = [dict(message) for message in conversation]
-    asking = next((message for message in reversed(messages) if _asks(message)), None)
-    if asking is None:
-        return [*messages, {"role": "user", "content": text}]
-    content = asking["content"]
-    others = [] if isinstance(content, str) else [part for part in content if not _text_of(part)]
-    asking["content"] = [*others, {"type": "text", "text": text}] if others else text
-    return messages
+    for message in reversed(messages):
+        if _asks(message):
+            content = message["content"]
+            pictures: list[Any] = []
+            if not isinstance(content, str):
+                pictures = [part for part in content if not _text_of(part)]
+            message["content"] = text
+            if pictures:
+                message["content"] = [*pictures, {"type": "text", "text": text}]
+            return messages
+    return [*messages, {"role": "user", "content": text}]
 
 
 def _nonsense(must: str, strategy: str, got: str) -> TypeError:
@@ -135,8 +135,6 @@ def _asks(message: Mapping[str, Any]) -> bool:
 def _text_of(part: Any) -> str:
     if isinstance(part, str):
         return part
-    return (
-        str(part.get("text") or "")
-        if isinstance(part, Mapping) and part.get("type") == "text"
-        else ""
-    )
+    if isinstance(part, Mapping) and part.get("type") == "text":
+        return str(part.get("text") or "")
+    return ""

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import compress
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -24,21 +24,19 @@ def leading_answers(measurement: Measurement) -> dict[str, str]:
 
     def leading(distribution: Mapping[str, float]) -> str:
         highest = max(distribution.values())
-        tops = [text for text, share in distribution.items() if share > highest - TIE]
-        return (
-            tops[0] if len(tops) == 1 else rank_texts((text, support[text]) for text in tops)[0][0]
-        )
+        tied = [text for text, share in distribution.items() if share > highest - TIE]
+        if len(tied) == 1:
+            return tied[0]
+        return rank_texts((text, support[text]) for text in tied)[0][0]
 
-    return {name: leading(said.distribution) for name, said in measurement.agents.items()}
+    return {name: leading(agent.distribution) for name, agent in measurement.agents.items()}
 
 
 def former_answers(former: RoundData | None) -> list[str]:
     """Returns the distinct texts of the former round with which the next one is compared."""
-    return (
-        []
-        if former is None
-        else list(dict.fromkeys([*former["led"], *sorted(former["leading"].values())]))
-    )
+    if former is None:
+        return []
+    return list(dict.fromkeys([*former["led"], *sorted(former["leading"].values())]))
 
 
 def round_data(
@@ -57,32 +55,38 @@ def round_data(
     `measurement` is None if nothing was measured, and `former`, the record of the round before, for the first round.
     `former_labels`: the cluster, among those of `measurement`, of each text of `former_answers`.
     """
-    numbers = {
-        name: getattr(measurement, name, None) for name in (*Uncertainty.__annotations__, "answer")
+    record: dict[str, Any] = {
+        "round": round,
+        "strategy": strategy,
+        "tokens": tokens,
+        "n_responses": n_responses,
+        "led": [],
+        "leading": {},
+        "entropies": {},
+        "flips": {},
+        "adopted": {},
     }
-    given = {"round": round, "strategy": strategy, "tokens": tokens, "n_responses": n_responses}
-    by_agent: dict[str, object] = {
-        name: {} for name in ("leading", "entropies", "flips", "adopted")
-    }
-    data = cast("RoundData", {**given, **numbers, "led": [], **by_agent})
+    for name in (*Uncertainty.__annotations__, "answer"):
+        record[name] = getattr(measurement, name, None)
+    data = cast("RoundData", record)
     if measurement is None:
         return data
-    data["led"] = sorted(
-        compress(measurement.representatives, shares_lead(np.array(measurement.support)))
-    )
+    leads = shares_lead(np.array(measurement.support))
+    data["led"] = sorted(compress(measurement.representatives, leads))
     data["leading"] = leading_answers(measurement)
-    data["entropies"] = {name: said.entropy for name, said in measurement.agents.items()}
-    if former is not None:
-        shown = {
-            former_labels[text]
-            for text in former["led"]
-            if shows_answers and answer_kind(text) == "answer"
-        }
-        for name in sorted(data["leading"].keys() & former["leading"].keys()):
-            now = measurement.representatives.index(data["leading"][name])
-            data["flips"][name] = former_labels[former["leading"][name]] != now
-            if shows_answers:
-                data["adopted"][name] = data["flips"][name] and now in shown
+    data["entropies"] = {name: agent.entropy for name, agent in measurement.agents.items()}
+    if former is None:
+        return data
+
+    shown_clusters = {
+        former_labels[text] for text in former["led"] if answer_kind(text) == "answer"
+    }
+    for name in sorted(data["leading"].keys() & former["leading"].keys()):
+        cluster = measurement.representatives.index(data["leading"][name])
+        has_changed = former_labels[former["leading"][name]] != cluster
+        data["flips"][name] = has_changed
+        if shows_answers:
+            data["adopted"][name] = has_changed and cluster in shown_clusters
     return data
 
 
@@ -94,6 +98,9 @@ def conformity(trajectory: Sequence[RoundData]) -> float | None:
     It is in [0, 1]; None where no such round can be compared. If the epistemic part falls at a conformity of 0, the
     agents changed their answers independently; at a high one, they agree because they were shown what to agree on.
     """
-    compared = {name for data in trajectory for name in data["adopted"]}
-    changed = {name for data in trajectory for name, adopted in data["adopted"].items() if adopted}
+    compared: set[str] = set()
+    changed: set[str] = set()
+    for data in trajectory:
+        compared |= data["adopted"].keys()
+        changed |= {name for name, has_adopted in data["adopted"].items() if has_adopted}
     return len(changed) / len(compared) if compared else None

@@ -38,9 +38,8 @@ class Seen:
     @classmethod
     def of(cls, sample: Mapping[str, object]) -> "Seen":
         """Returns how the case of a sample that `harvest` wrote came to be seen; a ValueError if it does not say."""
-        return cls(
-            cast("float", sample.get("seen_probability")), cast("SeenAs", sample.get("kind"))
-        )
+        probability = cast("float", sample.get("seen_probability"))
+        return cls(probability, cast("SeenAs", sample.get("kind")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +106,8 @@ def recalibrate(
     Raises:
         ValueError: A row is not in `seen`, or the policy judges a proposer.
     """
-    if lacking := [row.id for row in rows if row.id not in seen]:
+    lacking = [row.id for row in rows if row.id not in seen]
+    if lacking:
         raise ValueError(
             f'"seen" must hold every case; {len(lacking)} are missing, such as {lacking[0]!r:.80}. Pass only samples '
             "that `coe-agents harvest` wrote"
@@ -116,31 +116,39 @@ def recalibrate(
     must = '"policy" must judge the group\'s answer, not the proposals of an agent'
     advice = "Rulings say whether an answer was right, not a proposal: calibrate it on labelled proposals"
     require(calibration.proposer is None, must, calibration.proposer, advice)
+
     judged = answerable_rows(calibration, rows)
-    n_audits = sum(seen[row.id].kind == "audit" for row, _ in judged)
+    scores = np.array([calibration.uncertainty(row.measurement) for row, _ in judged])
+    correct = np.array([verdict for _, verdict in judged], dtype=np.float64)
+    probabilities = np.array([seen[row.id].probability for row, _ in judged], dtype=np.float64)
+    is_audit = np.array([seen[row.id].kind == "audit" for row, _ in judged], dtype=np.bool_)
+    n_audits = int(is_audit.sum())
     counts = (n_audits, len(judged) - n_audits)
     if not n_audits:
         return Recalibration(policy, *counts, "unaudited")
-    scores = np.array([calibration.uncertainty(row.measurement) for row, _ in judged])
+
     below = -math.inf if calibration.threshold is None else calibration.threshold + TIE
-    is_unexplained = (scores <= below) & [seen[row.id].kind == "escalation" for row, _ in judged]
-    n_below = int(is_unexplained.sum())
-    probabilities, correct = np.array(
-        [(seen[row.id].probability, verdict) for row, verdict in judged]
-    ).T
-    everything = np.full(scores.size, True)
-    sets = [everything, ~is_unexplained] if n_below else [everything]
-    how = {"below": below, "risk": risk, "confidence": confidence}
-    choices = [
-        choose_in_both_ways(correct[used], scores[used], probabilities[used], **how)
-        for used in sets
-    ]
-    if None in choices:
-        return Recalibration(policy, *counts, "few", n_below)
-    choice = min(
-        filter(None, choices),
-        key=lambda each: -math.inf if each.threshold is None else each.threshold,
-    )
+    is_explained = (scores > below) | is_audit
+    n_below = int((~is_explained).sum())
+    uses = [np.full(scores.size, True)]
+    if n_below:
+        uses.append(is_explained)
+
+    choices: list[risk_control.ThresholdChoice] = []
+    for used in uses:
+        choice = choose_in_both_ways(
+            correct[used],
+            scores[used],
+            probabilities[used],
+            below=below,
+            risk=risk,
+            confidence=confidence,
+        )
+        if choice is None:
+            return Recalibration(policy, *counts, "few", n_below)
+        choices.append(choice)
+    choice = min(choices, key=_threshold_or_lowest)
+
     record = replace(
         calibration,
         **choice._asdict(),
@@ -169,26 +177,31 @@ def choose_in_both_ways(
     The latter is chosen if these have one common probability and are enough for a test: no verdict decides on that.
     """
     is_sample = scores <= below
-    each = (1.0 + confidence) / 2.0
-    can_count = (
-        np.unique(probabilities[is_sample]).size == 1
-        and risk_control.first_count(int(is_sample.sum()), risk=risk, confidence=each) is not None
-    )
-    how = {"risk": risk, "confidence": each if can_count else confidence}
+    have_one_rate = np.unique(probabilities[is_sample]).size == 1
+    of_each_way = (1.0 + confidence) / 2.0
+    n_sample = int(is_sample.sum())
+    start = risk_control.first_count(n_sample, risk=risk, confidence=of_each_way)
+    can_count = have_one_rate and start is not None
+
     weighted = risk_control.choose_audited_threshold(
-        correct=correct, uncertainty=scores, probabilities=probabilities, **how
+        correct=correct,
+        uncertainty=scores,
+        probabilities=probabilities,
+        risk=risk,
+        confidence=of_each_way if can_count else confidence,
     )
     if not can_count:
         return weighted
     counted = risk_control.choose_threshold(
-        correct=correct[is_sample], uncertainty=scores[is_sample], **how
+        correct=correct[is_sample], uncertainty=scores[is_sample], risk=risk, confidence=of_each_way
     )
-    found = [
-        choice
-        for choice in (weighted, counted)
-        if choice is not None and choice.threshold is not None
-    ]
-    return max(found, key=lambda choice: choice.threshold or 0.0, default=weighted)
+    if weighted is None:
+        return None if counted.threshold is None else counted
+    return max(weighted, counted, key=_threshold_or_lowest)
+
+
+def _threshold_or_lowest(choice: risk_control.ThresholdChoice) -> float:
+    return -math.inf if choice.threshold is None else choice.threshold
 
 
 def _outcome(

@@ -47,20 +47,35 @@ def harvest(
     from coe_agents.rulings.recorded import cases as recorded
 
     with open_store(store) as opened:
-        found = recorded(opened)  # all of them, so that an unknown status is an error
-        ruled = [case for case in found if case["status"] == "ruled"]
-        rows = {case["id"]: list(sample_rows(case)) for case in ruled}
-        labelled = [row for case in ruled if (row := case_row(case)) is not None]
-    used = [case for case in ruled if rows[case["id"]]]
-    content = "".join(json.dumps(row) + "\n" for case in used for row in rows[case["id"]])
-    write(out, content.encode())
-    n_audits = sum(case["kind"] == "audit" for case in used)
-    sources = (
-        f"{quantity(n_audits, 'audited answer')} and {quantity(len(used) - n_audits, 'escalation')}"
-    )
-    print_lines(f"{clean(str(out))}: {sources}; {_waiting(len(found) - len(ruled))}.")
-    if len(ruled) > len(used):
-        print_lines(f"Left out, since the person abstained: {len(ruled) - len(used)}.")
+        every_case = recorded(opened)  # all of them, so that an unknown status is an error
+
+    lines = []
+    labelled = []
+    n_waiting = n_abstained = n_audits = n_escalations = 0
+    for case in every_case:
+        if case["status"] != "ruled":
+            n_waiting += 1
+            continue
+        audited = case_row(case)
+        if audited is not None:
+            labelled.append(audited)
+
+        rows = list(sample_rows(case))
+        if not rows:
+            n_abstained += 1
+        elif case["kind"] == "audit":
+            n_audits += 1
+        else:
+            n_escalations += 1
+        for row in rows:
+            lines.append(json.dumps(row) + "\n")
+    write(out, "".join(lines).encode())
+
+    audits = quantity(n_audits, "audited answer")
+    escalations = quantity(n_escalations, "escalation")
+    print_lines(f"{clean(str(out))}: {audits} and {escalations}; {_waiting(n_waiting)}.")
+    if n_abstained:
+        print_lines(f"Left out, since the person abstained: {n_abstained}.")
     if not n_audits:
         print_lines(
             "Without audits nothing is known of the risk of the answers that were given, so that no threshold will be "
@@ -104,10 +119,9 @@ def audit(
         if rule is None:
             _show(pending_cases(opened), as_json=as_json)
             return
+        correct = right if right or wrong else None
         try:
-            case = record_ruling(
-                opened, rule, correct=right if right or wrong else None, answer=answer
-            )
+            case = record_ruling(opened, rule, correct=correct, answer=answer)
         except (KeyError, ValueError) as error:
             raise typer.BadParameter(clean(str(error.args[0])), param_hint="--rule") from error
     if as_json:
@@ -120,11 +134,14 @@ def _show(waiting: "list[RecordedCase]", *, as_json: bool) -> None:
     if as_json:
         print_json({"pending": waiting})
         return
-    print_lines(f"{_waiting(len(waiting))}:" if waiting else "No case waits for a ruling.")
+    if not waiting:
+        print_lines("No case waits for a ruling.")
+        return
+    print_lines(f"{_waiting(len(waiting))}:")
     for case in waiting:
-        said = "was answered" if case["kind"] == "audit" else "was escalated; the leading answer is"
+        what = "was answered" if case["kind"] == "audit" else "was escalated; the leading answer is"
         print_lines(f"\n{case['id']}  {case['time']}\n  {clean(case['question'], 500)}")
-        print_lines(f"  {said}: {clean(str(case['answer']), 500)}")
+        print_lines(f"  {what}: {clean(str(case['answer']), 500)}")
 
 
 def _waiting(n: int) -> str:
@@ -136,16 +153,21 @@ def _append(path: Path, rows: list[dict[str, Any]]) -> int:
     from coe_agents.evaluation.samples.store import sole_writer
     from coe_agents.files import append
 
-    with sole_writer(
-        path, path.with_name(f".{path.name}.lock")
-    ):  # two processes would append the same cases
-        known = {case.id for case in read_cases(path)} if path.exists() else set()
+    # without a lock two processes would append the same cases
+    with sole_writer(path, path.with_name(f".{path.name}.lock")):
+        known = set()
+        lines = []
+        if path.exists():
+            known = {case.id for case in read_cases(path)}
+            if path.read_bytes()[-1:] not in (b"", b"\n"):
+                lines.append("\n")  # ends the last line, which is whole
+
         new = [row for row in rows if row["id"] not in known]
+        for row in new:
+            lines.append(json.dumps(row) + "\n")
         if new:
-            ends_open = path.exists() and path.read_bytes()[-1:] not in (b"", b"\n")
-            lines = "\n" * ends_open + "".join(json.dumps(row) + "\n" for row in new)
             with path.open("ab") as file:
-                append(file.fileno(), lines.encode(), path=path)
+                append(file.fileno(), "".join(lines).encode(), path=path)
     return len(new)
 
 
@@ -174,7 +196,7 @@ def recalibrate_policy(
     rows, _ = judge_saved(
         samples,
         setting,
-        check=lambda questions: _noted(questions, seen),
+        check=lambda questions: _note_seen(questions, seen),
         every_cluster=former.chooses_answer,
         weights=former.weights,
         score=former.score,
@@ -184,9 +206,9 @@ def recalibrate_policy(
     is_usable = recalibration.policy.calibration.threshold is not None
     if is_usable:
         recalibration.policy.save(out)
-    mismatches = dict.fromkeys(
-        mismatch for row in rows for mismatch in policy.mismatches(row.measurement)
-    )
+    mismatches: dict[str, None] = {}
+    for row in rows:
+        mismatches |= dict.fromkeys(policy.mismatches(row.measurement))
     for mismatch in mismatches:
         print_lines(f"mismatch: {mismatch}")
     print_lines(_describe(recalibration, former.threshold, risk=risk, confidence=confidence))
@@ -202,21 +224,21 @@ def recalibrate_policy(
     print_use(out)
 
 
-def _noted(
+def _note_seen(
     questions: "Iterable[SampledQuestion]", seen: "dict[str, Seen]"
 ) -> "Iterator[SampledQuestion]":
+    """Passes the questions on, and notes in `seen` how each came to be seen, which all its samples must say alike."""
     from coe_agents.rulings.audits import Seen
 
     for question in questions:
         try:
-            first, *others = {
-                Seen.of(sample): None for sample in (*question.responses, *question.failures)
-            }
-            if others:
-                raise ValueError(
-                    f"its samples must agree how it was seen; got {first} and {others[0]}"
-                )
-            seen[question.id] = first
+            for sample in (*question.responses, *question.failures):
+                how = Seen.of(sample)
+                noted = seen.setdefault(question.id, how)
+                if how != noted:
+                    raise ValueError(
+                        f"its samples must agree how it was seen; got {noted} and {how}"
+                    )
         except (TypeError, ValueError) as error:
             hint = "Pass samples that `coe-agents harvest` wrote"
             raise SamplesError(f"the case {question.id[:50]!r}: {error}", hint=hint) from error

@@ -31,18 +31,16 @@ def cases(
     Raises:
         StoreError: What another program wrote is among them.
     """
-    found: dict[str, RecordedCase] = {}
+    by_id: dict[str, RecordedCase] = {}
     wanted = None if status is None else {"status": status}
     offset = 0
     while page := store.search(NAMESPACE, filter=wanted, limit=_PAGE, offset=offset):
-        # a search finds longer namespaces, too
-        found |= {
-            item.key: _to_case(item.key, item.value)
-            for item in page
-            if tuple(item.namespace) == NAMESPACE
-        }
+        for item in page:
+            # a search finds longer namespaces, too
+            if tuple(item.namespace) == NAMESPACE:
+                by_id[item.key] = _to_case(item.key, item.value)
         offset += len(page)
-    return sorted(found.values(), key=lambda case: (case["time"], case["id"]))
+    return sorted(by_id.values(), key=lambda case: (case["time"], case["id"]))
 
 
 def pending_cases(store: "BaseStore") -> list[RecordedCase]:
@@ -98,7 +96,8 @@ def rule(
             raise ValueError(
                 f"a case must be pending to be ruled on; {case_id!r} was ruled on. Choose another"
             )
-        answer = answer.strip() or None if answer is not None else None
+        if answer is not None:
+            answer = answer.strip() or None
         if correct is None and (case["kind"] == "audit" or answer is None):
             raise ValueError(
                 'a ruling must say whether the answer was right; got no "correct". Pass correct=True or correct=False'
@@ -157,7 +156,9 @@ def to_storable(value: Any) -> Any:
         return _NOT_STORED.sub("\ufffd", value)
     if isinstance(value, Mapping):
         return {to_storable(name): to_storable(item) for name, item in value.items()}
-    return [to_storable(item) for item in value] if isinstance(value, list | tuple) else value
+    if isinstance(value, list | tuple):
+        return list(map(to_storable, value))
+    return value
 
 
 def sample_rows(case: RecordedCase) -> Iterator[dict[str, Any]]:
@@ -192,21 +193,30 @@ def case_row(case: RecordedCase) -> dict[str, Any] | None:
     ruling = case["ruling"]
     if case["kind"] != "audit" or ruling is None or ruling["correct"] is None:
         return None
-    known = {name: case[name] for name in ("seen_probability", "time")}
-    return {"id": case["id"], "correct": ruling["correct"], **known}
+    return {
+        "id": case["id"],
+        "correct": ruling["correct"],
+        "seen_probability": case["seen_probability"],
+        "time": case["time"],
+    }
 
 
 def _verdicts(case: RecordedCase, ruling: Mapping[str, Any]) -> tuple[str | None, dict[int, bool]]:
     """Returns the right answer, if known, and whether each cluster is right, as far as the ruling says."""
-    labels = case["labels"]
-    given = _cluster_of(case, case["answer"])
+    cluster = _cluster_of(case, case["answer"])
     right = case["answer"] if ruling["correct"] else ruling["answer"]
+    is_wrong = right is None or ruling["correct"] is False
+    only_wrong: dict[int, bool] = {}
+    if is_wrong and cluster is not None:
+        only_wrong[cluster] = False
     if right is None:
-        return None, {} if given is None else {given: False}
-    chosen = _cluster_of(case, right)
-    if chosen is not None and not (chosen == given and ruling["correct"] is False):
-        return right, {label: label == chosen for label in labels}
-    return right, {given: False} if ruling["correct"] is False and given is not None else {}
+        return None, only_wrong
+
+    # a right answer in the cluster of the wrong one says that this cluster is of unlike responses
+    right_cluster = _cluster_of(case, right)
+    if right_cluster is None or (right_cluster == cluster and ruling["correct"] is False):
+        return right, only_wrong
+    return right, {label: label == right_cluster for label in case["labels"]}
 
 
 def _cluster_of(case: RecordedCase, answer: str | None) -> int | None:

@@ -2,6 +2,7 @@
 
 import hashlib
 import secrets
+import warnings
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -11,7 +12,7 @@ from langgraph.config import get_store
 from coe_agents._steps import Call, Steps
 from coe_agents.checks import share
 from coe_agents.decision.case import DecidedCase, RecordedCase
-from coe_agents.errors import ConfigurationError
+from coe_agents.errors import ConfigurationError, describe_error
 from coe_agents.rulings.recorded import NAMESPACE, create_ruling, to_storable
 
 
@@ -66,16 +67,21 @@ class Recording:
 
     def record(self, case: DecidedCase) -> Steps[None]:
         """Records an escalation, what a person ruled in the run, or an answer that was drawn for an audit."""
-        recorded, store = self._to_recorded(case), get_store()
+        recorded = self._to_recorded(case)
+        store = get_store()
         if recorded is None or store is None:
             return
-        kept = yield Call(store.get, store.aget, (NAMESPACE, recorded["id"]))
+        storable = to_storable(recorded)
+        try:
+            kept = yield Call(store.get, store.aget, (NAMESPACE, recorded["id"]))
 
-        # a replay repeats a case: it must change neither the answer that a person is shown, nor a ruling
-        is_new_ruling = recorded["ruling"] is not None and kept is not None
-        if kept is None or (is_new_ruling and kept.value.get("status") == "pending"):
-            storable = to_storable(recorded)
-            yield Call(store.put, store.aput, (NAMESPACE, recorded["id"], storable))
+            # a replay repeats a case: it must change neither the answer that a person is shown, nor a ruling
+            is_new_ruling = recorded["ruling"] is not None and kept is not None
+            if kept is None or (is_new_ruling and kept.value.get("status") == "pending"):
+                yield Call(store.put, store.aput, (NAMESPACE, recorded["id"], storable))
+        except Exception as error:  # the answer is worth more than its record
+            described = describe_error(error, store)
+            warnings.warn(f"a case could not be recorded: {described}", stacklevel=2)
 
     def _to_recorded(self, case: DecidedCase) -> RecordedCase | None:
         """Returns the case as it is recorded; None for an answer that was not drawn, and for what is no such case."""
@@ -86,7 +92,9 @@ class Recording:
             return None
         if not (is_audit or is_ruled or decision["action"] == "escalate"):
             return None
-        ruling = create_ruling(correct=None, answer=decision["answer"]) if is_ruled else None
+        ruling = None
+        if is_ruled:
+            ruling = create_ruling(correct=None, answer=decision["answer"])
         return RecordedCase(
             id=case["id"],
             kind="audit" if is_audit else "escalation",

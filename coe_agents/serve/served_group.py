@@ -22,10 +22,11 @@ from coe_agents.errors import ConfigurationError, GroupUnavailableError
 from coe_agents.extensions import did_you_mean
 from coe_agents.graph import GraphOptions, create_coe_graph
 from coe_agents.graph.context import CallersLimits
-from coe_agents.graph.on_decision import OnDecision
+from coe_agents.graph.nodes.finish import OnDecision
 from coe_agents.policy import CalibratedPolicy, Policy
 from coe_agents.policy.base import regime_thresholds
-from coe_agents.policy.bounds import LIMITS, NAMES, Bounds
+from coe_agents.policy.bounds import NAMES, Bounds
+from coe_agents.policy.fixed_rounds import rounds_of
 from coe_agents.rounds.strategies import Strategies
 from coe_agents.serve.access import log_failure
 from coe_agents.serve.api_error import ApiError, invalid_request
@@ -88,7 +89,11 @@ class Group:
                 "a group that stops to ask a person cannot be served as a model",  # its caller cannot reply
                 hint='Omit the strategy "clarify" and AskPerson, or serve the graph with the LangGraph server',
             )
-        bounds = {limit: arguments.get(limit, default) for limit, default in LIMITS.items()}
+        limits = _thresholds_of(policy).change(
+            max_rounds=rounds_of(policy, arguments.get("max_rounds")),
+            token_budget=arguments.get("token_budget"),
+            deadline=arguments.get("deadline"),
+        )
         unavailable_raises = replace(options, on_unavailable="raise")
         return cls(
             name=name,
@@ -97,7 +102,7 @@ class Group:
             create_graph=partial(
                 create_coe_graph, agents, policy=policy, options=unavailable_raises, **arguments
             ),
-            limits=_thresholds_of(policy).change(**bounds),
+            limits=limits,
             max_question_chars=options.max_question_chars,
             store=store,
         )
@@ -123,7 +128,7 @@ class Group:
             name=name,
             options=GraphOptions(max_question_chars=section.max_question_chars),
             strategies=section.strategies,
-            **{limit: getattr(section, limit) for limit in LIMITS},
+            **section.bounds.to_dict(),
         )
         create = partial(
             configuration.create_graph, on_unavailable="raise", on_decision=on_decision

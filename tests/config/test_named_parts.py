@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from coe_agents import _ring
+from coe_agents.cli.compare import _policy_of
 from coe_agents.config import load
 from coe_agents.config.schema import load_config
 from coe_agents.errors import ConfigurationError
@@ -208,3 +210,25 @@ def test_tool_calls_are_compared_by_the_rules_of_the_file(folder):
     ]
     assert config.clusterer.cluster([[json.dumps(one) for one in calls]], ["?"]) == [[0, 0, 1]]
     assert type(load(written(folder, clusterer=ACTIONS)).clusterer).__name__ == "ActionMatch"
+
+
+def test_a_room_that_was_taken_away_is_the_fault_of_its_whole_table(folder, monkeypatch):
+    def fail(reference):
+        raise ImportError(_ring.missing_room(reference))
+
+    monkeypatch.setattr(_ring, "load", fail)
+    (folder / "coe.toml").write_text(f"{AGENTS}{CLUSTERER}{POLICY}[claims]\n")
+    with pytest.raises(ConfigurationError, match=r"needs coe_agents\.claims") as refused:
+        load(folder / "coe.toml").create_graph()
+    assert refused.value.field == "claims"
+
+
+def test_a_compared_policy_of_fixed_rounds_takes_as_many(folder):
+    code = "from coe_agents import RegimePolicy\nfrom coe_agents.policy import FixedRounds\n"
+    name = module(folder, f"{code}def twice(): return FixedRounds(2, then=RegimePolicy())\n")
+    part = f'[policy]\nkind = "{name}:twice"\n'
+    (folder / "coe.toml").write_text(f"{AGENTS}{CLUSTERER}{part}")
+    assert _policy_of(folder / "coe.toml", "twice").rules.bounds.max_rounds == 2
+    (folder / "coe.toml").write_text(f"{AGENTS}{CLUSTERER}{part}[graph]\nmax_rounds = 1\n")
+    with pytest.raises(ConfigurationError, match=r"graph\.max_rounds"):
+        _policy_of(folder / "coe.toml", "twice")

@@ -8,7 +8,7 @@ from coe_agents.evaluation import Samples
 from coe_agents.evaluation.scoring.correctness import CRITERIA
 from coe_agents.experiments.comparison import compare, in_words
 from coe_agents.experiments.replay import ReplayedPolicy, load_saved, replay
-from coe_agents.policy import Decision
+from coe_agents.policy import Decision, FixedRounds
 from coe_agents.policy.bounds import Bounds
 from coe_agents.policy.settle import Rules
 from coe_agents.rounds import Resample
@@ -112,3 +112,18 @@ def test_costs_are_of_the_tokens_and_each_request_pays_its_prompt(tmp_path):
     outcome = only(replay(held, policy(prices=prices), RIGHT))
     assert outcome.tokens == 2 * (100 + 4)
     assert outcome.cost == pytest.approx(2 * (100 + 40) / 1e6)
+
+
+def test_what_proposals_disagree_about_is_computed_for_a_policy_that_may_read_it(tmp_path):
+    rows = [
+        row("0", name, 0, "", calls=[{"name": "pay", "args": {"sum": number}}])
+        for number, name in enumerate("ab")
+    ]
+    with Samples([write(tmp_path / "s.samples.jsonl", rows)]) as samples:
+        (each,) = load_saved(samples, NormalizedMatch())
+
+    def contested_for(of):
+        return each.measure((("a", 1), ("b", 1)), policy(of)).proposals.contested
+
+    assert contested_for(FixedRounds(1, then=Deciding(Decision("abstain")))) is not None
+    assert contested_for(FixedRounds(1, then=ThresholdPolicy(0.1))) is None

@@ -139,12 +139,23 @@ async def test_a_function_is_passed_each_decision_and_what_it_raises_loses_none(
     def fail(case):
         raise OSError("the disk is full")
 
-    with pytest.warns(UserWarning, match="could not be recorded: OSError: the disk is full"):
+    with pytest.warns(
+        UserWarning, match="fail, failed, and the decision stands: OSError: the disk is full"
+    ):
         after = run(saying(*said), on_decision=fail)
     assert after["decision"]["action"] == result["decision"]["action"]
 
 
-@pytest.mark.parametrize("wrong", ["record", 1.0, ScriptedAgent])
+async def waiting(case):
+    return case
+
+
+class Waiting:
+    async def __call__(self, case):
+        return case
+
+
+@pytest.mark.parametrize("wrong", ["record", 1.0, ScriptedAgent, waiting, Waiting()])
 def test_what_cannot_be_told_of_decisions_is_refused(wrong):
     with pytest.raises(TypeError, match='"on_decision"'):
         create_coe_graph(saying("x"), on_decision=wrong)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from langgraph.checkpoint.memory import InMemorySaver
 
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.graph import round_state
+from coe_agents.graph import state
 from coe_agents.graph.context import CallersLimits
 from coe_agents.policy import Decision
 from coe_agents.types import create_usage
@@ -65,8 +65,8 @@ def clock(monkeypatch):
     """The clocks of the rounds, which go by nothing but what a test adds; `set` is how far off the wall clock is."""
     clock = SimpleNamespace(now=1e9, set=0.0)
     clocks = SimpleNamespace(time=lambda: clock.now + clock.set, monotonic=lambda: clock.now)
-    monkeypatch.setattr(round_state, "time", clocks)
-    round_state._begun.cache_clear()
+    monkeypatch.setattr(state, "time", clocks)
+    state._begun.cache_clear()
     return clock
 
 
@@ -105,14 +105,14 @@ def test_the_deadline_ends_the_rounds_and_time_between_a_decision_and_the_next_r
 def test_in_another_process_time_goes_on_from_what_the_wall_clock_says_of_the_past(
     clock, back, first
 ):
-    started = round_state.begin_round()["started"]
-    round_state._begun.cache_clear()
+    started = state.begin_round()["started"]
+    state._begun.cache_clear()
     clock.now = clock.now + 100
     clock.set = -back
-    assert round_state.seconds_since(started) == first
+    assert state.seconds_since(started) == first
     clock.now = clock.now + 10
     clock.set = -1e6
-    assert round_state.seconds_since(started) == first + 10
+    assert state.seconds_since(started) == first + 10
 
 
 async def test_the_deadline_cuts_off_an_agent_that_does_not_mind_it(clock):

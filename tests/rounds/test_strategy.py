@@ -92,11 +92,11 @@ def test_options_that_cannot_work_are_refused():
         (Debate, {"prompt": "{answers}"}, '"prompt" of Debate must contain'),
         (
             Strategies,
-            {"given": {"conflict": "argue"}},
+            {"strategies": {"conflict": "argue"}},
             "must be one of resample, debate, clarify; got 'argue'",
         ),
-        (Strategies, {"given": {"panic": "debate"}}, "got 'panic'"),
-        (Strategies, {"given": {"conflict": 3}}, "a name or a callable; got int"),
+        (Strategies, {"strategies": {"panic": "debate"}}, "got 'panic'"),
+        (Strategies, {"strategies": {"conflict": 3}}, "a name or a callable; got int"),
     ):
         with pytest.raises((TypeError, ValueError), match=message):
             create(**options)

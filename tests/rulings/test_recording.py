@@ -10,6 +10,7 @@ from langgraph.types import Command
 
 from coe_agents import AskPerson, Recording, ThresholdPolicy
 from coe_agents.errors import ConfigurationError, StoreError
+from coe_agents.rulings import recording
 from coe_agents.rulings.recorded import NAMESPACE, case_row, cases, pending_cases, rule, sample_rows
 from coe_agents.testing import ScriptedAgent
 from coe_agents.types import create_response
@@ -157,6 +158,16 @@ def test_a_store_that_fails_does_not_cost_the_answer_and_a_graph_without_one_ask
             assert run(asked)["decision"]["answer"] == "Paris"
     with pytest.raises(ConfigurationError, match="compiled without a store"):
         create(AGREE).compile().invoke({"question": "Which?"})
+
+
+def test_an_error_that_is_not_the_stores_ends_the_run(monkeypatch):
+    def fail(*_):
+        raise KeyError("responses")
+
+    monkeypatch.setattr(recording, "to_storable", fail)
+    audited = create(AGREE, audit_rate=1.0).compile(store=InMemoryStore())
+    with pytest.raises(KeyError, match="responses"):
+        audited.invoke({"question": "Which?"})
 
 
 SAID = {"a": ["Lyon", "lyon."], "b": ["Paris", "Lyon"], "c": ["Nice", "Paris"]}

@@ -1,8 +1,9 @@
 import pytest
 
-from coe_agents import AskPerson
+from coe_agents import AskPerson, ThresholdPolicy
 from coe_agents.config import load
 from coe_agents.errors import ConfigurationError
+from coe_agents.policy import FixedRounds
 from coe_agents.policy.bounds import Bounds
 from coe_agents.rounds.strategies import Clarify
 from coe_agents.serve import Group
@@ -28,6 +29,11 @@ def test_a_configuration_sets_the_operators_limits(tmp_path):
 def test_parts_that_ask_a_person_are_refused(options):
     with pytest.raises(ConfigurationError, match="stops to ask a person"):
         create_group(*AGREEING, max_rounds=2, **options)
+
+
+def test_the_limit_of_rounds_is_what_the_policy_asks_for():
+    twice = FixedRounds(2, then=ThresholdPolicy(0.5))
+    assert create_group(*AGREEING, policy=twice).limits.max_rounds == 2
 
 
 async def test_a_decided_case_is_passed_on():

@@ -89,11 +89,9 @@ class Judged:
             return self.correct
         if self.verdicts:
             return self.verdicts[chosen]
-        return (
-            self.correct
-            if chosen == leading_cluster(self.measurement) and not self.measurement.tied
-            else None
-        )
+        if self.measurement.tied or chosen != leading_cluster(self.measurement):
+            return None
+        return self.correct
 
 
 def judge_samples(
@@ -111,58 +109,55 @@ def judge_samples(
     """Measures and judges every question that has a response, in the order of the questions.
 
     With `every_cluster` each cluster is judged, not only the leading ones: what chooses the answer by trust or by
-    confidence needs it. With a `proposer`,
-    only its first response is. `weights` are the agents' by name, 1 for those without; questions that only agents of
-    weight 0 answered are left out. All built-in scores are computed; a `score` that is an estimator of your own must be
-    named here, as "package.module:name" unless the `estimator` itself is given. The other arguments are as in
-    `ScoringSetup`.
+    confidence needs it. With a `proposer`, only its first response is. `weights` are the agents' by name, 1 for those
+    without; questions that only agents of weight 0 answered are left out. All built-in scores are computed; a `score`
+    that is an estimator of your own must be named here, as "package.module:name" unless the `estimator` itself is
+    given. The other arguments are as in `ScoringSetup`.
 
     Raises:
         ConfigurationError: The estimator cannot be imported.
         ValueError: There is no score of this name.
     """
-    own = None if score in (None, SUPPORT, TRUSTED_VOTE_SHARE, *RUN_TIME_SCORES) else score
-    if own is not None and estimator is None:
-        estimator = find_score(own, folder=Path())
+    estimators = {}
+    if score is not None and score not in (SUPPORT, TRUSTED_VOTE_SHARE, *RUN_TIME_SCORES):
+        estimators[score] = estimator or find_score(score, folder=Path())
     statistics = iter_statistics(
         questions, clusterer=clusterer, weighting=weighting, proposer=proposer, weights=weights
     )
-    if proposer is not None or not every_cluster:
-        return [
-            Judged(
-                s.question.id, _scored(s, own, estimator), verdict, is_inside=is_inside(s, verdict)
-            )
-            for s, verdict in with_verdicts(statistics, criterion)
-        ]
+
     rows = []
-    for s, verdicts in judge_clusters(((s, range(len(s.support))) for s in statistics), criterion):
-        leading = [verdicts[cluster] for cluster in s.leading]
+    if proposer is not None or not every_cluster:
+        for each, verdict in with_verdicts(statistics, criterion):
+            rows.append(_judged(each, verdict, estimators))
+        return rows
+
+    all_clusters = ((each, range(len(each.support))) for each in statistics)
+    for each, verdicts in judge_clusters(all_clusters, criterion):
+        leading = [verdicts[cluster] for cluster in each.leading]
         correct = None if None in leading else mean_verdict(leading)
-        said = {
-            name: tuple(s.labels[s.agents == place].tolist()) for place, name in enumerate(s.names)
-        }
-        rows.append(
-            Judged(
-                s.question.id,
-                _scored(s, own, estimator),
-                correct,
-                tuple(verdicts),
-                said,
-                is_inside(s, correct),
-            )
-        )
+        said = {}
+        for place, name in enumerate(each.names):
+            said[name] = tuple(each.labels[each.agents == place].tolist())
+
+        row = _judged(each, correct, estimators)
+        rows.append(replace(row, verdicts=tuple(verdicts), said=said))
     return rows
 
 
-def _scored(statistics: Statistics, own: str | None, estimator: Estimator | None) -> Measurement:
-    """Returns the measurement with its scores in place of the responses, which would fill the memory."""
+def _judged(
+    statistics: Statistics, correct: float | None, estimators: Mapping[str, Estimator]
+) -> Judged:
+    """Returns the row, whose measurement has its scores in place of the responses, which would fill the memory."""
     scores = {name: ESTIMATORS[name](statistics) for name in RUN_TIME_SCORES}
-    if (
-        own is not None and estimator is not None
-    ):  # as of a new question: without references and verdicts
-        scores[own] = compute_score(statistics.measurement, own, estimator)
-    run = Run(scores=scores)
-    return replace(statistics.measurement, run=run)
+    for name, estimator in estimators.items():
+        # as of a new question: without references and verdicts
+        scores[name] = compute_score(statistics.measurement, name, estimator)
+    return Judged(
+        id=statistics.question.id,
+        measurement=replace(statistics.measurement, run=Run(scores=scores)),
+        correct=correct,
+        is_inside=is_inside(statistics, correct),
+    )
 
 
 def calibrate(
@@ -226,25 +221,10 @@ def calibrate(
     """
     score = check_score(score, proposer, estimator)
     weights_from = check_weights_from(weights, score=score, halves=halves)
-    given = weights if isinstance(weights, Mapping) else {}
-    known = sorted(
-        (row for row in rows if row.correct is not None), key=lambda row: hash_of(row.id)
-    )
-    if not known:
-        raise ValueError(
-            '"rows" must hold questions with a verdict; none has one. Add references or labels'
-        )
-    if proposer is not None:
-        known = [row for row in known if proposer in row.measurement.proposals.support]
-        must = f'"rows" must hold questions with responses of "{proposer}" and of another agent'
-        require(bool(known), must, known, "Name an agent of the samples")
-    by_name = {name: given.get(name, 1.0) for row in known for name in row.measurement.agents}
-    if not all(counts_agents_by(row.measurement, by_name) for row in known):
-        raise ValueError(
-            '"rows" must be measured with the weights that are given; got rows measured with others. Pass the same '
-            '"weights" to "judge_samples"'
-        )
-    open_record = Calibration(
+    judged = _with_verdict(rows, proposer)
+    by_name = _weights_by_name(judged, weights)
+
+    record = Calibration(
         risk=risk,
         confidence=confidence,
         threshold=None,
@@ -258,33 +238,63 @@ def calibrate(
         date=datetime.now(UTC).isoformat(timespec="seconds"),
         uncertainties=(),
         proposer=proposer,
-        weights=by_name if given else None,
-        prompt=None if origin is None else origin.prompt,
-        answers=None if origin is None else origin.answers,
+        weights=by_name if isinstance(weights, Mapping) and weights else None,
         score=score,
         # what is fitted replaces it
         trust=dict.fromkeys(by_name, 1.0) if score == TRUSTED_VOTE_SHARE else None,
     )
-    if open_record.is_of_own:
-        open_record = replace(open_record, estimator=estimator or find_score(score, folder=Path()))
-    if open_record.chooses_answer or weights_from == "learned":
-        known = _with_verdicts(known, proposer)
-    if not _is_fitted(score, weights_from):
-        policy = _with_threshold(open_record, known)
-    else:
-        usable = _with_all_agents(known) if weights_from == "learned" else known
-        fitted_on = [row for row in usable if not (halves and in_second_half(row.id))]
-        chosen_on = [row for row in usable if not halves or in_second_half(row.id)]
-        if not chosen_on or not fitted_on:
-            raise ValueError(
-                '"rows" must leave questions for each half; got none for one. Add questions'
-            )
-        record = replace(open_record, fit="halves" if halves else "whole")
-        fitted = _fit(record, fitted_on, weights_from)
-        policy = _with_threshold(fitted, measurable_rows(fitted, chosen_on))
-    asked = {} if origin is None else {name: asdict(agent) for name, agent in origin.agents.items()}
-    agents = {name: replace(agent, **asked.get(name, {})) for name, agent in policy.agents.items()}
-    return CalibratedPolicy(replace(policy, agents=agents))
+    if record.is_of_own:
+        record = replace(record, estimator=estimator or find_score(score, folder=Path()))
+    if record.chooses_answer or weights_from == "learned":
+        _check_every_cluster(judged, proposer)
+
+    if _is_fitted(score, weights_from):
+        record, judged = _fit(record, judged, weights_from, halves=halves)
+    record = _with_threshold(record, judged)
+    if origin is not None:
+        record = _with_origin(record, origin)
+    return CalibratedPolicy(record)
+
+
+def _with_verdict(rows: Sequence[Judged], proposer: str | None) -> list[Judged]:
+    """Returns the rows that can be calibrated on, in an order that depends on their ids alone."""
+    judged = [row for row in rows if row.correct is not None]
+    judged.sort(key=lambda row: hash_of(row.id))
+    if not judged:
+        raise ValueError(
+            '"rows" must hold questions with a verdict; none has one. Add references or labels'
+        )
+    if proposer is None:
+        return judged
+
+    proposed = [row for row in judged if proposer in row.measurement.proposals.support]
+    must = f'"rows" must hold questions with responses of "{proposer}" and of another agent'
+    require(bool(proposed), must, proposed, "Name an agent of the samples")
+    return proposed
+
+
+def _weights_by_name(
+    rows: Sequence[Judged], weights: Mapping[str, float] | WeightsFrom
+) -> dict[str, float]:
+    """Returns the weight with which each agent of the rows was measured; 1 unless they are given by name."""
+    by_name = {}
+    for row in rows:
+        for name in row.measurement.agents:
+            by_name[name] = weights.get(name, 1.0) if isinstance(weights, Mapping) else 1.0
+
+    if not all(counts_agents_by(row.measurement, by_name) for row in rows):
+        raise ValueError(
+            '"rows" must be measured with the weights that are given; got rows measured with others. Pass the same '
+            '"weights" to "judge_samples"'
+        )
+    return by_name
+
+
+def _with_origin(record: Calibration, origin: Origin) -> Calibration:
+    agents = dict(record.agents)
+    for name in agents.keys() & origin.agents.keys():
+        agents[name] = replace(agents[name], **asdict(origin.agents[name]))
+    return replace(record, agents=agents, prompt=origin.prompt, answers=origin.answers)
 
 
 def check_score(
@@ -346,44 +356,59 @@ def _is_fitted(score: str, weights_from: WeightsFrom) -> bool:
 
 def nearest(calibration: Calibration, rows: Sequence[Judged]) -> Shortfall | None:
     """Returns how near a calibration without a threshold came to one; None if no question can be answered."""
-    judged = answerable_rows(calibration, rows)
-    if not judged:
+    verdicts = []
+    uncertainties = []
+    for row, verdict in answerable_rows(calibration, rows):
+        verdicts.append(verdict)
+        uncertainties.append(calibration.uncertainty(row.measurement))
+    if not verdicts:
         return None
-    how = {"risk": calibration.risk, "confidence": calibration.confidence}
-    uncertainty = [calibration.uncertainty(row.measurement) for row, _ in judged]
-    return shortfall(correct=[verdict for _, verdict in judged], uncertainty=uncertainty, **how)
+    return shortfall(
+        correct=verdicts,
+        uncertainty=uncertainties,
+        risk=calibration.risk,
+        confidence=calibration.confidence,
+    )
 
 
 def answerable_rows(calibration: Calibration, rows: Sequence[Judged]) -> list[tuple[Judged, float]]:
     """Returns the rows that a calibrated policy can answer, each with the verdict on its answer, which is known."""
-    usable = [
-        row for row in measurable_rows(calibration, rows) if calibration.can_answer(row.measurement)
-    ]
-    return [(row, verdict) for row in usable if (verdict := row.verdict(calibration)) is not None]
+    answerable = []
+    for row in measurable_rows(calibration, rows):
+        verdict = _verdict_if_answerable(calibration, row)
+        if verdict is not None:
+            answerable.append((row, verdict))
+    return answerable
+
+
+def _verdict_if_answerable(record: Calibration, row: Judged) -> float | None:
+    return row.verdict(record) if record.can_answer(row.measurement) else None
 
 
 def measurable_rows(record: Calibration, rows: Sequence[Judged]) -> list[Judged]:
     """Returns the rows of which a calibrated policy can compute its uncertainty."""
-    return [
-        row
-        for row in rows
-        if not record.find_lacking(row.measurement)
-        and (record.proposer is None or record.proposer in row.measurement.proposals.support)
-        and np.isfinite(record.uncertainty(row.measurement))
-    ]
+    measurable = []
+    for row in rows:
+        lacks_support = (
+            record.proposer is not None and record.proposer not in row.measurement.proposals.support
+        )
+        if lacks_support or record.find_lacking(row.measurement):
+            continue
+        if np.isfinite(record.uncertainty(row.measurement)):
+            measurable.append(row)
+    return measurable
 
 
 def _with_threshold(record: Calibration, rows: Sequence[Judged]) -> Calibration:
     scores = np.array([record.uncertainty(row.measurement) for row in rows])
-    if lacking := [
-        row.id for row, score in zip(rows, scores, strict=True) if not np.isfinite(score)
-    ]:
+    lacking = np.flatnonzero(~np.isfinite(scores))
+    if lacking.size:
         raise ValueError(
-            f'the score "{record.score}" must be computable of every question; it is not of {len(lacking)}, such as '
-            f"{lacking[0]!r:.80}. Name another one"
+            f'the score "{record.score}" must be computable of every question; it is not of {lacking.size}, such as '
+            f"{rows[lacking[0]].id!r:.80}. Name another one"
         )
-    right = [row.verdict(record) if record.can_answer(row.measurement) else None for row in rows]
-    return _complete_record(record, rows, scores, _choose_all(record, rows, right, scores))
+    verdicts = [_verdict_if_answerable(record, row) for row in rows]
+    return _complete_record(record, rows, scores, _choose_all(record, rows, verdicts, scores))
 
 
 _Group = tuple[str, ...] | None
@@ -391,39 +416,44 @@ _Group = tuple[str, ...] | None
 
 
 def _choose_all(
-    record: Calibration, rows: Sequence[Judged], right: Sequence[float | None], scores: FloatArray
+    record: Calibration,
+    rows: Sequence[Judged],
+    verdicts: Sequence[float | None],
+    scores: FloatArray,
 ) -> dict[_Group, GroupThreshold]:
     """Returns the threshold of each group that has one of its own, and last that of all the others.
 
-    `right` is None for a question that is never answered.
+    A verdict is None for a question that is never answered.
     """
     groups: dict[_Group, list[int]] = {}
     for place, row in enumerate(rows):
         names = record.group_of(row.measurement)
-        groups.setdefault(names if names is not None and len(names) <= 1 else None, []).append(
-            place
-        )
+        group = names if names is not None and len(names) <= 1 else None
+        groups.setdefault(group, []).append(place)
 
     def choose(places: Sequence[int]) -> GroupThreshold:
-        answerable = [
-            (verdict, scores[place]) for place in places if (verdict := right[place]) is not None
-        ]
+        answerable = [place for place in places if verdicts[place] is not None]
         choice = NO_THRESHOLD
         if answerable:
-            correct, uncertainty = zip(*answerable, strict=True)
-            how = {"risk": record.risk, "confidence": record.confidence}
-            choice = choose_threshold(correct=correct, uncertainty=uncertainty, **how)
+            choice = choose_threshold(
+                correct=np.array([verdicts[place] for place in answerable], dtype=np.float64),
+                uncertainty=scores[answerable],
+                risk=record.risk,
+                confidence=record.confidence,
+            )
         return GroupThreshold(n_questions=len(places), **choice._asdict())
 
     common = groups.pop(None, [])
-    chosen: dict[_Group, GroupThreshold] = {}
+    chosen = {}
     for group, places in sorted(groups.items(), key=lambda item: item[0] or ()):
-        found = choose(places)
-        if found.threshold is not None or not group:
-            chosen[group] = found
+        threshold = choose(places)
+        if threshold.threshold is not None or not group:
+            chosen[group] = threshold
         else:
             common += places
-    return chosen | {None: choose(sorted(common))}
+
+    chosen[None] = choose(sorted(common))
+    return chosen
 
 
 def _complete_record(
@@ -443,17 +473,18 @@ def _complete_record(
     )
 
 
-def _with_verdicts(rows: Sequence[Judged], proposer: str | None) -> list[Judged]:
+def _check_every_cluster(rows: Sequence[Judged], proposer: str | None) -> None:
     if proposer is None and not all(row.verdicts for row in rows):
         raise ValueError(
             '"rows" must have a verdict on every cluster where weights or confidences choose the answer; they lack '
             'them. Pass every_cluster=True to "judge_samples"'
         )
-    return list(rows)
 
 
 def _with_all_agents(rows: Sequence[Judged]) -> list[Judged]:
-    names = {name for row in rows for name in row.measurement.agents}
+    names: set[str] = set()
+    for row in rows:
+        names.update(row.measurement.agents)
     complete = [row for row in rows if names <= row.measurement.agents.keys()]
     if not complete:
         raise ValueError(
@@ -462,8 +493,26 @@ def _with_all_agents(rows: Sequence[Judged]) -> list[Judged]:
     return complete
 
 
-def _fit(record: Calibration, rows: Sequence[Judged], weights_from: WeightsFrom) -> Calibration:
-    """Returns the record with what is learned: whose support counts, or the agents' weights."""
+def _fit(
+    record: Calibration, rows: list[Judged], weights_from: WeightsFrom, *, halves: bool
+) -> tuple[Calibration, list[Judged]]:
+    """Returns the record with what is learned, and the rows on which its threshold is to be chosen."""
+    usable = _with_all_agents(rows) if weights_from == "learned" else rows
+    fitted_on = usable
+    chosen_on = usable
+    if halves:
+        fitted_on = [row for row in usable if not in_second_half(row.id)]
+        chosen_on = [row for row in usable if in_second_half(row.id)]
+    if not chosen_on or not fitted_on:
+        raise ValueError(
+            '"rows" must leave questions for each half; got none for one. Add questions'
+        )
+    fitted = _learn(replace(record, fit="halves" if halves else "whole"), fitted_on, weights_from)
+    return fitted, measurable_rows(fitted, chosen_on)
+
+
+def _learn(record: Calibration, rows: Sequence[Judged], weights_from: WeightsFrom) -> Calibration:
+    """Returns the record with whose support counts, or the agents' weights."""
     measurements = [row.measurement for row in rows]
     if weights_from != "learned":
         trust = agreement_weights(measurements, n_resamples=1).weights
@@ -483,25 +532,30 @@ def learn_weights(rows: Sequence[Judged]) -> dict[str, float]:
             verdict is not known are left out.
     """
     agents = sorted(rows[0].measurement.agents)
-    judged = [row for row in rows if None not in row.verdicts]
-    if not judged:
+    distributions = []
+    correct = []
+    for row in rows:
+        if None not in row.verdicts:
+            distributions.append(distributions_of(row.measurement, agents))
+            correct.append(np.array(row.verdicts, dtype=np.float64))
+    if not correct:
         return dict.fromkeys(agents, 1.0 / len(agents))
-    distributions = [distributions_of(row.measurement, agents) for row in judged]
-    weights = fit_trust(distributions, [np.array(row.verdicts, dtype=np.float64) for row in judged])
+
+    weights = fit_trust(distributions, correct)
     return dict(zip(agents, weights.tolist(), strict=True))
 
 
 def _agents(measurements: Iterable[Measurement]) -> dict[str, CalibratedAgent]:
-    seen: dict[str, list[tuple[int, AgentWeighting]]] = {}
+    counts: dict[str, set[int]] = {}
+    weightings: dict[str, set[AgentWeighting]] = {}
     for measurement in measurements:
         for name, agent in measurement.agents.items():
-            seen.setdefault(name, []).append((agent.n_responses, agent.weighting))
-    found = {}
-    for name, entries in sorted(seen.items()):
-        counts, weightings = (
-            {count for count, _ in entries},
-            {weighting for _, weighting in entries},
-        )
-        kind: AgentWeighting = "mixed" if len(weightings) > 1 else weightings.pop()
-        found[name] = CalibratedAgent(min(counts), max(counts), kind)
-    return found
+            counts.setdefault(name, set()).add(agent.n_responses)
+            weightings.setdefault(name, set()).add(agent.weighting)
+
+    agents = {}
+    for name in sorted(counts):
+        kinds = weightings[name]
+        kind: AgentWeighting = "mixed" if len(kinds) > 1 else kinds.pop()
+        agents[name] = CalibratedAgent(min(counts[name]), max(counts[name]), kind)
+    return agents

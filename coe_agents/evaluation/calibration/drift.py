@@ -49,57 +49,66 @@ def read_cases(path: str | Path) -> Iterator[LabelledCase]:
     SamplesError if a line is malformed, or an id occurs twice.
     """
     path = Path(path)
-    seen: set[str] = set()
+    ids = set()
     try:
         with path.open("rb") as file:
-            for number, raw in enumerate(file, start=1):
-                if not raw.strip():
+            for number, line in enumerate(file, start=1):
+                if not line.strip():
                     continue
-                case = _case(raw, path, number)
-                if case.id in seen:
+                case = _case(line, path, number)
+                if case.id in ids:
                     message = f"{path}:{number}: there is a case {case.id[:50]!r} already"
                     raise SamplesError(message, hint="Each case counts once; omit the line")
-                seen.add(case.id)
+                ids.add(case.id)
                 yield case
     except OSError as error:
         raise SamplesError(f"{path} cannot be read: {error}", hint="Check the path") from error
 
 
 def _case(raw: bytes, path: Path, line: int) -> LabelledCase:
-    record, place = parse_line(raw, path, line, form=_FORM, is_strict=True), f"{path}:{line}"
-    identifier, time = record.get("id"), record.get("time")
+    record = parse_line(raw, path, line, form=_FORM, is_strict=True)
+    place = f"{path}:{line}"
+
+    identifier = record.get("id")
     if not isinstance(identifier, str):
         raise SamplesError(f'{place}: "id" must be a string', hint=f"Write every line as {_FORM}")
+
+    time = record.get("time")
     if not (time is None or isinstance(time, str)):
         raise SamplesError(
             f'{place}: "time" must be a string or null', hint="Write it as in 2026-01-31T12:00:00Z"
         )
-    if near := "seen_probability" not in record and get_close_matches(
-        "seen_probability", record, n=1, cutoff=_NEAR
-    ):
-        hint = "Without it the case counts as if every answer were judged"
-        raise SamplesError(
-            f'{place}: the field "{near[0]}" is not read. Did you mean "seen_probability"?',
-            hint=hint,
-        )
-    correct, omit = record.get("correct"), "Omit it where every answer is judged"
+
+    if "seen_probability" not in record:
+        misspelt = get_close_matches("seen_probability", record, n=1, cutoff=_NEAR)
+        if misspelt:
+            raise SamplesError(
+                f'{place}: the field "{misspelt[0]}" is not read. Did you mean "seen_probability"?',
+                hint="Without it the case counts as if every answer were judged",
+            )
+
+    correct = record.get("correct")
+    if isinstance(correct, bool):
+        correct = float(correct)
     where = f'{place}: "correct", if it is not true or false,'
     try:
-        right = (
-            float(correct)
-            if isinstance(correct, bool)
-            else share(correct, where, advice=f"Write {_FORM}")
-        )
-        probability = number(
-            record.get("seen_probability", 1.0),
-            f'{place}: "seen_probability"',
-            above=0,
-            most=1,
-            advice=omit,
+        return LabelledCase(
+            id=identifier,
+            correct=share(correct, where, advice=f"Write {_FORM}"),
+            seen_probability=number(
+                record.get("seen_probability", 1.0),
+                f'{place}: "seen_probability"',
+                above=0,
+                most=1,
+                advice="Omit it where every answer is judged",
+            ),
+            time=time,
         )
     except (TypeError, ValueError) as error:
         raise SamplesError(str(error)) from error
-    return LabelledCase(identifier, right, probability, time)
+
+
+Risk = Literal["kept", "broken", "open"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +137,7 @@ class Drift:
     n_judged: int
     n_wrong: int
     risk_interval: tuple[float, float] | None
-    risk: Literal["kept", "broken", "open"]
+    risk: Risk
     mismatches: tuple[str, ...]
     n_ties: int = 0
 
@@ -161,59 +170,86 @@ def check_drift(
             '"rows" must hold questions with all agents of the policy; none has them. Sample them again'
         )
     uncertainties = [calibration.uncertainty(row.measurement) for row in usable]
-    joined = join_ties(
-        [*calibration.uncertainties, *uncertainties]
-    )  # so that summation noise is no difference
-    from scipy.stats import (
-        beta,
-        ks_2samp,
-    )  # here, since importing it takes as long as scoring a thousand questions
+    # joined, so that summation noise is no difference
+    joined = join_ties([*calibration.uncertainties, *uncertainties])
+    # here, since importing it takes as long as scoring a thousand questions
+    from scipy.stats import ks_2samp
 
     test = ks_2samp(*np.split(joined, [len(calibration.uncertainties)]))
-    # the same decision as in production; what it warns of is reported once, below
-    thresholds = [calibration.threshold_of(row.measurement) for row in usable]
-    answered = [
-        row
-        for row, uncertainty, threshold in zip(usable, uncertainties, thresholds, strict=True)
-        if threshold is not None
-        and uncertainty <= threshold + TIE
-        and calibration.can_answer(row.measurement)
-    ]
-    verdicts = [verdict for row in answered if (verdict := row.verdict(calibration)) is not None]
+
+    n_answered = 0
+    n_ties = 0
+    verdicts = []
+    for row, uncertainty in zip(usable, uncertainties, strict=True):
+        n_ties += calibration.choose_cluster(row.measurement) is None
+        # the same decision as in production; what it warns of is reported once, below
+        threshold = calibration.threshold_of(row.measurement)
+        if threshold is None or uncertainty > threshold + TIE:
+            continue
+        if calibration.can_answer(row.measurement):
+            n_answered += 1
+            verdict = row.verdict(calibration)
+            if verdict is not None:
+                verdicts.append(verdict)
+
     wrong = sum(1.0 - verdict for verdict in verdicts)
-    n_wrong, at_least = round_up(wrong), int(wrong + 1e-9)
     interval: tuple[float, float] | None = None
-    risk: Literal["kept", "broken", "open"] = "open"
+    risk: Risk = "open"
     if verdicts:
-        low = float(beta.ppf(0.05, at_least, len(verdicts) - at_least + 1)) if at_least else 0.0
-        high = risk_bound(n_wrong, len(verdicts), confidence=0.95)
-        interval = (low, high)
-        risk = (
-            "broken" if low > calibration.risk else "kept" if high <= calibration.risk else "open"
-        )
-    mismatches = dict.fromkeys(text for row in rows for text in policy.mismatches(row.measurement))
-    if clusterer != calibration.clusterer:
-        mismatches[
-            f"clusters come from {clusterer}, and from {calibration.clusterer} when calibrated"
-        ] = None
-    if correctness not in (None, calibration.correctness):
-        mismatches[
-            f"answers are judged by {correctness}, and by {calibration.correctness} when calibrated"
-        ] = None
+        interval = _risk_interval(wrong, len(verdicts))
+        risk = _compare_risk(interval, calibration.risk)
+
     return Drift(
         n_questions=len(usable),
         n_unmeasurable=len(rows) - len(usable),
         ks_statistic=float(test.statistic),
         p_value=float(test.pvalue),
         scores_changed=bool(test.pvalue < 0.05),
-        coverage=len(answered) / len(usable),
+        coverage=n_answered / len(usable),
         n_judged=len(verdicts),
-        n_wrong=n_wrong,
+        n_wrong=round_up(wrong),
         risk_interval=interval,
         risk=risk,
-        mismatches=tuple(mismatches),
-        n_ties=sum(calibration.choose_cluster(row.measurement) is None for row in usable),
+        mismatches=_mismatches(policy, rows, clusterer, correctness),
+        n_ties=n_ties,
     )
+
+
+def _risk_interval(wrong: float, n: int) -> tuple[float, float]:
+    """Returns the one-sided bounds; a sum of shares is rounded away from the bound that it is for."""
+    from scipy.stats import beta
+
+    low = 0.0
+    at_least = int(wrong + 1e-9)
+    if at_least:
+        low = float(beta.ppf(0.05, at_least, n - at_least + 1))
+    return low, risk_bound(round_up(wrong), n, confidence=0.95)
+
+
+def _compare_risk(interval: tuple[float, float], stated: float) -> Risk:
+    low, high = interval
+    if low > stated:
+        return "broken"
+    return "kept" if high <= stated else "open"
+
+
+def _mismatches(
+    policy: CalibratedPolicy, rows: Sequence[Judged], clusterer: str, correctness: str | None
+) -> tuple[str, ...]:
+    calibration = policy.calibration
+    lines: dict[str, None] = {}
+    for row in rows:
+        lines |= dict.fromkeys(policy.mismatches(row.measurement))
+
+    if clusterer != calibration.clusterer:
+        line = f"clusters come from {clusterer}, and from {calibration.clusterer} when calibrated"
+        lines[line] = None
+    if correctness not in (None, calibration.correctness):
+        line = (
+            f"answers are judged by {correctness}, and by {calibration.correctness} when calibrated"
+        )
+        lines[line] = None
+    return tuple(lines)
 
 
 _BETS = np.array([0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64])
@@ -308,20 +344,20 @@ class RiskMonitor:
     """
 
     def __init__(self, risk: float, *, false_alarms: float = 0.05, min_seen: float = 1.0) -> None:
-        for name, given in (("risk", risk), ("false_alarms", false_alarms)):
-            number(given, f'"{name}"', above=0, below=1, advice="Pass 0.05, for example")
+        for name, value in (("risk", risk), ("false_alarms", false_alarms)):
+            number(value, f'"{name}"', above=0, below=1, advice="Pass 0.05, for example")
         check_probability(min_seen, name="min_seen")
-        self.risk, self.false_alarms, self.min_seen = (
-            float(risk),
-            float(false_alarms),
-            float(min_seen),
-        )
+        self.risk = float(risk)
+        self.false_alarms = float(false_alarms)
+        self.min_seen = float(min_seen)
+
         self._bets = _BETS * self.min_seen / self.risk
         self._log_sums: FloatArray = np.full(len(_BETS), -np.inf)
         self._log_best: FloatArray = np.zeros(len(_BETS))
         # for each bet: the start that speaks most clearly, and the weighted losses and the weights since
         self._starts = np.zeros(len(_BETS), dtype=np.int64)
         self._counts: FloatArray = np.zeros((2, len(_BETS)))
+
         self._n_cases = 0
         self._strongest = 0.0
         self._broken_at: int | None = None
@@ -358,21 +394,29 @@ class RiskMonitor:
         is_known = seen_probability >= self.min_seen * (1.0 - 1e-9)
         must = f'"seen_probability" must be at least "min_seen", {self.min_seen:g}'
         require(is_known, must, seen_probability, "Create the monitor with the lowest audit rate")
+
         self._n_cases += 1
-        n, weight = self._n_cases, 1.0 / seen_probability
+        n = self._n_cases
+        weight = 1.0 / seen_probability
+
+        # S(n) = (S(n - 1) + w_n) (1 + ...), as logarithms
         log_start = math.log(_mass_after(n - 1) - _mass_after(n))
         growth = np.log1p(self._bets * weight * (loss - self.risk))
         self._log_sums = np.logaddexp(self._log_sums, log_start) + growth
+
+        # a bet that has gained nothing since its start had better start here
         begins = self._log_best <= 0.0
         self._starts[begins] = n
         self._counts[:, begins] = 0.0
         self._counts += [[weight * loss], [weight]]
         self._log_best = np.maximum(self._log_best, 0.0) + growth
+
         evidence = self._log_evidence()
         self._strongest = max(self._strongest, evidence)
         if self._broken_at is None:
             best = int(self._log_best.argmax())
-            since, (wrong, total) = int(self._starts[best]), self._counts[:, best].tolist()
+            since = int(self._starts[best])
+            wrong, total = self._counts[:, best].tolist()
             self._change = (since, n - since + 1, wrong / total)
             if evidence >= -math.log(self.false_alarms):
                 self._broken_at = n

@@ -47,29 +47,27 @@ def fit_trust(
     >>> fit_trust(differing * 200, [np.array([1.0, 0.0])] * 200)  # the first agent is right whenever they differ
     array([0.6042, 0.3958])
     """
-    n_agents = len(distributions[0])
-    from scipy.optimize import (
-        minimize,
-    )  # here, since importing it takes as long as scoring a thousand questions
+    # here, since importing it takes as long as scoring a thousand questions
+    from scipy.optimize import minimize
     from scipy.special import softmax
 
-    informative = [
-        (rows, right / right.sum())
-        for rows, right in zip(distributions, correct, strict=True)
-        if right.size > 1 and right.sum() > 0.0
-    ]
+    n_agents = len(distributions[0])
+    informative = []
+    for rows, right in zip(distributions, correct, strict=True):
+        if right.size > 1 and right.sum() > 0.0:
+            informative.append((rows, right / right.sum()))
     if not informative:
         return np.full(n_agents, 1.0 / n_agents)
+
+    # questions with fewer clusters are filled up with clusters of chance exp(-inf) = 0
     width = max(target.size for _, target in informative)
     shares = np.zeros((len(informative), width, n_agents))
     targets = np.zeros((len(informative), width))
     absent = np.full((len(informative), width), -np.inf)
     for i, (rows, target) in enumerate(informative):
-        shares[i, : target.size], targets[i, : target.size], absent[i, : target.size] = (
-            rows.T,
-            target,
-            0.0,
-        )
+        shares[i, : target.size] = rows.T
+        targets[i, : target.size] = target
+        absent[i, : target.size] = 0.0
 
     def loss(slopes: FloatArray) -> tuple[float, FloatArray]:
         chances = softmax(shares @ slopes + absent, axis=1)
@@ -112,8 +110,11 @@ def fit_ridge(
         raise ImportError(
             'learning needs scikit-learn; pip install "coe-agents[evaluation]"'
         ) from error
-    rows, weights = np.vstack([features, features]), np.concatenate([wrong, 1.0 - wrong])
-    targets, counts = np.repeat([1, 0], wrong.size), weights > 0.0
+    # each row enters as wrong and as right, with the share of either as its weight
+    rows = np.vstack([features, features])
+    targets = np.repeat([1, 0], wrong.size)
+    weights = np.concatenate([wrong, 1.0 - wrong])
+    counts = weights > 0.0
     model = LogisticRegression(C=1.0 / penalty, solver="newton-cholesky", tol=1e-9, max_iter=200)
     with sklearn.config_context(assume_finite=True, skip_parameter_validation=True):
         model.fit(rows[counts], targets[counts], weights[counts])
@@ -145,19 +146,23 @@ def fit_support(
     lack an agent are left out. It needs another agent, and two right and two wrong proposals to questions that have all
     agents.
     """
-    agents = {name for measurement in measurements for name in measurement.agents}
+    agents: set[str] = set()
+    for measurement in measurements:
+        agents.update(measurement.agents)
     others = tuple(sorted(agents - {proposer}))
     must = f'"measurements" must have "{proposer}" and another agent'
-    require(
-        bool(others) and proposer in agents, must, ", ".join(sorted(agents)), "Add their samples"
-    )
-    features, wrong = [], []
+    has_others = bool(others) and proposer in agents
+    require(has_others, must, ", ".join(sorted(agents)), "Add their samples")
+
+    features = []
+    wrong = []
     shares_right = np.asarray(correct, dtype=np.float64).tolist()
     for measurement, right in zip(measurements, shares_right, strict=True):
         if agents <= measurement.agents.keys():
             features.append(support_features(measurement, proposer, others))
             wrong.append(1.0 - right)
     _require_both(np.array(wrong), agents)
+
     slopes, intercept = fit_ridge(np.array(features), np.array(wrong), penalty=_SUPPORT_PENALTY)
     same, nothing, rest = np.split(slopes, [len(others), 2 * len(others)])
     return LearnedSupport(

@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable
 from functools import lru_cache
 from itertools import count as naturals
-from itertools import takewhile
 from typing import NamedTuple
 
 import numpy as np
@@ -49,12 +48,11 @@ def risk_bound(n_wrong: int, n_answered: int, *, confidence: float) -> float:
     >>> round(risk_bound(0, 22, confidence=0.9), 4)  # 1 - 0.1 ** (1 / 22)
     0.0994
     """
-    from scipy.stats import (
-        beta,
-    )  # here, since importing it takes as long as scoring a thousand questions
-
     if n_wrong >= n_answered:
         return 1.0
+    # here, since importing it takes as long as scoring a thousand questions
+    from scipy.stats import beta
+
     return float(beta.ppf(confidence, n_wrong + 1, n_answered - n_wrong))
 
 
@@ -89,13 +87,11 @@ def weighted_risk_bound(
     >>> round(weighted_risk_bound([0] * 50, [1] * 50, confidence=0.9), 3)  # Clopper-Pearson: 0.045
     0.064
     """
-    x, p = np.asarray(losses, dtype=np.float64), np.asarray(probabilities, dtype=np.float64)
-    if (
-        x.ndim != 1
-        or x.shape != p.shape
-        or not ((x >= 0) & (x <= 1)).all()
-        or not ((p > 0) & (p <= 1)).all()
-    ):
+    x = np.asarray(losses, dtype=np.float64)
+    p = np.asarray(probabilities, dtype=np.float64)
+    are_alike = x.ndim == 1 and x.shape == p.shape
+    are_in_range = ((x >= 0) & (x <= 1)).all() and ((p > 0) & (p <= 1)).all()
+    if not are_alike or not are_in_range:
         raise ValueError(
             '"losses" must be in [0, 1] and "probabilities" in (0, 1], of one length; got others. '
             "Pass one of each for every case"
@@ -104,23 +100,21 @@ def weighted_risk_bound(
     if not x.size:
         return 1.0
     c = float(p.min()) if least is None else least
-    must = (
-        '"least" must be above 0 and at most each probability'  # a bet could lose more than it has
-    )
+    # otherwise a bet could lose more than it has
+    must = '"least" must be above 0 and at most each probability'
     require(0.0 < c <= p.min(), must, least, "Pass the lowest audit rate")
     limit = -math.log(1.0 - confidence)
 
     def excess(r: float) -> float:
         return log_evidence(x, c / p, r) - limit
 
-    low, high = 0.0, 1.0 - 1e-9
-    if excess(high) < 0.0:
+    highest = 1.0 - 1e-9
+    if excess(highest) < 0.0:
         return 1.0
-    from scipy.optimize import (
-        brentq,
-    )  # here, since importing it takes as long as scoring a thousand questions
+    # here, since importing it takes as long as scoring a thousand questions
+    from scipy.optimize import brentq
 
-    return float(brentq(excess, low, high, xtol=1e-9))
+    return float(brentq(excess, 0.0, highest, xtol=1e-9))
 
 
 @lru_cache(maxsize=1024)
@@ -143,14 +137,17 @@ def first_count(n: int, *, risk: float, confidence: float) -> int | None:
 
     most = binom.ppf(level, counts, risk)
     most = np.where(binom.cdf(most, counts, risk) <= level, most, most - 1.0)
+
     passes = np.floor(counts * risk / 2.0 + 1e-9) <= most
     if not passes.any():
         passes = most >= 0.0
     if not passes.any():
         return None
+    earliest = int(counts[passes.argmax()])
+
     likely = binom.cdf(most, counts, risk / 2.0) >= _LIKELY
     ahead = int(counts[likely.argmax()]) if likely.any() else n
-    return max(int(counts[passes.argmax()]), min(ahead, n // 4))
+    return max(earliest, min(ahead, n // 4))
 
 
 def first_audited_count(scale: npt.ArrayLike, *, risk: float, confidence: float) -> int | None:
@@ -165,12 +162,11 @@ def first_audited_count(scale: npt.ArrayLike, *, risk: float, confidence: float)
     [None, 32, 239]
     """
     scaled = _BETS[:, None] * np.asarray(scale, dtype=np.float64)
-    right, wrong = (
-        np.log1p(scaled * risk / (1.0 - risk)).cumsum(axis=1),
-        np.log1p(-scaled).cumsum(axis=1),
-    )
+    right = np.log1p(scaled * risk / (1.0 - risk)).cumsum(axis=1)
+    wrong = np.log1p(-scaled).cumsum(axis=1)
     expected = (1.0 - risk / 2.0) * right + risk / 2.0 * wrong
-    for gained in (expected + np.log1p(-_BETS)[:, None], expected, right):
+    with_one_more_error = expected + np.log1p(-_BETS)[:, None]
+    for gained in (with_one_more_error, expected, right):
         passes = _mean_of_bets(gained) >= -np.log(1.0 - confidence)
         if passes.any():
             return int(passes.argmax()) + 1
@@ -214,16 +210,19 @@ def choose_threshold(
     wrong = np.cumsum(1.0 - right[order])
     start = first_count(right.size, risk=risk, confidence=confidence)
 
+    if start is None:
+        return NO_THRESHOLD
+
     def bound(n: int) -> float:
         return risk_bound(round_up(float(wrong[n - 1])), n, confidence=confidence)
 
     def passes(n: int) -> bool:
         return bound(n) <= risk * (1.0 + 1e-9)
 
-    found = None if start is None else last_passing(scores[order], start, passes)
-    if found is None:
+    last = last_passing(scores[order], start, passes)
+    if last is None:
         return NO_THRESHOLD
-    threshold, n = found
+    threshold, n = last
     return ThresholdChoice(threshold, n, round_up(float(wrong[n - 1])), bound(n))
 
 
@@ -257,16 +256,19 @@ def shortfall(
     """
     right, scores = check_shares(correct, uncertainty, name="uncertainty")
     order = np.argsort(scores, kind="stable")
-    rising, wrong = scores[order], np.cumsum(1.0 - right[order])
+    rising = scores[order]
+    wrong = np.cumsum(1.0 - right[order])
     # where one uncertainty ends: no threshold answers fewer of those that share it
     counts = np.unique(np.searchsorted(rising, rising + TIE, side="right"))
-    errors = [round_up(float(wrong[count - 1])) for count in counts]
-    bounds = [
-        risk_bound(n_wrong, int(count), confidence=confidence)
-        for n_wrong, count in zip(errors, counts, strict=True)
-    ]
+
+    errors = []
+    bounds = []
+    for count in counts.tolist():
+        errors.append(round_up(float(wrong[count - 1])))
+        bounds.append(risk_bound(errors[-1], count, confidence=confidence))
     best = int(np.argmin(bounds))
-    n, n_wrong = int(counts[best]), errors[best]
+    n = int(counts[best])
+    n_wrong = errors[best]
     rate = n_wrong / n
 
     def suffices(size: int) -> bool:
@@ -277,16 +279,17 @@ def shortfall(
         tested = scaled[scaled >= start]
         if not tested.size:
             return False
-        return (
-            risk_bound(math.ceil(rate * tested[0]), int(tested[0]), confidence=confidence) <= risk
-        )
+        n_tested = int(tested[0])
+        return risk_bound(math.ceil(rate * n_tested), n_tested, confidence=confidence) <= risk
 
-    sizes = takewhile(
-        lambda size: size <= 100 * right.size,
-        (math.ceil(right.size * 1.05**i) for i in naturals(1)),
-    )
-    enough = next(filter(suffices, sizes), None) if rate < risk else None
-    return Shortfall(n, n_wrong, bounds[best], None if enough is None else enough - right.size)
+    if rate < risk:
+        for step in naturals(1):
+            size = math.ceil(right.size * 1.05**step)
+            if size > 100 * right.size:
+                break
+            if suffices(size):
+                return Shortfall(n, n_wrong, bounds[best], size - right.size)
+    return Shortfall(n, n_wrong, bounds[best], None)
 
 
 def choose_audited_threshold(
@@ -309,13 +312,10 @@ def choose_audited_threshold(
     The arguments are as in `choose_threshold`; `probabilities`, shape `(n,)` and in (0, 1], are those with which each
     case was seen. None where not even right answers alone would pass.
     """
-    x = 1.0 - np.asarray(correct, dtype=np.float64)
-    scores, p = (
-        np.asarray(uncertainty, dtype=np.float64),
-        np.asarray(probabilities, dtype=np.float64),
-    )
+    scores = np.asarray(uncertainty, dtype=np.float64)
     order = np.argsort(scores, kind="stable")
-    x, p = x[order], p[order]
+    x = 1.0 - np.asarray(correct, dtype=np.float64)[order]
+    p = np.asarray(probabilities, dtype=np.float64)[order]
     least = float(p.min())
     start = first_audited_count(least / p, risk=risk, confidence=confidence)
     if start is None:
@@ -324,10 +324,10 @@ def choose_audited_threshold(
     def passes(n: int) -> bool:
         return log_evidence(x[:n], least / p[:n], risk) >= -math.log(1.0 - confidence) - 1e-9
 
-    found = last_passing(scores[order], start, passes)
-    if found is None:
+    last = last_passing(scores[order], start, passes)
+    if last is None:
         return NO_THRESHOLD
-    threshold, n = found
+    threshold, n = last
     bound = weighted_risk_bound(x[:n], p[:n], confidence=confidence, least=least)
     return ThresholdChoice(threshold, n, round_up(float(x[:n].sum())), min(bound, risk))
 
@@ -339,15 +339,17 @@ def last_passing(
 
     `rising` are the uncertainties in ascending order, and `start` is the number of questions at which the tests start.
     """
-    found, n_answered = None, 0
-    for count in (*range(start, rising.size, max(1, round(rising.size / _N_STEPS))), rising.size):
+    last: tuple[float, int] | None = None
+    n_answered = 0
+    step = max(1, round(rising.size / _N_STEPS))
+    for count in (*range(start, rising.size, step), rising.size):
         if count > n_answered:
             threshold = float(rising[count - 1])
             n_answered = int(np.searchsorted(rising, threshold + TIE, side="right"))
             if not passes(n_answered):
                 break
-            found = threshold, n_answered
-    return found
+            last = threshold, n_answered
+    return last
 
 
 def round_up(n_wrong: float) -> int:

@@ -57,25 +57,23 @@ def from_plain(plain: Mapping[str, Any]) -> Question:
 
 def merge(repeated: Sequence[Question]) -> Question:
     """Returns one question with the references of all; a ConflictError if they differ in more than that."""
-    first = repeated[0]
-    if any(
-        replace(question, references=()) != replace(first, references=()) for question in repeated
-    ):
-        raise ConflictError(
-            f"questions of one id must be the same but for their references; got {first.id!r} twice"
-        )
-    return replace(
-        first,
-        references=without_repeats(text for question in repeated for text in question.references),
-    )
+    expected = replace(repeated[0], references=())
+    references: list[str] = []
+    for question in repeated:
+        if replace(question, references=()) != expected:
+            raise ConflictError(
+                f"questions of one id must be the same but for their references; got {expected.id!r} twice"
+            )
+        references += question.references
+    return replace(expected, references=without_repeats(references))
 
 
 def without_repeats(references: Iterable[str]) -> tuple[str, ...]:
     """Returns the references without those that only repeat one in other capitals."""
-    first: dict[str, str] = {}
+    by_letters: dict[str, str] = {}
     for reference in references:
-        first.setdefault(reference.casefold(), reference)
-    return tuple(first.values())
+        by_letters.setdefault(reference.casefold(), reference)
+    return tuple(by_letters.values())
 
 
 def draw_key(seed: int, id: str) -> bytes:

@@ -39,43 +39,40 @@ def to_question(record: object) -> tuple[Kind, Question]:
     if "answers" in record or "is_impossible" in record:
         return "squad", _squad(record)
     if "best_answer" in record:
-        question, best = _text(record, "question"), _text(record, "best_answer")
-        references = _references([best, *_texts(record, "correct_answers")])
-        return "truthfulqa", Question(_id({}, question), question, references)
+        question = _text(record, "question")
+        accepted = [_text(record, "best_answer"), *_texts(record, "correct_answers")]
+        return "truthfulqa", Question(_id({}, question), question, _references(accepted))
     if "answer" in record and "references" not in record:
         question = _text(record, "question")
-        return "nq_open", _with_answer(
-            Question(_id(record, question), question, _references(_texts(record, "answer")))
-        )
+        references = _references(_texts(record, "answer"))
+        _check_has_answer(references)
+        return "nq_open", Question(_id(record, question), question, references)
     return "questions", _plain(record)
 
 
 def _rename(record: _Record) -> _Record:
-    return {
-        re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower(): value for name, value in record.items()
-    }
+    """Returns the record with `questionId` and `QuestionId` as `question_id`."""
+    renamed = {}
+    for name, value in record.items():
+        renamed[re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()] = value
+    return renamed
 
 
 def _trivia_qa(record: _Record) -> Question:
-    answer = (
-        _rename(record["answer"])
-        if isinstance(record.get("answer"), Mapping)
-        else {"value": "<unk>"}
-    )
+    published = record.get("answer")
+    answer = _rename(published) if isinstance(published, Mapping) else {"value": "<unk>"}
     if answer.get("value") == "<unk>":
         raise MalformedError(
             "it has no answer. The test split is published without; take the validation split"
         )
+
+    accepted = [_text(answer, "value")]
     # the official script compares with the normalised ones, in which a hyphen is a blank
-    accepted = [
-        _texts(answer, name)
-        for name in ("aliases", "normalized_aliases", "human_answers")
-        if name in answer
-    ]
-    references = _references(
-        [_text(answer, "value"), *(text for texts in accepted for text in texts)]
-    )
-    return Question(_text(record, "question_id"), _text(record, "question"), references)
+    for name in ("aliases", "normalized_aliases", "human_answers"):
+        if name in answer:
+            accepted += _texts(answer, name)
+    identity = _text(record, "question_id")
+    return Question(identity, _text(record, "question"), _references(accepted))
 
 
 def _squad(record: _Record) -> Question:
@@ -92,15 +89,13 @@ def _squad(record: _Record) -> Question:
     impossible = _flag(record, "is_impossible", default=isinstance(answers, Mapping) and not texts)
     if impossible and texts:
         raise MalformedError('"is_impossible" is true, but "answers" is not empty')
+    references = _references(texts)
     question = _text(record, "question")
-    found = Question(
-        _id(record, question),
-        question,
-        _references(texts),
-        _text(record, "context"),
-        not impossible,
-    )
-    return found if impossible else _with_answer(found)
+    identity = _id(record, question)
+    context = _text(record, "context")
+    if not impossible:
+        _check_has_answer(references)
+    return Question(identity, question, references, context, answerable=not impossible)
 
 
 def _plain(record: _Record) -> Question:
@@ -108,53 +103,51 @@ def _plain(record: _Record) -> Question:
     name = "gold" if "gold" in record and "references" not in record else "references"
     if name not in record:
         raise MalformedError('"references" is missing. Add it: a list, [] where no answer is known')
-    answerable = _flag(record, "answerable", default=not _flag(record, "impossible", default=False))
-    context = None if record.get("context") is None else _text(record, "context")
+    impossible = _flag(record, "impossible", default=False)
+    answerable = _flag(record, "answerable", default=not impossible)
+    context = None
+    if record.get("context") is not None:
+        context = _text(record, "context")
     identity = _id(record, question + (context or ""))
-    return Question(
-        identity, question, _references(_texts(record, name)), context, answerable, _tools(record)
-    )
+    references = _references(_texts(record, name))
+    return Question(identity, question, references, context, answerable, _tools(record))
 
 
 def _tools(record: _Record) -> list[dict[str, Any]] | None:
-    given = record.get("tools")
-    if given is None:
+    tools = record.get("tools")
+    if tools is None:
         return None
-    if (
-        not isinstance(given, list)
-        or not given
-        or not all(isinstance(tool, dict) for tool in given)
-    ):
+    is_list = isinstance(tools, list) and all(isinstance(tool, dict) for tool in tools)
+    if not tools or not is_list:
         raise MalformedError(
-            f'"tools" must be a list of JSON schemas, at least one; got {_show(given)}'
+            f'"tools" must be a list of JSON schemas, at least one; got {_show(tools)}'
         )
+
+    schemas: list[dict[str, Any]] = tools
     try:
-        names = find_parameters(given)
+        names = find_parameters(schemas)
     except (TypeError, AttributeError) as error:
         raise MalformedError(f'"tools" must hold schemas with a name; {error}') from error
-    if len(names) < len(given):
+    if len(names) < len(schemas):
         raise MalformedError(
-            f'the names in "tools" must differ; got {", ".join(names)} for {len(given)} tools'
+            f'the names in "tools" must differ; got {", ".join(names)} for {len(schemas)} tools'
         )
-    return given
+    return schemas
 
 
 def _id(record: _Record, text: str) -> str:
     """Returns the record's id, or one that is the same wherever the same text occurs."""
-    given = record.get("id")
-    if given is None:
+    identity = record.get("id")
+    if identity is None:
         return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]
-    return (
-        str(given)
-        if isinstance(given, int) and not isinstance(given, bool)
-        else _text(record, "id")
-    )
+    if isinstance(identity, int) and not isinstance(identity, bool):
+        return str(identity)
+    return _text(record, "id")
 
 
-def _with_answer(question: Question) -> Question:
-    if not question.references:
+def _check_has_answer(references: tuple[str, ...]) -> None:
+    if not references:
         raise MalformedError("it has no answer")
-    return question
 
 
 def _references(texts: list[str]) -> tuple[str, ...]:
@@ -219,38 +212,42 @@ def _lines(path: Path) -> Iterator[tuple[str, Any]]:
 def _document(path: Path) -> Iterator[tuple[str, Any]]:
     (content,) = _chunks(path)
     document = _parse(path, content)
-
-    def place(*location: str | int) -> str:
-        steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in location)
-        return ": ".join([str(path), *filter(None, ["".join(steps).lstrip(".")])])
-
-    def inside(value: Any, kind: type, *location: str | int) -> Any:
-        *outer, name = location
-        if not isinstance(value, dict) or name not in value:
-            hint = "Check that the file is as it was published"
-            raise DatasetError(f'{place(*outer)}: "{name}" is missing', hint=hint)
-        if not isinstance(value[name], kind):
-            raise DatasetError(
-                f'{place(*location)}: "{name}" must be a list',
-                hint="Check that the file is complete",
-            )
-        return value[name]
+    file = f"{path}: "
 
     if isinstance(document, list):
         for number, record in enumerate(document):
-            yield place(number), record
+            yield f"{file}[{number}]", record
     elif isinstance(document, dict) and "Data" in document:
-        for number, record in enumerate(inside(document, list, "Data")):
-            yield place("Data", number), record
+        for number, record in enumerate(_list_in(document, file, "Data")):
+            yield f"{file}Data[{number}]", record
     else:
-        for number, article in enumerate(inside(document, list, "data")):
-            above = ("data", number, "paragraphs")
-            for n_paragraph, paragraph in enumerate(inside(article, list, *above)):
-                at = (*above, n_paragraph)
-                context = inside(paragraph, object, *at, "context")
-                for n_record, record in enumerate(inside(paragraph, list, *at, "qas")):
-                    held = {**record, "context": context} if isinstance(record, dict) else record
-                    yield place(*at, "qas", n_record), held
+        for number, article in enumerate(_list_in(document, file, "data")):
+            yield from _paragraphs(article, f"{file}data[{number}].")
+
+
+def _paragraphs(article: Any, place: str) -> Iterator[tuple[str, Any]]:
+    for n_paragraph, paragraph in enumerate(_list_in(article, place, "paragraphs")):
+        inside = f"{place}paragraphs[{n_paragraph}]."
+        context = _value_in(paragraph, inside, "context")
+        for n_record, record in enumerate(_list_in(paragraph, inside, "qas")):
+            if isinstance(record, dict):
+                record["context"] = context
+            yield f"{inside}qas[{n_record}]", record
+
+
+def _value_in(value: Any, place: str, name: str) -> Any:
+    if not isinstance(value, dict) or name not in value:
+        hint = "Check that the file is as it was published"
+        raise DatasetError(f'{place.rstrip(".: ")}: "{name}" is missing', hint=hint)
+    return value[name]
+
+
+def _list_in(value: Any, place: str, name: str) -> list[Any]:
+    items = _value_in(value, place, name)
+    if not isinstance(items, list):
+        hint = "Check that the file is complete"
+        raise DatasetError(f'{place}{name}: "{name}" must be a list', hint=hint)
+    return items
 
 
 def _parse(path: Path, content: bytes, line: int = 1) -> Any:

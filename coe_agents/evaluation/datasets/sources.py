@@ -94,12 +94,12 @@ def open_questions(source: str, *, split: str | None = None, seed: int) -> Quest
             yield question
 
     try:
-        found = on_disk(questions(), seed=seed)
+        ordered = on_disk(questions(), seed=seed)
     except ConflictError as error:
         raise DatasetError(
             f"{name}: {error}", hint="Give every question an id of its own"
         ) from error
-    return QuestionsOnDisk(name, found, n_records)
+    return QuestionsOnDisk(name, ordered, n_records)
 
 
 def _records(source: str, split: str | None) -> tuple[str, Iterator[tuple[str, Any]]]:
@@ -116,13 +116,13 @@ def _records(source: str, split: str | None) -> tuple[str, Iterator[tuple[str, A
     if split is not None:
         message = f'"--split" must be omitted for a file; got "{split}" for {path}'
         raise ConfigurationError(message, hint='Omit "--split"')
-    return source, _hub_records(
-        Published(source), "train"
-    ) if path.suffix == ".parquet" else file_records(path)
+    if path.suffix == ".parquet":
+        return source, _hub_records(Published(source), "train")
+    return source, file_records(path)
 
 
 def _questions(name: str, records: Iterable[tuple[str, Any]]) -> Iterator[Question]:
-    first: Kind | None = None
+    kind_before: Kind | None = None
     for place, record in records:
         try:
             kind, question = to_question(record)
@@ -130,14 +130,14 @@ def _questions(name: str, records: Iterable[tuple[str, Any]]) -> Iterator[Questi
             raise DatasetError(
                 f"{place}: {error}", hint="Correct the record, or remove it"
             ) from error
-        first = first or kind
-        if kind != first:
+        kind_before = kind_before or kind
+        if kind != kind_before:
             raise DatasetError(
-                f'{place}: this record is of the kind "{kind}", those before it are "{first}"',
+                f'{place}: this record is of the kind "{kind}", those before it are "{kind_before}"',
                 hint="Check the names of its fields, or keep one kind to a file",
             )
         yield question
-    if first is None:
+    if kind_before is None:
         raise DatasetError(f"{name} holds no record", hint="Check that the file is complete")
 
 
@@ -155,9 +155,8 @@ def _hub_records(published: Published, split: str) -> Iterator[tuple[str, Any]]:
             rows = datasets.load_dataset("parquet", data_files={split: published.path}, split=split)
         else:
             rows = datasets.load_dataset(published.path, published.config, split=split)
-    except (
-        Exception
-    ) as error:  # errors of `datasets`, the hub's client and pyarrow have no common base
+    # errors of `datasets`, the hub's client and pyarrow have no common base
+    except Exception as error:
         raise DatasetError(
             f"{name} cannot be loaded: {type(error).__name__}: {error}",
             hint="Check the split and the connection, or pass the dataset's official file",

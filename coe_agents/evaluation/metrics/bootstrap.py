@@ -53,31 +53,33 @@ def estimate_all(
     """
     rankings, places = _distinct(correct, scores)
     values = [_all_metrics(ranking)[:, 0] for ranking in rankings]
-    shares = [rankings[start :: workers.n] for start in range(min(workers.n, len(rankings)))]
+
+    n_shares = min(workers.n, len(rankings))
+    shares = [rankings[start :: workers.n] for start in range(n_shares)]
     spread: list[FloatArray] = [np.empty(0)] * len(rankings)
     resample = partial(_resample, n=np.size(correct), n_resamples=n_resamples)
-    for start, found in enumerate(workers.map(resample, shares)):
-        spread[start :: workers.n] = found
-    estimates = {name: _estimates(values[place], spread[place]) for name, place in places.items()}
-    if reference not in places:
-        return estimates, {}
-    own = places[reference]
-    differences = {
-        name: _estimates(values[place] - values[own], spread[place] - spread[own])
-        for name, place in places.items()
-        if name != reference
-    }
+    for start, of_share in enumerate(workers.map(resample, shares)):
+        spread[start :: workers.n] = of_share
+
+    base = places.get(reference)
+    estimates = {}
+    differences = {}
+    for name, place in places.items():
+        estimates[name] = _estimates(values[place], spread[place])
+        if base is not None and name != reference:
+            differences[name] = _estimates(
+                values[place] - values[base], spread[place] - spread[base]
+            )
     return estimates, differences
 
 
 def _resample(rankings: Sequence[Ranking], *, n: int, n_resamples: int) -> list[FloatArray]:
-    drawn: list[list[FloatArray]] = [[] for _ in rankings]
+    blocks = []
     for counts in resamples(n, n_resamples=n_resamples):
         # as bytes, since each ranking reads them in an order of its own
         narrow = counts.astype(np.min_scalar_type(counts.max()))
-        for blocks, ranking in zip(drawn, rankings, strict=True):
-            blocks.append(_all_metrics(ranking, narrow))
-    return [np.concatenate(blocks, axis=1) for blocks in drawn]
+        blocks.append(np.array([_all_metrics(ranking, narrow) for ranking in rankings]))
+    return list(np.concatenate(blocks, axis=2))
 
 
 def _distinct(
@@ -88,10 +90,12 @@ def _distinct(
     places = {}
     for name, values in scores.items():
         ranking = Ranking(correct, values)
-        alike = [place for place, known in enumerate(rankings) if known.ranks_like(ranking)]
-        if not alike:
+        place = 0
+        while place < len(rankings) and not rankings[place].ranks_like(ranking):
+            place += 1
+        if place == len(rankings):
             rankings.append(ranking)
-        places[name] = alike[0] if alike else len(rankings) - 1
+        places[name] = place
     return rankings, places
 
 

@@ -46,10 +46,12 @@ class Ranking:
     def __init__(self, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> None:
         right, scores = check_shares(correct, uncertainty, name="uncertainty")
         order = np.argsort(scores, kind="stable")
-        ordered, verdicts = scores[order], right[order]
+        ordered = scores[order]
         self._order = order.astype(np.int32)
         self._is_first = np.concatenate([[True], ordered[1:] != ordered[:-1]])
-        self._right = verdicts.astype(np.bool_) if ((right == 0) | (right == 1)).all() else verdicts
+        self._right = right[order]
+        if ((right == 0) | (right == 1)).all():
+            self._right = self._right.astype(np.bool_)
         self._runs = _join_equal(np.flatnonzero(self._is_first), self._right)
 
     def ranks_like(self, other: "Ranking") -> bool:
@@ -67,40 +69,37 @@ class Ranking:
         if counts is None:
             ends = np.append(np.flatnonzero(self._is_first[1:]), self._right.size - 1)
             once = np.ones((1, self._right.size), dtype=np.int32)
-            sums = (
-                each.cumsum(axis=1, dtype=each.dtype)[:, ends]
-                for each in (once, once * self._right)
-            )
-            return Tally(*map(_behind, sums))
+            columns = np.append(0, ends + 1)
+            answers = _running(once)[:, columns]
+            return Tally(answers, _running(once * self._right)[:, columns])
+
         drawn = counts.take(self._order, axis=1)
         sizes = np.add.reduceat(drawn, self._runs, axis=1, dtype=np.int32)
         kind = np.int32 if self._right.dtype == np.bool_ else np.float64
         right = np.add.reduceat(drawn * self._right, self._runs, axis=1, dtype=kind)
-        return Tally(*(_behind(each.cumsum(axis=1, dtype=each.dtype)) for each in (sizes, right)))
+        return Tally(_running(sizes), _running(right))
 
 
 def _join_equal(starts: IntArray, right: npt.NDArray[Any]) -> IntArray:
     """Returns where groups of answers start, neighbours joined where the answers of both all are equally right."""
-    lowest, highest = (extreme.reduceat(right, starts) for extreme in (np.minimum, np.maximum))
-    is_even = lowest == highest
+    lowest = np.minimum.reduceat(right, starts)
+    is_even = lowest == np.maximum.reduceat(right, starts)
     joins = is_even[1:] & is_even[:-1] & (lowest[1:] == lowest[:-1])
     return np.asarray(starts[np.append(True, ~joins)])
 
 
-def _behind(sums: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _running(numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Returns the running sums of each row, behind a 0."""
+    sums = numbers.cumsum(axis=1, dtype=numbers.dtype)
     return np.concatenate([np.zeros((len(sums), 1), dtype=sums.dtype), sums], axis=1)
 
 
 def area_under_roc(tally: Tally) -> FloatArray:
     """P(wrong less sure than right) + P(tie) / 2; NaN where all are right or all are wrong."""
     wrong = tally.answers - tally.right
+    twice_right = tally.right[:, 1:] + tally.right[:, :-1]
     # in doubles, which hold every integer that is possible here: of whole verdicts the sum is exact
-    wins = (
-        np.einsum(
-            "rg,rg->r", np.diff(wrong), tally.right[:, 1:] + tally.right[:, :-1], dtype=np.float64
-        )
-        / 2.0
-    )
+    wins = np.einsum("rg,rg->r", np.diff(wrong), twice_right, dtype=np.float64) / 2.0
     pairs = wrong[:, -1].astype(np.float64) * tally.right[:, -1]
     return np.asarray(np.divide(wins, pairs, where=pairs > 0, out=np.full(wins.shape, np.nan)))
 
@@ -121,16 +120,15 @@ def area_under_accuracy(tally: Tally) -> FloatArray:
 def accuracies_at(tally: Tally, retentions: Sequence[float]) -> FloatArray:
     """Expected accuracy of the ceil(retention n) most certain, for each retention: `(n_retentions, n_resamples)`."""
     n = int(tally.answers[0, -1])
-    kept = np.array(
-        [max(1, int(np.ceil(retention * n - 1e-9))) for retention in retentions], dtype=np.int32
-    )
-    last = np.stack(
-        [row.searchsorted(kept) for row in tally.answers]
-    )  # of another type, it would convert all rows
+    # of another type, `searchsorted` would convert all rows
+    kept = np.maximum(1, np.ceil(np.array(retentions) * n - 1e-9)).astype(np.int32)
+    last = np.stack([row.searchsorted(kept) for row in tally.answers])
     rows = np.arange(len(last))[:, None]
-    before, after = tally.answers[rows, last - 1], tally.answers[rows, last]
-    right_before, right_after = tally.right[rows, last - 1], tally.right[rows, last]
-    rate = (right_after - right_before) / (after - before)
+
+    before = tally.answers[rows, last - 1]
+    right_before = tally.right[rows, last - 1]
+    in_group = tally.answers[rows, last] - before
+    rate = (tally.right[rows, last] - right_before) / in_group
     return np.asarray(((right_before + rate * (kept - before)) / kept).T)
 
 
@@ -162,7 +160,8 @@ def check_shares(
     correct: npt.ArrayLike, values: npt.ArrayLike, *, name: str
 ) -> tuple[FloatArray, FloatArray]:
     """Returns `correct` as numbers in [0, 1] and `values` as finite numbers, equally many and at least one."""
-    right, numbers = np.asarray(correct), np.asarray(values)
+    right = np.asarray(correct)
+    numbers = np.asarray(values)
     if right.dtype.kind not in "biuf" or not ((right >= 0) & (right <= 1)).all():
         raise ValueError(
             '"correct" must hold True and False (or 1 and 0, or a share of right between them); '
@@ -184,5 +183,7 @@ def check_shares(
 def _first_invalid(array: npt.NDArray[Any]) -> object:
     if array.dtype.kind not in "biuf":
         return array.dtype.name
-    infinite = ~np.isfinite(array)
-    return array[infinite if infinite.any() else (array < 0) | (array > 1)][0].item()
+    is_invalid = ~np.isfinite(array)
+    if not is_invalid.any():
+        is_invalid = (array < 0) | (array > 1)
+    return array[is_invalid][0].item()

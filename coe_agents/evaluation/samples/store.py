@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from coe_agents.checks import require
 from coe_agents.errors import ConfigurationError, StoreError
@@ -56,39 +56,42 @@ def sole_writer(written: Path, lock: Path) -> Iterator[None]:
 
 def _check_settings(folder: Path, settings: Mapping[str, Any], held: Path) -> None:
     path = folder / SETTINGS
-    if path.exists():
-        try:
-            kept = parse_json(path.read_bytes())
-        except ValueError as error:
-            raise StoreError(
-                f"{path} is not JSON: {error}", hint="Choose another folder"
-            ) from error
-        found = differences(kept, settings)
-        lines = [f"{name}: {before!r} there, {now!r} here" for name, before, now in found]
-        if lines:
-            plain = [
-                line for line in lines if "sha256" not in line
-            ] or lines  # digests only where nothing else differs
-            hint = "Choose another folder, or the same settings"
-            release = kept.get("coe_agents") if isinstance(kept, dict) else None
-            if release is not None and release != settings.get("coe_agents"):
-                hint = (
-                    f"Choose another folder, or continue with coe-agents {release}, which wrote it"
-                )
-            raise ConfigurationError(
-                "\n".join([f"{folder} holds a run with other settings:", *plain]), hint=hint
-            )
-    elif held.exists():
-        raise StoreError(f"{held} exists without {SETTINGS}", hint="Choose another folder")
-    else:
+    if not path.exists():
+        if held.exists():
+            raise StoreError(f"{held} exists without {SETTINGS}", hint="Choose another folder")
         text = json.dumps(settings, indent=2, ensure_ascii=False)
         write(path, f"{text}\n".encode(errors="replace"))
+        return
+
+    try:
+        kept = parse_json(path.read_bytes())
+    except ValueError as error:
+        raise StoreError(f"{path} is not JSON: {error}", hint="Choose another folder") from error
+
+    lines = []
+    digests = []
+    for name, before, now in differences(kept, settings):
+        line = f"{name}: {before!r} there, {now!r} here"
+        if "sha256" in line:
+            digests.append(line)
+        else:
+            lines.append(line)
+    if not lines and not digests:
+        return
+
+    hint = "Choose another folder, or the same settings"
+    release = kept.get("coe_agents") if isinstance(kept, dict) else None
+    if release is not None and release != settings.get("coe_agents"):
+        hint = f"Choose another folder, or continue with coe-agents {release}, which wrote it"
+    # digests tell a reader nothing, unless nothing else differs
+    listed = "\n".join(lines or digests)
+    raise ConfigurationError(f"{folder} holds a run with other settings:\n{listed}", hint=hint)
 
 
 def differences(kept: Any, now: Any, name: str = "") -> Iterator[tuple[str, Any, Any]]:
     """Yields what differs between two JSON values, such as `('agents[0].n', 5, 6)`: its name, and both values."""
     if isinstance(kept, dict) and isinstance(now, dict):
-        for key in [*kept, *(key for key in now if key not in kept)]:
+        for key in {**kept, **now}:
             yield from differences(kept.get(key), now.get(key), f"{name}.{key}".lstrip("."))
     elif isinstance(kept, list) and isinstance(now, list) and len(kept) == len(now):
         for place, (before, after) in enumerate(zip(kept, now, strict=True)):
@@ -164,7 +167,9 @@ class Store:
         A ValueError if a unit is not in the run or is kept already, or its rows are not as many as it must have
         (fewer if the last one is a failure).
         """
-        start, content, added = os.fstat(self._file).st_size, b"", []
+        start = os.fstat(self._file).st_size
+        content = b""
+        added = []
         for unit, rows in replies:
             n_responses = self._units.get(unit, 0)
             may_be_kept = unit not in self._kept and is_whole(n_responses, rows)
@@ -174,20 +179,26 @@ class Store:
             lines = b"".join(json.dumps(row, allow_nan=False).encode() + b"\n" for row in rows)
             added.append((unit, start + len(content), len(lines), _failure(rows)))
             content += lines
+
         append(self._file, content, path=self.path, sync=True)
-        for each in added:
-            self._kept.add(*each)
+        for unit, at, size, failure in added:
+            self._kept.add(unit, at, size, failure)
 
     def finish(self) -> None:
         """Puts all units in order, so that the file depends neither on who answered first nor on interruptions."""
-        self._rewrite(place for unit in self._units if (place := self._kept.find(unit)))
+        self._rewrite(place for _, place in self._in_order())
         os.close(self._file)
         self._file = self._open()
         start = 0
+        for unit, (_, size) in self._in_order():
+            self._kept.move(unit, start)
+            start += size
+
+    def _in_order(self) -> Iterator[tuple[Unit, _Place]]:
         for unit in self._units:
-            if place := self._kept.find(unit):
-                self._kept.move(unit, start)
-                start += place[1]
+            place = self._kept.find(unit)
+            if place is not None:
+                yield unit, place
 
     def _open(self) -> int:
         return os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
@@ -209,45 +220,37 @@ class Store:
             return False
         torn: tuple[Unit, int] | None = None
         with self.path.open("rb") as file:
-            for unit, rows, number, start, size in self._iter_units(file):
+            for unit, group in groupby(self._iter_lines(file), key=lambda line: line.unit):
+                lines = list(group)
+                rows = [line.row for line in lines]
                 n_responses = self._units.get(unit, 0)
                 if torn is not None:
                     raise self._changed(*torn)
                 if unit in self._kept or len(rows) > n_responses:
-                    raise self._changed(unit, number)
+                    raise self._changed(unit, lines[0].number)
+
                 if is_whole(n_responses, rows):
-                    self._kept.add(unit, start, size, _failure(rows))
+                    size = sum(line.size for line in lines)
+                    self._kept.add(unit, lines[0].start, size, _failure(rows))
                 else:
-                    torn = unit, number  # only the last unit may be incomplete
+                    torn = unit, lines[0].number  # only the last unit may be incomplete
+
         self._kept.drop_failures()
-        return sum(size for _, size in self._kept.in_file()) != self.path.stat().st_size
+        n_bytes = sum(size for _, size in self._kept.in_file())
+        return n_bytes != self.path.stat().st_size
 
-    def _iter_units(
-        self, file: Iterable[bytes]
-    ) -> Iterator[tuple[Unit, list[Mapping[str, Any]], int, int, int]]:
-        def rows() -> Iterator[tuple[Mapping[str, Any], int, int, int]]:
-            start = 0
-            for number, line in enumerate(file, start=1):
-                if line.endswith(b"\n"):  # the last one may be incomplete
-                    yield self._parse(line, number), number, start, len(line)
-                start += len(line)
-
-        for unit, group in groupby(rows(), key=lambda found: (found[0]["id"], found[0]["agent"])):
-            found = list(group)
-            _, number, start, _ = found[0]
-            yield (
-                unit,
-                [row for row, *_ in found],
-                number,
-                start,
-                sum(length for *_, length in found),
-            )
+    def _iter_lines(self, file: Iterable[bytes]) -> Iterator["_Line"]:
+        start = 0
+        for number, line in enumerate(file, start=1):
+            if line.endswith(b"\n"):  # the last one may be incomplete
+                yield _Line(self._parse(line, number), number, start, len(line))
+            start += len(line)
 
     def _parse(self, line: bytes, number: int) -> dict[str, Any]:
         try:
             row = parse_json(line)
-            read = (row["id"], str), (row["agent"], str), (row["error"], str | None)
-            if not all(isinstance(value, kind) for value, kind in read):
+            are_strings = isinstance(row["id"], str) and isinstance(row["agent"], str)
+            if not are_strings or not isinstance(row["error"], str | None):
                 raise TypeError("a field that is read is of another kind")
         except (ValueError, KeyError, TypeError) as error:
             raise StoreError(
@@ -260,6 +263,19 @@ class Store:
             f"{self.path}:{number}: the responses of {unit[1]!r} to {unit[0]!r} differ from what this run wrote",
             hint=REPAIR,
         )
+
+
+class _Line(NamedTuple):
+    """A row, and where its line is in the file."""
+
+    row: Mapping[str, Any]
+    number: int
+    start: int
+    size: int
+
+    @property
+    def unit(self) -> Unit:
+        return self.row["id"], self.row["agent"]
 
 
 def is_whole(n_responses: int, rows: Sequence[Mapping[str, Any]]) -> bool:
@@ -294,9 +310,10 @@ class _Places:
         return self.find(unit) is not None
 
     def add(self, unit: Unit, start: int, size: int, error: str | None) -> None:
-        shown = None if error is None else json.dumps(error)
+        # as JSON, since the database takes no unpaired surrogate
+        plain = None if error is None else json.dumps(error)
         self._file.execute(
-            "INSERT INTO place VALUES (?, ?, ?, ?)", (json.dumps(unit), start, size, shown)
+            "INSERT INTO place VALUES (?, ?, ?, ?)", (json.dumps(unit), start, size, plain)
         )
         self._n += 1
 
@@ -304,10 +321,8 @@ class _Places:
         self._file.execute("UPDATE place SET start = ? WHERE unit = ?", (start, json.dumps(unit)))
 
     def find(self, unit: Unit) -> _Place | None:
-        found = self._file.execute(
-            "SELECT start, size FROM place WHERE unit = ?", (json.dumps(unit),)
-        ).fetchone()
-        return None if found is None else (found[0], found[1])
+        place: _Place | None = self._select("start, size", unit)
+        return place
 
     def in_file(self) -> Iterator[_Place]:
         yield from self._file.execute("SELECT start, size FROM place ORDER BY start")
@@ -316,7 +331,11 @@ class _Places:
         self._n -= self._file.execute("DELETE FROM place WHERE error IS NOT NULL").rowcount
 
     def error_of(self, unit: Unit) -> str | None:
-        found = self._file.execute(
-            "SELECT error FROM place WHERE unit = ?", (json.dumps(unit),)
-        ).fetchone()
-        return None if found is None or found[0] is None else str(json.loads(found[0]))
+        row = self._select("error", unit)
+        if row is None or row[0] is None:
+            return None
+        return str(json.loads(row[0]))
+
+    def _select(self, columns: str, unit: Unit) -> Any:
+        query = f"SELECT {columns} FROM place WHERE unit = ?"
+        return self._file.execute(query, (json.dumps(unit),)).fetchone()

@@ -40,13 +40,13 @@ class Prediction:
 
     @classmethod
     def of(cls, statistics: Statistics, *, cluster: int) -> "Prediction":
-        inside = [statistics.responses[place] for place in statistics.places[cluster]]
+        responses = [statistics.responses[place] for place in statistics.places[cluster]]
         return cls(
-            statistics.question.text,
-            statistics.answer_of(cluster),
-            statistics.question.references,
-            tuple([response["correct"] for response in inside]),
-            has_proposals(inside),
+            question=statistics.question.text,
+            answer=statistics.answer_of(cluster),
+            references=statistics.question.references,
+            verdicts=tuple([response["correct"] for response in responses]),
+            is_action=has_proposals(responses),
         )
 
 
@@ -64,8 +64,9 @@ class Criterion(Protocol):
 
 def _by_exact_match(prediction: Prediction) -> bool | None:
     # SQuAD-style
-    answer = normalize_answer(prediction.answer)
-    return _any(normalize_answer(reference) == answer for reference in prediction.references)
+    if not prediction.references:
+        return None
+    return normalize_answer(prediction.answer) in map(normalize_answer, prediction.references)
 
 
 def _by_label(prediction: Prediction) -> float | None:
@@ -76,19 +77,23 @@ def _by_reference_or_label(prediction: Prediction) -> float | None:
     # a judge who knew one alias rejects others: a match outweighs a no
     matches = _by_exact_match(prediction)
     labelled = _by_label(prediction)
-    return matches if matches or labelled is None else labelled
+    if matches or labelled is None:
+        return matches
+    return labelled
 
 
 def _by_reference_or_any_label(prediction: Prediction) -> bool | None:
     # for a judge who knew one alias of several: where the labels of equal answers differ, a yes says more than a no
     verdicts = (_by_exact_match(prediction), *prediction.verdicts)
-    return _any(verdict for verdict in verdicts if verdict is not None)
+    if True in verdicts:
+        return True
+    return False if False in verdicts else None
 
 
 def _by_token_f1(prediction: Prediction) -> bool | None:
-    return _any(
-        token_f1(prediction.answer, reference) >= 0.5 for reference in prediction.references
-    )
+    if not prediction.references:
+        return None
+    return max(token_f1(prediction.answer, each) for each in prediction.references) >= 0.5
 
 
 def token_f1(answer: str, reference: str) -> float:
@@ -97,9 +102,12 @@ def token_f1(answer: str, reference: str) -> float:
     >>> round(token_f1("the city of Paris", "Paris"), 4)
     0.5
     """
-    found, expected = (Counter(normalize_answer(text).split()) for text in (answer, reference))
-    n_tokens = found.total() + expected.total()
-    return 2.0 * (found & expected).total() / n_tokens if n_tokens else 0.0
+    answered = Counter(normalize_answer(answer).split())
+    expected = Counter(normalize_answer(reference).split())
+    n_tokens = answered.total() + expected.total()
+    if not n_tokens:
+        return 0.0
+    return 2.0 * (answered & expected).total() / n_tokens
 
 
 @dataclass(frozen=True)
@@ -123,38 +131,36 @@ class SameMeaning:
     """
 
     def __init__(self, clusterer: Clusterer, *, name: str = "entailment") -> None:
-        self.name, self._clusterer = name, clusterer
+        self.name = name
+        self._clusterer = clusterer
 
     def judge(self, predictions: Sequence[Prediction]) -> Sequence[float | None]:
-        places = [
-            (place, ref)
-            for place, prediction in enumerate(predictions)
-            for ref in prediction.references
-        ]
-        labels = cluster_many(
-            [[predictions[place].answer, reference] for place, reference in places],
-            questions=[predictions[place].question for place, _ in places],
-            clusterer=self._clusterer,
-        )
-        verdicts: list[bool | None] = [
-            False if prediction.references else None for prediction in predictions
-        ]
-        for (place, _), (answer, reference) in zip(places, labels, strict=True):
-            if answer == reference:
+        verdicts = []
+        places = []
+        pairs = []
+        questions = []
+        for place, prediction in enumerate(predictions):
+            verdicts.append(False if prediction.references else None)
+            for reference in prediction.references:
+                places.append(place)
+                pairs.append([prediction.answer, reference])
+                questions.append(prediction.question)
+
+        labels = cluster_many(pairs, questions=questions, clusterer=self._clusterer)
+        for place, (answer_label, reference_label) in zip(places, labels, strict=True):
+            if answer_label == reference_label:
                 verdicts[place] = True
         return verdicts
 
 
-CRITERIA: Mapping[str, Criterion] = {
-    name: Rule(name, rule)
-    for name, rule in {
-        "reference_or_label": _by_reference_or_label,
-        "reference": _by_exact_match,
-        "label": _by_label,
-        "reference_or_any_label": _by_reference_or_any_label,
-        "f1": _by_token_f1,
-    }.items()
-}
+_RULES = (
+    Rule("reference_or_label", _by_reference_or_label),
+    Rule("reference", _by_exact_match),
+    Rule("label", _by_label),
+    Rule("reference_or_any_label", _by_reference_or_any_label),
+    Rule("f1", _by_token_f1),
+)
+CRITERIA: Mapping[str, Criterion] = {rule.name: rule for rule in _RULES}
 """The criteria that need no model. For an LLM as judge, wrap a callable: `Rule("judge", ask)`.
 
 "reference" is a match after normalisation (`normalize_answer`), "label" the share of the cluster's labels that says
@@ -195,40 +201,50 @@ def judge(predictions: Sequence[Prediction], criterion: Criterion) -> list[float
     require(
         len(verdicts) == len(predictions), must, len(verdicts), "Return None where it is not known"
     )
+
+    where = f'every verdict of "judge" of {criterion.name}'
     advice = "Return True, False, a share of right, or None where it is not known"
-    for verdict in verdicts:
-        if verdict is not None:
-            share(
-                verdict * 1, f'every verdict of "judge" of {criterion.name}', advice=advice
-            )  # True counts 1
-    can_be_right = [each.is_action or answer_kind(each.answer) == "answer" for each in predictions]
-    return [
-        None if verdict is None else float(verdict) if is_answer else 0.0
-        for verdict, is_answer in zip(verdicts, can_be_right, strict=True)
-    ]
+    numbers: list[float | None] = []
+    for prediction, verdict in zip(predictions, verdicts, strict=True):
+        if verdict is None:
+            numbers.append(None)
+            continue
+        right = share(verdict * 1, where, advice=advice)  # True counts 1
+        if prediction.is_action or answer_kind(prediction.answer) == "answer":
+            numbers.append(float(right))
+        else:
+            numbers.append(0.0)
+    return numbers
 
 
 def judge_clusters(
     chosen: Iterable[tuple[Statistics, Sequence[int]]], criterion: Criterion
 ) -> Iterator[tuple[Statistics, list[float | None]]]:
     """Yields the statistics with the verdict on each chosen cluster; `BATCH` questions are held and judged together."""
-    return _judge_together(
-        (
-            (each, [Prediction.of(each, cluster=cluster) for cluster in clusters])
-            for each, clusters in chosen
-        ),
-        criterion,
-    )
+
+    def predicted() -> Iterator[tuple[Statistics, list[Prediction]]]:
+        for statistics, clusters in chosen:
+            yield statistics, _predictions_of(statistics, clusters)
+
+    return _judge_together(predicted(), criterion)
+
+
+def _predictions_of(statistics: Statistics, clusters: Sequence[int]) -> list[Prediction]:
+    return [Prediction.of(statistics, cluster=cluster) for cluster in clusters]
 
 
 def _judge_together(
     predicted: Iterable[tuple[Statistics, list[Prediction]]], criterion: Criterion
 ) -> Iterator[tuple[Statistics, list[float | None]]]:
-    left = iter(predicted)
-    while batch := list(islice(left, BATCH)):
-        verdicts = iter(judge([prediction for _, own in batch for prediction in own], criterion))
-        for each, own in batch:
-            yield each, list(islice(verdicts, len(own)))
+    waiting = iter(predicted)
+    while batch := list(islice(waiting, BATCH)):
+        together = []
+        for _, predictions in batch:
+            together += predictions
+
+        verdicts = iter(judge(together, criterion))
+        for statistics, predictions in batch:
+            yield statistics, list(islice(verdicts, len(predictions)))
 
 
 def with_verdicts(
@@ -240,63 +256,63 @@ def with_verdicts(
     be said are left out; it is None where no verdict is known, or the proposer gave no response.
     """
     predicted = ((each, _predictions(each)) for each in statistics)
-    return (
-        (each, mean_verdict(verdicts)) for each, verdicts in _judge_together(predicted, criterion)
-    )
+    for each, verdicts in _judge_together(predicted, criterion):
+        yield each, mean_verdict(verdicts)
 
 
 def _predictions(statistics: Statistics) -> list[Prediction]:
     if statistics.proposer is None:
-        return [Prediction.of(statistics, cluster=cluster) for cluster in statistics.leading]
+        return _predictions_of(statistics, statistics.leading)
     if statistics.proposal is None:
         return []
-    question, response = statistics.question, statistics.responses[statistics.proposal]
-    is_action = response.get("calls") is not None
-    return [
-        Prediction(
-            question.text,
-            response_text(response),
-            question.references,
-            (response["correct"],),
-            is_action,
-        )
-    ]
+
+    response = statistics.responses[statistics.proposal]
+    prediction = Prediction(
+        question=statistics.question.text,
+        answer=response_text(response),
+        references=statistics.question.references,
+        verdicts=(response["correct"],),
+        is_action=response.get("calls") is not None,
+    )
+    return [prediction]
 
 
 def is_inside(statistics: Statistics, verdict: float | None) -> bool:
     """Returns whether the answer is wrong by its words alone, though a reference is in it as whole words."""
     if verdict is None or verdict > 0.0:
         return False
-    references = statistics.question.references
-    ends = {word for reference in references for word in reference.casefold().split()[-1:]}
-    answers = [
-        f" {normalize_answer(each.answer)} "
-        for each in _predictions(statistics)
-        if any(
-            end in each.answer.casefold() for end in ends
-        )  # few do, and normalising takes longer
-        and not each.is_action
-        and answer_kind(each.answer) == "answer"
-        and mean_verdict(each.verdicts) is None
-    ]
-    return any(
-        f" {normalize_answer(reference)} " in answer
-        for reference in references
-        for answer in answers
-    )
+    return any(map(_holds_reference, _predictions(statistics)))
+
+
+def _holds_reference(prediction: Prediction) -> bool:
+    if prediction.is_action or mean_verdict(prediction.verdicts) is not None:
+        return False
+
+    # few answers hold the last word of a reference, and normalising takes longer
+    last_words = []
+    for reference in prediction.references:
+        last_words += reference.casefold().split()[-1:]
+    answer = prediction.answer.casefold()
+    if not any(word in answer for word in last_words):
+        return False
+    if answer_kind(prediction.answer) != "answer":
+        return False
+
+    words = f" {normalize_answer(prediction.answer)} "
+    return any(f" {normalize_answer(reference)} " in words for reference in prediction.references)
 
 
 def inside_in_words(n: int, n_judged: int, criterion: str) -> str | None:
     """Returns a line on the wrong answers with a reference in them; None where they are few, or a model judges."""
     if not n or n < n_judged / 10 or criterion not in CRITERIA:
         return None
-    found = quantity(
+    answers = quantity(
         n,
         "wrong answer contains a reference, but does",
         "wrong answers contain a reference, but do",
     )
     return (
-        f"{found} not equal it. "
+        f"{answers} not equal it. "
         'If they are sentences: --correctness judge or entailment, or ask with [answers] kind = "short".'
     )
 
@@ -305,8 +321,3 @@ def mean_verdict(verdicts: Sequence[float | None]) -> float | None:
     """The mean of the known verdicts; None if no verdict is known."""
     known = [verdict for verdict in verdicts if verdict is not None]
     return fmean(known) if len(known) > 1 else next(iter(known), None)
-
-
-def _any(matches: Iterable[bool]) -> bool | None:
-    found = list(matches)
-    return any(found) if found else None

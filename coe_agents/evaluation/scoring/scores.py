@@ -57,9 +57,14 @@ class ScoringSetup:
         self, questions: Iterable[SampledQuestion]
     ) -> Iterator[tuple[Statistics, float | None]]:
         """Yields the statistics of each question that has a response, with the verdict on what is judged."""
-        names = ("clusterer", "weighting", "entailment", "proposer")
-        how: dict[str, Any] = {name: getattr(self, name) for name in names}
-        return with_verdicts(iter_statistics(questions, **how), self.criterion)
+        statistics = iter_statistics(
+            questions,
+            clusterer=self.clusterer,
+            weighting=self.weighting,
+            entailment=self.entailment,
+            proposer=self.proposer,
+        )
+        return with_verdicts(statistics, self.criterion)
 
 
 class AgentScore(NamedTuple):
@@ -75,6 +80,9 @@ class AgentScore(NamedTuple):
     by_probability: bool
     agreement: float
     support: float
+
+
+_NO_SCORE = AgentScore(np.nan, 0, False, np.nan, np.nan)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +122,7 @@ def score_each(
     `on_question` is called with the statistics of each that has a response, and whether the answer was right.
     """
     estimators = setup.all_estimators
-    unanswered: list[ScoredQuestion] = []
+    unanswered = []
 
     def answered() -> Iterator[SampledQuestion]:
         for question in without_rulings(questions):
@@ -122,47 +130,51 @@ def score_each(
                 unanswered.append(ScoredQuestion(question.id, _failures(question)))
             yield question
 
-    for each, verdict in setup.judge(answered()):
-        on_question(each, verdict)
-        supports = each.distributions[:, list(each.leading)].mean(axis=1).tolist()
-        agents = map(
-            AgentScore,
-            each.entropies,
-            each.n_responses,
-            each.counts_by_probability,
-            _agreements(each),
-            supports,
-        )
+    for statistics, verdict in setup.judge(answered()):
+        on_question(statistics, verdict)
+        scores = {}
+        if verdict is not None:
+            for name, estimator in estimators.items():
+                scores[name] = estimator(statistics)
+
         yield ScoredQuestion(
-            each.question.id,
-            _failures(each.question),
-            dict(zip(each.names, agents, strict=True)),
-            verdict,
-            each.is_tied and setup.proposer is None,
-            {}
-            if verdict is None
-            else {name: estimator(each) for name, estimator in estimators.items()},
-            each.action_kind,
-            setup.proposer is not None and each.proposal is None,
-            is_inside(each, verdict),
+            id=statistics.question.id,
+            failures=_failures(statistics.question),
+            agents=_agent_scores(statistics),
+            correct=verdict,
+            tied=statistics.is_tied and setup.proposer is None,
+            scores=scores,
+            kind=statistics.action_kind,
+            lacks_proposal=setup.proposer is not None and statistics.proposal is None,
+            is_inside=is_inside(statistics, verdict),
         )
         yield from unanswered
         unanswered.clear()
     yield from unanswered
 
 
+def _agent_scores(statistics: Statistics) -> dict[str, AgentScore]:
+    supports = statistics.distributions[:, list(statistics.leading)].mean(axis=1).tolist()
+    scores = map(
+        AgentScore,
+        statistics.entropies,
+        statistics.n_responses,
+        statistics.counts_by_probability,
+        _agreements(statistics),
+        supports,
+    )
+    return dict(zip(statistics.names, scores, strict=True))
+
+
 def _agreements(statistics: Statistics) -> list[float]:
     if len(statistics.names) == 1:
         return [np.nan]
-    clusters = range(len(statistics.support))
-    is_answer = [
-        not statistics.is_text or _is_answer(statistics.answer_of(cluster)) for cluster in clusters
-    ]
+
+    is_answer = []
+    for cluster in range(len(statistics.support)):
+        kind = answer_kind(statistics.answer_of(cluster)) if statistics.is_text else "answer"
+        is_answer.append(kind == "answer")
     return mean_agreements(statistics.distributions, is_answer)
-
-
-def _is_answer(text: str) -> bool:
-    return answer_kind(text) == "answer"
 
 
 def _failures(question: SampledQuestion) -> Mapping[str, int]:
@@ -184,6 +196,12 @@ class AgentCount:
     n_responses: int = 0
     n_failures: int = 0
     by_probability: int = 0
+
+    def add(self, agent: AgentScore) -> None:
+        """Counts one question that the agent responded to."""
+        self.n_questions += 1
+        self.n_responses += agent.n_responses
+        self.by_probability += agent.by_probability
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,13 +287,9 @@ def to_scores(rows: Iterable[ScoredQuestion], setup: ScoringSetup) -> Scores:
     """
     n_questions = n_unanswered = n_without_proposal = n_ties = n_inside = 0
     agents = defaultdict[str, AgentCount](AgentCount)
-    # arrays, since they grow by eight bytes a number; NaN marks what could not be computed
-    correct, halves = array("d"), array("b")
-    scores = {name: array("d") for name in setup.all_estimators}
-    entropies = dict[str, "array[float]"]()
-    supports = dict[str, "array[float]"]()
-    agreements = defaultdict[str, list[float]](lambda: [0.0, 0])  # the sum, and of how many
-    kinds: list[ActionKind | None] = []
+    columns = _Columns(setup.all_estimators)
+    kinds = []
+
     for row in rows:
         n_questions += 1
         n_unanswered += not row.agents
@@ -283,61 +297,100 @@ def to_scores(rows: Iterable[ScoredQuestion], setup: ScoringSetup) -> Scores:
         for name, n_failures in row.failures.items():
             agents[name].n_failures += n_failures
         for name, agent in row.agents.items():
-            count = agents[name]
-            count.n_questions += 1
-            count.n_responses += agent.n_responses
-            count.by_probability += agent.by_probability
-            if not math.isnan(agent.agreement):
-                agreements[name][0] += agent.agreement
-                agreements[name][1] += 1
-        if row.correct is None:
-            continue
-        n_ties += row.tied
-        n_inside += row.is_inside
-        for name, column in scores.items():
-            value = row.scores[name]
-            column.append(np.nan if value is None else value)
-        for name in row.agents.keys() - entropies.keys():
-            entropies[name] = array("d", [np.nan]) * len(correct)
-            supports[name] = array("d", [np.nan]) * len(correct)
-        for name, column in entropies.items():
-            agent_score = row.agents.get(name)
-            column.append(np.nan if agent_score is None else agent_score.entropy)
-            supports[name].append(np.nan if agent_score is None else agent_score.support)
-        correct.append(row.correct)
-        kinds.append(row.kind)
-        halves.append(in_second_half(row.id))
-    right = np.asarray(correct)  # the same memory, as below
-    columns = {name: np.asarray(column) for name, column in scores.items()}
-    columns[BEST_SINGLE_MODEL] = best_single_model(
-        {name: np.asarray(column) for name, column in entropies.items()},
-        right,
-        np.asarray(halves).astype(np.bool_),
-    )
-    means = {name: total / n for name, (total, n) in agreements.items()}
-    columns[TRUSTED_VOTE_SHARE] = trusted_vote_share(
-        {name: np.asarray(column) for name, column in supports.items()}, means, n_rows=len(correct)
-    )
-    absent = {name: n for name, column in columns.items() if (n := int(np.isnan(column).sum()))}
-    for name in absent:
-        del columns[name]
+            agents[name].add(agent)
+        columns.add_agreements(row.agents)
+
+        if row.correct is not None:
+            n_ties += row.tied
+            n_inside += row.is_inside
+            kinds.append(row.kind)
+            columns.add_row(row, row.correct)
+
+    values = {}
+    absent = {}
+    for name, column in columns.all_scores().items():
+        n_missing = int(np.isnan(column).sum())
+        if n_missing:
+            absent[name] = n_missing
+        else:
+            values[name] = join_ties(column)
+
     return Scores(
-        correct=right,
+        correct=np.asarray(columns.correct),
         n_ties=n_ties,
-        values={name: join_ties(column) for name, column in columns.items()},
+        values=values,
         absent=absent,
         criterion=setup.criterion.name,
         clusterer=type(setup.clusterer).__name__,
         weighting=setup.weighting,
         n_questions=n_questions,
         n_unanswered=n_unanswered,
-        n_unjudged=n_questions - n_unanswered - n_without_proposal - len(correct),
+        n_unjudged=n_questions - n_unanswered - n_without_proposal - len(kinds),
         agents=dict(sorted(agents.items())),
         proposer=setup.proposer,
         n_without_proposal=n_without_proposal,
         kinds=tuple(kinds),
         n_inside=n_inside,
     )
+
+
+class _Columns:
+    """The numbers of all rows, by column; NaN marks what could not be computed.
+
+    They are arrays, since these grow by eight bytes a number.
+    """
+
+    def __init__(self, estimators: Iterable[str]) -> None:
+        self.correct = array("d")
+        self._halves = array("b")
+        self._scores = {name: array("d") for name in estimators}
+        self._entropies: dict[str, array[float]] = {}
+        self._supports: dict[str, array[float]] = {}
+        self._agreement_sums: dict[str, float] = defaultdict(float)
+        self._agreement_counts: dict[str, int] = defaultdict(int)
+
+    def add_agreements(self, agents: Mapping[str, AgentScore]) -> None:
+        for name, agent in agents.items():
+            if not math.isnan(agent.agreement):
+                self._agreement_sums[name] += agent.agreement
+                self._agreement_counts[name] += 1
+
+    def add_row(self, row: ScoredQuestion, correct: float) -> None:
+        for name, column in self._scores.items():
+            value = row.scores[name]
+            column.append(np.nan if value is None else value)
+
+        # an agent that is new has no value in the rows before
+        for name in row.agents.keys() - self._entropies.keys():
+            self._entropies[name] = array("d", [np.nan]) * len(self.correct)
+            self._supports[name] = array("d", [np.nan]) * len(self.correct)
+        for name, column in self._entropies.items():
+            agent = row.agents.get(name, _NO_SCORE)
+            column.append(agent.entropy)
+            self._supports[name].append(agent.support)
+
+        self.correct.append(correct)
+        self._halves.append(in_second_half(row.id))
+
+    def all_scores(self) -> dict[str, FloatArray]:
+        """Returns each score by row, with those that need all rows; they share the memory of the columns."""
+        correct = np.asarray(self.correct)
+        means = {}
+        for name, total in self._agreement_sums.items():
+            means[name] = total / self._agreement_counts[name]
+
+        scores = _to_arrays(self._scores)
+        scores[BEST_SINGLE_MODEL] = best_single_model(
+            _to_arrays(self._entropies), correct, np.asarray(self._halves).astype(np.bool_)
+        )
+        scores[TRUSTED_VOTE_SHARE] = trusted_vote_share(
+            _to_arrays(self._supports), means, n_rows=len(correct)
+        )
+        return scores
+
+
+def _to_arrays(columns: Mapping[str, "array[float]"]) -> dict[str, FloatArray]:
+    return {name: np.asarray(column) for name, column in columns.items()}
 
 
 def hash_of(identifier: str) -> bytes:
@@ -359,21 +412,22 @@ def best_single_model(
     NaN where no agent responded everywhere, or a half has only right or only wrong answers, so that nothing can be
     chosen on it. `entropies` are NaN where an agent did not respond, and `halves` the half that each question is in.
     """
-    score = np.full(correct.size, np.nan)
+    not_chosen = np.full(correct.size, np.nan)
     whole = [join_ties(values) for values in entropies.values() if not np.isnan(values).any()]
+    score = not_chosen.copy()
+
     for half in (False, True):
         other = halves != half
         if not whole or not other.any():
-            return np.full(correct.size, np.nan)
-        rated = np.array(
+            return not_chosen
+        areas = np.array(
             [auroc(correct=correct[other], uncertainty=values[other]) for values in whole]
         )
-        if np.isnan(rated).any():
-            return np.full(correct.size, np.nan)
-        best = [
-            values for values, rate in zip(whole, rated, strict=True) if rate > rated.max() - TIE
-        ]
-        score[~other] = np.mean(best, axis=0)[~other]
+        if np.isnan(areas).any():
+            return not_chosen
+        is_best = areas > areas.max() - TIE
+        score[~other] = np.array(whole)[is_best].mean(axis=0)[~other]
+
     return score
 
 
@@ -392,14 +446,15 @@ def trusted_vote_share(
         n_rows: Of questions.
     """
     names = sorted(supports)
-    known = np.array([agreements.get(name, np.nan) for name in names])
-    if not names or np.isnan(known).any() or not known.any():
+    means = np.array([agreements.get(name, np.nan) for name in names])
+    if not names or np.isnan(means).any() or not means.any():
         return np.full(n_rows, np.nan)
-    weights = to_weights(known)
+
+    weights = to_weights(means)
     rows = np.array([supports[name] for name in names])
-    counted = weights @ ~np.isnan(rows)
+    weight_of_responding = weights @ ~np.isnan(rows)
     with np.errstate(invalid="ignore"):  # only agents of weight 0 responded
-        return np.asarray(1.0 - weights @ np.nan_to_num(rows) / counted)
+        return np.asarray(1.0 - weights @ np.nan_to_num(rows) / weight_of_responding)
 
 
 def report(scores: Scores, *, n_resamples: int = 1000, workers: Workers = ALONE) -> dict[str, Any]:
@@ -419,13 +474,14 @@ def report(scores: Scores, *, n_resamples: int = 1000, workers: Workers = ALONE)
         "scores" of the "call" and "no_call" rows apart: by whether what is judged calls a tool.
     """
     estimate = partial(estimate_all, n_resamples=n_resamples, workers=workers)
-    whole = _figures(scores.correct, scores.values, estimate)
-    found: dict[str, Any] = {
+    of_all = _figures(scores.correct, scores.values, estimate)
+    agents = {name: asdict(count) for name, count in scores.agents.items()}
+    figures: dict[str, Any] = {
         "n_questions": scores.n_questions,
-        "n_scored": whole["n_scored"],
-        "accuracy": whole["accuracy"],
+        "n_scored": of_all["n_scored"],
+        "accuracy": of_all["accuracy"],
         "correctness": scores.criterion,
-        "scores": whole["scores"],
+        "scores": of_all["scores"],
         "n_ties": scores.n_ties,
         "details": {
             "clusterer": scores.clusterer,
@@ -433,38 +489,40 @@ def report(scores: Scores, *, n_resamples: int = 1000, workers: Workers = ALONE)
             "n_unanswered": scores.n_unanswered,
             "n_unjudged": scores.n_unjudged,
             "n_inside": scores.n_inside,
-            "agents": {name: asdict(count) for name, count in scores.agents.items()},
+            "agents": agents,
             "absent": dict(scores.absent),
             "reference": "coe",
             "n_resamples": n_resamples,
         },
     }
     if scores.proposer is not None:
-        found["proposer"] = scores.proposer
-        found["details"]["n_without_proposal"] = scores.n_without_proposal
+        figures["proposer"] = scores.proposer
+        figures["details"]["n_without_proposal"] = scores.n_without_proposal
+
     kinds = np.array(scores.kinds, dtype=object)
-    if rows_of := {kind: kinds == kind for kind in ("call", "no_call") if kind in scores.kinds}:
-        found["by_kind"] = {
-            kind: _figures(
-                scores.correct[rows],
-                {name: each[rows] for name, each in scores.values.items()},
-                estimate,
-            )
-            for kind, rows in rows_of.items()
-        }
-    return found
+    by_kind = {}
+    for kind in ("call", "no_call"):
+        if kind in scores.kinds:
+            rows = kinds == kind
+            values = {name: column[rows] for name, column in scores.values.items()}
+            by_kind[kind] = _figures(scores.correct[rows], values, estimate)
+    if by_kind:
+        figures["by_kind"] = by_kind
+    return figures
 
 
-def _shown(
+def _figures_of_score(
     estimates: Mapping[str, Estimate], differences: Mapping[str, Estimate]
 ) -> dict[str, Any]:
     area, low, high = estimates["aurac"]
+    accuracies = {}
+    for share in RETENTIONS:
+        accuracies[str(share)] = to_plain(estimates[f"accuracy at {share}"])
+
     figures: dict[str, Any] = {
         "auroc": to_plain(estimates["auroc"]),
         "aurac": to_plain(estimates["aurac"]),
-        "rejection_accuracy": {
-            str(share): to_plain(estimates[f"accuracy at {share}"]) for share in RETENTIONS
-        },
+        "rejection_accuracy": accuracies,
         "aurc": to_plain((1.0 - area, 1.0 - high, 1.0 - low)),
         "paper_aurac": to_plain(estimates["paper_aurac"]),
     }
@@ -477,22 +535,27 @@ def _shown(
 def _figures(
     correct: FloatArray, scores: Mapping[str, FloatArray], estimate: Callable[..., Estimates]
 ) -> dict[str, Any]:
-    n_scored = int(correct.size)
-    estimates, differences = estimate(correct, scores) if n_scored else ({}, {})
-    figures = {name: _shown(found, differences.get(name, {})) for name, found in estimates.items()}
-    return {
-        "n_scored": n_scored,
-        "accuracy": float(correct.mean()) if n_scored else None,
-        "scores": figures,
-    }
+    if not correct.size:
+        return {"n_scored": 0, "accuracy": None, "scores": {}}
+
+    estimates, differences = estimate(correct, scores)
+    figures = {}
+    for name, of_score in estimates.items():
+        figures[name] = _figures_of_score(of_score, differences.get(name, {}))
+    return {"n_scored": int(correct.size), "accuracy": float(correct.mean()), "scores": figures}
 
 
 def find_standout(scores: Mapping[str, Any]) -> str | None:
     """Returns the name in a report's "scores" with the highest AUROC if its interval holds no other's; else None."""
-    known = {
-        name: found["auroc"] for name, found in scores.items() if found["auroc"][0] is not None
-    }
-    best = max(known, key=lambda name: known[name][0], default=None)
-    if best is None or any(known[best][1] <= known[name][0] for name in known if name != best):
+    ranked = []
+    for name, figures in scores.items():
+        area, low, _ = figures["auroc"]
+        if area is not None:
+            ranked.append((area, low, name))
+    if not ranked:
         return None
-    return best
+
+    ranked.sort(key=lambda entry: entry[0], reverse=True)
+    _, low, best = ranked[0]
+    is_alone = len(ranked) == 1 or ranked[1][0] < low
+    return best if is_alone else None

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from itertools import chain, islice, permutations
+from itertools import islice, permutations
 from typing import Any
 
 import numpy as np
@@ -42,71 +42,88 @@ def iter_statistics(
     """
     weight_of = weights or {}
     waiting = iter(questions)
-    for first in waiting:
+
+    while together := list(islice(waiting, BATCH)):
         answer_of = cache(canonical_answer)  # many texts are equal
-        batch = [
-            _fill_answers(question, answer_of)
-            for question in chain([first], islice(waiting, BATCH - 1))
-            if any(weight_of.get(response["agent"], 1.0) > 0.0 for response in question.responses)
-        ]
-        texts = [[response_text(response) for response in question.responses] for question in batch]
-        found = _cluster(batch, texts, clusterer)
-        labels = [
-            _number_by_text(texts_of_one, own)
-            for texts_of_one, own in zip(texts, found, strict=True)
-        ]
-        alike: dict[tuple[str, ...], list[int]] = {}
+        batch = []
+        for question in together:
+            if any(weight_of.get(response["agent"], 1.0) > 0.0 for response in question.responses):
+                batch.append(_fill_answers(question, answer_of))
+
+        labels = _cluster(batch, clusterer)
+        statistics = _compute_all(batch, labels, weighting, proposer, weight_of)
+
+        if entailment is None:
+            yield from statistics
+        else:
+            yield from _with_distances(statistics, entailment)
+
+
+def _compute_all(
+    batch: Sequence[SampledQuestion],
+    labels: Sequence[Sequence[int]],
+    weighting: Weighting,
+    proposer: str | None,
+    weight_of: Mapping[str, float],
+) -> list[Statistics]:
+    """Returns the statistics of each question; those with the same agents are computed together."""
+    places_by_agents: dict[tuple[str, ...], list[int]] = {}
+    for place, question in enumerate(batch):
+        agents = tuple(response["agent"] for response in question.responses)
+        places_by_agents.setdefault(agents, []).append(place)
+
+    computed: dict[int, Statistics] = {}
+    for places in places_by_agents.values():
+        questions = [batch[place] for place in places]
+        labels_of_them = [labels[place] for place in places]
+        statistics = compute_statistics(questions, labels_of_them, weighting, proposer, weight_of)
+        computed.update(zip(places, statistics, strict=True))
+
+    return [computed[place] for place in range(len(batch))]
+
+
+def _cluster(batch: Sequence[SampledQuestion], clusterer: Clusterer) -> list[list[int]]:
+    """Returns the labels of each question's responses; tool calls are compared as actions."""
+    labels: list[list[int]] = [[]] * len(batch)
+
+    for is_proposed, compares in ((False, clusterer), (True, compare_actions(clusterer))):
+        places = []
+        texts = []
         for place, question in enumerate(batch):
-            alike.setdefault(
-                tuple(response["agent"] for response in question.responses), []
-            ).append(place)
-        ready: dict[int, Statistics] = {}
-        for places in alike.values():
-            chosen, own_labels = (
-                [batch[place] for place in places],
-                [labels[place] for place in places],
-            )
-            measured = compute_statistics(chosen, own_labels, weighting, proposer, weight_of)
-            ready.update(zip(places, measured, strict=True))
-        statistics = [ready[place] for place in range(len(batch))]
-        yield from statistics if entailment is None else _with_distances(statistics, entailment)
+            if has_proposals(question.responses) is is_proposed:
+                places.append(place)
+                texts.append(list(map(response_text, question.responses)))
 
-
-def _cluster(
-    batch: Sequence[SampledQuestion], texts: Sequence[Sequence[str]], clusterer: Clusterer
-) -> list[list[int]]:
-    """Returns the labels of the texts of each question's responses; tool calls are compared as actions."""
-    labels: list[list[int]] = [[] for _ in batch]
-    are_proposed = [has_proposals(question.responses) for question in batch]
-    for is_proposed, own in ((False, clusterer), (True, compare_actions(clusterer))):
-        places = [place for place, of_calls in enumerate(are_proposed) if of_calls is is_proposed]
         asked = [batch[place].text for place in places]
-        found = cluster_many([texts[place] for place in places], questions=asked, clusterer=own)
-        for place, one in zip(places, found, strict=True):
-            labels[place] = one
+        clustered = cluster_many(texts, questions=asked, clusterer=compares)
+        for place, own_texts, own_labels in zip(places, texts, clustered, strict=True):
+            labels[place] = _number_by_text(own_texts, own_labels)
+
     return labels
 
 
 def _fill_answers(question: SampledQuestion, answer_of: Callable[[str], str]) -> SampledQuestion:
     """Returns the question with what is compared of each response as its answer; see `compared_answer`."""
-    given, filled = question.responses, list[Any]()
-    if has_proposals(given):
-        filled = [{**each, "answer": compared_answer(each)} for each in given]
-    else:
-        filled = [
-            each if each["answer"] is not None else each | {"answer": answer_of(each["text"])}
-            for each in given
-        ]
+    is_proposed = has_proposals(question.responses)
+    filled: list[Any] = []
+    for response in question.responses:
+        if is_proposed:
+            filled.append({**response, "answer": compared_answer(response)})
+        elif response["answer"] is None:
+            filled.append({**response, "answer": answer_of(response["text"])})
+        else:
+            filled.append(response)
     return replace(question, responses=tuple(filled))
 
 
 def _number_by_text(texts: Sequence[str], labels: Sequence[int]) -> list[int]:
     """Numbers the clusters in the order of their texts: the order of the responses changes nothing."""
-    inside: dict[int, set[str]] = {}
+    texts_of: dict[int, set[str]] = {}
     for text, label in zip(texts, labels, strict=True):
-        inside.setdefault(label, set()).add(text)
-    ranked = sorted(inside, key=lambda label: sorted(inside[label]))
-    numbers = {label: number for number, label in enumerate(ranked)}
+        texts_of.setdefault(label, set()).add(text)
+
+    ranked = sorted(texts_of, key=lambda label: sorted(texts_of[label]))
+    numbers = dict(zip(ranked, range(len(ranked)), strict=True))
     return [numbers[label] for label in labels]
 
 
@@ -119,18 +136,26 @@ def _with_distances(
     to the model in one request.
     """
     pairs: list[tuple[str, str]] = []
-    for each in batch:
-        answers = [each.answer_of(cluster) for cluster in range(len(each.support))]
-        pairs += permutations(
-            [" ".join(f"{each.question.text} {answer}".split()) for answer in answers], 2
+    for statistics in batch:
+        answers = []
+        for cluster in range(len(statistics.support)):
+            answer = f"{statistics.question.text} {statistics.answer_of(cluster)}"
+            answers.append(" ".join(answer.split()))
+        pairs += permutations(answers, 2)
+
+    probabilities = []
+    if pairs:
+        probabilities = np.asarray(entailment.predict(pairs))[:, ENTAILMENT].tolist()
+    remaining = iter(probabilities)
+
+    for statistics in batch:
+        entailed = np.eye(len(statistics.support))
+        off_diagonal = entailed == 0.0
+        entailed[off_diagonal] = list(islice(remaining, int(off_diagonal.sum())))
+
+        metric = 1.0 - (entailed + entailed.T) / 2.0
+        coe = collaborative_entropy(
+            statistics.distributions, divergence="wasserstein", ground_metric=metric
         )
-    entailed = iter(np.asarray(entailment.predict(pairs))[:, ENTAILMENT].tolist() if pairs else ())
-    for each in batch:
-        matrix = np.eye(len(each.support))
-        off_diagonal = matrix == 0.0
-        matrix[off_diagonal] = [next(entailed) for _ in range(off_diagonal.sum())]
-        metric = 1.0 - (matrix + matrix.T) / 2.0
-        found = collaborative_entropy(
-            each.distributions, divergence="wasserstein", ground_metric=metric
-        ).total
-        yield replace(each, figures={**each.figures, "coe_wasserstein": float(found)})
+        figures = {**statistics.figures, "coe_wasserstein": float(coe.total)}
+        yield replace(statistics, figures=figures)

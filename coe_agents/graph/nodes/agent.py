@@ -1,14 +1,19 @@
-"""Owns the node that samples one agent, and turns its last failure into a row."""
+"""Owns how the agents are asked: the requests of a round, and the node that samples one agent.
+
+The last failure of an agent becomes a row, so that the answers of the others count.
+"""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Iterator
+import json
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.constants import TAG_NOSTREAM
 from langgraph.runtime import get_runtime
+from langgraph.types import Send
 
 from coe_agents._steps import Call, Steps
 from coe_agents.decision.data import AgentTokens
@@ -23,9 +28,10 @@ from coe_agents.errors import (
     secrets_of,
 )
 from coe_agents.graph import events
-from coe_agents.graph.round_state import seconds_since
+from coe_agents.graph.context import RunSettings
 from coe_agents.graph.runnables import TwoForms, steps_node
-from coe_agents.graph.state import AskedRequest, check_request
+from coe_agents.graph.state import AskedRequest, CoEState, SavedState, check_request, seconds_since
+from coe_agents.prompts import STRUCTURED
 from coe_agents.text import safe_message
 from coe_agents.types import (
     Agent,
@@ -61,9 +67,9 @@ def agent_node(
 
     It is asked `attempts` times in all, and where `graded` it may give probabilities of choices instead of samples.
     """
-    known = frozenset(agents)
+    names = frozenset(agents)
 
-    def to_update(request: AskedRequest, reply: AgentReply) -> dict[str, Any]:
+    def to_update(reply: AgentReply) -> dict[str, Any]:
         usage = create_usage(reply["usage"]["input_tokens"], reply["usage"]["output_tokens"])
         spent = AgentTokens(agent=agent.name, usage=usage, sampling=reply.get("sampling"))
         if not reply["responses"]:
@@ -72,7 +78,8 @@ def agent_node(
         responses: list[Response] = [
             {**row, "index": index} for index, row in enumerate(reply["responses"])
         ]
-        if failures := [row for row in responses if row["error"]]:
+        failures = [row for row in responses if row["error"]]
+        if failures:
             secrets = secrets_of(agent)  # takes longer than the rest of the node
             for row in failures:
                 row["error"] = safe_message(row["error"] or "", secrets)
@@ -81,12 +88,12 @@ def agent_node(
     def to_failure(request: AskedRequest, error: Exception) -> dict[str, Any]:
         if is_control_flow(error):
             raise error
-        may_retry = getattr(
-            error, "retryable", not isinstance(error, ValueError | TypeError | ImportError)
-        )
+        is_fault_of_code = isinstance(error, ValueError | TypeError | ImportError)
+        may_retry = getattr(error, "retryable", not is_fault_of_code)
         message = describe_error(error, agent)
         execution = get_runtime().execution_info
-        if may_retry and (1 if execution is None else execution.node_attempt) < attempts:
+        attempt = 1 if execution is None else execution.node_attempt
+        if may_retry and attempt < attempts:
             # LangGraph logs what it retries, with the whole chain of causes
             if prints_secret(error, secrets_of(agent, error)):
                 raise AgentError(message, retryable=True) from None
@@ -94,34 +101,29 @@ def agent_node(
         fault = error.fault if isinstance(error, InvalidReplyError) else None
         row = create_response(agent.name, "", round=request["round"], error=message, fault=fault)
         update: dict[str, Any] = {"responses": [row]}
-        if (
-            isinstance(error, IgnoredTemperatureError) and error.usage is not None
-        ):  # it did respond: its tokens count
-            update["usages"] = [
-                AgentTokens(agent=agent.name, usage=error.usage, sampling=error.sampling)
-            ]
+        if isinstance(error, IgnoredTemperatureError) and error.usage is not None:
+            # it did respond: its tokens count
+            tokens = AgentTokens(agent=agent.name, usage=error.usage, sampling=error.sampling)
+            update["usages"] = [tokens]
         return update
 
     def sample(asked: AskedRequest, config: RunnableConfig) -> Steps[dict[str, Any]]:
-        check_request(asked, known)
+        check_request(asked, names)
         finish = events.start_sampling(agent.name, asked["round"])
         if _IS_JUDGED.get()(agent):
-            return finish(
-                {"responses": [create_response(agent.name, _NO_VOTE, round=asked["round"])]}
-            )
+            no_vote = create_response(agent.name, _NO_VOTE, round=asked["round"])
+            return finish({"responses": [no_vote]})
         try:
             request, seconds = in_time(asked, graded=graded)
 
-            async def in_seconds(
-                *given: Any,
-            ) -> AgentReply:  # the other form, a call in this thread, cannot be cut off
+            async def in_seconds(*arguments: Any) -> AgentReply:
                 async with cut_off(seconds or 0.0):
-                    return await agent.asample(*given)
+                    return await agent.asample(*arguments)
 
+            # the sync form, a call in this thread, cannot be cut off
             asample = agent.asample if seconds is None else in_seconds
-            update = to_update(
-                asked, (yield Call(agent.sample, asample, (request, disable_streaming(config))))
-            )
+            reply = yield Call(agent.sample, asample, (request, disable_streaming(config)))
+            update = to_update(reply)
         except Exception as error:
             update = to_failure(asked, error)
         return finish(update)
@@ -135,7 +137,8 @@ def in_time(asked: AskedRequest, *, graded: bool) -> tuple[AgentRequest, float |
     `graded`: whether it may give probabilities where it must choose.
     """
     request = asked.copy()
-    seconds, started = request.pop("seconds", None), request.pop("started", None)
+    seconds = request.pop("seconds", None)
+    started = request.pop("started", None)
     del request["state_version"], request["asked_agents"]
     if "choices" in request:
         request["graded"] = graded
@@ -168,3 +171,53 @@ def disable_streaming(config: RunnableConfig) -> RunnableConfig:
 def _past_deadline() -> AgentTimeoutError:
     hint = "Raise `deadline` of the graph"
     return AgentTimeoutError("the deadline of the question has passed", hint=hint, retryable=False)
+
+
+def fan_out(settings: RunSettings) -> Callable[[CoEState], list[Send]]:
+    """Returns the edge that asks the agents in parallel: all of them, unless a strategy named only some."""
+
+    def ask_all(state: CoEState) -> list[Send]:
+        state = cast("CoEState", SavedState(state))
+        now = settings.of(state)
+        return _to_sends(state, now, _overrides_of(state, now))
+
+    return ask_all
+
+
+def _overrides_of(state: CoEState, settings: RunSettings) -> dict[str, dict[str, Any]]:
+    """Returns how the round's request to each agent differs from the usual one; agents not named are not asked."""
+    n_samples = settings.bounds.n_samples
+    usual = {} if n_samples is None else {"n_samples": n_samples}
+    overrides = state["plan"]["overrides"]
+    named = {name: {} for name in settings.agents} if overrides is None else overrides
+    return {name: {**usual, **changes} for name, changes in named.items()}
+
+
+def _to_sends(
+    state: CoEState, settings: RunSettings, overrides: Mapping[str, Mapping[str, Any]]
+) -> list[Send]:
+    """Returns the requests of the round, with these changes for each agent."""
+    turn, bounds = state["turn"], settings.bounds
+    base = AskedRequest(
+        question=turn["question"],
+        messages=turn["conversation"],
+        round=state["round"],
+        state_version=turn["state_version"],
+        asked_agents=list(overrides),
+    )
+    if turn["choices"] is not None:
+        base["choices"] = turn["choices"]
+    if turn["is_review"]:
+        base["is_review"] = True
+    if turn["tools"] is not None:
+        base["tools"] = turn["tools"]
+    schema = turn.get("answer_schema")
+    if schema is not None:
+        base["instruction"] = STRUCTURED.format(schema=json.dumps(schema))
+    preset = settings.answers
+    if preset is not None and preset.instruction and turn["answers"] is not None:
+        base["instruction"] = preset.instruction
+    if bounds.deadline is not None:
+        base["started"] = state["clock"]["started"]
+        base["seconds"] = bounds.deadline - state["clock"]["elapsed"]
+    return [Send(name, {**base, **changes}) for name, changes in overrides.items()]

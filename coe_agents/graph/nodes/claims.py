@@ -34,12 +34,13 @@ def claims_node(claims: AnswerJudge, settings: RunSettings) -> TwoForms:
         forms = (turn["choices"], turn["tools"], turn.get("answer_schema"))
         if turn["is_review"] or any(form is not None for form in forms):
             return {"claimed": None}
-        given = state["responses"][: len(state["labels"])]
-        responses: list[Response] = [
-            {**row, "text": ""} if end_of(row) == "filtered" else row for row in given
-        ]
+        responses: list[Response] = []
+        for row in state["responses"][: len(state["labels"])]:
+            is_kept_back = end_of(row) == "filtered"
+            responses.append({**row, "text": ""} if is_kept_back else row)
         try:
-            return {"claimed": claims.decide([responses], weights=settings.of(state).weights)[0]}
+            (claimed,) = claims.decide([responses], weights=settings.of(state).weights)
+            return {"claimed": claimed}
         except Exception as error:
             reraise(error, claims, what="claims could not be judged")
 

@@ -11,8 +11,7 @@ from pydantic import TypeAdapter
 from coe_agents import prompts
 from coe_agents.graph.nodes.escalation import case_of
 from coe_agents.graph.people import Spoken, ask_about_case
-from coe_agents.graph.round_state import begin_round
-from coe_agents.graph.state import CoEState, Plan
+from coe_agents.graph.state import CoEState, Plan, begin_round
 from coe_agents.rounds.strategies import CLARIFY
 from coe_agents.rounds.strategy import rephrase
 

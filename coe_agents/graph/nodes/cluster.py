@@ -23,10 +23,9 @@ from coe_agents.errors import (
 )
 from coe_agents.graph import events
 from coe_agents.graph.options import Canonicalize
-from coe_agents.graph.round_state import agents_counted_as, before
 from coe_agents.graph.runnables import TwoForms
 from coe_agents.graph.shown_tools import clusterer_of, is_about_actions, read_actions
-from coe_agents.graph.state import CoEState, read_state
+from coe_agents.graph.state import CoEState, agents_counted_as, before, read_state
 from coe_agents.rounds.trajectory import former_answers
 from coe_agents.types import Response, end_of, in_canonical_order, usable
 
@@ -43,20 +42,20 @@ def cluster_node(clusterer: Clusterer, canonicalize: Canonicalize | None) -> Two
     def cluster_now(state: CoEState, *, are_actions: bool) -> dict[str, Any]:
         if state["turn"]["choices"] is not None:
             return cluster_choices(state, state["turn"]["choices"])
-        comparing, reads = clusterer, canonicalize
+        comparing = clusterer
         if are_actions:
-            comparing, reads = clusterer_of(state, clusterer), None
-            state = read_state(
-                {**state, "responses": read_actions(state["responses"], state["turn"])}
-            )
+            comparing = clusterer_of(state, clusterer)
+            rows = read_actions(state["responses"], state["turn"])
+            state = read_state({**state, "responses": rows})
         # the exclusion of an agent that is detected late, at a later request, covers its earlier responses
         excluded = agents_counted_as(state, "not")
-        given = [row for row in usable(state["responses"]) if row["agent"] not in excluded]
-        responses = _with_answers(given, reads)
+        responses = [row for row in usable(state["responses"]) if row["agent"] not in excluded]
+        if canonicalize is not None and not are_actions:
+            responses = _with_answers(responses, canonicalize)
         if state["turn"]["is_review"]:
             responses = [row if end_of(row) == "whole" else _without_view(row) for row in responses]
         texts = [response_text(response) for response in responses]
-        former = former_answers(next(reversed(before(state)), None))  # compared, never measured
+        former = _former_answers(state)
         try:
             labels, others = cluster_with_former(
                 texts, former, question=state["turn"]["question"], clusterer=comparing
@@ -71,8 +70,9 @@ def cluster_node(clusterer: Clusterer, canonicalize: Canonicalize | None) -> Two
         return cluster_now(state, are_actions=is_about_actions(state))
 
     async def acluster(state: CoEState, _: RunnableConfig) -> dict[str, Any]:
-        texts, are_actions = {row["text"] for row in state["responses"]}, is_about_actions(state)
-        if is_quick and not are_actions and sum(map(len, texts)) <= _FEW_CHARACTERS:
+        are_actions = is_about_actions(state)
+        n_characters = sum(map(len, {row["text"] for row in state["responses"]}))
+        if is_quick and not are_actions and n_characters <= _FEW_CHARACTERS:
             return cluster_now(state, are_actions=False)  # a thread would cost more
         return await asyncio.to_thread(cluster_now, state, are_actions=are_actions)
 
@@ -97,19 +97,30 @@ def cluster_choices(state: CoEState, choices: Sequence[str]) -> dict[str, Any]:
 
     An answer that an agent extracted itself does not count, nor does a reply that is not whole.
     """
-    rows = usable(state["responses"])
-    read = [parse_choice(row["text"], choices) if end_of(row) == "whole" else None for row in rows]
-    responses: list[Response] = [
-        {**row, "answer": _other(row["text"], choices) if choice is None else choice}
-        for row, choice in zip(rows, read, strict=True)
-    ]
     numbers: dict[str | None, int] = {}
-    labels = [numbers.setdefault(choice, len(numbers)) for choice in read]
-    former = former_answers(next(reversed(before(state)), None))
+
+    def number_of(choice: str | None) -> int:
+        return numbers.setdefault(choice, len(numbers))
+
+    responses: list[Response] = []
+    labels: list[int] = []
+    for row in usable(state["responses"]):
+        choice = None
+        if end_of(row) == "whole":
+            choice = parse_choice(row["text"], choices)
+        answer = _other(row["text"], choices) if choice is None else choice
+        responses.append({**row, "answer": answer})
+        labels.append(number_of(choice))
     former_labels = {
-        text: numbers.setdefault(parse_choice(text, choices), len(numbers)) for text in former
+        text: number_of(parse_choice(text, choices)) for text in _former_answers(state)
     }
     return _clustered(state, responses, labels, former_labels)
+
+
+def _former_answers(state: CoEState) -> list[str]:
+    """Returns the texts that led in the round before, which are compared and never measured."""
+    rounds = before(state)
+    return former_answers(rounds[-1] if rounds else None)
 
 
 def _without_view(row: Response) -> Response:
@@ -128,28 +139,23 @@ def _clustered(
     labels: Sequence[int],
     former_labels: Mapping[str, int],
 ) -> dict[str, Any]:
-    failures = in_canonical_order(
-        [response for response in state["responses"] if response["error"] is not None]
-    )
     sizes = [count for _, count in sorted(Counter(labels).items())]
-    events.emit(
-        events.Event(event="clustered", round=state["round"], n_clusters=len(sizes), sizes=sizes)
+    event = events.Event(
+        event="clustered", round=state["round"], n_clusters=len(sizes), sizes=sizes
     )
-    rows = Overwrite([*responses, *failures])
+    events.emit(event)
+    failures = [row for row in state["responses"] if row["error"] is not None]
+    rows = Overwrite([*responses, *in_canonical_order(failures)])
     return {"responses": rows, "labels": list(labels), "former_labels": dict(former_labels)}
 
 
-def _with_answers(
-    responses: Sequence[Response], canonicalize: Canonicalize | None
-) -> list[Response]:
+def _with_answers(responses: Sequence[Response], canonicalize: Canonicalize) -> list[Response]:
     """Returns the responses, with short answers for those without one; equal texts are read once."""
-    if canonicalize is None:
-        return list(responses)
-    unread = dict.fromkeys(response["text"] for response in responses if response["answer"] is None)
-    found = {text: answer for text in unread if (answer := canonicalize(text)) != text}
-    if not found:
-        return list(responses)
-    return [
-        {**row, "answer": found.get(row["text"])} if row["answer"] is None else row
-        for row in responses
-    ]
+    unread = {response["text"] for response in responses if response["answer"] is None}
+    answers = {text: canonicalize(text) for text in unread}
+    read: list[Response] = []
+    for row in responses:
+        answer = answers.get(row["text"])
+        is_shorter = row["answer"] is None and answer != row["text"]
+        read.append({**row, "answer": answer} if is_shorter else row)
+    return read

@@ -1,8 +1,7 @@
 """Owns the node that decides, and chooses the next node by it."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from operator import itemgetter
 
 from langgraph.types import Command
 
@@ -11,17 +10,18 @@ from coe_agents.graph import events
 from coe_agents.graph.context import RunSettings
 from coe_agents.graph.nodes.claims import GivenClaims
 from coe_agents.graph.options import OnUnavailable
-from coe_agents.graph.round_state import (
+from coe_agents.graph.state import (
+    CoEState,
     agents_counted_as,
     fields_of,
     measurement_of,
     seconds_used,
     spent_of,
 )
-from coe_agents.graph.state import CoEState
 from coe_agents.measurement.wording import is_unlike, lacking_in_words, who_says_what
-from coe_agents.policy import settle
+from coe_agents.policy import Decision, Measurement, settle
 from coe_agents.rounds.strategies import Clarify, Strategies
+from coe_agents.types import Response
 
 _UNLIKE = (
     "most answers have several words, and few are equal: they are compared word for word, which does not suit "
@@ -46,18 +46,19 @@ def coordinator_node(
 
     def coordinator(state: CoEState) -> Command[str]:
         now = settings.of(state)
-        rows = state["responses"]
-        answered = {row["agent"] for row in rows if row["error"] is None}
-        failed = [(row["agent"], row["error"]) for row in rows if row["error"] is not None]
-        invalid = {row["agent"] for row in rows if row.get("fault") == "invalid"}
-        if not answered and not invalid and on_unavailable == "raise":
-            reasons = "; ".join(f"{agent}: {error}" for agent, error in failed)
-            hint = '"coe-agents doctor" tries each alone, and says what to do'
-            raise GroupUnavailableError(f"no agent of the group answered. {reasons}", hint=hint)
-        spent, measurement = spent_of(state), None
+        answered = {row["agent"] for row in state["responses"] if row["error"] is None}
+        invalid = {row["agent"] for row in state["responses"] if row.get("fault") == "invalid"}
+        if on_unavailable == "raise" and not answered and not invalid:
+            raise _unavailable(state["responses"])
+
+        spent = spent_of(state)
+        measurement = None
         if state["measured"] is not None:
             measurement = measurement_of(state, tokens_left=now.bounds.tokens_left(spent))
         claimed = state.get("claimed") if judges_claims else None
+        remarks = dict.fromkeys(invalid, " (no valid reply)")
+        for agent in agents_counted_as(state, "not"):
+            remarks[agent] = " (its temperature has no effect)"
         decision = settle(
             now.policy if claimed is None else GivenClaims(claimed),
             measurement,
@@ -65,38 +66,49 @@ def coordinator_node(
             asked=now.agents,
             answered=answered,
             spent=spent,
-            remarks={
-                **dict.fromkeys(invalid, " (no valid reply)"),
-                **dict.fromkeys(
-                    agents_counted_as(state, "not"), " (its temperature has no effect)"
-                ),
-            },
+            remarks=remarks,
         )
-        who, regime = "", None  # without a quorum, no regime
+
+        who = ""
+        regime = None
         if measurement is not None and len(answered) >= now.quorum:
             regime = measurement.regime
-            who = who_says_what(measurement, n_agents=len(now.agents)) if claimed is None else ""
-            if (
-                claimed is None
-                and decision.action != "answer"
-                and compares_words
-                and is_unlike(measurement)
-            ):
-                decision = replace(decision, reason=f"{decision.reason}; {_UNLIKE}")
-        lacking = lacking_in_words((state["measured"] or {}).get("agents", {}).values())
-        # an event contains no text of a response: only the decision says who gave which answer
-        texts = {*map(itemgetter("text"), rows), *map(itemgetter("answer"), rows)}
-        events.emit_decision(state["round"], decision, list(filter(None, texts)))
+            if claimed is None:
+                who = who_says_what(measurement, n_agents=len(now.agents))
+                may_be_unlike = compares_words and decision.action != "answer"
+                if may_be_unlike and is_unlike(measurement):
+                    decision = replace(decision, reason=f"{decision.reason}; {_UNLIKE}")
+        _emit(state, decision)
+
+        measured_agents = (state["measured"] or {}).get("agents", {})
+        lacking = lacking_in_words(measured_agents.values())
         reason = "; ".join(filter(None, (who, lacking, decision.reason)))
-        verdict = fields_of(decision) | {"reason": reason, "regime": regime}
+        verdict = {**fields_of(decision), "reason": reason, "regime": regime}
         clock = {**state["clock"], "elapsed": seconds_used(state)}
-        goto: str = decision.action
-        if goto == "escalate" and "escalation" in routes:
-            goto = "escalation"
-        elif goto == "another_round" and measurement is not None:
-            _, strategy = strategies.of(measurement.regime, wanted=decision.strategy)
-            if isinstance(strategy, Clarify) and "clarify" in routes:
-                goto = "clarify"
+        goto = next_node(decision, measurement)
         return Command(goto=goto, update={"verdict": verdict, "clock": clock})
 
+    def next_node(decision: Decision, measurement: Measurement | None) -> str:
+        if decision.action == "escalate" and "escalation" in routes:
+            return "escalation"
+        if decision.action == "another_round" and "clarify" in routes and measurement is not None:
+            _, strategy = strategies.of(measurement.regime, wanted=decision.strategy)
+            if isinstance(strategy, Clarify):
+                return "clarify"
+        return decision.action
+
     return coordinator
+
+
+def _unavailable(responses: Sequence[Response]) -> GroupUnavailableError:
+    reasons = "; ".join(f"{row['agent']}: {row['error']}" for row in responses)
+    hint = '"coe-agents doctor" tries each alone, and says what to do'
+    return GroupUnavailableError(f"no agent of the group answered. {reasons}", hint=hint)
+
+
+def _emit(state: CoEState, decision: Decision) -> None:
+    """Emits the decision; an event contains no text of a response, so that only the decision says who said what."""
+    texts: set[str] = set()
+    for row in state["responses"]:
+        texts |= {row["text"], row["answer"] or ""}
+    events.emit_decision(state["round"], decision, texts - {""})

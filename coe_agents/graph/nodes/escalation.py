@@ -12,9 +12,8 @@ from coe_agents.checks import at_field
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.decision.data import AgentTokens, view
 from coe_agents.graph import events
-from coe_agents.graph.ask_person import AskPerson
 from coe_agents.graph.nodes.agent import disable_streaming
-from coe_agents.graph.people import faults
+from coe_agents.graph.people import AskPerson, faults
 from coe_agents.graph.runnables import TwoForms, steps_node
 from coe_agents.graph.state import CoEState
 from coe_agents.measurement.weighting import rank_texts
@@ -41,31 +40,25 @@ def candidates(given: Mapping[str, Any]) -> list[Candidate]:
     """
     if "measured" in given:
         measured = given["measured"] or {}
-        support = dict(
-            zip(measured.get("representatives", ()), measured.get("support", ()), strict=True)
-        )
+        texts = measured.get("representatives", ())
+        support = dict(zip(texts, measured.get("support", ()), strict=True))
     else:
         measured = given.get("decision", given)
         support = measured["support"]
-    answers = [
-        (answer, share)
-        for answer, share in rank_texts(support.items())
-        if answer_kind(answer) == "answer"
-    ]
-    agents = measured.get("agents", {})
-    return [
-        Candidate(
-            number=number,
-            answer=answer,
-            support=share,
-            agents={
-                name: said["distribution"][answer]
-                for name, said in agents.items()
-                if answer in said["distribution"]
-            },
+
+    ranked: list[Candidate] = []
+    for answer, share in rank_texts(support.items()):
+        if answer_kind(answer) != "answer":
+            continue
+        probabilities: dict[str, float] = {}
+        for name, agent in measured.get("agents", {}).items():
+            if answer in agent["distribution"]:
+                probabilities[name] = agent["distribution"][answer]
+        candidate = Candidate(
+            number=len(ranked) + 1, answer=answer, support=share, agents=probabilities
         )
-        for number, (answer, share) in enumerate(answers, start=1)
-    ]
+        ranked.append(candidate)
+    return ranked
 
 
 def case_of(state: CoEState) -> EscalatedCase:
@@ -101,9 +94,8 @@ def _decider(escalation: Escalation) -> Runnable[EscalatedCase, Any]:
         raise TypeError(
             f'"escalation" must be an object, not a class; got {name}. Call it with its arguments'
         )
-    from langchain_core.language_models import (
-        BaseLanguageModel,
-    )  # here, since most graphs do not escalate
+    # imported here, since most graphs do not escalate
+    from langchain_core.language_models import BaseLanguageModel
 
     is_model = isinstance(escalation, BaseLanguageModel)
     if isinstance(escalation, Runnable) and not is_model:
@@ -124,15 +116,17 @@ class _CheckedRuling(BaseModel, defer_build=True):
     usage: dict[Literal["input_tokens", "output_tokens"], NonNegativeInt | None] | None = None
 
 
-def _apply_ruling(state: CoEState, given: object, name: str, *, is_person: bool) -> Command[str]:
+def _apply_ruling(state: CoEState, returned: object, name: str, *, is_person: bool) -> Command[str]:
     try:
-        ruling = _CheckedRuling.model_validate(given)
+        ruling = _CheckedRuling.model_validate(returned)
     except ValidationError as error:
         raise ValueError(
-            f'"escalation" must return a Ruling; {name!r} returned another {type(given).__name__} ({faults(error)}). '
+            f'"escalation" must return a Ruling; {name!r} returned {type(returned).__name__} ({faults(error)}). '
             "Return coe_agents.types.Ruling(action=..., answer=..., reason=...)"
         ) from error
-    action, reason, by = ruling.action, ruling.reason, ruling.decided_by or name
+    action = ruling.action
+    reason = ruling.reason
+    by = ruling.decided_by or name
     if by in DECIDERS and not is_person:
         raise ValueError(
             f'"decided_by" of a Ruling must not be "group" or "person", whom a gate trusts; got {by!r}. Omit it, '
@@ -141,28 +135,31 @@ def _apply_ruling(state: CoEState, given: object, name: str, *, is_person: bool)
     cause: Cause = "person" if is_person else "arbiter"
     if action == "escalate":  # nobody settled it: the group's own cause stays
         cause = state["verdict"]["cause"]
-    if action == "answer" and (kind := answer_kind(ruling.answer or "")) != "answer":
+    kind = answer_kind(ruling.answer or "")
+    if action == "answer" and kind != "answer":
         action = "abstain"
-        said = f'declines to answer ("{ruling.answer}")' if kind == "refusal" else "says nothing"
-        reason = f"{by} {said}; {reason}"
+        does = "says nothing"
+        if kind == "refusal":
+            does = f'declines to answer ("{ruling.answer}")'
+        reason = f"{by} {does}; {reason}"
     decided_by = "group" if action == "escalate" else by
+    former_reason = state["verdict"]["reason"]
     verdict = {
         **state["verdict"],
         "action": action,
         "answer": ruling.answer if action == "answer" else None,
         "cause": cause,
         "ruling": reason,
-        "reason": "; ".join(filter(None, (reason, state["verdict"]["reason"]))),
+        "reason": "; ".join(filter(None, (reason, former_reason))),
         "decided_by": decided_by,
     }
-    events.emit(
-        events.Event(event="ruled", round=state["round"], action=action, decided_by=decided_by)
-    )
+    event = events.Event(event="ruled", round=state["round"], action=action, decided_by=decided_by)
+    events.emit(event)
     update: dict[str, Any] = {"verdict": verdict}
     if ruling.usage is not None:
-        told = ruling.usage
         usage = Usage(
-            input_tokens=told.get("input_tokens", 0), output_tokens=told.get("output_tokens", 0)
+            input_tokens=ruling.usage.get("input_tokens", 0),
+            output_tokens=ruling.usage.get("output_tokens", 0),
         )
         update["usages"] = [AgentTokens(agent=by, usage=usage, sampling=None)]
     return Command(goto=action, update=update)

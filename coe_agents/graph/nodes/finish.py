@@ -1,18 +1,26 @@
-"""Owns the end of a run: the decision as data, and as a message."""
+"""Owns the end of a run: the decision as data and as a message, and to whom the decided case is passed."""
 
+import hashlib
 import json
 import uuid
-from collections.abc import Mapping
-from typing import Any
+import warnings
+from collections.abc import Callable, Mapping
+from inspect import iscoroutinefunction
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from langchain_core.messages import AIMessage
+from langchain_core.runnables import RunnableConfig
 
+from coe_agents._steps import Call, Steps
 from coe_agents.actions.canonical import read_action
 from coe_agents.actions.structured import ANSWER
+from coe_agents.checks import has_method
 from coe_agents.clustering.refusals import response_text
+from coe_agents.decision.case import DecidedCase
 from coe_agents.decision.group_decision import create_decision
-from coe_agents.graph.round_state import new_responses
-from coe_agents.graph.state import CoEState
+from coe_agents.errors import describe_error
+from coe_agents.graph.runnables import OneForm, TwoForms, steps_node
+from coe_agents.graph.state import CoEState, new_responses
 from coe_agents.rounds.trajectory import conformity
 from coe_agents.types import WITHHELD_MARK, End, end_of, usable
 
@@ -22,37 +30,23 @@ WITHHELD = {"abstain": "I will not answer this: ", "escalate": "This needs someo
 
 def finish(state: CoEState) -> dict[str, Any]:
     """Returns the decision, and a message with the answer, the calls to run, or the refusal."""
-    verdict, measured = state["verdict"], state["measured"] or {}
-    calls = _calls_of(state, measured, verdict["answer"]) if verdict["action"] == "answer" else None
+    verdict = state["verdict"]
+    measured = state["measured"] or {}
+    calls = None
+    if verdict["action"] == "answer":
+        calls = _calls_of(state, measured, verdict["answer"])
     if calls and calls[0]["name"] == ANSWER:
-        verdict, calls = (
-            {**verdict, "answer": _structured(state, verdict["answer"], calls[0]["args"])},
-            None,
-        )
+        # a structured answer was compared as a call, and is given as JSON
+        verdict = {**verdict, "answer": _structured(state, verdict["answer"], calls[0]["args"])}
         measured = {**measured, "answer_kind": "answer"}
-    failed = [
-        row
-        for row in state["responses"]
-        if row["error"] is not None and row["round"] == state["round"]
-    ]
-    new = new_responses(state) if failed else []
-    proposing = {
-        row["agent"] for row in new if row.get("calls") is not None
-    }  # one of its proposals was invalid
-    answering = {row["agent"] for row in new}
-    failures = dict[str, str]()
-    for row in failed:
-        # beside a reply that its provider failed, any other counts; beside an invalid one, a proposal
-        answered = answering if row.get("fault") == "failed" else proposing
-        if row["agent"] not in answered:
-            failures[row["agent"]] = row["error"] or ""
+        calls = None
     decision = create_decision(
         verdict,
         measured,
         choices=state["turn"]["choices"],
-        answers=state["turn"].get("answers"),
+        answers=state["turn"]["answers"],
         calls=calls,
-        failed_agents=failures,
+        failed_agents=_failures(state),
         spent=state["usages"],
         trajectory=state["trajectory"],
         conformity=conformity(state["trajectory"]),
@@ -68,6 +62,27 @@ def finish(state: CoEState) -> dict[str, Any]:
     return {"decision": decision, "messages": [message]}
 
 
+def _failures(state: CoEState) -> dict[str, str]:
+    """Returns why each agent failed in the last round.
+
+    Beside a reply that its provider failed, any other reply counts; beside an invalid one, a proposal.
+    """
+    answering: set[str] = set()
+    proposing: set[str] = set()
+    for row in new_responses(state):
+        answering.add(row["agent"])
+        if row.get("calls") is not None:
+            proposing.add(row["agent"])
+
+    failures: dict[str, str] = {}
+    for row in state["responses"]:
+        counting = answering if row.get("fault") == "failed" else proposing
+        is_new = row["round"] == state["round"]
+        if is_new and row["error"] is not None and row["agent"] not in counting:
+            failures[row["agent"]] = row["error"]
+    return failures
+
+
 def withheld_message(
     action: str, reason: str, *, id: str | None = None, **metadata: Any
 ) -> AIMessage:
@@ -78,22 +93,21 @@ def withheld_message(
 
 def _end_of_answer(state: CoEState, answer: str | None) -> End | None:
     """Returns how the responses that are the answer ended, where none of them is whole; else None."""
-    ends = [
-        end_of(row)
-        for row in usable(state["responses"])
-        if answer in (response_text(row).strip(), row["text"].strip())
-    ]
+    ends: set[End] = set()
+    for row in usable(state["responses"]):
+        if answer in (response_text(row).strip(), row["text"].strip()):
+            ends.add(end_of(row))
     return None if not ends or "whole" in ends else min(ends)
 
 
 def _structured(state: CoEState, answer: str, written: Mapping[str, Any]) -> str:
     """Returns a structured answer as JSON, in the form in which it was compared and the order of its schema."""
-    read = read_action(answer)
-    args = read[0]["args"] if read else written
-    stated = (state["turn"].get("answer_schema") or {}).get("properties") or ()
-    return json.dumps(
-        {name: args[name] for name in (*stated, *args) if name in args}, ensure_ascii=False
-    )
+    compared = read_action(answer)
+    args = compared[0]["args"] if compared else written
+    schema = state["turn"].get("answer_schema") or {}
+    names = (*(schema.get("properties") or ()), *args)
+    ordered = {name: args[name] for name in names if name in args}
+    return json.dumps(ordered, ensure_ascii=False)
 
 
 def _calls_of(
@@ -108,6 +122,88 @@ def _calls_of(
     if answer == measured.get("answer"):
         calls = proposals.get("calls")
     if calls is None:
-        silent = (row for row in usable(state["responses"]) if row.get("calls") == [])
-        return [] if any(row["text"].strip() == answer for row in silent) else None
+        for row in usable(state["responses"]):
+            if row.get("calls") == [] and row["text"].strip() == answer:
+                return []  # it was shown tools, and calls none
+        return None
     return [{**call, "id": f"call_{uuid.uuid4().hex}"} for call in calls]
+
+
+@runtime_checkable
+class Recorder(Protocol):
+    """Anything that records decided cases: `coe_agents.rulings.Recording`."""
+
+    def check(self) -> None:
+        """Refuses a run whose cases could not be recorded, before any agent is asked."""
+        ...
+
+    def record(self, case: DecidedCase) -> Steps[None]:
+        """Records a case. It warns where its store fails: the answer is worth more than its record."""
+        ...
+
+
+OnDecision: TypeAlias = Recorder | Callable[[DecidedCase], object]
+"""A recorder, or a function of the decided case; an asynchronous run calls the function in a thread."""
+
+
+def check_on_decision(on_decision: object, where: str) -> None:
+    """Refuses, by a TypeError, what is neither a recorder nor a function."""
+    is_function = callable(on_decision) and not isinstance(on_decision, type)
+    if not is_function:
+        has_method(on_decision, "record", where, advice="Pass Recording(), or a function")
+        return
+    call = getattr(on_decision, "__call__", None)  # noqa: B004 - of an object, its method
+    if iscoroutinefunction(on_decision) or iscoroutinefunction(call):
+        raise TypeError(
+            f"{where} must be a plain function; got {on_decision!r:.200}, which nobody would await. "
+            'Write "def": an asynchronous run calls it in a thread'
+        )
+
+
+def finish_node(on_decision: OnDecision | None) -> TwoForms:
+    """Returns the node that ends a run, and passes the case on if somebody is to be told."""
+    if on_decision is None:
+        return OneForm(finish)
+
+    def steps(state: CoEState, config: RunnableConfig) -> Steps[dict[str, Any]]:
+        update = finish(state)
+        case = DecidedCase(
+            id=_id_of_turn(state, config),
+            question=state["turn"]["question"],
+            conversation=state["turn"]["conversation"],
+            decision=update["decision"],
+            leading=(state["measured"] or {}).get("answer"),
+            responses=state["responses"],
+            labels=state["labels"],
+        )
+        if isinstance(on_decision, Recorder):
+            yield from on_decision.record(case)
+            return update
+        try:
+            yield Call(on_decision, None, (case,))
+        except Exception as error:  # the answer is worth more than what the function does with it
+            function = getattr(on_decision, "__qualname__", type(on_decision).__name__)
+            described = describe_error(error, on_decision)
+            warnings.warn(
+                f'"on_decision", {function}, failed, and the decision stands: {described}',
+                stacklevel=2,
+            )
+        return update
+
+    return steps_node(steps, name="finish")
+
+
+def _id_of_turn(state: CoEState, config: RunnableConfig) -> str:
+    """Returns an id: the same if a turn is resumed or replayed, others for other gates and edited questions.
+
+    Without a thread nothing is resumed, and clients may repeat the ids of messages: each turn has a random one.
+    """
+    configurable = config.get("configurable") or {}
+    thread = configurable.get("thread_id")
+    if thread is None:
+        return uuid.uuid4().hex
+    *gates, _ = configurable.get("checkpoint_ns", "").split("|")  # "gate:TASK|finish:TASK"
+    place = [gate.partition(":")[0] for gate in gates]
+    turn = state["turn"]
+    name = "\n".join([str(thread), *place, str(turn["last_seen"]), turn["question"]])
+    return hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()[:32]

@@ -9,10 +9,9 @@ from coe_agents.actions import ActionMatch
 from coe_agents.clustering import Clusterer
 from coe_agents.graph import events
 from coe_agents.graph.context import RunSettings
-from coe_agents.graph.round_state import account, to_plain
 from coe_agents.graph.runnables import TwoForms
 from coe_agents.graph.shown_tools import clusterer_of
-from coe_agents.graph.state import CoEState
+from coe_agents.graph.state import CoEState, account, to_plain
 from coe_agents.measurement.weighting import Weighting
 from coe_agents.policy import measure
 from coe_agents.uncertainty.solvers import Solver
@@ -29,15 +28,15 @@ def measure_node(
 
     The clusterer says which arguments of proposals are equal.
     """
-    asks_model = (
-        isinstance(clusterer, ActionMatch) and clusterer.may_ask_model
-    )  # if it is resumed elsewhere
-    is_brief = coordination is None and not asks_model  # a millisecond
+    # a run that is resumed in another process asks again what the clustering has asked
+    asks_model = isinstance(clusterer, ActionMatch) and clusterer.may_ask_model
+    takes_long = asks_model or coordination is not None
 
     def measure_responses(state: CoEState, _: RunnableConfig) -> dict[str, Any]:
         responses = state["responses"][: len(state["labels"])]
-        now, measurement = settings.of(state), None
-        regimes: dict[str, Any] = now.regimes
+        now = settings.of(state)
+        measurement = None
+        thresholds: dict[str, Any] = now.regimes
         if any(now.weights[response["agent"]] > 0 for response in responses):
             measurement = measure(
                 responses,
@@ -47,16 +46,20 @@ def measure_node(
                 coordination=coordination,
                 clusterer=clusterer_of(state, clusterer),
                 question=state["turn"]["question"],
-                **regimes,
+                **thresholds,
             )
-        measured = None if measurement is None else to_plain(measurement)
-        numbers = {name: (measured or {}).get(name) for name in events.MEASURED}
-        events.emit(cast("events.Event", {"event": "measured", "round": state["round"], **numbers}))
+        measured = None
+        event: dict[str, Any] = {"event": "measured", "round": state["round"]}
+        event |= dict.fromkeys(events.MEASURED)
+        if measurement is not None:
+            measured = to_plain(measurement)
+            event |= {name: measured[name] for name in events.MEASURED}
+        events.emit(cast("events.Event", event))
         return {"measured": measured, "trajectory": account(state, measurement)}
 
     async def ameasure_responses(state: CoEState, config: RunnableConfig) -> dict[str, Any]:
-        if is_brief:  # a thread would cost more
-            return measure_responses(state, config)
-        return await asyncio.to_thread(measure_responses, state, config)
+        if takes_long:
+            return await asyncio.to_thread(measure_responses, state, config)
+        return measure_responses(state, config)  # a thread would cost more
 
     return TwoForms(measure_responses, ameasure_responses, name="measure")

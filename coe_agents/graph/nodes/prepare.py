@@ -16,9 +16,8 @@ from langgraph.types import Overwrite
 
 from coe_agents.actions.structured import ANSWER, check_answer_schema
 from coe_agents.graph.context import RunSettings, read_changes
-from coe_agents.graph.round_state import begin_round
 from coe_agents.graph.shown_tools import check_tools
-from coe_agents.graph.state import STATE_VERSION, CoEState, Plan, Turn
+from coe_agents.graph.state import STATE_VERSION, CoEState, Plan, Turn, begin_round
 from coe_agents.types import WITHHELD_MARK
 
 History = Literal["conversation", "question"]
@@ -44,33 +43,36 @@ def prepare_node(
     def prepare(state: CoEState) -> dict[str, Any]:
         for check in checks:
             check()
-        asked, messages, conversation = _read_question(state)
-        if len(asked) > max_question_chars:
+        question, added, conversation = _read_question(state)
+        if len(question) > max_question_chars:
             raise QuestionTooLongError(
                 f"the question must have at most {max_question_chars} characters "
-                f'("max_question_chars" of the graph); got {len(asked)}. '
+                f'("max_question_chars" of the graph); got {len(question)}. '
                 "Shorten it, or build the graph with a higher bound"
             )
-        shown, allowed = _shown(conversation, asked, history), _choices(state.get("choices"))
-        with_tools, is_review = _tools(state, tools, allowed), bool(state.get("is_review"))
-        schema = _schema(state.get("answer_schema"), allowed, with_tools)
-        has_words = allowed is None and with_tools is None and schema is None and not is_review
+        visible = _visible(conversation, question, history)
+        choices = _check_choices(state.get("choices"))
+        turn_tools = _tools_of(state, tools, choices)
+        schema = _check_schema(state.get("answer_schema"), choices, turn_tools)
+        is_review = bool(state.get("is_review"))
+        asks_for_text = choices is None and turn_tools is None and schema is None and not is_review
+        answers = None
+        if asks_for_text and settings.answers is not None:
+            answers = settings.answers.kind
         return {
             "turn": Turn(
                 state_version=STATE_VERSION,
                 context=read_changes(settings),
-                question=asked,
-                choices=allowed,
+                question=question,
+                choices=choices,
                 is_review=is_review,
-                tools=with_tools,
+                tools=turn_tools,
                 answer_schema=schema,
-                answers=settings.answers.kind
-                if settings.answers is not None and has_words
-                else None,
-                conversation=convert_to_openai_messages(shown),
+                answers=answers,
+                conversation=convert_to_openai_messages(visible),
                 last_seen=conversation[-1].id,
             ),
-            "messages": messages,
+            "messages": added,
             "round": 0,
             "plan": Plan(strategy=None, overrides=None, shows_answers=False),
             "clock": begin_round(),
@@ -86,61 +88,69 @@ def prepare_node(
 
 def _read_question(state: CoEState) -> tuple[str, list[AnyMessage], list[AnyMessage]]:
     """Returns the question of this turn, the message to add for it, and the conversation with it."""
-    given, messages = state.get("question"), list(state.get("messages") or [])
-    if given is not None and not isinstance(given, str):
+    stated = state.get("question")
+    if stated is not None and not isinstance(stated, str):
         raise TypeError(
-            f'"question" of the input must be a string; got {given!r}. Write {{"question": "..."}}'
+            f'"question" of the input must be a string; got {stated!r}. Write {{"question": "..."}}'
         )
-    if given is not None and not given.strip():
+    if stated is not None and not stated.strip():
         raise ValueError(
-            f'"question" of the input must be a text that is not blank; got {given!r}. Write {{"question": "..."}}'
+            f'"question" of the input must be a text that is not blank; got {stated!r}. Write {{"question": "..."}}'
         )
-    added = _added_this_turn(
-        messages, former["last_seen"] if (former := state.get("turn")) else None
-    )
-    texts = [message.text.strip() for message in added if isinstance(message, HumanMessage)]
-    if (
-        given is None
-        and not any(texts)
-        and any(isinstance(message, ToolMessage) for message in added)
-    ):
-        # the results of the calls that answered the former turn: its question is open still
-        texts = [message.text.strip() for message in messages if isinstance(message, HumanMessage)]
-    question = (
-        given.strip() if given is not None else next((text for text in reversed(texts) if text), "")
-    )
-    if not question:
+    messages = list(state.get("messages") or [])
+    former_turn = state.get("turn")
+    new = _added_this_turn(messages, former_turn["last_seen"] if former_turn else None)
+    if stated is None:
+        return _last_question(messages, new), [], messages
+
+    question = stated.strip()
+    if new and _is_said(new[-1], question):
+        return question, [], messages
+    asked = HumanMessage(question, id=str(uuid.uuid4()))
+    return question, [asked], [*messages, asked] if new else [asked]
+
+
+def _last_question(messages: Sequence[AnyMessage], new: Sequence[AnyMessage]) -> str:
+    """Returns the last text of the user among the new messages, or among all after results of calls alone."""
+    texts = _human_texts(new)
+    if not texts and any(isinstance(message, ToolMessage) for message in new):
+        # the calls answered the former turn: its question is still open
+        texts = _human_texts(messages)
+    if not texts:
         raise ValueError(
             'the input must hold a "question", or "messages" with a text of the user; got neither. '
             'Call the graph with {"question": "..."}'
         )
-    is_last = (
-        bool(added) and isinstance(added[-1], HumanMessage) and added[-1].text.strip() == question
-    )
-    asked: list[AnyMessage] = (
-        [] if given is None or is_last else [HumanMessage(question, id=str(uuid.uuid4()))]
-    )
-    return question, asked, [*messages, *asked] if added else asked
+    return texts[-1]
 
 
-def _shown(conversation: Sequence[AnyMessage], question: str, history: History) -> list[AnyMessage]:
+def _human_texts(messages: Sequence[AnyMessage]) -> list[str]:
+    texts = [message.text.strip() for message in messages if isinstance(message, HumanMessage)]
+    return [text for text in texts if text]
+
+
+def _is_said(message: AnyMessage, question: str) -> bool:
+    return isinstance(message, HumanMessage) and message.text.strip() == question
+
+
+def _visible(
+    conversation: Sequence[AnyMessage], question: str, history: History
+) -> list[AnyMessage]:
     """Returns what the agents see; the question is always there, also where a refusal of it follows.
 
     So are the calls that followed it, and their results.
     """
     conversation = _without_open_calls(conversation, question)
-    place = max(
-        number
-        for number, message in enumerate(conversation)
-        if isinstance(message, HumanMessage) and message.text.strip() == question
-    )
+    places = [place for place, message in enumerate(conversation) if _is_said(message, question)]
+    place = places[-1]
+    before = conversation[:place]
     after = [message for message in conversation[place + 1 :] if not _is_refusal(message)]
     if history == "question":
-        calls = [
+        before = []
+        after = [
             message for message in after if isinstance(message, ToolMessage) or _calls(message)
         ]
-        return [conversation[place], *calls]
-    return [*without_refusals(conversation[:place]), conversation[place], *after]
+    return [*without_refusals(before), conversation[place], *after]
 
 
 def _without_open_calls(conversation: Sequence[AnyMessage], question: str) -> list[AnyMessage]:
@@ -194,27 +204,27 @@ def _is_refusal(message: AnyMessage) -> bool:
     return bool(message.additional_kwargs.get("refusal")) and not message.text
 
 
-def _tools(
-    state: CoEState, own: list[dict[str, Any]] | None, allowed: list[str] | None
+def _tools_of(
+    state: CoEState, of_graph: list[dict[str, Any]] | None, choices: list[str] | None
 ) -> list[dict[str, Any]] | None:
-    given = state.get("tools")
-    if given == []:
+    tools = state.get("tools")
+    if tools is None:
+        return of_graph if choices is None else None
+    if tools == []:
         return None
-    if given is not None and allowed is not None:
+    if choices is not None:
         raise ValueError(
             'the input must hold "choices" or "tools", not both; got both. Ask for one of the choices without tools'
         )
-    if given is None:
-        return own if allowed is None else None
-    return check_tools(given, where='"tools" of the input')
+    return check_tools(tools, where='"tools" of the input')
 
 
-def _schema(
-    given: Any, allowed: list[str] | None, tools: list[dict[str, Any]] | None
+def _check_schema(
+    schema: Any, choices: list[str] | None, tools: list[dict[str, Any]] | None
 ) -> dict[str, Any] | None:
-    if given is None:
+    if schema is None:
         return None
-    if allowed is not None:
+    if choices is not None:
         raise ValueError(
             'the input must hold "choices" or "answer_schema", not both; got both. Omit one of them'
         )
@@ -222,37 +232,28 @@ def _schema(
         raise ValueError(
             f'no tool may have the name "{ANSWER}" beside an "answer_schema". Rename it'
         )
-    return check_answer_schema(given, where='"answer_schema" of the input')
+    return check_answer_schema(schema, where='"answer_schema" of the input')
 
 
-def _choices(given: Any) -> list[str] | None:
-    if given is None:
+def _check_choices(choices: Any) -> list[str] | None:
+    if choices is None:
         return None
-    words = (
-        [choice.strip().lower() for choice in given if isinstance(choice, str)]
-        if isinstance(given, list)
-        else []
-    )
-    if (
-        not isinstance(given, list)
-        or len(words) < len(given)
-        or len(set(words) - {""}) < max(len(given), 2)
-    ):
+    words: set[str] = set()
+    if isinstance(choices, list):
+        words = {choice.strip().lower() for choice in choices if isinstance(choice, str)} - {""}
+    # as many as there are choices: what is blank, equal to another or no text is missing
+    if len(words) < 2 or len(words) < len(choices):
         raise ValueError(
-            f'"choices" of the input must be a list of at least two words that differ; got {given!r}. '
+            f'"choices" of the input must be a list of at least two words that differ; got {choices!r}. '
             'Write {"question": "...", "choices": ["approve", "reject"]}'
         )
-    return given
+    return list(choices)
 
 
 def _added_this_turn(messages: Sequence[AnyMessage], last_seen: str | None) -> list[AnyMessage]:
     """Returns the messages after the last one of the former turn, without the answer that this graph gave to it."""
-    places = [
-        place
-        for place, message in enumerate(messages)
-        if message.id == last_seen and last_seen is not None
-    ]
-    after = messages[places[-1] + 1 :] if places else messages
-    return [
-        message for message in after if not (places and "decision" in message.response_metadata)
-    ]
+    places = [place for place, message in enumerate(messages) if message.id == last_seen]
+    if last_seen is None or not places:
+        return list(messages)
+    after = messages[places[-1] + 1 :]
+    return [message for message in after if "decision" not in message.response_metadata]

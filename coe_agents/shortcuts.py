@@ -18,7 +18,7 @@ from coe_agents.graph.nodes.escalation import Escalation
 from coe_agents.graph.nodes.finish import OnDecision
 from coe_agents.graph.nodes.prepare import History
 from coe_agents.policy import Policy
-from coe_agents.policy.guarantee import UNKEPT
+from coe_agents.policy.calibrated import UnkeptRiskWarning
 from coe_agents.presets import agents_of
 from coe_agents.rounds.strategy import Strategy
 from coe_agents.types import Agent, Regime
@@ -101,5 +101,5 @@ def _graph(
     options = arguments.get("options") or GraphOptions()
     arguments["options"] = replace(options, on_unavailable="raise")
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", UNKEPT)  # the reason of the decision says it
+        warnings.simplefilter("ignore", UnkeptRiskWarning)  # the reason of the decision says it
         return create_coe_graph(agents, **arguments).compile()

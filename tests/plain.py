@@ -4,6 +4,9 @@ With `COE_PLAIN=1` the package is compiled so that the message and the hint of e
 and so are the words of `policy.wording`, of `policy.proposal_wording` and of what is withheld. Logic that reads a
 sentence back then decides otherwise, and its test fails. `match=` of `pytest.raises` is not looked at where the package
 itself raised: the class still is. A test that is about wording has the mark `wording`, and is left out.
+
+What policies and bounds write themselves around these words stays ("confident enough: x is at most 0.5 nats"), and so
+do the messages of our exceptions outside `CoEError` that have other arguments than words, such as those of `serve`.
 """
 
 import ast

@@ -43,15 +43,20 @@ def with_blocks(*languages: str) -> list[str]:
 
 LONG = ("guides/rounds.md", "guides/tinyworld.md")
 """Pages whose blocks take seconds of CPU."""
+WORDED = ("gate.md",)
+"""Pages whose blocks show what is said to a model or a person."""
 
 
-@pytest.mark.parametrize(
-    "page",
-    [
-        pytest.param(page, marks=pytest.mark.slow if page in LONG else ())
-        for page in with_blocks("python")
-    ],
-)
+def marked(page):
+    marks = []
+    if page in LONG:
+        marks.append(pytest.mark.slow)
+    if page in WORDED:
+        marks.append(pytest.mark.wording)
+    return pytest.param(page, marks=marks)
+
+
+@pytest.mark.parametrize("page", [marked(page) for page in with_blocks("python")])
 def test_python_blocks_run_in_order(page, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)  # some write files
     namespace = {"__name__": "docs"}

@@ -43,9 +43,16 @@ SHOWN = (
 def test_each_error_is_also_a_built_in_one(error):
     raised = error("It went wrong", hint="Mend it")
     assert isinstance(raised, SHOWN)
-    assert str(raised) == "It went wrong. Mend it"
+    assert raised.hint
 
 
+@pytest.mark.wording
+def test_an_error_says_what_happened_and_what_to_do():
+    for error in ALL:
+        assert str(error("It went wrong", hint="Mend it")) == "It went wrong. Mend it"
+
+
+@pytest.mark.wording
 def test_the_server_passes_on_what_we_say():
     serde = pytest.importorskip("langgraph_api.serde")
     passed = serde.default(errors.ConfigurationError("No checkpointer", hint="Compile it with one"))
@@ -137,7 +144,7 @@ def test_a_key_that_no_field_of_a_model_has_is_in_no_decision(kept):
         options=GraphOptions(retries=0),
     ).compile()
     result = graph.invoke({"question": "Which?"})
-    assert "not accepted: " in result["decision"]["failed_agents"]["a"]
+    assert result["decision"]["failed_agents"]["a"].startswith("AgentError: ")
     assert PLAIN[8:] not in str(result)
 
 

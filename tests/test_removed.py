@@ -1,5 +1,6 @@
 """What earlier versions had is refused by an error that says what replaces it, and the changelog has a line on it."""
 
+import re
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
@@ -79,19 +80,19 @@ def test_an_attribute(kind, name):
 @pytest.mark.parametrize("written", ["{name} = 1\n", "[{table}.{name}]\nstart = 1\n"])
 def test_a_field_of_the_configuration(table, name, written):
     text = f"{AGENT}[{table}]\n" + written.format(table=table, name=name)
-    with pytest.raises(ConfigurationError) as refused:
+    removed = f"coe.toml:6: {table}.{name}: this field was removed. "
+    named = f"{re.escape(removed)}.*{re.escape(REMOVED[table][name])}"
+    with pytest.raises(ConfigurationError, match=named):
         read_config(text, Path("coe.toml"))
-    assert f"coe.toml:6: {table}.{name}: this field was removed. " in str(refused.value)
-    assert REMOVED[table][name] in str(refused.value)
 
 
 @pytest.mark.parametrize("name", REMOVED["score"])
 def test_a_score_and_a_saved_policy_that_compares_it(name, tmp_path):
-    with pytest.raises(
-        ValueError, match=f'a score must not be "{name}", which was removed. '
-    ) as refused:
+    named = (
+        f'a score must not be "{name}", which was removed. .*{re.escape(REMOVED["score"][name])}'
+    )
+    with pytest.raises(ValueError, match=named):
         find_score(name)
-    assert REMOVED["score"][name] in str(refused.value)
     path = tmp_path / "policy.json"
     CalibratedPolicy(replace(CALIBRATION, score=name)).save(path)
     with pytest.raises(
@@ -102,17 +103,13 @@ def test_a_score_and_a_saved_policy_that_compares_it(name, tmp_path):
 
 @pytest.mark.parametrize("name", REMOVED["solver"])
 def test_a_solver(name):
-    with pytest.raises(
-        ValueError, match=f'"solver" must not be "{name}", which was removed. '
-    ) as refused:
+    replaced_by = re.escape(REMOVED["solver"][name])
+    named = f'"solver" must not be "{name}", which was removed. .*{replaced_by}'
+    with pytest.raises(ValueError, match=named):
         coordinate([[1.0]], solver=name)
-    assert REMOVED["solver"][name] in str(refused.value)
-    with pytest.raises(ConfigurationError) as refused:
+    named = f"coe.toml:6: graph.coordination: must not be '{name}', which was removed. .*"
+    with pytest.raises(ConfigurationError, match=named + replaced_by):
         read_config(f'{AGENT}[graph]\ncoordination = "{name}"\n', Path("coe.toml"))
-    assert f"coe.toml:6: graph.coordination: must not be '{name}', which was removed. " in str(
-        refused.value
-    )
-    assert REMOVED["solver"][name] in str(refused.value)
 
 
 @pytest.mark.parametrize(("owner", "name"), names_of(*REMOVED))

@@ -150,9 +150,9 @@ def _create_graph(config: "Config | None", *, on_decision: Any = None, store: An
         options = GraphOptions(on_unavailable="raise")
         return tinyworld_graph(on_decision=on_decision, options=options).compile(store=store)
     from coe_agents.config.build import assemble
-    from coe_agents.policy.guarantee import UNKEPT
+    from coe_agents.policy.calibrated import UnkeptRiskWarning
 
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", UNKEPT)  # the reason of the decision says it
+        warnings.simplefilter("ignore", UnkeptRiskWarning)  # the reason of the decision says it
         graph = assemble(config, on_unavailable="raise", on_decision=on_decision)
         return graph.compile(store=store)

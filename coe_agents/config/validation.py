@@ -10,10 +10,26 @@ from coe_agents.config.build import assemble, create_judge, join_faults
 from coe_agents.config.schema import Config, ModelSection
 from coe_agents.errors import ConfigurationError
 from coe_agents.policy import RegimePolicy
+from coe_agents.policy.calibrated import UnkeptRiskWarning
 
 
 def check(config: Config) -> list[str]:
     """Returns notes on a valid configuration; calls and loads no model. Mistakes are lines of a ConfigurationError."""
+    return [*map(_in_one_line, _warnings_of(config)), *_notes(config)]
+
+
+def guarantee_notes(config: Config) -> list[str]:
+    """Returns those of the notes of `check` that say why a calibrated risk does not hold."""
+    warned = _warnings_of(config)
+    return [_in_one_line(each) for each in warned if isinstance(each, UnkeptRiskWarning)]
+
+
+def _in_one_line(warning: Warning | str) -> str:
+    return " ".join(str(warning).split())
+
+
+def _warnings_of(config: Config) -> list[Warning | str]:
+    """Returns what the parts of a configuration warn of when they are created."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         faults = list[ConfigurationError]()
@@ -25,7 +41,7 @@ def check(config: Config) -> list[str]:
         faults += [*_missing_folders(config), *_unreachable_regimes(config)]
     if faults:
         raise join_faults(faults)
-    return [*(" ".join(str(warning.message).split()) for warning in caught), *_notes(config)]
+    return [warning.message for warning in caught]
 
 
 def _missing_folders(config: Config) -> Iterator[ConfigurationError]:

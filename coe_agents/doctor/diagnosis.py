@@ -23,9 +23,8 @@ from coe_agents.agents.greedy_decoding import REMEDY
 from coe_agents.clustering import Clusterer
 from coe_agents.config.build import create_agents, create_clusterer
 from coe_agents.config.schema import Config
-from coe_agents.config.validation import check
+from coe_agents.config.validation import guarantee_notes
 from coe_agents.errors import CoEError, IgnoredTemperatureError, InvalidReplyError, secrets_of
-from coe_agents.policy.guarantee import UNKEPT
 from coe_agents.text import for_terminal, one_line, safe_message
 from coe_agents.tinyworld import tinyworld_agents, tinyworld_clusterer
 from coe_agents.types import AgentRequest, Fields, JsonObject
@@ -319,7 +318,7 @@ def _notes_of(config: Config | None) -> list[str]:
     folder = Path()
     if config is not None:
         folder = config.folder
-        notes += [line for line in check(config) if line.startswith(UNKEPT)]
+        notes += guarantee_notes(config)
     if (folder / "langgraph.json").is_file() and not os.environ.get("COE_GATE_SECRET"):
         notes.append(
             "langgraph.json: the server keeps threads, and COE_GATE_SECRET is not set: after a restart, gates ask "

@@ -35,9 +35,9 @@ from coe_agents.graph.state import AskedRequest, CoEInput, CoEOutput, CoEState
 from coe_agents.policy import FixedRounds, Policy, RegimePolicy, ThresholdPolicy
 from coe_agents.policy.base import quorum, regime_thresholds
 from coe_agents.policy.bounds import Bounds
-from coe_agents.policy.calibrated import AskedAgent
+from coe_agents.policy.calibrated import AskedAgent, UnkeptRiskWarning
 from coe_agents.policy.fixed_rounds import rounds_of
-from coe_agents.policy.guarantee import UNKEPT, AskedGroup, hold_to_group
+from coe_agents.policy.guarantee import AskedGroup, hold_to_group
 from coe_agents.policy.saved import check_weights
 from coe_agents.policy.settle import Rules
 from coe_agents.presets import agents_of, short_answers
@@ -417,9 +417,9 @@ def _weights_of(agents: Sequence[Agent], weights: Mapping[str, float] | None) ->
 def _fit_policy(policy: Policy, group: AskedGroup) -> Policy:
     """Returns the policy for this group, and warns where a threshold decides nothing, or no risk is kept."""
     fitted, differences = hold_to_group(policy, group)
-    cautions = _cautions_of(fitted, group)
+    cautions: list[str | Warning] = [*_cautions_of(fitted, group)]
     if differences:
-        cautions.append(f"{UNKEPT}: {'; '.join(differences)}")
+        cautions.append(UnkeptRiskWarning("; ".join(differences)))
     for caution in cautions:
         warnings.warn(caution, stacklevel=4)  # of whoever calls, past `refuses_removed`
     return fitted

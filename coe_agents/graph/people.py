@@ -48,7 +48,7 @@ class PersonRequest(CaseSummary):
 
 
 class StrictModel(BaseModel):
-    """StrictModel of a person's reply; what else is in it is refused."""
+    """A part of a person's reply; what else is in it is refused."""
 
     model_config = ConfigDict(extra="forbid", defer_build=True)
 

@@ -53,6 +53,13 @@ SUPPORT = "support"
 """The score of the proposals of one agent, which is no estimator's."""
 
 
+class UnkeptRiskWarning(UserWarning):
+    """Warns that a calibrated risk does not hold for a group, which differs from the calibrated one."""
+
+    def __init__(self, differences: str) -> None:
+        super().__init__(f"the calibrated risk does not hold: {differences}")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedAgent:
     """How a group asks an agent; None where that is not known.
@@ -476,13 +483,13 @@ class CalibratedPolicy:
         """Returns "answer" with the chosen cluster's answer, or `otherwise`.
 
         Warns:
-            UserWarning: The agents, or how many responses they gave, differ from the calibration.
+            UnkeptRiskWarning: The agents, or how many responses they gave, differ from the calibration.
         """
         calibration = self.calibration
         refuse = partial(Decision, self.otherwise, None, cause="policy")
         differences = "; ".join(self._differences or self.mismatches(measurement))
         if differences and self._differences is None:
-            warnings.warn(f"the calibrated risk does not hold: {differences}", stacklevel=2)
+            warnings.warn(UnkeptRiskWarning(differences), stacklevel=2)
         promise = f"at most {calibration.risk:g} with confidence {calibration.confidence:g}"
         claim = f"(for another group: {differences})" if differences else f"(risk {promise})"
         proposer = calibration.proposer_of(measurement)

@@ -8,8 +8,6 @@ from coe_agents.policy.calibrated import AskedAgent, CalibratedAgent, Calibrated
 from coe_agents.policy.fixed_rounds import FixedRounds
 
 _Policy = TypeVar("_Policy")
-UNKEPT = "the calibrated risk does not hold"
-"""How each warning begins that names a difference."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

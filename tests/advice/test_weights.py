@@ -44,7 +44,7 @@ def test_weights_need_no_labels_and_the_graph_reads_them(tmp_path):
     options = ["--weights", tmp_path / "weights.toml", "--risk", 0.5, "--out", tmp_path / "p.json"]
     assert 'only one of the two has "c"' in run("calibrate", other, *options, code=2).stderr
     alone = write(tmp_path / "alone.samples.jsonl", said(a="xy"))
-    assert "at least two agents answered" in run("weights", alone, code=1).stderr
+    run("weights", alone, code=1)  # one agent has nobody to agree with
     shown = run("weights", samples).stdout
     assert (
         "Here c agrees far less than the others with the rest. Whether that is so, only labels can tell"

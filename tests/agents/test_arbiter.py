@@ -122,9 +122,8 @@ def test_an_error_is_a_reason_and_no_answer():
     for ruling in (arbiter.invoke(TWO), asyncio.run(arbiter.ainvoke(TWO))):
         assert ruling["action"] == "escalate"
         assert ruling["answer"] is None
-        assert ruling["reason"].startswith(
-            "judge failed: AgentConnectionError: CHOICE: 2 with [redacted]"
-        )
+        assert ruling["reason"].startswith("judge failed: AgentConnectionError: ")
+        assert KEY not in ruling["reason"]
     agent = ScriptedAgent("x", OSError(f"gone with {KEY}"))
     agent.api_key = KEY
     ruling = Arbiter(agent).invoke(TWO)

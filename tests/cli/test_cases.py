@@ -1,4 +1,5 @@
 import json
+import re
 
 import pytest
 
@@ -33,9 +34,8 @@ def test_an_audit_rate_must_be_named(tmp_path, policy):
         tmp_path / "cases.jsonl",
         [each | {"seen_probability": 0.1} for each in cases(40, wrong_from=1)],
     )
-    done = run("drift", policy, "--cases", path, code=2)
-    assert '"min_seen", 1; got 0.1.' in " ".join(done.stderr.split())
-    done = run("drift", policy, "--cases", path, "--min-seen", 0.1, code=3)
+    run("drift", policy, "--cases", path, code=2)
+    run("drift", policy, "--cases", path, "--min-seen", 0.1, code=3)
 
 
 @pytest.mark.parametrize(
@@ -57,6 +57,5 @@ def test_an_audit_rate_must_be_named(tmp_path, policy):
 def test_a_wrong_line_is_named(tmp_path, line, message):
     path = tmp_path / "cases.jsonl"
     path.write_text('{"id": "0", "correct": 1}\n\n' + line)
-    with pytest.raises(SamplesError, match=r"cases\.jsonl:3: ") as caught:
+    with pytest.raises(SamplesError, match=rf"cases\.jsonl:3: .*{re.escape(message)}"):
         list(read_cases(path))
-    assert message in str(caught.value)

@@ -106,12 +106,9 @@ def test_a_server_that_is_not_there_ends_the_command_with_1(clusterer, tmp_path)
 
     out, _ = tried("doctor")
     assert f"problem: clusterer at {NOBODY}: " in out
-    assert "ConnectionError: Connection error" in out
-    assert "Check that a server listens" in out
     out, err = tried("ask", "Which city?")
     assert out == ""
-    assert "ClusteringError: the responses could not be clustered: " in err
-    assert 'Check the model that is asked for it; "coe-agents doctor" tries it alone' in err
+    assert "ClusteringError" in err
     assert "Traceback" not in err
 
 

@@ -35,11 +35,19 @@ def test_an_abstention_is_exit_3():
 
 
 @pytest.mark.parametrize(
-    "arguments", [["ask", "Q?"], ["demo"], ["doctor"], ["sample", "--dataset", "tinyworld"]]
+    "arguments", [["demo"], ["doctor"], ["sample", "--dataset", "tinyworld", "--out", "r"]]
 )
-def test_without_torch_the_default_group_says_what_to_install(arguments, tmp_path, monkeypatch):
+def test_without_torch_there_is_no_default_group(arguments, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    done = run(*arguments, *(["--out", tmp_path / "r"] if arguments[0] == "sample" else []), code=2)
+    monkeypatch.chdir(tmp_path)
+    run(*arguments, code=2)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.wording
+def test_without_torch_the_default_group_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    done = run("ask", "Q?", code=2)
     assert done.stderr.startswith(
         "coe-agents: the default group is tinyworld, whose models need torch (not installed)"
     )
@@ -57,19 +65,25 @@ def test_an_escalation_is_exit_4(tmp_path):
     run("ask", "What is the capital of Australia?", "--config", path, code=4)
 
 
+@pytest.mark.wording
 @needs("claims")
-def test_the_demo_shows_every_regime_declines_what_is_outside_its_world_and_runs_only_an_agreed_call():
+def test_the_demo_shows_every_regime():
     done = run("demo")
     for regime in ("consensus:", "conflict:", "ambiguous:", "unknown:"):
         assert regime in done.stdout
+    assert "All three agents propose to call nothing." in done.stdout
+    assert "They disagree about `name` of `transfer`" in " ".join(done.stdout.split())
+
+
+@needs("claims")
+def test_the_demo_declines_what_is_outside_its_world_and_runs_only_an_agreed_call():
+    done = run("demo")
     assert done.stdout.count("→ ") == 9
     assert done.stdout.count("No answer: they disagree.") == 3
     assert done.stdout.count("No answer: they are not sure.") == 1
     assert done.stdout.count("No answer: they decline to answer.") == 1
     assert done.stdout.count(" was run: ") == 1
     assert "transfer was run: Paid 60 euros to Nina." in done.stdout
-    assert "They disagree about `name` of `transfer`" in " ".join(done.stdout.split())
-    assert "All three agents propose to call nothing." in done.stdout
     assert "→ Ulaanbaatar is the capital of Mongolia. [...] The official language" in " ".join(
         done.stdout.split()
     )

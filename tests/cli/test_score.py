@@ -167,8 +167,7 @@ def test_a_configuration_names_a_policy_from_its_own_folder(samples, tmp_path):
         '[clusterer]\nkind = "normalized"\n[policy]\nkind = "calibrated"\npath = "policy.json"\n'
     )
     path.write_text(AGENT + policy)
-    done = run("config", "check", path, code=2)
-    assert "coe.toml:9: policy.path: the policy" in done.stderr
+    run("config", "check", path, code=2)
     run("calibrate", samples, "--risk", 0.3, "--out", tmp_path / "policy.json")
     path.write_text(path.read_text() + 'otherwise = "escalate"\n')
     policy = create_policy(load_config(path))

@@ -1,4 +1,5 @@
 import json
+import re
 import sys
 import traceback
 from dataclasses import replace
@@ -156,13 +157,9 @@ def test_a_mistake_is_one_line_with_its_place_and_what_to_do(part, text, says, f
     path.write_text(
         f"{AGENTS}[{part}]\n{text.format(m=module(folder))}\n" + "".join(tables.values())
     )
-    with pytest.raises(ConfigurationError) as raised:
+    one_line = rf"^{re.escape(str(path))}:.*{re.escape(says)}.*\Z"
+    with pytest.raises(ConfigurationError, match=one_line):
         load(path).create_graph()
-    (message,) = (
-        str(raised.value).removesuffix('. "coe-agents config init" writes an example').splitlines()
-    )
-    assert message.startswith(f"{path}:")
-    assert says in message
 
 
 @pytest.mark.parametrize(

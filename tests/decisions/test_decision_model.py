@@ -274,11 +274,9 @@ def test_labels_and_levels_can_block():
 async def test_without_a_majority_it_raises(form):
     group = CoEDecisionModel([says(0.1), dead("secret 1"), dead("secret 2")])
     request = {"state": "x", "questions": ONE}
-    with pytest.raises(
-        GroupUnavailableError, match='1 member of 3 answered "is_risky"; at least 2 must'
-    ) as raised:
+    named = r'1 member of 3 answered "is_risky"; at least 2 must.*scripted-2 \(ConnectionError\)'
+    with pytest.raises(GroupUnavailableError, match=named) as raised:
         _ = group.invoke(request) if form == "sync" else await group.ainvoke(request)
-    assert "scripted-2 (ConnectionError)" in str(raised.value)
     assert "secret" not in str(raised.value)
 
 
@@ -286,7 +284,7 @@ async def test_without_a_majority_it_raises(form):
 def test_what_is_no_distribution_is_a_failed_answer(p):
     group = CoEDecisionModel([says(0.2, 0.3, 0.5), says(0.2, 0.3, 0.5), says(*p)])
     found = group.decide("x", {"c": CHOICE})["c"]
-    assert "must be at least 0 and sum to 1" in found["failed_members"]["scripted-3"]
+    assert found["failed_members"]["scripted-3"].startswith("InvalidReplyError")
 
 
 def test_scores_or_ten_samples_and_what_they_cost():

@@ -64,9 +64,9 @@ def test_faults_name_the_line_of_the_file_whoever_read_it(tmp_path, workers, mon
     rows[111] = row(index=-1)
     path = write(tmp_path / "s.jsonl", rows)
     for each in (ALONE, workers):
-        with pytest.raises(SamplesError, match=r's\.jsonl:112: "index" must be') as raised:
+        # once of each of the two
+        with pytest.raises(SamplesError, match=r's\.jsonl:112: "index" must be.*\n.*s\.jsonl:112:'):
             Samples([path, path], workers=each)
-        assert str(raised.value).count("s.jsonl:112:") == 2
 
 
 def test_cases_seen_with_probabilities_of_their_own_are_not_pooled(tmp_path):

@@ -38,7 +38,7 @@ def test_thresholds_and_bounds_are_those_of_the_run():
     decision = decide(graph, max_coe=0.64)
     assert decision["action"] == "answer"
     assert decision["answer"] == "Bamako"
-    assert decision["reason"].endswith("CoE 0.637 is at most 0.64 nats")
+    assert decision["cause"] == "confident"
     assert decide(graph)["action"] == "abstain"
     again = RegimePolicy(0.5, 0.3, actions={"conflict": "another_round"})
     graph = build(*split_agents(), policy=again, max_rounds=2)
@@ -46,7 +46,7 @@ def test_thresholds_and_bounds_are_those_of_the_run():
     assert decide(graph, max_rounds=4)["n_rounds"] == 4
     assert decide(graph, max_rounds=1)["n_rounds"] == 1
     short = decide(graph, max_rounds=9, token_budget=20)
-    assert "of a token_budget of 20" in short["reason"]
+    assert short["cause"] == "budget"
     assert decide(graph, deadline=60)["n_rounds"] == 2
 
 

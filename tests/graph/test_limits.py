@@ -22,9 +22,8 @@ def test_the_token_budget_names_itself_and_keeps_the_policys_reason():
     decision = ask(graph(*three(), max_rounds=9, token_budget=24))["decision"]
     assert decision["action"] == "abstain"
     assert decision["n_rounds"] == 2
-    assert decision["reason"].startswith(
-        'two of three agents say "Paris", one says "Lyon"; conflict, each is conf'
-    )
+    assert decision["cause"] == "budget"
+    assert "; conflict, " in decision["reason"]
     assert decision["reason"].endswith("; no tokens are left: 24 are used of a token_budget of 24")
     late = ask(graph(*three(), max_rounds=9, token_budget=35))["decision"]
     assert late["n_rounds"] == 2
@@ -90,9 +89,8 @@ def test_the_deadline_ends_the_rounds_and_time_between_a_decision_and_the_next_r
     decision = ask(slow_graph(clock, *three(), deadline=15))["decision"]
     assert decision["action"] == "abstain"
     assert decision["n_rounds"] == 2
-    assert decision["reason"].startswith(
-        'two of three agents say "Paris", one says "Lyon"; conflict, '
-    )
+    assert decision["cause"] == "deadline"
+    assert "; conflict, " in decision["reason"]
     assert decision["reason"].endswith("; no time is left: 20.00 s are used of a deadline of 15 s")
     agents = three(c=["Paris"])
     pausing = {"checkpointer": InMemorySaver(), "interrupt_before": ["another_round"]}
@@ -131,13 +129,9 @@ async def test_the_deadline_cuts_off_an_agent_that_does_not_mind_it(clock):
     started = time.monotonic()
     decision = (await compiled.ainvoke({"question": "Q?"}))["decision"]
     assert time.monotonic() - started < 50
-    why = (
-        "AgentTimeoutError: the deadline of the question has passed. Raise `deadline` of the graph"
-    )
-    assert decision["failed_agents"] == {"a": why}
-    assert decision["reason"] == (
-        "1 of 2 agents answered, but 2 must; missing: a; no time is left: 10.00 s are used of a deadline of 0.1 s"
-    )
+    assert list(decision["failed_agents"]) == ["a"]
+    assert decision["failed_agents"]["a"].startswith("AgentTimeoutError")
+    assert decision["cause"] == "deadline"
 
 
 def test_no_retry_begins_after_the_deadline(clock):
@@ -150,7 +144,7 @@ def test_no_retry_begins_after_the_deadline(clock):
     failing = Failing("a", ["Paris"])
     decision = ask(graph(failing, *three()[1:], retries=3, deadline=15, max_rounds=1))["decision"]
     assert [request["timeout"] for request in failing.requests] == [15, 5]
-    assert decision["failed_agents"]["a"].startswith("AgentTimeoutError: the deadline")
+    assert decision["failed_agents"]["a"].startswith("AgentTimeoutError")
 
 
 @given(count=st.integers() | st.floats() | st.booleans() | st.none() | st.text())

@@ -24,7 +24,7 @@ async def test_what_was_withheld_is_nowhere_and_an_answer_is_there(mode):
         return parts[-1][1]
 
     state = await ask(question="Which is better?")
-    assert state["decision"]["reason"] == "several answers share the lead"
+    assert state["decision"]["cause"] == "uncertain"
     assert state["decision"]["coe"] == pytest.approx(0.6931, abs=1e-4)
     assert events[-1] == "decided"
     for agent in agents:

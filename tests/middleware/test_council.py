@@ -150,9 +150,7 @@ def test_three_blocked_proposals_in_a_row_end_the_run_with_a_refusal(amounts):
             "tool",
             "ai",
         ]
-        assert state["messages"][-1].text.startswith(
-            "I will not answer this: the models do not agree on"
-        )
+        assert "coe_withheld" in state["messages"][-1].response_metadata
         assert not state["messages"][-1].tool_calls
     else:
         assert transfers == [("Ann", 10.0)] * 2
@@ -162,13 +160,20 @@ def test_three_blocked_proposals_in_a_row_end_the_run_with_a_refusal(amounts):
 def test_a_text_that_is_withheld_is_replaced_by_a_refusal_and_texts_that_differ_are_one_action():
     state, _ = run_council(members([[call(**TEN)]], [[call(**TEN)]]), AIMessage("I have paid."))
     assert [message.type for message in state["messages"]] == ["human", "ai"]
-    assert state["messages"][-1].text == (
-        "I will not answer this: the models do not agree on whether to call a tool: the other agents support the "
-        "proposal with 0.00, less than 0.6."
-    )
+    assert "coe_withheld" in state["messages"][-1].response_metadata
+    assert state["messages"][-1].text != "I have paid."
     assert (
         run_council(members(["Hello!"], ["Good day."]), AIMessage("Hi."))[0]["messages"][-1].text
         == "Hi."
+    )
+
+
+@pytest.mark.wording
+def test_a_refusal_says_what_the_models_do_not_agree_on():
+    state, _ = run_council(members([[call(**TEN)]], [[call(**TEN)]]), AIMessage("I have paid."))
+    assert state["messages"][-1].text == (
+        "I will not answer this: the models do not agree on whether to call a tool: the other agents support the "
+        "proposal with 0.00, less than 0.6."
     )
 
 
@@ -233,10 +238,8 @@ def test_a_clusterer_of_ones_own_knows_the_tools_of_the_turn_and_one_that_fails_
         options |= {"clusterer": Broken(), "max_blocked": 1}
         state, transfers = run_council(members(AGAINST, AGAINST), says(call(**TEN)), **options)
         assert transfers == []
-        assert (
-            state["messages"][-1].text
-            == "I will not answer this: judging the proposals failed with RuntimeError."
-        )
+        assert "coe_withheld" in state["messages"][-1].response_metadata
+        assert "secret text" not in str(state["messages"])
 
 
 @pytest.mark.parametrize("adaptive", [False, True])

@@ -135,7 +135,8 @@ def test_a_members_message_with_unusable_ids_goes_not_on(ids, bank):
     )
     state = agent.invoke(PAY, THREAD)
     assert bank.transfers == []
-    assert "the message of the chosen action is invalid" in state["messages"][-1].text
+    assert "coe_withheld" in state["messages"][-1].response_metadata
+    assert state["council"]["action"] == "abstain"
 
 
 def test_secrets_of_a_member_are_redacted():
@@ -157,7 +158,7 @@ def test_where_no_message_of_the_chosen_action_is_valid_that_of_another_action_g
         agents, bank, AIMessage("Hi."), mode="choose", policy=SupportPolicy(0.0), max_blocked=1
     )
     state = agent.invoke(PAY, THREAD)
-    assert "the message of the chosen action is invalid" in state["messages"][-1].text
+    assert "coe_withheld" in state["messages"][-1].response_metadata
     assert state["council"]["action"] == "abstain"
     assert bank.transfers == []
 
@@ -194,9 +195,9 @@ RAN = [
 ]
 
 
-@pytest.mark.parametrize(("ran", "said"), RAN)
+@pytest.mark.parametrize("said", [said for _, said in RAN], ids=[ran for ran, _ in RAN])
 @pytest.mark.parametrize("mode", ["verify", "choose"])
-def test_a_call_that_the_provider_ran_passes_no_council_that_judges_every_turn(ran, said, mode):
+def test_a_call_that_the_provider_ran_passes_no_council_that_judges_every_turn(said, mode):
     agents = members([[call(**ANN)]] if said.tool_calls else ["Done."])
     bank = Bank()
     options = {"mode": mode, "policy": None, "on_uncertain": "interrupt", "max_blocked": 1}
@@ -204,9 +205,7 @@ def test_a_call_that_the_provider_ran_passes_no_council_that_judges_every_turn(r
     assert "__interrupt__" not in state
     assert bank.transfers == []
     if mode == "verify":
-        assert state["messages"][-1].text == (
-            f"I will not answer this: the proposal is invalid: its provider ran {ran!r} itself, which nobody judged."
-        )
+        assert "coe_withheld" in state["messages"][-1].response_metadata
 
 
 def test_what_langchain_knows_as_a_providers_call_is_among_those():

@@ -123,7 +123,7 @@ def test_a_members_message_without_one_fitting_structured_answer_goes_not_on(
         None,
         None,
     ]
-    assert "no structured answer that can be read" in state["messages"][-1].text
+    assert "coe_withheld" in state["messages"][-1].response_metadata
 
 
 def test_what_cannot_be_read_of_a_members_message_goes_not_on():

@@ -1,6 +1,5 @@
 """Votes: what of a group's proposals opens the gate, whoever fails, and how many members are asked."""
 
-import re
 from dataclasses import replace
 
 import pytest
@@ -471,7 +470,7 @@ def test_a_fallback_has_no_vote_on_its_own_call(bank):
     middleware = [CoECouncil(group, max_blocked=1), ModelFallbackMiddleware(fallback)]
     state = create_agent(Down(**SAYS), bank.tools, middleware=middleware).invoke(PAY)
     assert bank.transfers == []
-    assert "has no vote" in state["council"]["failed_agents"]["own"]
+    assert state["council"]["failed_agents"]["own"].startswith("AgentError")
     assert len(state["council"]["votes"]) == 1
 
 
@@ -579,10 +578,8 @@ def test_only_whole_replies_of_members_vote(kind, said, form):
     if runs:
         assert decision["failed_agents"] == {}
     else:
-        assert re.search(
-            "is invalid: it(s provider| was cut)|the model's provider says that the reply failed",
-            str(decision["failed_agents"]),
-        )
+        assert decision["failed_agents"]
+        assert set(decision["failed_agents"]) <= {"a", "b"}
 
 
 @pytest.mark.parametrize("form", FORMS, ids=str)
@@ -620,34 +617,46 @@ CUT = ModelAgent("a", ScriptedDriver(script=[ended({"done_reason": "length"})]))
 UNREADABLE = Member("a", [call("nonsense", secret="Mallory")])
 
 
-@pytest.mark.parametrize(
-    ("failing", "why"),
-    [
-        (Member("a", ConnectionError("refused")), "ConnectionError: refused"),
-        (CUT, "it was cut off by a limit"),
-        (UNREADABLE, "it gave no valid proposal"),
-    ],
-    ids=["down", "cut", "unreadable"],
-)
-@pytest.mark.parametrize("options", [{}, {"adaptive": True}, {"mode": "choose"}, {"tools": None}])
-def test_a_council_that_fails_says_so_and_why_once(failing, why, options, caplog):
+FAILING = {
+    "down": (Member("a", ConnectionError("refused")), "ConnectionError: refused"),
+    "cut": (CUT, "it was cut off by a limit"),
+    "unreadable": (UNREADABLE, "it gave no valid proposal"),
+}
+
+
+def run_failing(failing, options):
     bank = Bank()
-    given = {"tools": GATED, "policy": None, "max_blocked": 2} | options
+    parts = {"tools": GATED, "policy": None, "max_blocked": 2} | options
     agents = [failing, Member("b", TimeoutError("too late"))]
-    state = council_agent(agents, bank, says(call(**TEN)), **given).invoke(PAY, THREAD)
-    second = (
-        "" if "adaptive" in options else "; b failed: TimeoutError: too late"
-    )  # its vote alone is no majority
-    told = f"no member gave a proposal: a failed: {why}{second}"
-    assert bank.transfers == []
-    assert replies(state)[0].text == (
-        f"transfer_money was not run: {told}. No model judged the call: it may be repeated."
-    )
-    assert state["messages"][-1].text == f"I will not answer this: {told}."
-    assert [record.message for record in caplog.records] == [
-        f"the council is closed: {told}"
-    ] * 2  # in two turns
+    state = council_agent(agents, bank, says(call(**TEN)), **parts).invoke(PAY, THREAD)
+    return state, bank.transfers
+
+
+@pytest.mark.parametrize("failing", FAILING)
+@pytest.mark.parametrize("options", [{}, {"adaptive": True}, {"mode": "choose"}, {"tools": None}])
+def test_a_council_that_fails_closes_the_gate_and_logs_each_turn_once(failing, options, caplog):
+    state, transfers = run_failing(FAILING[failing][0], options)
+    assert transfers == []
+    # with "adaptive" the vote of b alone would be no majority: it is not asked
+    assert set(state["council"]["failed_agents"]) == ({"a"} if "adaptive" in options else {*"ab"})
+    assert replies(state)[0].status == "error"
+    assert "coe_withheld" in state["messages"][-1].response_metadata
+    assert len(caplog.records) == 2
     assert "Mallory" not in str(state["messages"])
+
+
+@pytest.mark.wording
+def test_a_council_that_fails_says_so_and_why_once(caplog):
+    for failing, why in FAILING.values():
+        caplog.clear()
+        state, _ = run_failing(failing, {})
+        told = f"no member gave a proposal: a failed: {why}; b failed: TimeoutError: too late"
+        assert replies(state)[0].text == (
+            f"transfer_money was not run: {told}. No model judged the call: it may be repeated."
+        )
+        assert state["messages"][-1].text == f"I will not answer this: {told}."
+        logged = [record.message for record in caplog.records]
+        assert logged == [f"the council is closed: {told}"] * 2  # in two turns
 
 
 def test_one_member_that_fails_is_named_beside_the_votes(caplog):

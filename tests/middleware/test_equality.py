@@ -214,7 +214,6 @@ def test_a_validator_that_raises_anything_fails_the_proposal_and_none_changes_wh
         Broken, *xs({"text": "no"}, {"text": "no"}, {"text": "no"}), max_blocked=1
     )
     assert received == []
-    assert '"act" refuses the arguments: KeyError' in state["council"]["reason"]
     assert set(state["council"]["failed_agents"]) == {"member0", "member1"}
 
     class Popping(BaseModel):
@@ -248,6 +247,7 @@ def test_what_is_injected_is_neither_asked_for_nor_compared():
         assert received == [(1.0, True)] * n_runs
 
 
+@pytest.mark.wording
 def test_a_block_names_the_argument_and_the_rule_that_would_loosen_a_text():
     for kind, driver, other, is_text in (
         (str, "Hi", "hi SECRET", True),
@@ -260,9 +260,12 @@ def test_a_block_names_the_argument_and_the_rule_that_would_loosen_a_text():
         assert ('ActionMatch(compare={"act.x": Text()})' in told.text) is is_text
         assert "SECRET" not in told.text
         assert "Mg" not in told.text
-    assert runs(str, *xs("Hi.", "hi", "HI"), clusterer=ActionMatch(compare={"act.x": Text()}))[
-        0
-    ] == ["Hi."]
+
+
+def test_a_rule_may_loosen_a_text():
+    loose = ActionMatch(compare={"act.x": Text()})
+    received, _ = runs(str, *xs("Hi.", "hi", "HI"), clusterer=loose)
+    assert received == ["Hi."]
 
 
 def test_true_is_not_1_when_a_members_message_goes_on():

@@ -67,27 +67,33 @@ def deciding(decision):
     return RunnableLambda(lambda _: {"decision": decision})
 
 
-@pytest.mark.parametrize(
-    ("said", "why"),
-    [
-        (UNSURE, "the group is not confident: one of two agents says "),
-        (
-            AGAINST,
-            'the group is confident and does not approve: both agents say "reject"; confident enough: ',
-        ),
-        (DECLINING, "the group is not confident: both agents decline to answer "),
-        (
-            [["It went well."]] * 2,
-            "the group is not confident: most replies are no verdict, neither",
-        ),
-    ],
-    ids=["unsure", "against", "declining", "no verdict"],
-)
-def test_the_driver_is_told_why_a_call_was_not_run(said, why):
-    reply, transfers = reply_to(judges(*said)[1])
+WITHHELD = {
+    "unsure": (UNSURE, "the group is not confident: one of two agents says "),
+    "against": (
+        AGAINST,
+        'the group is confident and does not approve: both agents say "reject"; confident enough: ',
+    ),
+    "declining": (DECLINING, "the group is not confident: both agents decline to answer "),
+    "no verdict": (
+        [["It went well."]] * 2,
+        "the group is not confident: most replies are no verdict, neither",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WITHHELD)
+def test_a_call_that_the_group_does_not_approve_is_not_run(case):
+    reply, transfers = reply_to(judges(*WITHHELD[case][0])[1])
     assert transfers == []
-    assert reply.text.startswith(f"transfer_money was not run: {why}")
-    assert f"(regime: {'conflict' if said is UNSURE else 'consensus'})" in reply.text
+    assert reply.status == "error"
+    assert f"(regime: {'conflict' if case == 'unsure' else 'consensus'})" in reply.text
+
+
+@pytest.mark.wording
+def test_the_driver_is_told_why_a_call_was_not_run():
+    for said, why in WITHHELD.values():
+        reply, _ = reply_to(judges(*said)[1])
+        assert reply.text.startswith(f"transfer_money was not run: {why}")
 
 
 def test_what_the_driver_reads_of_the_group_is_short_and_on_one_line():

@@ -68,8 +68,7 @@ def test_a_person_is_asked_in_langchains_form_and_the_group_is_not_asked_again()
     ]
     for part in (
         'transfer_money {"to": "Ann", "amount": 10}',
-        'the group is not confident: one of two agents says "approve", one says "reject"',
-        "CoE 0.693 = aleatoric 0.000 + epistemic 0.693 nats",
+        "the group is not confident: ",
         "judge0: approve 100%\njudge1: reject 100%",
         '<arguments>{"to": "Ann", "amount": 10}</arguments>\nIs this call right',
     ):
@@ -115,8 +114,7 @@ def test_a_council_asks_about_the_very_message_that_goes_on_and_a_strict_checkpo
         "action_name": "transfer_money",
         "allowed_decisions": ["approve", "edit", "reject"],
     }
-    assert request["description"].splitlines()[1:4] == [
-        'The models do not agree on the argument "amount".',
+    assert request["description"].splitlines()[2:4] == [
         "transfer_money.amount: 9 (member0, member1)",
         "transfer_money.amount: 10 (driver)",
     ]
@@ -295,10 +293,7 @@ def test_an_edit_is_taken_as_it_is_though_the_schema_of_the_tool_reads_it_in_two
 TEXTS = [(APPROVE, "I have paid."), (edit("answer", text="Not yet."), "Not yet.")]
 
 
-@pytest.mark.parametrize(
-    ("decision", "text"),
-    [*TEXTS, (REJECT, "I will not answer this: a person rejected it: too much.")],
-)
+@pytest.mark.parametrize(("decision", "text"), [*TEXTS, (REJECT, None)])
 def test_a_person_decides_on_a_text(decision, text):
     compiled, _, _ = asking_council(AIMessage("I have paid."))
     paused = compiled.invoke(PAY, THREAD)
@@ -309,7 +304,10 @@ def test_a_person_decides_on_a_text(decision, text):
     for unfit in ({"text": 3}, {}, {"text": "Not yet.", "memo": "x"}):
         assert "__interrupt__" in compiled.invoke(decide(edit("answer", **unfit)), THREAD)
     state = compiled.invoke(decide(decision), THREAD)
-    assert [(message.type, message.text) for message in state["messages"][1:]] == [("ai", text)]
+    (message,) = state["messages"][1:]
+    assert message.type == "ai"
+    assert ("coe_withheld" in message.response_metadata) is (text is None)
+    assert text is None or message.text == text
     assert (state["council"]["action"], state["council"]["calls"]) == (
         ("abstain", None) if decision is REJECT else ("answer", [])
     )

@@ -13,16 +13,16 @@ from tests.measurement.measurements import decide, with_proposals
 from tests.measurement.measurements import measured as measurement
 
 
-def test_threshold_answers_up_to_the_threshold_which_may_be_0_and_says_the_numbers():
-    assert decide(ThresholdPolicy(0.5), measurement(aleatoric=0.5)) == Decision(
-        "answer", "Paris", "confident enough: CoE 0.500 is at most 0.5 nats", cause="confident"
-    )
-    withheld = decide(
-        ThresholdPolicy(0.5, otherwise="escalate"), measurement(aleatoric=0.25, epistemic=0.375)
-    )
-    parts = "(aleatoric 0.250 within models, epistemic 0.375 between models)"
-    reason = f"not confident enough: CoE 0.625 {parts} exceeds 0.5 nats"
-    assert withheld == Decision("escalate", None, reason, cause="uncertain")
+def without_reason(decision):
+    return replace(decision, reason="")
+
+
+def test_threshold_answers_up_to_the_threshold_which_may_be_0():
+    confident = decide(ThresholdPolicy(0.5), measurement(aleatoric=0.5))
+    assert without_reason(confident) == Decision("answer", "Paris", cause="confident")
+    unsure = measurement(aleatoric=0.25, epistemic=0.375)
+    withheld = decide(ThresholdPolicy(0.5, otherwise="escalate"), unsure)
+    assert without_reason(withheld) == Decision("escalate", cause="uncertain")
     split = (
         (0.7, [1.0]),
         (0.6, [1.0, 3.0]),
@@ -53,17 +53,30 @@ def test_thresholds_must_be_nats(value):
         RegimePolicy(0.5, value)
 
 
-def test_a_regime_says_its_numbers_and_its_name_unless_it_is_consensus():
+def test_a_regime_answers_in_consensus_alone():
     policy = RegimePolicy(0.5, 0.25)
+    agreed = decide(policy, measurement(aleatoric=0.5, epistemic=0.25))
+    assert without_reason(agreed) == Decision("answer", "Paris", cause="confident")
+    unsure = decide(policy, measurement(aleatoric=0.51, epistemic=0.26, regime="unknown"))
+    assert without_reason(unsure) == Decision("abstain", cause="uncertain")
+
+
+@pytest.mark.wording
+def test_a_reason_says_the_numbers_and_the_name_of_a_regime_unless_it_is_consensus():
+    threshold = ThresholdPolicy(0.5)
+    confident = decide(threshold, measurement(aleatoric=0.5))
+    assert confident.reason == "confident enough: CoE 0.500 is at most 0.5 nats"
+    withheld = decide(threshold, measurement(aleatoric=0.25, epistemic=0.375))
+    parts = "(aleatoric 0.250 within models, epistemic 0.375 between models)"
+    assert withheld.reason == f"not confident enough: CoE 0.625 {parts} exceeds 0.5 nats"
+
+    regimes = RegimePolicy(0.5, 0.25)
+    agreed = decide(regimes, measurement(aleatoric=0.5, epistemic=0.25))
     said = "each is confident, and they agree: aleatoric 0.500 within models is at most 0.5 nats, "
-    said += "epistemic 0.250 between models is at most 0.25 nats"
-    assert decide(policy, measurement(aleatoric=0.5, epistemic=0.25)) == Decision(
-        "answer", "Paris", said, cause="confident"
-    )
-    said = "unknown, each is unsure, and they disagree: aleatoric 0.510 within models exceeds 0.5 nats, "
-    said += "epistemic 0.260 between models exceeds 0.25 nats"
-    unsure = measurement(aleatoric=0.51, epistemic=0.26, regime="unknown")
-    assert decide(policy, unsure) == Decision("abstain", None, said, cause="uncertain")
+    assert agreed.reason == said + "epistemic 0.250 between models is at most 0.25 nats"
+    unsure = decide(regimes, measurement(aleatoric=0.51, epistemic=0.26, regime="unknown"))
+    said = "unknown, each is unsure, and they disagree: aleatoric 0.510 within models exceeds "
+    assert unsure.reason == said + "0.5 nats, epistemic 0.260 between models exceeds 0.25 nats"
 
 
 TIED = ("Paris", "Rome")

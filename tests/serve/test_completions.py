@@ -16,11 +16,6 @@ from tests.serve.groups import (
 )
 from tests.serve.test_tools import call_of, calling, result
 
-# three agents, each certain of another answer: CoE is log 3, all of it epistemic
-REFUSAL = (
-    "No answer: several answers share the lead. CoE 1.099 = aleatoric 0.000 + epistemic 1.099 nats."
-)
-
 
 async def test_the_group_is_the_only_model_and_other_addresses_and_methods_are_refused_in_the_same_form():
     async with client_of(create_group(*AGREEING)) as client:
@@ -81,19 +76,21 @@ async def test_an_abstention_is_a_refusal_in_both_places_and_reveals_no_response
     assert response.json()["coe"]["coe"] == pytest.approx(math.log(3))
     assert not any(word in response.text + stream.text for word in WITHHELD)
     (whole,) = response.json()["choices"]
-    assert (whole["message"]["content"], whole["finish_reason"]) == (REFUSAL, "content_filter")
-    assert whole["message"]["refusal"] == REFUSAL
+    refusal = whole["message"]["refusal"]
+    assert refusal
+    assert (whole["message"]["content"], whole["finish_reason"]) == (refusal, "content_filter")
     chunks = [
         json.loads(line.removeprefix("data: ")) for line in stream.text.split("\n\n") if "{" in line
     ]
     choices = [choice for chunk in chunks for choice in chunk["choices"]]
-    assert any(choice["delta"].get("content") == REFUSAL for choice in choices)
+    assert any(choice["delta"].get("content") == refusal for choice in choices)
     assert choices[-1]["finish_reason"] == "content_filter"
 
 
-@pytest.mark.parametrize(
-    ("said", "cause"),
-    [
+@pytest.mark.wording
+async def test_the_refusal_says_why():
+    for said, cause in (
+        (DISAGREEING, "several answers share the lead"),
         (
             [ConnectionError("Canberra lost"), ConnectionError("no"), ["Paris"]],
             "too few agents answered",
@@ -101,11 +98,17 @@ async def test_an_abstention_is_a_refusal_in_both_places_and_reveals_no_response
         ([["I don't know."], ["I do not know."], ["I don't know"]], "the agents decline to answer"),
         ([["x", "y"], ["x", "y"], ["x", "x"]], "the agents are not certain enough"),
         ([["x", "x", "y"]] * 3, "each agent is unsure, between the same answers"),
-    ],
-)
-async def test_the_refusal_says_why(said, cause):
-    response = await complete(create_group(*said, max_coe=0.4))
-    assert response.json()["choices"][0]["message"]["refusal"].startswith(f"No answer: {cause}.")
+    ):
+        response = await complete(create_group(*said, max_coe=0.4))
+        refusal = response.json()["choices"][0]["message"]["refusal"]
+        assert refusal.startswith(f"No answer: {cause}.")
+        assert "Canberra" not in refusal
+
+
+async def test_a_refusal_quotes_no_error():
+    failed = (ConnectionError("Canberra lost"), ConnectionError("no"), ["Paris"])
+    response = await complete(create_group(*failed))
+    assert response.json()["coe"]["action"] == "abstain"
     assert "Canberra" not in response.text
 
 
@@ -157,9 +160,9 @@ async def test_the_agents_see_the_conversation():
 @pytest.mark.parametrize(
     "returned",
     [
-        {"content": None, "refusal": REFUSAL},  # the openai package
+        {"content": None, "refusal": "No answer: a tie."},  # the openai package
         {"content": ""},  # a client that does not know "refusal"
-        {"content": [{"type": "text", "text": REFUSAL}]},  # one that shows it as a text
+        {"content": [{"type": "text", "text": "No answer: a tie."}]},  # one that shows it as a text
         {"content": "Escalated: somebody else must decide: the agents hesitate."},
     ],
 )

@@ -1,4 +1,5 @@
 import math
+import re
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -53,10 +54,9 @@ def test_lower_limits_are_kept():
     ],
 )
 def test_what_is_not_tighter_is_refused(option, value, message):
-    with pytest.raises(ApiError) as refused:
+    with pytest.raises(ApiError, match=re.escape(message)) as refused:
         tighten_by(**{option: value})
     assert refused.value.param == f"coe.{option}"
-    assert message in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -68,9 +68,7 @@ async def test_the_gate_of_one_request(coe, action):
     assert reply["coe"]["action"] == action
     assert reply["coe"]["coe"] == pytest.approx(0.451, abs=0.001)
     if action == "abstain":
-        assert reply["choices"][0]["message"]["refusal"].endswith(
-            " nats, above the limit of this request."
-        )
+        assert reply["coe"]["cause"] == "limit_of_caller"
 
 
 async def test_a_deadline_silences_nobody_but_all():
@@ -80,11 +78,8 @@ async def test_a_deadline_silences_nobody_but_all():
         SlowAgent("c", ["y"], seconds=600),
     ]
     reply = (await complete(group_of(*agents), coe={"deadline": 1.0})).json()
-    assert reply["choices"][0]["message"]["content"].startswith("No answer: ")
-    assert (
-        "no decision before the deadline of the request"
-        in reply["choices"][0]["message"]["refusal"]
-    )
+    message = reply["choices"][0]["message"]
+    assert message["content"] == message["refusal"]
     assert (reply["coe"]["action"], reply["coe"]["coe"], reply["usage"]) == ("abstain", None, None)
     assert (agents[2].n_started, agents[2].n_ended) == (1, 0)
 

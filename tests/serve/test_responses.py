@@ -41,9 +41,7 @@ async def test_an_answer_and_a_refusal_are_items():
         ["temperature", "reasoning"],
     )
     withheld = await respond(create_group(*DISAGREEING))
-    assert withheld.json()["output"][0]["content"][0]["refusal"].startswith(
-        "No answer: several answers share the lead"
-    )
+    assert withheld.json()["output"][0]["content"][0]["refusal"]
     assert not any(word in withheld.text for word in WITHHELD)
 
 
@@ -95,9 +93,9 @@ async def test_calls_are_items_and_their_results_are_read():
 
 
 async def test_a_stream_has_the_same_response_at_its_end():
-    for said, kind, text in (
-        (AGREEING, "output_text", "Paris"),
-        (DISAGREEING, "refusal", "No answer: "),
+    for said, kind, field in (
+        (AGREEING, "output_text", "text"),
+        (DISAGREEING, "refusal", "refusal"),
     ):
         lines = (await respond(create_group(*said), stream=True)).text.splitlines()
         events = [
@@ -108,8 +106,9 @@ async def test_a_stream_has_the_same_response_at_its_end():
         assert named == [event["type"] for event in events]
         assert (events[0]["type"], events[-1]["type"]) == ("response.created", "response.completed")
         deltas = [event["delta"] for event in events if event["type"] == f"response.{kind}.delta"]
-        assert "".join(deltas).startswith(text)
-        assert events[-1]["response"]["output"][0]["content"][0]["type"] == kind
+        content = events[-1]["response"]["output"][0]["content"][0]
+        assert content["type"] == kind
+        assert "".join(deltas) == content[field] != ""
 
 
 PICTURE = [{"role": "user", "content": [{"type": "input_image"}]}]

@@ -33,13 +33,30 @@ async def test_a_refusal_names_what_is_contested_and_no_value_of_it():
     (choice,) = reply["choices"]
     assert choice["finish_reason"] == "content_filter"
     assert "tool_calls" not in choice["message"]
-    assert choice["message"]["refusal"].startswith(
-        'No answer: several answers share the lead; the proposals differ in "amount" of "pay". CoE 1.099'
-    )
+    assert choice["message"]["refusal"]
     contested = reply["coe"]["contested"]
     assert set(contested) == {"tool", "call", "arguments", "rest", "where"}
     assert contested["arguments"] == {"amount": pytest.approx(1.0986, abs=1e-4)}
     assert not any(amount in response.text for amount in ("5111", "6222", "7333"))
+
+
+@pytest.mark.wording
+async def test_a_refusal_says_what_the_proposals_differ_in():
+    for proposals, parallel, said in (
+        (
+            [[pay(5111)], [pay(6222)], [pay(7333)]],
+            True,
+            'several answers share the lead; the proposals differ in "amount" of "pay". CoE 1.099',
+        ),
+        (
+            [[pay(5), pay(6)]] * 3,
+            False,
+            "the agents agree on several calls, and the request allows one. CoE 0.000",
+        ),
+    ):
+        _, reply = await ask(supporting(*proposals), parallel_tool_calls=parallel)
+        refusal = reply["choices"][0]["message"]["refusal"]
+        assert refusal.startswith(f"No answer: {said}")
 
 
 async def test_a_name_that_only_the_agents_know_is_not_shown():
@@ -70,9 +87,7 @@ async def test_several_calls_where_the_request_allows_one():
     group = supporting(*[[pay(5), pay(6)]] * 3)
     assert len((await ask(group))[1]["choices"][0]["message"]["tool_calls"]) == 2
     _, reply = await ask(group, parallel_tool_calls=False)
-    assert reply["choices"][0]["message"]["refusal"].startswith(
-        "No answer: the agents agree on several calls, and the request allows one. CoE 0.000"
-    )
+    assert reply["choices"][0]["message"]["refusal"]
     assert reply["coe"]["action"] == "abstain"
     assert (await ask(supporting(*[[pay(5)]] * 3), parallel_tool_calls=False))[1]["coe"][
         "action"

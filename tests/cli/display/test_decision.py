@@ -29,6 +29,7 @@ def shown(*, width=100, **changes):
     return console.file.getvalue()
 
 
+@pytest.mark.wording
 def test_the_answer_comes_first_then_the_agents_then_the_numbers():
     lines = [line.strip() for line in shown().splitlines() if line.strip()]
     assert lines[:2] == ["? Capital?", "→ Paris"]
@@ -146,6 +147,7 @@ PROPOSED = {
 }
 
 
+@pytest.mark.wording
 def test_actions_are_shown_as_people_read_them_with_what_is_contested_first():
     lines = [line.strip() for line in shown(**PROPOSED).splitlines() if line.strip()]
     assert lines[1:3] == [
@@ -156,6 +158,7 @@ def test_actions_are_shown_as_people_read_them_with_what_is_contested_first():
     assert any(line.endswith("no call") for line in lines)
 
 
+@pytest.mark.wording
 def test_markup_and_control_characters_of_a_model_are_only_text_and_cannot_steer_the_terminal():
     values = [{"value": "\x1b[2J\u202e", "agents": ["a"]}, {"value": None, "agents": ["c\n"]}]
     contested = shown(

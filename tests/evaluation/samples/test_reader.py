@@ -97,6 +97,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
             Samples([path])
 
 
+@pytest.mark.wording
 def test_no_more_than_twenty_faulty_lines_are_listed(tmp_path):
     path = write(tmp_path / "s.jsonl", [row(), *(row(index=-1) for _ in range(21))])
     with pytest.raises(SamplesError) as raised:

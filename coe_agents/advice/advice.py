@@ -122,6 +122,7 @@ ESCALATED = 0.2
 LEARNED: WeightsFrom = "learned"
 EQUAL: WeightsFrom = "equal"
 AGREEMENT: WeightsFrom = "agreement"
+_SIZES = (1, 2, 3, 5, 10, 20, 50, 100)
 _SCORES = (DEFAULT_SCORE, "coe")
 _FEWEST_OF_EACH = 10.0
 """The fewest right and wrong answers for something to be learned: two of each in a fold."""
@@ -284,10 +285,7 @@ def advise(rows: Sequence[Judged], *, n_resamples: int = 1000) -> Advice:
 
 def _complete(rows: Sequence[Judged]) -> list[Judged]:
     """Returns the rows that have all agents and a verdict on every cluster."""
-    names: set[str] = set()
-    for row in rows:
-        names.update(row.measurement.agents)
-
+    names = set[str]().union(*[row.measurement.agents for row in rows])
     complete = []
     for row in rows:
         is_labelled = row.verdicts and None not in row.verdicts
@@ -311,15 +309,21 @@ def choose_escalated(score: FloatArray, share: float) -> FloatArray:
     """Returns the probability with which each question is among the `share` of the highest scores; ties go by lot."""
     _, places, counts = np.unique(-join_ties(score), return_inverse=True, return_counts=True)
     before = np.cumsum(counts) - counts
-    return np.asarray(np.clip((share * score.size - before) / counts, 0.0, 1.0)[places])
+    among = (share * score.size - before) / counts
+    return np.asarray(np.clip(among, 0.0, 1.0)[places])
 
 
 _Name = TypeVar("_Name", bound=str)
 
 
 def _best(gains: Mapping[_Name, Difference], usual: _Name) -> _Name:
-    better = [name for name, gain in gains.items() if gain.value > 0.0 and gain.p < 0.05]
-    return max(better, key=lambda name: gains[name].value, default=usual)
+    best = usual
+    highest = 0.0
+    for name, gain in gains.items():
+        if gain.value > highest and gain.p < 0.05:
+            best = name
+            highest = gain.value
+    return best
 
 
 _Fit = Callable[[Sequence[Judged], Sequence[str]], Mapping[str, float]]
@@ -355,7 +359,8 @@ class _Group:
         fold = to_folds([row.id for row in rows], 1.0 - self.right)
         self._splits = []
         for k in range(fold.max() + 1):
-            self._splits.append((np.flatnonzero(fold != k), np.flatnonzero(fold == k)))
+            outside = np.flatnonzero(fold != k)
+            self._splits.append((outside, np.flatnonzero(fold == k)))
 
     def score(self, name: str) -> FloatArray:
         """Returns a score of each question."""
@@ -474,7 +479,10 @@ class _Group:
         chosen: list[int] = []
         order = []
         while left:
-            losses = {i: self._loss(self._predict(self.support[:, [*chosen, i]])) for i in left}
+            losses = {}
+            for i in left:
+                features = self.support[:, [*chosen, i]]
+                losses[i] = self._loss(self._predict(features))
             best = min(left, key=losses.__getitem__)
             order.append((self.agents[best], before - losses[best]))
             before = losses[best]
@@ -490,7 +498,8 @@ class _Group:
     def sample_losses(self) -> dict[int, dict[str, Difference]]:
         """Returns what the first n responses of each agent lose against all, by counts; n doubles up to all."""
         most = max(len(clusters) for row in self.rows for clusters in row.said.values())
-        sizes = [n for n in (1, 2, 3, 5, 10, 20, 50, 100) if n < most] + [most]
+        sizes = [n for n in _SIZES if n < most]
+        sizes.append(most)
 
         figures = {}
         for n in sizes:
@@ -515,14 +524,16 @@ def _less(figure: _Drawn, other: _Drawn) -> _Drawn:
 def _mean_of_known(of_folds: list[FloatArray]) -> FloatArray:
     values = np.array(of_folds)
     # a fold with right answers alone, or wrong ones, has none
+    n_known = (~np.isnan(values)).sum(axis=0)
     with np.errstate(invalid="ignore"):
-        return np.asarray(np.nansum(values, axis=0) / (~np.isnan(values)).sum(axis=0))
+        return np.asarray(np.nansum(values, axis=0) / n_known)
 
 
 def _support(row: Judged, agents: Sequence[str]) -> FloatArray:
     """Returns each agent's probability of the leading answer, the mean over answers that tie, shape `(n_agents,)`."""
     shares = distributions_of(row.measurement, agents)
-    return np.asarray(shares[:, shares_lead(shares.mean(axis=0))].mean(axis=1))
+    leading = shares_lead(shares.mean(axis=0))
+    return np.asarray(shares[:, leading].mean(axis=1))
 
 
 def _with_first(row: Judged, n: int) -> tuple[float, float]:

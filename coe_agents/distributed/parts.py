@@ -49,8 +49,10 @@ def decide_parts(
 
 def fail_questions(content: bytes, reason: str) -> bytes:
     """Returns a part whose questions all failed for this reason."""
-    asked = unpack(content)
-    rows = [({"id": question["id"], "agent": DECIDER, "error": reason}, 0.0) for question in asked]
+    rows = []
+    for question in unpack(content):
+        row = {"id": question["id"], "agent": DECIDER, "error": reason}
+        rows.append((row, 0.0))
     return pack(rows)
 
 
@@ -120,13 +122,19 @@ class _Asking:
 def fail_part(content: bytes, reason: str) -> bytes:
     """Returns a part in which all that was missing failed for this reason."""
     questions, pending = _read(content)
-    return pack(
-        [((name, agent), [to_failure(agent, questions[name], reason)]) for name, agent in pending]
-    )
+    replies = []
+    for name, agent in pending:
+        row = to_failure(agent, questions[name], reason)
+        replies.append(((name, agent), [row]))
+    return pack(replies)
 
 
 def _read(content: bytes) -> tuple[dict[str, Question], list[Unit]]:
-    asked = unpack(content)
-    questions = [from_plain(each["question"]) for each in asked]
-    pending = [(each["question"]["id"], agent) for each in asked for agent in each["agents"]]
-    return {each.id: each for each in questions}, pending
+    questions = {}
+    pending = []
+    for asked in unpack(content):
+        question = from_plain(asked["question"])
+        questions[question.id] = question
+        for agent in asked["agents"]:
+            pending.append((question.id, agent))
+    return questions, pending

@@ -134,13 +134,14 @@ def resolve_judging(
         >>> judging.used.correctness, dict(judging.sources)
         ('f1', {'clusterer': 'default', 'correctness': '--correctness'})
     """
-    records = list[Judging | None]()
+    records: list[Judging | None] = []
     for origin in _origins(paths):
         if origin.judging not in records:
             records.append(origin.judging)
     recorded = records[0] if len(records) == 1 else None
 
-    values, sources = dict[str, Any](), dict[str, str]()
+    values: dict[str, Any] = {}
+    sources: dict[str, str] = {}
     for part in ("clusterer", "correctness", "judge"):
         if part == "judge" and values["correctness"] != "judge":
             break

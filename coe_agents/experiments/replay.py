@@ -282,7 +282,8 @@ class _Replay:
     def _measure(self, history: Sequence[RoundData], spent: Spent) -> Measurement | None:
         """Returns the measurement of what is taken so far; None where no agent of a weight above 0 answered."""
         counts = self._counts_now
-        if not any(self._of.weights.get(name, 1.0) > 0.0 for name, _ in counts):
+        weights = [self._of.weights.get(name, 1.0) for name, _ in counts]
+        if max(weights, default=0.0) <= 0.0:
             return None
         measurement = self._saved.measure(counts, self._of)
         tokens_left = self._rules.bounds.tokens_left(spent)

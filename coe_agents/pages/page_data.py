@@ -138,7 +138,8 @@ class Rows:
         return clusters
 
     def _line(self, question: SampledQuestion, *values: Any) -> None:
-        for name, value in zip(_COLUMNS, (question.id, cut(question.text), *values), strict=True):
+        line = (question.id, cut(question.text), *values)
+        for name, value in zip(_COLUMNS, line, strict=True):
             self.columns[name].append(value)
 
     def _detail(self, detail: dict[str, Any]) -> None:
@@ -221,7 +222,8 @@ def compute_curves(scores: Scores) -> dict[str, dict[str, list[list[float]]]]:
     has_both = 0 < scores.correct.sum() < scores.correct.size
     for name, values in scores.values.items():
         kept = accuracy_rejection_curve(correct=scores.correct, uncertainty=values)
-        curves[name] = {"accuracy": _thin(1.0 - kept.coverage[::-1], kept.values[::-1])}
+        rejected = 1.0 - kept.coverage[::-1]
+        curves[name] = {"accuracy": _thin(rejected, kept.values[::-1])}
         if has_both:
             # the least certain first; the shares of the right and of the wrong answers that are at least so unsure
             tally = Ranking(scores.correct, values).tally()
@@ -233,7 +235,8 @@ def compute_curves(scores: Scores) -> dict[str, dict[str, list[list[float]]]]:
 
 def _thin(x: FloatArray, y: FloatArray) -> list[list[float]]:
     """Both ends stay."""
-    places = np.unique(np.linspace(0, x.size - 1, min(x.size, POINTS)).round().astype(np.int64))
+    even = np.linspace(0, x.size - 1, min(x.size, POINTS))
+    places = np.unique(even.round().astype(np.int64))
     return [np.round(values[places], 5).tolist() for values in (x, y)]
 
 

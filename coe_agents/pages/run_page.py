@@ -129,6 +129,7 @@ def _bar(data: Mapping[str, Any]) -> list[float | None]:
 def _detail(item: Item) -> dict[str, Any]:
     decision = item.decision
     trajectory = _trajectory(item)
+    claims = _list(decision.get("claims"))[:_MOST]
     agents = _agents_of(trajectory)
     rounds = [_round(data, agents, place, item) for place, data in enumerate(trajectory)]
 
@@ -151,7 +152,7 @@ def _detail(item: Item) -> dict[str, Any]:
         "rounds": rounds,
         "names": [cut(name, _SHORT) for name in decision["agents"]],
         "support": _support(decision),
-        "claims": [_claim(_mapping(claim)) for claim in _list(decision.get("claims"))[:_MOST]],
+        "claims": [_claim(_mapping(claim)) for claim in claims],
         "failures": failures,
         "tokens": tokens,
     }
@@ -183,11 +184,13 @@ def _support(decision: Mapping[str, Any]) -> list[list[Any]]:
 
 
 def _claim(claim: Mapping[str, Any]) -> dict[str, Any]:
+    by_agent = _mapping(claim.get("agents"))
     agents = []
-    for name, value in list(_mapping(claim.get("agents")).items())[:_MOST]:
-        shares = _mapping(value)
+    for name in list(by_agent)[:_MOST]:
+        shares = _mapping(by_agent[name])
         supports = _number(shares.get("supports"))
-        agents.append([cut(str(name), _SHORT), supports, _number(shares.get("contradicts"))])
+        contradicts = _number(shares.get("contradicts"))
+        agents.append([cut(str(name), _SHORT), supports, contradicts])
     return {
         "text": _cut_or_none(claim.get("text")) or "",
         "action": _text(claim.get("action")),

@@ -95,12 +95,12 @@ def create_sampled_material(
     panels: list[tuple[str, Load]] = []
     for source in sources:
         train, validation = _splits(source)
+        load_train = None if train is None else partial(sampled, source, train)
         load = partial(sampled, source, validation)
-        loads[source] = (None if train is None else partial(sampled, source, train), load)
+        loads[source] = (load_train, load)
         panels.append((_panel_name(source, validation), load))
-    other_split, _ = loads[sources[0]]
-    if len(sources) == 1 and other_split is not None:
-        panels.append((_panel_name(sources[0], _splits(sources[0])[0]), other_split))
+        if load_train is not None and len(sources) == 1:
+            panels.append((_panel_name(source, train), load_train))  # stands for SQuAD
 
     main_split = _splits(sources[0])[1]
     by_temperature: dict[float, Load] = {}

@@ -276,12 +276,14 @@ def _ranking_rows(group: JudgedGroup, metrics: Mapping[str, str]) -> list[Row]:
             rows.append((name, *[None] * len(RANKING_COLUMNS)))
             continue
         estimate = estimates[name]
-        accuracies = [estimate[f"accuracy at {share}"][0] for share in RETENTIONS]
-        areas = [estimate["aurac"][0], estimate["paper_aurac"][0]]
-        less = (math.nan, math.nan, math.nan)
+        figures = [*estimate["auroc"], estimate["aurac"][0], estimate["paper_aurac"][0]]
+        for share in RETENTIONS:
+            figures.append(estimate[f"accuracy at {share}"][0])
         if name in differences:
-            less = differences[name]["auroc"]
-        rows.append((name, *map(plain, (*estimate["auroc"], *areas, *accuracies, *less))))
+            figures += differences[name]["auroc"]
+        else:
+            figures += [math.nan] * 3
+        rows.append((name, *map(plain, figures)))
     return rows
 
 

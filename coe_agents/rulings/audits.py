@@ -222,6 +222,8 @@ def _as_in_traffic(scores: FloatArray, probabilities: FloatArray) -> tuple[float
     order = np.argsort(scores, kind="stable")
     weights = 1.0 / probabilities[order]
     n = max(1, round(weights.sum() * probabilities.min()))
-    places = np.searchsorted(np.cumsum(weights), (np.arange(n) + 0.5) / n * weights.sum())
+    shares = (np.arange(n) + 0.5) / n
+    places = np.searchsorted(np.cumsum(weights), shares * weights.sum())
     rising = scores[order]
-    return (*rising[np.minimum(places, rising.size - 1)].tolist(), float(rising[-1]))
+    quantiles = rising[np.minimum(places, rising.size - 1)]
+    return (*quantiles.tolist(), float(rising[-1]))

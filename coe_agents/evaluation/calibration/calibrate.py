@@ -482,9 +482,7 @@ def _check_every_cluster(rows: Sequence[Judged], proposer: str | None) -> None:
 
 
 def _with_all_agents(rows: Sequence[Judged]) -> list[Judged]:
-    names: set[str] = set()
-    for row in rows:
-        names.update(row.measurement.agents)
+    names = set[str]().union(*[row.measurement.agents for row in rows])
     complete = [row for row in rows if names <= row.measurement.agents.keys()]
     if not complete:
         raise ValueError(

@@ -72,15 +72,16 @@ def fit_trust(
     def loss(slopes: FloatArray) -> tuple[float, FloatArray]:
         chances = softmax(shares @ slopes + absent, axis=1)
         deviations = slopes - slopes.mean()
-        log_chances = np.log(np.where(targets > 0, np.maximum(chances, 1e-300), 1.0))
+        positive = np.maximum(chances, 1e-300)
+        log_chances = np.log(np.where(targets > 0, positive, 1.0))
         value = -(targets * log_chances).sum() + penalty / 2.0 * deviations @ deviations
-        return value, np.einsum("qc,qca->a", chances - targets, shares) + penalty * deviations
+        gradient = np.einsum("qc,qca->a", chances - targets, shares)
+        return value, gradient + penalty * deviations
 
     start = np.full(n_agents, 2.0)
+    bounds = [(0.0, None)] * n_agents
     options = {"maxiter": 1000, "ftol": 1e-14, "gtol": 1e-9}
-    slopes = minimize(
-        loss, start, jac=True, method="L-BFGS-B", bounds=[(0.0, None)] * n_agents, options=options
-    ).x
+    slopes = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
     if not slopes.sum() > 1e-6:
         return np.full(n_agents, 1.0 / n_agents)
     rounded = np.round(slopes / slopes.sum(), 4)
@@ -129,9 +130,10 @@ def to_folds(identifiers: Sequence[str], wrong: npt.ArrayLike) -> IntArray:
     """
     shares = np.asarray(wrong, dtype=np.float64)
     hashes = [hash_of(each) for each in identifiers]
-    order = sorted(range(len(hashes)), key=lambda i: (shares[i], hashes[i]))
-    fold = np.empty(len(order), dtype=np.int64)
-    fold[order] = np.arange(len(order)) % _N_FOLDS
+    n = len(hashes)
+    order = sorted(range(n), key=lambda i: (shares[i], hashes[i]))
+    fold = np.empty(n, dtype=np.int64)
+    fold[order] = np.arange(n) % _N_FOLDS
     return fold
 
 
@@ -146,9 +148,7 @@ def fit_support(
     lack an agent are left out. It needs another agent, and two right and two wrong proposals to questions that have all
     agents.
     """
-    agents: set[str] = set()
-    for measurement in measurements:
-        agents.update(measurement.agents)
+    agents = set[str]().union(*[measurement.agents for measurement in measurements])
     others = tuple(sorted(agents - {proposer}))
     must = f'"measurements" must have "{proposer}" and another agent'
     has_others = bool(others) and proposer in agents

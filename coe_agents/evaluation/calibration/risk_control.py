@@ -90,8 +90,9 @@ def weighted_risk_bound(
     x = np.asarray(losses, dtype=np.float64)
     p = np.asarray(probabilities, dtype=np.float64)
     are_alike = x.ndim == 1 and x.shape == p.shape
-    are_in_range = ((x >= 0) & (x <= 1)).all() and ((p > 0) & (p <= 1)).all()
-    if not are_alike or not are_in_range:
+    are_losses = (x >= 0) & (x <= 1)
+    are_probabilities = (p > 0) & (p <= 1)
+    if not (are_alike and are_losses.all() and are_probabilities.all()):
         raise ValueError(
             '"losses" must be in [0, 1] and "probabilities" in (0, 1], of one length; got others. '
             "Pass one of each for every case"
@@ -321,15 +322,18 @@ def choose_audited_threshold(
     if start is None:
         return None
 
+    limit = -math.log(1.0 - confidence) - 1e-9
+
     def passes(n: int) -> bool:
-        return log_evidence(x[:n], least / p[:n], risk) >= -math.log(1.0 - confidence) - 1e-9
+        return log_evidence(x[:n], least / p[:n], risk) >= limit
 
     last = last_passing(scores[order], start, passes)
     if last is None:
         return NO_THRESHOLD
     threshold, n = last
     bound = weighted_risk_bound(x[:n], p[:n], confidence=confidence, least=least)
-    return ThresholdChoice(threshold, n, round_up(float(x[:n].sum())), min(bound, risk))
+    n_wrong = round_up(float(x[:n].sum()))
+    return ThresholdChoice(threshold, n, n_wrong, min(bound, risk))
 
 
 def last_passing(
@@ -360,8 +364,10 @@ def round_up(n_wrong: float) -> int:
 def log_evidence(losses: FloatArray, scale: FloatArray, risk: float) -> float:
     """The logarithm of e(r) in `weighted_risk_bound`; `scale` are c / p, in (0, 1]."""
     gains = scale * (risk - losses) / (1.0 - risk)
-    return float(_mean_of_bets(np.log1p(_BETS[:, None] * gains).sum(axis=1)))
+    log_capital = np.log1p(_BETS[:, None] * gains).sum(axis=1)
+    return float(_mean_of_bets(log_capital))
 
 
 def _mean_of_bets(log_capital: FloatArray) -> FloatArray:
-    return np.asarray(np.logaddexp.reduce(log_capital, axis=0) - np.log(_BETS.size))
+    log_sum = np.logaddexp.reduce(log_capital, axis=0)
+    return np.asarray(log_sum - np.log(_BETS.size))

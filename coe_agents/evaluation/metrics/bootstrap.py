@@ -19,7 +19,8 @@ METRICS = ("auroc", "aurac", "paper_aurac", *(f"accuracy at {share}" for share i
 
 Estimate = tuple[float, float, float]
 """A value and the ends of its 95 % interval."""
-Estimates = tuple[dict[str, dict[str, Estimate]], dict[str, dict[str, Estimate]]]
+_ByScore = dict[str, dict[str, Estimate]]
+Estimates = tuple[_ByScore, _ByScore]
 """By score and metric: estimates, and those of the differences to a reference score."""
 
 
@@ -29,8 +30,11 @@ def resamples(n: int, *, n_resamples: int) -> Iterator[CountArray]:
     block = max(1, min(n_resamples, _CELLS // n))
     for start in range(0, n_resamples, block):
         size = min(block, n_resamples - start)
-        drawn = generator.integers(n, size=(size, n)) + np.arange(size)[:, None] * n
-        yield np.bincount(drawn.ravel(), minlength=size * n).astype(np.int32).reshape(size, n)
+        drawn = generator.integers(n, size=(size, n))
+        # one count over all resamples of the block, in which each has numbers of its own
+        drawn += np.arange(size)[:, None] * n
+        counts = np.bincount(drawn.ravel(), minlength=size * n)
+        yield counts.astype(np.int32).reshape(size, n)
 
 
 def estimate_all(

@@ -99,9 +99,11 @@ def accuracy_rejection_curve(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLi
     >>> accuracy_rejection_curve(correct=[True, False], uncertainty=[0.1, 0.9]).values
     array([1. , 0.5])
     """
-    answers, right = (np.diff(counts[0]) for counts in Ranking(correct, uncertainty).tally())
+    tally = Ranking(correct, uncertainty).tally()
+    answers = np.diff(tally.answers[0])
+    rate = np.diff(tally.right[0]) / answers
     k = np.arange(1, answers.sum() + 1)
-    return Curve(k / k.size, np.repeat(right / answers, answers).cumsum() / k)
+    return Curve(k / k.size, np.repeat(rate, answers).cumsum() / k)
 
 
 def risk_coverage_curve(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> Curve:

@@ -84,14 +84,16 @@ def _join_equal(starts: IntArray, right: npt.NDArray[Any]) -> IntArray:
     """Returns where groups of answers start, neighbours joined where the answers of both all are equally right."""
     lowest = np.minimum.reduceat(right, starts)
     is_even = lowest == np.maximum.reduceat(right, starts)
-    joins = is_even[1:] & is_even[:-1] & (lowest[1:] == lowest[:-1])
+    are_both_even = is_even[1:] & is_even[:-1]
+    joins = are_both_even & (lowest[1:] == lowest[:-1])
     return np.asarray(starts[np.append(True, ~joins)])
 
 
 def _running(numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Returns the running sums of each row, behind a 0."""
     sums = numbers.cumsum(axis=1, dtype=numbers.dtype)
-    return np.concatenate([np.zeros((len(sums), 1), dtype=sums.dtype), sums], axis=1)
+    zeros = np.zeros((len(sums), 1), dtype=sums.dtype)
+    return np.concatenate([zeros, sums], axis=1)
 
 
 def area_under_roc(tally: Tally) -> FloatArray:
@@ -101,7 +103,9 @@ def area_under_roc(tally: Tally) -> FloatArray:
     # in doubles, which hold every integer that is possible here: of whole verdicts the sum is exact
     wins = np.einsum("rg,rg->r", np.diff(wrong), twice_right, dtype=np.float64) / 2.0
     pairs = wrong[:, -1].astype(np.float64) * tally.right[:, -1]
-    return np.asarray(np.divide(wins, pairs, where=pairs > 0, out=np.full(wins.shape, np.nan)))
+    areas = np.full(wins.shape, np.nan)
+    np.divide(wins, pairs, where=pairs > 0, out=areas)
+    return areas
 
 
 def area_under_accuracy(tally: Tally) -> FloatArray:
@@ -111,17 +115,20 @@ def area_under_accuracy(tally: Tally) -> FloatArray:
     the group's accuracy r and the harmonic numbers H.
     """
     n = int(tally.answers[0, -1])
-    rate = np.diff(tally.right) / np.maximum(np.diff(tally.answers), 1)
+    sizes = np.maximum(np.diff(tally.answers), 1)
+    rate = np.diff(tally.right) / sizes
     excess = tally.right[:, :-1] - rate * tally.answers[:, :-1]
     spans = np.diff(_harmonic_numbers(n).take(tally.answers))
-    return np.asarray((tally.right[:, -1] + np.einsum("rg,rg->r", excess, spans)) / n)
+    sums = tally.right[:, -1] + np.einsum("rg,rg->r", excess, spans)
+    return np.asarray(sums / n)
 
 
 def accuracies_at(tally: Tally, retentions: Sequence[float]) -> FloatArray:
     """Expected accuracy of the ceil(retention n) most certain, for each retention: `(n_retentions, n_resamples)`."""
     n = int(tally.answers[0, -1])
     # of another type, `searchsorted` would convert all rows
-    kept = np.maximum(1, np.ceil(np.array(retentions) * n - 1e-9)).astype(np.int32)
+    wanted = np.ceil(np.array(retentions) * n - 1e-9)
+    kept = np.maximum(1, wanted).astype(np.int32)
     last = np.stack([row.searchsorted(kept) for row in tally.answers])
     rows = np.arange(len(last))[:, None]
 

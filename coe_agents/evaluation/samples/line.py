@@ -78,11 +78,16 @@ _FIELDS: Mapping[str, tuple[_Kinds, str, Any]] = {
 }
 
 
-_CHECKS = {
-    (field, kind): check for field, (kinds, *_) in _FIELDS.items() for kind, check in kinds.items()
-}
-_REQUIRED_FIELDS = [field for field, (*_, default) in _FIELDS.items() if default is _REQUIRED]
-_DEFAULTS = {field: default for field, (*_, default) in _FIELDS.items() if default is not _REQUIRED}
+_CHECKS: dict[tuple[str, type], Callable[[Any], bool] | None] = {}
+_REQUIRED_FIELDS: list[str] = []
+_DEFAULTS: dict[str, Any] = {}
+for _field, (_kinds, _, _default) in _FIELDS.items():
+    for _kind, _check in _kinds.items():
+        _CHECKS[_field, _kind] = _check
+    if _default is _REQUIRED:
+        _REQUIRED_FIELDS.append(_field)
+    else:
+        _DEFAULTS[_field] = _default
 
 
 def _show(value: Any) -> str:

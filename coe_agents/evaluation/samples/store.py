@@ -176,7 +176,9 @@ class Store:
             must = f'"rows" must be {n_responses or None} of a pending unit, or end in a failure'
             require(may_be_kept, must, (len(rows), unit), "Ask for what `pending_units` returns")
             # ASCII, so that an unpaired surrogate from a model is kept, too
-            lines = b"".join(json.dumps(row, allow_nan=False).encode() + b"\n" for row in rows)
+            lines = b""
+            for row in rows:
+                lines += json.dumps(row, allow_nan=False).encode() + b"\n"
             added.append((unit, start + len(content), len(lines), _failure(rows)))
             content += lines
 

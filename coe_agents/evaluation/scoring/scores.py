@@ -154,7 +154,8 @@ def score_each(
 
 
 def _agent_scores(statistics: Statistics) -> dict[str, AgentScore]:
-    supports = statistics.distributions[:, list(statistics.leading)].mean(axis=1).tolist()
+    leading = list(statistics.leading)
+    supports = statistics.distributions[:, leading].mean(axis=1).tolist()
     scores = map(
         AgentScore,
         statistics.entropies,
@@ -413,7 +414,10 @@ def best_single_model(
     chosen on it. `entropies` are NaN where an agent did not respond, and `halves` the half that each question is in.
     """
     not_chosen = np.full(correct.size, np.nan)
-    whole = [join_ties(values) for values in entropies.values() if not np.isnan(values).any()]
+    whole = []
+    for values in entropies.values():
+        if not np.isnan(values).any():
+            whole.append(join_ties(values))
     score = not_chosen.copy()
 
     for half in (False, True):
@@ -425,8 +429,8 @@ def best_single_model(
         )
         if np.isnan(areas).any():
             return not_chosen
-        is_best = areas > areas.max() - TIE
-        score[~other] = np.array(whole)[is_best].mean(axis=0)[~other]
+        best = np.array(whole)[areas > areas.max() - TIE]
+        score[~other] = best.mean(axis=0)[~other]
 
     return score
 

@@ -37,20 +37,20 @@ MOST_PARAMETERS = 12
 """A function with more parameters is a wide one."""
 
 BUDGET = {
-    "tokens": 281_700,
-    "tokens of tests": 312_000,
-    "tokens a line": 8.9,
+    "tokens": 285_100,
+    "tokens of tests": 313_000,
+    "tokens a line": 8.8,
     "tokens a line of tests": 9.5,
-    "comprehensions per 1,000 lines": 57.5,
-    "conditional expressions per 1,000 lines": 36.5,
-    "nested comprehensions": 83,
-    "nested conditional expressions": 21,
-    "assignments of three": 46,
-    "long functions": 20,
-    "wide functions": 3,
-    "public names": 104,
+    "comprehensions per 1,000 lines": 31.5,
+    "conditional expressions per 1,000 lines": 21.5,
+    "nested comprehensions": 3,
+    "nested conditional expressions": 0,
+    "assignments of three": 4,
+    "long functions": 2,
+    "wide functions": 2,
+    "public names": 103,
     "public names at the top": 36,
-    "arrows above the foundation": 115,
+    "arrows above the foundation": 114,
 }
 """The most that there may be of each, in the package unless it says tests."""
 

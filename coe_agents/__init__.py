@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from coe_agents.agents import Arbiter, ModelAgent
     from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
     from coe_agents.decision import GroupDecision
-    from coe_agents.graph import AskPerson, CoEContext, create_coe_graph
+    from coe_agents.graph import AskPerson, CoEContext, create_coe_graph, create_sequential_graph
     from coe_agents.middleware import CoECouncil, CoEMiddleware
     from coe_agents.observability import CoETelemetry
     from coe_agents.policy import CalibratedPolicy, RegimePolicy, SupportPolicy, ThresholdPolicy
@@ -43,6 +43,7 @@ __all__ = [
     "ask",
     "create_coe_graph",
     "create_coe_tool",
+    "create_sequential_graph",
     "sentences",
     "short_answers",
 ]
@@ -51,7 +52,7 @@ _NAMES = {
     "agents": ("Arbiter", "ModelAgent"),
     "clustering": ("BidirectionalEntailment", "NormalizedMatch"),
     "decision": ("GroupDecision",),
-    "graph": ("AskPerson", "CoEContext", "create_coe_graph"),
+    "graph": ("AskPerson", "CoEContext", "create_coe_graph", "create_sequential_graph"),
     "middleware": ("CoECouncil", "CoEMiddleware"),
     "observability": ("CoETelemetry",),
     "policy": ("CalibratedPolicy", "RegimePolicy", "SupportPolicy", "ThresholdPolicy"),

@@ -24,7 +24,6 @@ _ASKS_PEOPLE = (
 )
 _VOTE_SHARE = "vote_share ranks as well"
 _FIXED_NUMBER = "Set `n_samples` of each agent: at equal risk a fixed number of 4 answers as much"
-_LOOP = "Invoke the compiled graph in a loop, as long as its decision has an answer"
 _ON_DECISION = "Pass it as on_decision"
 _GRAPH_OPTIONS = (
     "weighting",
@@ -37,10 +36,7 @@ _GRAPH_OPTIONS = (
 )
 
 REMOVED: Mapping[str, Mapping[str, str]] = {
-    "coe_agents": {
-        "CoEError": "Import it from coe_agents.errors",
-        "create_sequential_graph": _LOOP,
-    },
+    "coe_agents": {"CoEError": "Import it from coe_agents.errors"},
     "coe_agents.actions": {"read_action": "Import it from coe_agents.actions.canonical"},
     "coe_agents.agents": {
         "ChatJudge": "Import it from coe_agents.agents.judge",
@@ -77,7 +73,6 @@ REMOVED: Mapping[str, Mapping[str, str]] = {
         "CoEOutput": "Import it from coe_agents.graph.state",
         "Recording": "Import it from coe_agents.rulings",
         "candidates": "Import it from coe_agents.graph.nodes.escalation",
-        "create_sequential_graph": _LOOP,
     },
     "coe_agents.middleware": {
         "CoEVerdicts": _ASKS_PEOPLE,

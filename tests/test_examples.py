@@ -16,7 +16,7 @@ BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 # those on vLLM run in tests/vllm, that with inspect_ai in tests/test_inspect_approver.py
 EXAMPLES = [
-    path.name
+    pytest.param(path.name, marks=pytest.mark.slow if path.stem == "sequential_agents" else ())
     for path in sorted(ROOT.glob("examples/*.py"))
     if not path.stem.startswith(("vllm_", "inspect_"))
 ]

@@ -37,18 +37,18 @@ MOST_PARAMETERS = 12
 """A function with more parameters is a wide one."""
 
 BUDGET = {
-    "tokens": 285_100,
-    "tokens of tests": 313_000,
+    "tokens": 286_600,
+    "tokens of tests": 314_200,
     "tokens a line": 8.8,
-    "tokens a line of tests": 9.5,
+    "tokens a line of tests": 9.6,
     "comprehensions per 1,000 lines": 31.5,
     "conditional expressions per 1,000 lines": 21.5,
     "nested comprehensions": 3,
     "nested conditional expressions": 0,
     "assignments of three": 4,
     "long functions": 2,
-    "wide functions": 2,
-    "public names": 103,
+    "wide functions": 3,
+    "public names": 104,
     "public names at the top": 36,
     "arrows above the foundation": 114,
 }

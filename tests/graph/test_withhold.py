@@ -48,6 +48,7 @@ CASES = {
     "escalation_to_person": (AUSTRALIA, {"type": "reject", "message": "nobody knows"}, WITHHELD),
     "gated_answer": (AUSTRALIA, None, WITHHELD),
     "gated_tools_agent": (AUSTRALIA, None, WITHHELD),
+    "sequential_agents": (AUSTRALIA, None, WITHHELD),
 }
 """Of each graph that is served: a question, the reply of a person who is asked, and what is withheld."""
 

@@ -62,4 +62,7 @@ const waiting = await client.runs.wait(thread, "escalation_to_person", { input: 
 seen.candidates = waiting.__interrupt__[0].value.action_requests[0].args.candidates;
 const decided = await client.runs.wait(thread, "escalation_to_person", { command: { resume: { decisions } } });
 seen.decided = [decided.decision.decided_by, decided.decision.answer];
+
+const chain = await client.runs.wait(null, "sequential_agents", { input: human("What is the chemical symbol for aluminium?") });
+seen.chain = chain.messages.map((message) => message.type);
 console.log(JSON.stringify(seen));

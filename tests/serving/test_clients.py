@@ -188,6 +188,15 @@ def test_a_person_edits_a_contested_argument_and_nobody_is_asked_again(client):
     )
 
 
+def test_a_chain_takes_and_gives_messages(client):
+    result = client.runs.wait(
+        None, "sequential_agents", input=human("What is the chemical symbol for palladium?")
+    )
+    assert [message["type"] for message in result["messages"]] == ["human", "ai"]
+    assert result["messages"][-1]["content"].count("\n") == len(result["steps"]) - 1
+    seen(PY, "`sequential_agents` with messages", "each step in the last message")
+
+
 def call_mcp(server, method, **parameters):
     asked = {"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters}
     headers = {"accept": "application/json, text/event-stream"}
@@ -245,7 +254,7 @@ def test_an_agent_card_shows_what_to_pass_and_nothing_of_the_inner_state(server,
 def test_no_text_of_a_withheld_answer_reaches_mcp_or_a2a(server, client):
     asked = {"role": "user", "parts": [{"kind": "text", "text": AUSTRALIA}], "messageId": "1"}
     body = {"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": {"message": asked}}
-    answering = ("debate", "gated_answer", "gated_tools_agent")
+    answering = ("debate", "gated_answer", "gated_tools_agent", "sequential_agents")
     for name in answering:
         said = call_mcp(server, "tools/call", name=name, arguments=human(AUSTRALIA))["content"][0][
             "text"
@@ -300,3 +309,5 @@ def test_the_javascript_sdk(server):
     assert found["candidates"].startswith("1. The capital of Australia is Canberra. (")
     assert found["decided"] == ["person", "The capital of Australia is Canberra."]
     seen(JS, "an escalation, approved", "candidates in the form; decided by the person")
+    assert found["chain"] == ["human", "ai"]
+    seen(JS, "`sequential_agents` with messages", "each step in the last message")

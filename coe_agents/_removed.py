@@ -97,6 +97,12 @@ REMOVED: Mapping[str, Mapping[str, str]] = {
         },
     },
     "create_graph": {"recording": _ON_DECISION},
+    "CoEMiddleware": {"on_error": "A failure to ask closes the gate, and the log has its kind"},
+    "coe_interval": {
+        "log_probs": "Responses count equally",
+        "weights": "Agents count equally",
+        "divergence": _KL,
+    },
     "score": {
         "renyi_3": _VOTE_SHARE,
         "self_consistency": _VOTE_SHARE,
@@ -151,7 +157,7 @@ def refuse_arguments(function: str, names: Iterable[str]) -> None:
 
 def refuses_removed(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
     """Has a function refuse the arguments that it once took, with what replaces them; its signature stays as it is."""
-    name = function.__name__
+    name = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
     removed = REMOVED[name].keys()
 
     @wraps(function)

@@ -22,6 +22,7 @@ from langgraph.config import get_config
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
 
+from coe_agents._removed import refuses_removed
 from coe_agents._steps import Steps, arun_steps, invoke, run_steps
 from coe_agents.agents.requests.endings import IN_WORDS, judge_end
 from coe_agents.checks import one_of
@@ -151,6 +152,7 @@ class CoEMiddleware(GuardsTools[VerdictState]):
 
     state_schema = VerdictState
 
+    @refuses_removed
     def __init__(
         self,
         graph: Runnable[Any, Any],

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from coe_agents._removed import refuses_removed
 from coe_agents.checks import integer, number, require
 from coe_agents.uncertainty._checks import FloatArray, IntArray
 from coe_agents.uncertainty.collaborative import CollaborativeEntropy, collaborative_entropy
@@ -34,6 +35,7 @@ class CoEInterval:
     estimate: CollaborativeEntropy
 
 
+@refuses_removed
 def coe_interval(
     labels: npt.ArrayLike,
     agents: npt.ArrayLike,

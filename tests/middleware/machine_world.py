@@ -146,14 +146,12 @@ class World:
         """The effect of a tool, once for each invocation: retries inside one are the same effect."""
         place = (thread_id(), key)
         invocation = _INVOCATION.get()
-        waiting = (*place, invocation.call_id)
         with self.lock:
             is_retry = (place, invocation) in self.invocations
             self.invocations.add((place, invocation))
-            if not is_retry and self.interrupted[waiting]:
-                self.interrupted[waiting] -= (
-                    1  # it is called again, now that the person has replied
-                )
+            if not is_retry and self.interrupted[place]:
+                # it, or its equal whose id other middleware gave it, is called again: a person has replied
+                self.interrupted[place] -= 1
             elif not is_retry:
                 self.started[place] += 1
         if self.asks and key.name == "pay":
@@ -161,7 +159,7 @@ class World:
                 interrupt("sure?")
             except GraphInterrupt:
                 with self.lock:
-                    self.interrupted[waiting] += not is_retry
+                    self.interrupted[place] += not is_retry
                 raise
         with self.lock:
             if self.failing:

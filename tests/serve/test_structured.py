@@ -50,14 +50,18 @@ async def test_answers_are_compared_field_by_field():
 
 
 async def test_a_refusal_names_the_contested_field_and_no_value():
+    people = (
+        "511511511",
+        "622622622",
+        "733733733",
+    )  # no time or id of the reply holds one by chance
     response = await complete(
-        supporting(*(f'{{"city": "Paris", "people": {n}}}' for n in (511, 622, 733))),
-        response_format=FORMAT,
+        supporting(*(f'{{"city": "Paris", "people": {n}}}' for n in people)), response_format=FORMAT
     )
     message = response.json()["choices"][0]["message"]
     assert message["refusal"]
     assert "fields" not in response.json()["coe"]
-    assert not any(n in response.text for n in ("511", "622", "733"))
+    assert not any(n in response.text for n in people)
     # a declined answer is no failure
     reply = (
         await complete(supporting(*["I don't know."] * 3), response_format={"type": "json_object"})

@@ -172,7 +172,7 @@ def read_changes(settings: RunSettings) -> dict[str, Any]:
     """Returns what the context of the present run changes, once it is known to fit; called inside a run."""
     context = get_runtime().context
     if not isinstance(context, CoEContext):
-        return {}  # there is none, or that of a parent graph, which means something else
+        return {}  # absent, or the context of a parent graph, whose keys have another meaning
     changes = context.changes()
     settings.change(changes)
     return changes

@@ -119,7 +119,7 @@ class Agreement:
 
     @property
     def odd_one_out(self) -> str | None:
-        """The agent that agrees far less than every other with the rest; None if there is none.
+        """The one agent that agrees with the rest far less than all others do; None if no agent does.
 
         It may be the worst of the group, or the best: without labels nobody can tell. If it is the best, these weights
         do harm. Of two agents each agrees as much as the other.

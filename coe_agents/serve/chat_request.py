@@ -47,7 +47,7 @@ def read_tools(tools: Any, work: Work) -> list[JsonObject]:
 
 
 def _function_of(holder: Any) -> Fields:
-    """Returns the object "function" of a tool, a choice or a call; {} where there is none."""
+    """Returns the object "function" of a tool, a choice or a call; {} without one."""
     function = holder.get("function") if isinstance(holder, Mapping) else None
     return function if isinstance(function, Mapping) else {}
 

@@ -183,7 +183,7 @@ def _response(
     confidence = None
     if states_confidence:
         text, confidence = split_confidence(text)
-    # the confidence's own tokens are none of the answer
+    # the tokens that state the confidence are not part of the answer
     end = None if text == reply.text else len(text)
     logprob, n_tokens = _log_probability(reply.generation, reply.text, end)
     return place.response(

@@ -10,6 +10,7 @@ for. See `machine_models` for what the models say, `machine_tools` for what the 
 import asyncio
 import secrets
 from contextlib import ExitStack
+from functools import partial
 from itertools import islice
 from types import MappingProxyType
 from typing import Any
@@ -352,13 +353,11 @@ class GateMachine(RuleBasedStateMachine):
         forged = message.model_copy(update={"tool_calls": calls})
         if change == "other id":
             forged.id = secrets.token_hex(4)
-        if not self.history(thread, 1, holds=lambda snapshot: _has(snapshot, forged.id)):
-            world.make_room(thread, [one["args"]["ref"] for one in calls])
-        written = {
-            "messages": [RemoveMessage(REMOVE_ALL_MESSAGES), *before, forged]
-            if rewrite
-            else [forged]
-        }
+        brought = [*before, forged] if rewrite else [forged]
+        self.make_room(thread, brought)
+        written = {"messages": brought}
+        if rewrite:
+            written["messages"] = [RemoveMessage(REMOVE_ALL_MESSAGES), *brought]
         kept = {key: values[key] for key in values if key in PRIVATE}
         channel = CHANNELS[not world.is_council]
         written |= {
@@ -392,6 +391,14 @@ class GateMachine(RuleBasedStateMachine):
             command["resume"] = reply.resume
             n = 1  # a reply without an interrupt's id is to whatever waits: to what another of these runs asks, too
         world.run(Command(update=written, **command), at(thread), n=n, sync=sync)
+
+    def make_room(self, thread, messages):
+        """Calls may run once for each message that is new to a thread, also where a whole history is written."""
+        for message in messages:
+            refs = [one["args"]["ref"] for one in getattr(message, "tool_calls", [])]
+            holds = partial(_has, message_id=message.id)
+            if refs and not self.history(thread, 1, holds=holds):
+                self.world.make_room(thread, refs)
 
     @rule(new_secret=st.booleans())
     def restart(self, new_secret):

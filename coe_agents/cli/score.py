@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -64,21 +63,15 @@ def show_scores(
         return
     from coe_agents.evaluation import Samples, report
     from coe_agents.evaluation.scoring.scores import score_samples
-    from coe_agents.evaluation.workers import start_workers
 
     found, judging = create_setting(scoring, samples)
     setup = replace(found, estimators=_load_estimators(estimator or ()), proposer=proposer)
-    import_module(
-        "scipy.special"
-    )  # all scoring needs it: once here, not in each process that is forked
-    with (
-        start_workers(_n_processes(processes, setup, scoring, samples)) as workers,
-        Samples(samples, workers=workers) as questions,
-    ):
-        scores = score_samples(questions, setup, workers=workers)
+    n_processes = _n_processes(processes, setup, scoring, samples)
+    with Samples(samples) as questions:
+        scores = score_samples(questions, setup, n_processes=n_processes)
         check_proposer(proposer, scores.agents)
         figures = {
-            **report(scores, n_resamples=resamples, workers=workers),
+            **report(scores, n_resamples=resamples, n_processes=n_processes),
             "judged": judging.to_json(),
         }
     if as_json:
@@ -98,9 +91,9 @@ def _n_processes(
     """Returns how many processes are used; a model is loaded once."""
     from coe_agents.actions import ActionMatch
     from coe_agents.clustering import NormalizedMatch
+    from coe_agents.evaluation.parallel import n_cores
     from coe_agents.evaluation.samples.reader import files_of
     from coe_agents.evaluation.scoring.correctness import CRITERIA
-    from coe_agents.evaluation.workers import n_cores
 
     is_plain = setup.criterion in CRITERIA.values()
     if (

@@ -1,8 +1,9 @@
 """Owns the step from a dataset's name or path to its questions on the disk, and the library that loads some."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sized
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ from coe_agents.evaluation.datasets.question import (
     merge,
 )
 from coe_agents.evaluation.datasets.records import MalformedError, file_records, to_question
-from coe_agents.evaluation.disk_sequence import DiskSequence
+from coe_agents.evaluation.tables import RowTable
 
 
 class Published(NamedTuple):
@@ -38,6 +39,28 @@ PUBLISHED = {
 }
 
 
+class DrawnQuestions(Sized, Iterable[Question]):
+    """Questions on the disk, each id once, in the order that a seed draws (`draw_key`), or the first of them."""
+
+    def __init__(self, table: RowTable, n_questions: int) -> None:
+        self._table = table
+        self._n = n_questions
+        self._last_key = table.key_at(n_questions - 1) if n_questions else b""
+
+    def __len__(self) -> int:
+        return self._n
+
+    def __iter__(self) -> Iterator[Question]:
+        for _, rows in islice(self._table, self._n):
+            yield merge([from_plain(json.loads(text)) for *_, text in rows])
+
+    def first(self, n: int | None) -> "DrawnQuestions":
+        return self if n is None or n >= self._n else DrawnQuestions(self._table, n)
+
+    def has_key(self, key: bytes) -> bool:
+        return key <= self._last_key and key in self._table
+
+
 @dataclass(frozen=True, slots=True)
 class QuestionsOnDisk:
     """The questions of a dataset, each once, on the disk, in an order that a seed draws.
@@ -49,22 +72,22 @@ class QuestionsOnDisk:
     """
 
     source: str
-    questions: DiskSequence[Question]
+    questions: DrawnQuestions
     n_records: int
 
 
-def on_disk(questions: Iterable[Question], *, seed: int) -> DiskSequence[Question]:
-    """Returns questions in the order that a seed draws (`draw_key`), each id once.
-
-    A ConflictError if two of one id differ in more than their references.
-    """
-    return DiskSequence(
-        questions,
-        key=lambda question: draw_key(seed, question.id),
-        encode=lambda question: json.dumps(asdict(question)),
-        decode=lambda text: from_plain(json.loads(text)),
-        merge=merge,
+def on_disk(questions: Iterable[Question], *, seed: int) -> DrawnQuestions:
+    """Returns questions on the disk; a ConflictError if two of one id differ in more than their references."""
+    table = RowTable()
+    table.add(
+        (draw_key(seed, question.id), 0, number, json.dumps(asdict(question)))
+        for number, question in enumerate(questions)
     )
+    table.sort()
+    drawn = DrawnQuestions(table, len(table))
+    for _ in drawn:
+        pass  # questions that differ are found before any is asked
+    return drawn
 
 
 def open_questions(source: str, *, split: str | None = None, seed: int) -> QuestionsOnDisk:

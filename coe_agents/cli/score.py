@@ -1,14 +1,14 @@
 """Owns the command `score`: how well scores tell wrong answers from right ones."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from coe_agents import _ring
-from coe_agents.cli.inputs import check_proposer, create_setting
+from coe_agents.cli.inputs import check_proposer, create_setting, open_samples
 from coe_agents.cli.options import (
     ClaimsOption,
     JsonOption,
@@ -19,6 +19,8 @@ from coe_agents.cli.options import (
     expand_options,
 )
 from coe_agents.cli.terminal import print_json
+from coe_agents.errors import SamplesError
+from coe_agents.text import quantity
 
 if TYPE_CHECKING:
     from coe_agents.evaluation.scoring.scores import ScoringSetup
@@ -61,19 +63,21 @@ def show_scores(
         show_claim_scores = _ring.load("claims.command:show_claim_scores")
         show_claim_scores(samples, claims, scoring.config, n_resamples=resamples, as_json=as_json)
         return
-    from coe_agents.evaluation import Samples, report
+    from coe_agents.evaluation import report
     from coe_agents.evaluation.scoring.scores import score_samples
 
     found, judging = create_setting(scoring, samples)
     setup = replace(found, estimators=_load_estimators(estimator or ()), proposer=proposer)
     n_processes = _n_processes(processes, setup, scoring, samples)
-    with Samples(samples) as questions:
+    with open_samples(samples, scoring) as questions:
         scores = score_samples(questions, setup, n_processes=n_processes)
         check_proposer(proposer, scores.agents)
         figures = {
             **report(scores, n_resamples=resamples, n_processes=n_processes),
             "judged": judging.to_json(),
         }
+    if figures["n_scored"] == 0:
+        raise _nothing_scored(figures)
     if as_json:
         print_json(figures)
     else:
@@ -83,6 +87,15 @@ def show_scores(
 
 
 score = expand_options(show_scores)
+
+
+def _nothing_scored(figures: Mapping[str, Any]) -> SamplesError:
+    details = figures["details"]
+    return SamplesError(
+        f"none of {quantity(figures['n_questions'], 'question')} can be scored: {details['n_unanswered']} have no "
+        f"response, of {details['n_unjudged']} it is not known whether the answer is right",
+        hint='Give "references" or "correct", or name them by --columns, such as references=solution',
+    )
 
 
 def _n_processes(

@@ -10,7 +10,7 @@ import shutil
 import tempfile
 import weakref
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby, islice
@@ -21,6 +21,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from coe_agents.evaluation.parallel import n_cores
+from coe_agents.files import parse_json
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -55,9 +56,7 @@ class RowTable:
         folder = tempfile.mkdtemp(prefix="coe-agents-")
         self.database = _connect(folder)
         self.close = weakref.finalize(self, _end, self.database, folder)
-        self.database.execute(
-            "CREATE TABLE unsorted (key BLOB, file INT, record BIGINT, text VARCHAR)"
-        )
+        self.execute("CREATE TABLE unsorted (key BLOB, file INT, record BIGINT, text VARCHAR)")
         self._n = 0
 
     def add(self, rows: Iterable[Row]) -> None:
@@ -76,10 +75,10 @@ class RowTable:
             cursor.unregister("batch")
 
     def sort(self) -> None:
-        self.database.execute(
-            "CREATE TABLE sorted AS FROM unsorted WHERE key IS NOT NULL ORDER BY key, file, record"
+        self.execute(
+            "CREATE TABLE sorted AS FROM unsorted WHERE key IS NOT NULL ORDER BY key, file, record, rowid"
         )
-        self.database.execute("DROP TABLE unsorted")
+        self.execute("DROP TABLE unsorted")
         ((self._n,),) = self.stream("SELECT count(DISTINCT key) FROM sorted")
 
     def __len__(self) -> int:
@@ -98,9 +97,18 @@ class RowTable:
         ((key,),) = self.stream(query, [place])
         return bytes(key)
 
+    def execute(self, query: str, values: Sequence[Any] = ()) -> "DuckDBPyConnection":
+        """Runs a query beside others; an OSError if a file cannot be read, or the disk is full."""
+        from duckdb import Error
+
+        try:
+            return self.database.cursor().execute(query, list(values))
+        except Error as error:
+            raise OSError(str(error)) from error
+
     def stream(self, query: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
         """Yields the rows of a query, of which a few are in memory."""
-        found = self.database.cursor().execute(query, list(values))
+        found = self.execute(query, values)
         while batch := found.fetchmany(_BATCH):
             yield from batch
 
@@ -130,6 +138,14 @@ def _end(database: "DuckDBPyConnection", folder: str) -> None:
 
 
 Form = Literal["lines", "array", "document", "csv", "parquet", "zip"]
+FORM_NAMES: Mapping[Form, str] = {
+    "lines": "JSON Lines",
+    "array": "a JSON array",
+    "document": "one JSON object",
+    "csv": "CSV",
+    "parquet": "Parquet",
+    "zip": "a zip archive",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +191,9 @@ class RecordFile:
             return {record: f"{self.path}:{record + 1}" for record in records}
         return {record: f"{self.path}: record {record}" for record in records}
 
+    def place(self, record: int) -> str:
+        return self.places([record])[record]
+
     def raw_lines(self, records: Collection[int] | None) -> Iterator[tuple[int, int, bytes]]:
         """Yields the number, the line's number and the line of some records, or of all, in their order."""
         if records is not None and not records:
@@ -202,6 +221,23 @@ class RecordFile:
         with self.open() as file:
             line = read_line(file).decode("utf-8-sig", "replace")
         return next(csv.reader([line], delimiter=self._delimiter), [])
+
+
+def read_records(file: RecordFile) -> Iterator[tuple[int, str | bytes]]:
+    """Yields the number and the text of each record; the line itself of what DuckDB cannot read as JSON."""
+    query, values = file.query()
+    table = RowTable()
+    try:
+        for record, text in table.stream(
+            f"SELECT row_number() OVER (), text FROM ({query})", values
+        ):
+            if text is None:
+                for _, _, raw in file.raw_lines({record}):
+                    yield record, raw
+            else:
+                yield record, text
+    finally:
+        table.close()
 
 
 def open_packed(path: Path) -> IO[bytes]:
@@ -239,8 +275,25 @@ def find_form(path: Path) -> Form:
         return "csv"
     if start.startswith(b"[") and ".jsonl" not in suffixes:
         return "array"
-    # a document starts with a brace alone in its line, or is the only line of a file that is not of lines
-    return "document" if ".json" in suffixes and start.startswith(b"{") else "lines"
+    if ".json" in suffixes and start.startswith(b"{") and not _is_object(start.splitlines()[0]):
+        return "document"
+    return "lines"
+
+
+def is_one_line(path: Path, form: Form) -> bool:
+    """Returns whether a file is one JSON value, whatever its lines."""
+    if form == "document":
+        return True
+    with open_packed(path) as file:
+        read_line(file)
+        return not read_line(file).strip()
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        return isinstance(parse_json(line), dict)
+    except ValueError:
+        return False
 
 
 def check_packed(path: Path) -> None:

@@ -1,6 +1,7 @@
 """Owns one line of samples: its fields, and which values are valid."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from math import isfinite
 from pathlib import Path
 from types import NoneType
@@ -178,12 +179,57 @@ def parse_object(
     return record
 
 
-def find_faults(record: Mapping[str, Any]) -> list[str]:
+def from_loose(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the record of a table with values as a line has them: a cell may be a text where we have another type.
+
+    Empty cells are absent, but for an empty text. What cannot be read stays, so that `find_faults` names it.
+
+    Example:
+        >>> from_loose({"id": 7, "n_tokens": "3.0", "correct": "True", "text": None, "error": None})
+        {'id': '7', 'n_tokens': 3, 'correct': True, 'text': ''}
+    """
+    values: dict[str, Any] = {}
+    for field, value in record.items():
+        if value is not None and field in _FIELDS:
+            values[field] = _from_cell(value, _FIELDS[field][0])
+        elif value is not None or field == "text":
+            values[field] = value or ""
+    return values
+
+
+def _from_cell(cell: Any, kinds: _Kinds) -> Any:
+    if str in kinds:
+        return str(cell) if isinstance(cell, int | float) else cell
+    value = cell
+    if isinstance(cell, str):
+        with suppress(ValueError):
+            value = parse_json(cell.lower() if bool in kinds else cell)
+    if bool in kinds and value in (0, 1):
+        return bool(value)
+    if int in kinds and isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value
+
+
+def valid_values(field: str) -> str:
+    """Returns which values of a field are valid, in words."""
+    return _FIELDS[field][1]
+
+
+def missing_fields(record: Mapping[str, Any], *, is_numbered: bool = True) -> list[str]:
+    """Returns the required fields that a line lacks; the index is required where responses are numbered."""
+    return [
+        field
+        for field in _REQUIRED_FIELDS
+        if field not in record and (is_numbered or field != "index")
+    ]
+
+
+def find_faults(record: Mapping[str, Any], *, is_numbered: bool = True) -> list[str]:
     """Returns all that is wrong with a line: required fields that it lacks, and values that are not valid."""
     faults = []
-    for field in _REQUIRED_FIELDS:
-        if field not in record:
-            faults.append(f'"{field}" is missing, {_FIELDS[field][1]}')
+    for field in missing_fields(record, is_numbered=is_numbered):
+        faults.append(f'"{field}" is missing: {_FIELDS[field][1]}')
     for field, value in record.items():
         is_valid = _CHECKS.get((field, type(value)), _is_of_no_such_type)
         if is_valid is not None and not is_valid(value) and field in _FIELDS:
@@ -208,6 +254,7 @@ def to_sample(record: dict[str, Any]) -> Sample:
     is_known = stated is not None and is_number(stated) and 0 <= stated <= 1
     record = _DEFAULTS | record
     record["confidence"] = stated if is_known else None
+    record["error"] = record["error"] or None
     if record["calls"] is not None:
         record["answer"] = _answer_of(record)
     return cast("Sample", record)

@@ -6,23 +6,38 @@ judged here, one by one: so one table of `line` says what is valid.
 
 import glob
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from coe_agents.errors import SamplesError
+from coe_agents.evaluation.datasets.question import Question
+from coe_agents.evaluation.datasets.records import file_records
+from coe_agents.evaluation.datasets.sources import iter_questions
+from coe_agents.evaluation.samples.formats import OWN, PAGE, Source, inspect_samples, is_inspect_log
 from coe_agents.evaluation.samples.line import (
     PLAIN,
     PLAIN_NEEDS,
     find_faults,
+    missing_fields,
     parse_object,
     to_sample,
+    valid_values,
 )
 from coe_agents.evaluation.samples.store import SAMPLES
-from coe_agents.evaluation.tables import MOST_BYTES, RecordFile, Row, RowTable, find_form
-from coe_agents.types import SampledQuestion
+from coe_agents.evaluation.tables import (
+    FORM_NAMES,
+    MOST_BYTES,
+    RecordFile,
+    Row,
+    RowTable,
+    find_form,
+)
+from coe_agents.types import JsonObject, SampledQuestion
 
 MOST_FAULTS = 20
 """Faulty records that are named at most."""
@@ -39,6 +54,10 @@ class Samples:
     Args:
         paths: Files of samples: JSON Lines, a JSON array, CSV or Parquet; those that end in ".gz" are compressed. A
             folder means the samples of the run in it, and a pattern such as "runs/*.jsonl" the files that it matches.
+            Logs of inspect_ai, samples of lm-evaluation-harness, batch output of OpenAI and trajectories of tau-bench
+            are recognised by their own fields.
+        columns: By a field of ours, what the files call it.
+        questions: A file of questions, for responses that hold none, such as batch output; its ids are theirs.
 
     Raises:
         SamplesError: A file cannot be read, records are malformed (up to 20 are listed), or there is none.
@@ -53,8 +72,16 @@ class Samples:
         [('1', 1)]
     """
 
-    def __init__(self, paths: Sequence[str | Path]) -> None:
+    def __init__(
+        self,
+        paths: Sequence[str | Path],
+        *,
+        columns: Mapping[str, str] | None = None,
+        questions: str | Path | None = None,
+    ) -> None:
         self.paths = files_of(paths)
+        self._columns = columns or {}
+        self._questions = None if questions is None else _read_questions(Path(questions))
         self._files: list[RecordFile] = []
         self._table = RowTable()
         try:
@@ -99,49 +126,117 @@ class Samples:
             yield SamplesPart(self._files, part)
 
     def _load(self, number: int) -> list[str]:
-        """Puts the records of a file into the table, and returns what is wrong with the faulty ones, up to so many."""
+        """Puts the samples of a file into the table, and returns what is wrong with its faulty records."""
         file = self._files[number]
-        query, values = file.query()
-        try:
-            self._table.database.execute(
-                f"INSERT INTO unsorted SELECT CASE WHEN {PLAIN} THEN encode(text->>'$.id') END, {number}, record, text "
-                f"FROM (SELECT row_number() OVER () AS record, text, {PLAIN_NEEDS} FROM ({query}))",
-                values,
-            )
-        except Exception as error:  # DuckDB has no error for what is wrong with a file
-            raise _unreadable(file, error) from error
-
-        doubtful = f"FROM unsorted WHERE key IS NULL AND file = {number} AND text IS"
         faults: dict[int, str] = {}
-        texts = self._table.stream(f"SELECT record, text {doubtful} NOT NULL")
-        self._table.add(_judge(number, texts, faults))
-        # what DuckDB cannot read may be JSON to Python: an unpaired surrogate is
-        unread = {record for (record,) in self._table.stream(f"SELECT record {doubtful} NULL")}
-        lines = ((record, raw) for record, _, raw in file.raw_lines(unread))
-        self._table.add(_judge(number, lines, faults))
-
+        try:
+            if is_inspect_log(file):
+                logged = enumerate(inspect_samples(file.path), start=1)
+                self._table.add(_judge(logged, _Reading(number), faults))
+            else:
+                self._load_records(number, self._recognise(file), faults)
+        except OSError as error:
+            raise _unreadable(file, error) from error
         places = file.places(faults)
         return [f"{places[record]}: {faults[record]}" for record in sorted(faults)]
 
+    def _load_records(self, number: int, source: Source, faults: dict[int, str]) -> None:
+        file = self._files[number]
+        query, values = file.query()
+        is_ours = source.form is OWN and not source.is_loose
+        self._table.execute(
+            f"INSERT INTO unsorted SELECT CASE WHEN {is_ours} AND {PLAIN} THEN encode(text->>'$.id') END, "
+            f"{number}, record, text FROM (SELECT row_number() OVER () AS record, text, {PLAIN_NEEDS} FROM ({query}))",
+            values,
+        )
+        reading = _Reading(number, source.to_samples, is_numbered=is_ours)
+        doubtful = f"FROM unsorted WHERE key IS NULL AND file = {number} AND text IS"
+        texts = self._table.stream(f"SELECT record, text {doubtful} NOT NULL")
+        self._table.add(_judge(texts, reading, faults))
+        # what DuckDB cannot read may be JSON to Python: an unpaired surrogate is
+        unread = {record for (record,) in self._table.stream(f"SELECT record {doubtful} NULL")}
+        lines = ((record, raw) for record, _, raw in file.raw_lines(unread))
+        self._table.add(_judge(lines, reading, faults))
+
+    def _recognise(self, file: RecordFile) -> Source:
+        """Returns what is known of a file by its first record; a SamplesError if it is of no known form."""
+        if file.form == "document":
+            raise _unrecognised(file, {}, missing_fields({}))
+        query, values = file.query()
+        first: JsonObject = {}
+        limit = "WHERE text IS NOT NULL LIMIT 1"
+        for (text,) in self._table.stream(f"SELECT text FROM ({query}) {limit}", values):
+            with suppress(ValueError):
+                first = parse_object(text)
+        is_loose = file.form in ("csv", "parquet") or bool(self._columns)
+        source = Source(file.path, first, is_loose, self._columns, self._questions)
+        if source.form is not OWN or not first:
+            return source
+
+        try:
+            (sample,) = source.to_samples(dict(first))
+        except ValueError as error:
+            raise SamplesError(f"{file.path}: {error}", hint="Correct the names") from error
+        missing = missing_fields(sample, is_numbered=not is_loose)
+        if missing and not is_loose:
+            exists = " OR ".join(f"json_exists(text, '$.{name}')" for name in missing)
+            query_for_any = f"SELECT 1 FROM ({query}) WHERE {exists} LIMIT 1"
+            if any(self._table.stream(query_for_any, values)):
+                missing = []  # some lines lack them, and are named
+        if missing:
+            raise _unrecognised(file, first, missing)
+        return source
+
+
+class _Reading(NamedTuple):
+    """How the records of a file become samples, and whether these have an index."""
+
+    number: int
+    to_samples: Callable[[JsonObject], Iterable[JsonObject]] = lambda record: [record]
+    is_numbered: bool = False
+
 
 def _judge(
-    number: int, records: Iterable[tuple[int, str | bytes]], faults: dict[int, str]
+    records: Iterable[tuple[int, str | bytes | JsonObject]],
+    reading: _Reading,
+    faults: dict[int, str],
 ) -> Iterator[Row]:
-    """Yields the valid ones of the records of a file, and notes what is wrong with the others, up to so many."""
+    """Yields the samples of a file, and notes what is wrong with faulty records, up to so many."""
     for record, text in records:
+        samples: list[JsonObject] = []
+        wrong: list[str] = []
         try:
-            sample = parse_object(text)
-            wrong = find_faults(sample)
+            parsed = text if isinstance(text, dict) else parse_object(text)
+            samples += reading.to_samples(parsed)
+        except SamplesError:  # of the whole file
+            raise
         except ValueError as error:
-            wrong = [str(error)]
-        if not wrong:
+            wrong.append(str(error))
+        except (KeyError, IndexError, TypeError, AttributeError) as error:
+            wrong.append(f"it is not as its tool writes it: {type(error).__name__}: {error}")
+
+        for sample in samples:
+            wrong += find_faults(sample, is_numbered=reading.is_numbered)
+        if wrong:
+            faults[record] = "; ".join(wrong)
+            if len(faults) == MOST_FAULTS:
+                return
+            continue
+        for sample in samples:
             # SQL has no text with an unpaired surrogate
             key = sample["id"].encode("utf-8", "surrogatepass")
-            yield key, number, record, text if isinstance(text, str) else json.dumps(sample)
-            continue
-        faults[record] = "; ".join(wrong)
-        if len(faults) == MOST_FAULTS:
-            return
+            yield key, reading.number, record, json.dumps(sample)
+
+
+def _unrecognised(file: RecordFile, first: JsonObject, missing: Sequence[str]) -> SamplesError:
+    (place,) = file.places([1]).values()
+    described = "; ".join(f'"{name}" ({valid_values(name)})' for name in missing)
+    fields = f" with the fields {', '.join(first)[:300]}" if first else ""
+    return SamplesError(
+        f"{place}: this looks like {FORM_NAMES[file.form]}{fields}; samples need {described}, missing here",
+        hint="If they have other names, pass --columns ours=theirs, such as --columns text=response,id=qid. "
+        f"{PAGE} lists all that is read",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,9 +308,11 @@ def _read_question(files: Sequence[RecordFile], rows: Sequence[Row]) -> SampledQ
 
     def place_of(row: Row) -> str:
         _, file, record, _ = row
-        return files[file].places([record])[record]
+        return files[file].place(record)
 
-    samples = [to_sample(record) for record in _parse(rows)]
+    records: list[JsonObject] = json.loads(f"[{','.join([text for *_, text in rows])}]")
+    _number_responses(records)
+    samples = [to_sample(record) for record in records]
     seen: dict[tuple[str, int, int], int] = {}
     for number, (sample, row) in enumerate(zip(samples, rows, strict=True)):
         key = sample["agent"], sample["round"], sample["index"]
@@ -246,7 +343,18 @@ def _read_question(files: Sequence[RecordFile], rows: Sequence[Row]) -> SampledQ
     )
 
 
-def _parse(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Returns the objects of records that were read before; many are read faster at once."""
-    parsed: list[dict[str, Any]] = json.loads(f"[{','.join([text for *_, text in rows])}]")
-    return parsed
+def _read_questions(path: Path) -> dict[str, Question]:
+    named: dict[str, Question] = {}
+    for question in iter_questions(str(path), file_records(path), {}):
+        named[question.id] = question
+    return named
+
+
+def _number_responses(records: Iterable[JsonObject]) -> None:
+    """Numbers the responses of each agent that have no index."""
+    n_of = Counter[object]()
+    for record in records:
+        if "index" not in record:
+            unit = record["agent"], record.get("round", 0)
+            record["index"] = n_of[unit]
+            n_of[unit] += 1

@@ -37,7 +37,7 @@ MOST_PARAMETERS = 12
 """A function with more parameters is a wide one."""
 
 BUDGET = {
-    "tokens": 286_600,
+    "tokens": 292_100,
     "tokens of tests": 314_200,
     "tokens a line": 8.8,
     "tokens a line of tests": 9.6,

@@ -218,11 +218,11 @@ def valid_values(field: str) -> str:
 
 def missing_fields(record: Mapping[str, Any], *, is_numbered: bool = True) -> list[str]:
     """Returns the required fields that a line lacks; the index is required where responses are numbered."""
-    return [
-        field
-        for field in _REQUIRED_FIELDS
-        if field not in record and (is_numbered or field != "index")
-    ]
+    missing = []
+    for field in _REQUIRED_FIELDS:
+        if field not in record and (is_numbered or field != "index"):
+            missing.append(field)
+    return missing
 
 
 def find_faults(record: Mapping[str, Any], *, is_numbered: bool = True) -> list[str]:

@@ -105,16 +105,6 @@ def test_passages_are_for_claims():
         read(FILES / "selfcheckgpt.jsonl")
 
 
-@pytest.mark.clients
-def test_a_log_of_inspect_is_read_by_its_library():
-    pytest.importorskip("inspect_ai")
-    model = "mockllm/model"
-    assert read(FILES / "capitals.eval") == {
-        FRANCE: (["Paris"], [(model, 0, "Paris", True), (model, 1, "Paris", True)]),
-        ITALY: (["Rome", "Roma"], [(model, 0, "Oslo", False), (model, 1, "Rome", True)]),
-    }
-
-
 def test_without_the_library_a_log_of_inspect_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "inspect_ai.log", None)
     with pytest.raises(ImportError, match="pip install inspect-ai"):

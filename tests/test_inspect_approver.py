@@ -1,4 +1,4 @@
-"""The approver for inspect_ai, in its evaluations, and its logs as samples. Collected only where COE_INSPECT_PYTHON names an interpreter:
+"""The approver for inspect_ai in its evaluations, and its logs; only where COE_INSPECT_PYTHON names an interpreter:
 
 python -m venv FOLDER && FOLDER/bin/pip install '.[evaluation,openai]' inspect_ai==0.3.285    # then FOLDER/bin/python
 """

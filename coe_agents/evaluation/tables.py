@@ -163,12 +163,13 @@ class RecordFile:
         """
         path = glob.escape(str(self.path.absolute()))
         if self.form == "csv":
-            columns = dict.fromkeys(self._header(), "VARCHAR")
+            delimiter, names = self._read_header()
+            columns = dict.fromkeys(names, "VARCHAR")
             reader = (
                 "SELECT to_json(cells) AS text FROM read_csv(?, columns=?, delim=?, header=true, auto_detect=false, "
                 f"quote='\"', escape='\"', max_line_size={MOST_BYTES}, buffer_size={2 * MOST_BYTES}) cells"
             )
-            return reader, [path, columns, self._delimiter]
+            return reader, [path, columns, delimiter]
         if self.form == "parquet":
             reader = (
                 "SELECT to_json(cells) AS text FROM read_parquet(?, hive_partitioning=false) cells"
@@ -213,14 +214,12 @@ class RecordFile:
     def open(self) -> IO[bytes]:
         return open_packed(self.path)
 
-    @property
-    def _delimiter(self) -> str:
-        return "\t" if ".tsv" in self.path.suffixes else ","
-
-    def _header(self) -> list[str]:
+    def _read_header(self) -> tuple[str, list[str]]:
+        """Returns the delimiter, which is the one that stands most often in the first line, and the columns' names."""
         with self.open() as file:
             line = read_line(file).decode("utf-8-sig", "replace")
-        return next(csv.reader([line], delimiter=self._delimiter), [])
+        delimiter = max(",;\t", key=line.count)
+        return delimiter, next(csv.reader([line], delimiter=delimiter), [])
 
 
 def read_records(file: RecordFile) -> Iterator[tuple[int, str | bytes]]:
@@ -273,7 +272,7 @@ def find_form(path: Path) -> Form:
         return "zip"
     if ".csv" in suffixes or ".tsv" in suffixes:
         return "csv"
-    if start.startswith(b"[") and ".jsonl" not in suffixes:
+    if start.startswith(b"["):
         return "array"
     if ".json" in suffixes and start.startswith(b"{") and not _is_object(start.splitlines()[0]):
         return "document"

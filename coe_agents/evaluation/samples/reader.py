@@ -14,6 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from coe_agents._removed import refuses_removed
 from coe_agents.errors import SamplesError
 from coe_agents.evaluation.datasets.question import Question
 from coe_agents.evaluation.datasets.records import file_records
@@ -72,6 +73,7 @@ class Samples:
         [('1', 1)]
     """
 
+    @refuses_removed
     def __init__(
         self,
         paths: Sequence[str | Path],

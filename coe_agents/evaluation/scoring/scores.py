@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from coe_agents._removed import refuses_removed
 from coe_agents.clustering import Clusterer, EntailmentModel
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.evaluation.metrics import auroc
@@ -462,6 +463,7 @@ def trusted_vote_share(
         return np.asarray(1.0 - weights @ np.nan_to_num(rows) / weight_of_responding)
 
 
+@refuses_removed
 def report(scores: Scores, *, n_resamples: int = 1000, n_processes: int = 1) -> dict[str, Any]:
     """Returns the figures of every score as plain data that JSON can hold; a figure that is NaN is None.
 

@@ -47,6 +47,12 @@ def test_other_names_are_mapped_and_gold_is_a_reference():
     assert read(FILES / "other.csv", columns=COLUMNS) == OWN
 
 
+def test_semicolons_separate_where_they_stand_most_often(tmp_path):
+    path = tmp_path / "s.csv"
+    path.write_bytes(b'\xef\xbb\xbfid;agent;text;gold\r\nq1;a;"Paris; 3,5";Paris\r\n')
+    assert read(path)[""] == (["Paris"], [("a", 0, "Paris; 3,5", None)])
+
+
 def test_responses_of_a_table_without_an_index_are_numbered(tmp_path):
     path = tmp_path / "gpt.csv"
     path.write_text("id,text\nq1,Paris\nq1,Lyon\n")  # nor is the model named

@@ -171,7 +171,8 @@ def _find_answer(text: str) -> str:
         return ""
     for find in FORMS.values():
         for value in find(text):
-            if answer := _unwrap(_without_explanation(_unwrap(value))):
+            raw = _unwrap(value)
+            if raw and (answer := _unwrap(_without_explanation(raw))):
                 return answer
     return ""
 

@@ -37,7 +37,7 @@ MOST_PARAMETERS = 12
 """A function with more parameters is a wide one."""
 
 BUDGET = {
-    "tokens": 299_700,
+    "tokens": 299_800,
     "tokens of tests": 325_800,
     "tokens a line": 8.8,
     "tokens a line of tests": 9.6,

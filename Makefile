@@ -96,7 +96,7 @@ test-lowest: ## Run the tests of the core, the graph and the agents with the low
 	$(PYTHON) -m venv $(LOWEST_VENV)
 	$(LOWEST_VENV)/bin/pip install --quiet --upgrade pip
 	$(LOWEST_VENV)/bin/pip install --quiet --constraint constraints-lowest.txt \
-		--editable '.[evaluation,langchain,openai,otel,plots,sqlite]' --group test
+		--editable '.[evaluation,langchain,math,openai,otel,plots,sqlite]' --group test
 	$(LOWEST_VENV)/bin/python -m pytest --numprocesses auto --dist loadfile -m 'not slow' $(LOWEST_TESTS)
 
 # MODULES='policy.settle policy.support' and SAMPLE=400 restrict it; results are kept in ./mutants, and hold until the code or its tests change
@@ -150,7 +150,7 @@ ring: $(READY) ## Test each room of the ring alone, with all others taken away
 # libraries in the environment of PEERS, its interpreter; served_sampling needs the environment of `make vllm`
 BENCHMARKS := audits concurrency core council_overhead drift_year graph_overhead limitations local_sampling parallel ray_speedup report_page score_scale \
 	startup tinyworld_actions tinyworld_debate tinyworld_gate
-DATA_BENCHMARKS := actions calibration claims council_replay decisions defaults equivalence escalation \
+DATA_BENCHMARKS := actions calibration claims council_replay decisions defaults equivalence escalation mathematics \
 	one_score real_responses runs weights
 
 benchmark: $(BENCHMARKS:%=benchmark-%) $(if $(DATA),$(DATA_BENCHMARKS:%=benchmark-%)) ## Write docs/results anew; with DATA=FOLDER of saved responses, all of it

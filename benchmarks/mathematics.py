@@ -3,8 +3,8 @@
     python benchmarks/mathematics.py FOLDER [--write FILE]
 
 FOLDER holds `gen_gsm_zeroeval.dev.jsonl.gz` and `gen_mathl5_zeroeval.dev.jsonl.gz`, and their MANIFEST.json. Each
-answer is greedy, one of a model. "joined" and "split" count the pairs of different answers to one question that only the
-second, or only the first, clusterer puts together.
+answer is greedy, one of a model. "joined" and "split" count the pairs of different answers to one question that only
+the second, or only the first, clusterer puts together.
 """
 
 import sys

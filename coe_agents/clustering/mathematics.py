@@ -9,23 +9,22 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from coe_agents.clustering.latex import SIGNS
 from coe_agents.clustering.normalized import (
+    NormalizedMatch,
     is_quantity,
     normalize_answer,
     normalize_characters,
     write_operators,
 )
-from coe_agents.clustering.protocols import by_first_appearance, check_batch
 from coe_agents.errors import ClusteringError
 
 
-class MathematicsMatch:
+class MathematicsMatch(NormalizedMatch):
     r"""A `Clusterer` without a model: two answers share a cluster if they have the same mathematical value.
 
     Each answer is read once, to a canonical value, so that equality is symmetric and transitive and does not depend on
@@ -50,15 +49,8 @@ class MathematicsMatch:
         if importlib.util.find_spec("math_verify") is None:
             raise ImportError("mathematics needs math-verify; pip install 'coe-agents[math]'")
 
-    def cluster(
-        self, responses: Sequence[Sequence[str]], questions: Sequence[str]
-    ) -> list[list[int]]:
-        """Returns the labels of each question's responses; see `Clusterer`."""
-        batch, _ = check_batch(responses, questions)
-        return [by_first_appearance(map(self.key, texts)) for texts in batch]
-
     def key(self, text: str) -> str:
-        """Returns a text that is the same for equal answers, and for no others."""
+        """Returns the canonical value after "=", or the normalised answer of what has none."""
         normal = normalize_answer(text)
         number = _NUMBER.fullmatch(normal)
         if number and not _ZERO_BELOW.search(normal):

@@ -50,8 +50,6 @@ def _key(value: Any) -> str:
         return f"{type(value).__name__}{getattr(value, 'shape', '')}{[*map(_key, parts)]}"
     if isinstance(value, sympy.Set):
         return f"{type(value).__name__}{sorted(set(map(_key, value.args)))}"
-    if value in (sympy.true, sympy.false):
-        return str(value)
     return _key_of_expression(value)
 
 

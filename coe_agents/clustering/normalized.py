@@ -31,8 +31,12 @@ class NormalizedMatch:
     ) -> list[list[int]]:
         """Returns the labels of each question's responses; see `Clusterer`."""
         batch, _ = check_batch(responses, questions)
-        normalize = functools.cache(normalize_answer)
-        return [by_first_appearance(map(normalize, texts)) for texts in batch]
+        key = functools.cache(self.key)
+        return [by_first_appearance(map(key, texts)) for texts in batch]
+
+    def key(self, text: str) -> str:
+        """Returns a text that is the same for equal answers, and for no others."""
+        return normalize_answer(text)
 
 
 def normalize_answer(text: str) -> str:

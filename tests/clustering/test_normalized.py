@@ -208,3 +208,58 @@ def test_a_sign_that_unicode_counts_to_a_number_stays_beside_it(sign, number):
     counts = unicodedata.bidirectional(unicodedata.normalize("NFKC", sign)[0]) == "ET"
     forms = {normalize_answer(f"{number}{sign}"), normalize_answer(f"{sign}{number}")}
     assert not counts or str(number) not in forms
+
+
+SIGNS = st.sampled_from(["-", "–", "−", "- ", "– ", "minus ", "Negative ", "moins ", "минус "])
+UNITS = st.sampled_from(["km", "kg", "m/s", "kWh", "ml", "hours", "°C", "%", "lbs", "m^2"])
+
+
+@given(number=st.integers(1000, 10**9), sign=SIGNS)
+def test_a_number_is_one_however_its_thousands_and_its_sign_are_written(number, sign):
+    grouped = [f"{number:,}", f"{number:,}".replace(",", " "), f"{number:,}".replace(",", "'")]
+    in_latex = [f"{number:,}".replace(",", "{,}"), rf"\boxed{{{number}}}", f"${number}.0$"]
+    scaled = [f"{number}e0", rf"{number} \times 10^{{0}}", f"{number}.00"]
+    assert {normalize_answer(text) for text in (*grouped, *in_latex, *scaled)} == {str(number)}
+    assert normalize_answer(f"{sign}{grouped[0]}") == normalize_answer(f"-{number}") == f"-{number}"
+
+
+@given(number=st.integers(2, 999), unit=UNITS, other=UNITS)
+def test_a_unit_is_kept_however_it_is_set(number, unit, other):
+    forms = [f"{number} {unit}", f"{number}{unit}", f"{number}.0 {unit}."]
+    plain = normalize_answer(forms[0])
+    assert {normalize_answer(form) for form in forms} == {plain}
+    assert plain != str(number)
+    assert unit == other or plain != normalize_answer(f"{number} {other}")
+
+
+@given(top=st.integers(1, 99), bottom=st.integers(2, 99), macro=st.sampled_from(["frac", "dfrac"]))
+def test_a_fraction_of_integers_is_read_and_kept(top, bottom, macro):
+    fraction = normalize_answer(rf"$\{macro}{{{top}}}{{{bottom}}}$")
+    assert fraction == normalize_answer(f"{top}/{bottom}") == f"{top}/{bottom}"
+    assert normalize_answer(rf"-\{macro}{{{top}}}{{{bottom}}}") == f"-{fraction}"
+
+
+@given(
+    name=st.sampled_from(["Python", "section", "Windows", "chapitre", "версия", "iOS", "Ubuntu"]),
+    number=st.integers(1, 99),
+)
+def test_the_digits_of_a_name_are_kept(name, number):
+    assert normalize_answer(f"{name} {number}.10") != normalize_answer(f"{name} {number}.1")
+    assert normalize_answer(f"{number:05}") != normalize_answer(str(number))
+    assert normalize_answer(f"{name} {number:03}") != normalize_answer(f"{name} {number}")
+
+
+@given(letters=st.lists(st.sampled_from("ABCDE"), min_size=2, max_size=4, unique=True))
+def test_each_letter_of_a_list_is_kept(letters):
+    listed = ", ".join(letters)
+    in_brackets = ", ".join(f"({letter})" for letter in letters)
+    assert normalize_answer(listed) == normalize_answer(in_brackets) == listed.lower()
+    assert normalize_answer(listed) != normalize_answer(", ".join(letters[1:]))
+    assert normalize_answer(f"Hepatitis {listed}") != normalize_answer(f"Hepatitis {letters[-1]}")
+
+
+@pytest.mark.parametrize(
+    "text", ["9" * 10**6, "a " * 10**5, "(" * 10**6, "$a" * 10**5, "5 " + "hundred " * 10**5]
+)
+def test_a_megabyte_is_read_in_linear_time(text):
+    assert normalize_answer(text)

@@ -30,7 +30,7 @@ class MathematicsMatch(NormalizedMatch):
     Each answer is read once, to a canonical value, so that equality is symmetric and transitive and does not depend on
     order. Numbers, fractions and percentages are compared exactly; expressions, equations, intervals, sets and matrices
     as Hugging Face's `math-verify` reads them; "x = 5" has the value 5. A number with another unit than percent is
-    equal only with the same unit. What is no mathematics, or is not read in a second of CPU time, is compared as
+    equal only with the same unit. What is no mathematics, or is not read in half a second of CPU time, is compared as
     `NormalizedMatch` does. The questions are ignored.
 
     `math-verify` runs in a process of its own, which is started when it is first needed and ended if it takes too
@@ -66,7 +66,8 @@ _NUMBER = re.compile(r"(?P<number>-?(?:0|[1-9]\d{0,99})(?:\.\d{1,99}|/\d{1,99})?
 _ZERO_BELOW = re.compile(r"/0*\Z|/0*%")
 _LONGEST = 300
 _COMMAND = re.compile(
-    r"\\(?:begin|end)\{[a-z]?matrix\}|\\[a-zA-Z]+|(?:arc)?(?:sin|cos|tan)|log|ln|exp|sqrt|pi|and|or"
+    r"\\(?:begin|end)\{[a-z]?matrix\}|\\[a-zA-Z]+"
+    r"|(?<![a-zA-Z])(?:(?:arc)?(?:sin|cos|tan)|log|ln|exp|sqrt|pi|and|or)(?![a-zA-Z])"
 )
 # a run of letters is a word; a number with a zero before it, or a letter before a digit, is a name
 _NO_MATHEMATICS = re.compile(
@@ -75,7 +76,7 @@ _NO_MATHEMATICS = re.compile(
 _OPERATOR = re.compile(r"[\d\\=<>≤≥≠+*/^√π∞²³]")
 _COMMANDS = {sign: f"\\{name} " for name, sign in SIGNS.items() if sign.strip()}
 _ROOT = re.compile(r"√\s*(\d+|[a-z]|\([^()]*\))")
-_POWER = re.compile(r"\^\s*\(?(-?\d+)\)?")
+_POWER = re.compile(r"\^\s*(?:\((-?\d+)\)|(-?\d+))")
 _FUNCTION = re.compile(r"(?<![\\a-z])((?:arc)?(?:sin|cos|tan)|log|ln|exp)\b")
 _LIST = re.compile(r",?\s*(?:\\text\{\s*(?:and|or)\s*\}|\b(?:and|or)\b)")
 
@@ -92,7 +93,7 @@ def _to_latex(text: str) -> str:
     for sign, command in _COMMANDS.items():
         text = text.replace(sign, command)
     text = _FUNCTION.sub(r"\\\1", _LIST.sub(",", text))
-    return _POWER.sub(r"^{\1}", text).strip().rstrip(".")
+    return _POWER.sub(r"^{\1\2}", text).strip().rstrip(".")
 
 
 @functools.lru_cache(maxsize=2**16)

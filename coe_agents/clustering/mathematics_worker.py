@@ -50,6 +50,8 @@ def _key(value: Any) -> str:
         return f"{type(value).__name__}{getattr(value, 'shape', '')}{[*map(_key, parts)]}"
     if isinstance(value, sympy.Set):
         return f"{type(value).__name__}{sorted(set(map(_key, value.args)))}"
+    if value in (sympy.true, sympy.false):  # whether an end of an interval is open
+        return str(value)
     return _key_of_expression(value)
 
 

@@ -96,7 +96,7 @@ test-lowest: ## Run the tests of the core, the graph and the agents with the low
 	$(PYTHON) -m venv $(LOWEST_VENV)
 	$(LOWEST_VENV)/bin/pip install --quiet --upgrade pip
 	$(LOWEST_VENV)/bin/pip install --quiet --constraint constraints-lowest.txt \
-		--editable '.[evaluation,langchain,openai,otel,plots,sqlite]' --group test
+		--editable '.[evaluation,langchain,math,openai,otel,plots,sqlite]' --group test
 	$(LOWEST_VENV)/bin/python -m pytest --numprocesses auto --dist loadfile -m 'not slow' $(LOWEST_TESTS)
 
 # MODULES='policy.settle policy.support' and SAMPLE=400 restrict it; results are kept in ./mutants, and hold until the code or its tests change

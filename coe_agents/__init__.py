@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from coe_agents.middleware import CoECouncil, CoEMiddleware
     from coe_agents.observability import CoETelemetry
     from coe_agents.policy import CalibratedPolicy, RegimePolicy, SupportPolicy, ThresholdPolicy
-    from coe_agents.presets import sentences, short_answers
+    from coe_agents.presets import mathematics, sentences, short_answers
     from coe_agents.rounds import Debate
     from coe_agents.rulings import Recording
     from coe_agents.shortcuts import aask, ask
@@ -44,6 +44,7 @@ __all__ = [
     "create_coe_graph",
     "create_coe_tool",
     "create_sequential_graph",
+    "mathematics",
     "sentences",
     "short_answers",
 ]
@@ -56,7 +57,7 @@ _NAMES = {
     "middleware": ("CoECouncil", "CoEMiddleware"),
     "observability": ("CoETelemetry",),
     "policy": ("CalibratedPolicy", "RegimePolicy", "SupportPolicy", "ThresholdPolicy"),
-    "presets": ("sentences", "short_answers"),
+    "presets": ("mathematics", "sentences", "short_answers"),
     "rounds": ("Debate",),
     "rulings": ("Recording",),
     "shortcuts": ("aask", "ask"),

@@ -48,9 +48,10 @@ ModelsOption = Annotated[
     ),
 ]
 AnswersOption = Annotated[
-    Literal["short", "sentences"] | None,
+    Literal["short", "mathematics", "sentences"] | None,
     typer.Option(
-        help="How answers of --model are compared: short ones (default), or sentences, which the first model compares."
+        help="How answers of --model are compared: short ones (default), mathematics by its value, or sentences, which "
+        "the first model compares."
     ),
 ]
 SamplesOption = Annotated[
@@ -120,8 +121,8 @@ class JudgingOptions:
         str | None,
         typer.Option(
             "--clusterer",
-            help="Default: what the run recorded, else normalized, which needs no model. actions compares tool calls; "
-            "tinyworld is for its own models; or one of yours: package.module:Name, whose code is run.",
+            help="Default: what the run recorded, else normalized, which needs no model. mathematics compares values; "
+            "actions tool calls; tinyworld is for its models; or one of yours: package.module:Name, whose code is run.",
         ),
     ] = None
     correctness: Annotated[

@@ -237,4 +237,6 @@ def models_to_toml(models: Sequence[str], *, n_samples: int = 5, answers: str = 
         if place == 0 and answers == "sentences":
             judge = ", ".join(client)
             rest = rest.replace(_SHORT, f'kind = "sentences"\njudge = {{ {judge} }}')
+    if answers == "mathematics":
+        rest = rest.replace(_SHORT, 'kind = "mathematics"')
     return text + rest

@@ -11,7 +11,7 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseChatModel
 from pydantic import ValidationError
 
-from coe_agents.agents.requests.chat_models import create_model, free_name
+from coe_agents.agents.requests.chat_models import free_name, load_model
 from coe_agents.config.schema import ModelSection
 from coe_agents.errors import ConfigurationError
 from coe_agents.extensions import did_you_mean
@@ -50,7 +50,7 @@ def create_chat_model(
             'Set provider = "transformers", which runs the same models',
         )
     name = f"{section.provider}:{section.model}"
-    return _connect(section, owner, options, partial(create_model, name), lists="init_chat_model")
+    return _connect(section, owner, options, partial(load_model, name), lists="init_chat_model")
 
 
 def create_embeddings(section: ModelSection, *, owner: str) -> Embeddings:

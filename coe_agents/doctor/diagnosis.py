@@ -193,8 +193,8 @@ class ClustererReport:
     cosines: tuple[float, float] | None = None
 
 
-_SAME = ((ANSWER, PARAPHRASE), ("Canberra", "It is Canberra."), ("No", "No, it is not."))
-_DIFFERENT = ((ANSWER, OTHER), ("Canberra", "It is Sydney."), ("No", "Yes, it is."))
+_SAME = ((ANSWER, PARAPHRASE), ("Canberra", "It is Canberra."))
+_DIFFERENT = ((ANSWER, OTHER), ("Canberra", "It is Sydney."))
 
 
 def _cosines(clusterer: Clusterer) -> tuple[float, float] | None:

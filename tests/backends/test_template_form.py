@@ -25,7 +25,7 @@ MISTRAL = {
             "transform_each": True,
             "transform": {
                 "type": "function",
-                "function": {"name": "{content.name}", "arguments": "{content.arguments}"},
+                "function": {"name": "{name}", "arguments": "{arguments}"},
             },
         },
     },

@@ -10,7 +10,7 @@ import torch
 from torch.nn.functional import pad
 from transformers import GenerationConfig, LogitsProcessor, StoppingCriteria
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
-from transformers.generation import GenerateDecoderOnlyOutput
+from transformers.generation.utils import GenerateDecoderOnlyOutput
 
 from coe_agents.backends.model_loading import Loaded
 from coe_agents.errors import InvalidReplyError

@@ -54,6 +54,7 @@ from coe_agents.middleware.deliberation import (
     check_reply,
 )
 from coe_agents.middleware.driver import AsyncHandler, Handler
+from coe_agents.middleware.gated import Tools
 from coe_agents.middleware.guard import (
     GuardsTools,
     OnUncertain,
@@ -170,8 +171,12 @@ class CoECouncil(GuardsTools[CouncilState]):
             seconds.
         mode: "verify": the driver's message goes on, or none; "choose": the message of whoever proposed the action that
             most propose, the driver's if it is among them.
-        tools: The names of the gated tools. The driver is then asked first, and the members only if it calls one of
-            them; other messages pass. By default every turn is judged, final answers too.
+        tools: The gated tools, by name or by a pattern of names ("delete_*"): a list, or a mapping to True, False or a
+            condition, a function of LangChain's `ToolCallRequest`. It sees the arguments as the tool's function
+            receives them, and is asked again about the call that reaches the tool; where it fails, or returns no bool,
+            the call is gated. A name takes precedence over patterns. The driver is then asked first, and the members
+            only if it makes a gated call; all its calls of these tools are then compared, and other messages pass. By
+            default every turn is judged, final answers too.
         policy: Takes the place of the majority: it decides on the measurement, in which `proposer` is "driver" under
             "verify". In "verify", the driver's own action must be the one that the policy answers with. A
             `CalibratedPolicy` must be calibrated on calls: in "verify" on those of a proposer.
@@ -226,7 +231,7 @@ class CoECouncil(GuardsTools[CouncilState]):
         agents: Sequence[str | BaseChatModel | Agent],
         *,
         mode: Mode = "verify",
-        tools: Collection[str] | None = None,
+        tools: Tools | None = None,
         policy: Policy | None = None,
         min_votes: int | None = None,
         adaptive: bool = False,
@@ -372,7 +377,7 @@ class CoECouncil(GuardsTools[CouncilState]):
     @property
     def _asks_at_once(self) -> bool:
         """Whether the members are asked while the driver is: all are, and about every turn."""
-        return self._gated is None and not self._adaptive
+        return self._gated.is_all and not self._adaptive
 
     def _prepare(self, request: ModelRequest[Any], *, is_async: bool) -> TurnRequest:
         drivers = []
@@ -382,7 +387,8 @@ class CoECouncil(GuardsTools[CouncilState]):
         must = f'"agents" of {self.name} must have other models than the driver, which would vouch for itself'
         require(not drivers, must, drivers, "Give these members other models")
         schemas = self._schemas.of(request.tools)
-        return TurnRequest(request, schemas, self._gated_keys, is_async=is_async)
+        gated = None if self._gated.is_all else self._gated
+        return TurnRequest(request, schemas, gated, is_async=is_async)
 
     def _ask(self, agent: Agent, turn: TurnRequest) -> Steps[AgentReply | Exception]:
         try:
@@ -440,10 +446,13 @@ class CoECouncil(GuardsTools[CouncilState]):
         if any(map(is_withheld, response.result)):
             return None  # another council behind this one has withheld it
         message = turn.message_of(response)
-        if message is None or self._gated is None:
+        if message is None or self._gated.is_all:
             return message
-        for call in [*message.tool_calls, *message.invalid_tool_calls]:
-            if self._gates(call["name"]):
+        for invalid in message.invalid_tool_calls:
+            if self._gates(invalid["name"]):
+                return message
+        for call in message.tool_calls:
+            if self._gates(call["name"]) and self._gated.has(turn.request_of(call, message)):
                 return message
         return None
 
@@ -569,6 +578,10 @@ class CoECouncil(GuardsTools[CouncilState]):
         return _Vouched(
             action_key=action, ids=ids, forms=of_gated, decided_by=decided_by, mark=mark
         )
+
+    def _was_judged(self, request: ToolCallRequest) -> bool:
+        vouched = self._turn(request.state).get("vouched")
+        return vouched is not None and request.tool_call["id"] in vouched["ids"]
 
     def _outputs(self, state: Any) -> Collection[str]:
         return self._turn(state).get("outputs", ())

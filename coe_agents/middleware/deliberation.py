@@ -6,13 +6,13 @@ All of it is pure, but for the clusterer and the policy that are given.
 import json
 import logging
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast, get_args
 
 from langchain_core.messages import AIMessage, ToolCall
 
-from coe_agents.actions.canonical import Parser, to_line, tool_key
+from coe_agents.actions.canonical import Parser, to_line
 from coe_agents.actions.match import compare_actions
 from coe_agents.actions.proposals import check_proposal
 from coe_agents.agents.requests.endings import IN_WORDS, judge_end
@@ -122,7 +122,7 @@ class Proposals:
         parsers: As in `coe_agents.actions.canonical_action`.
         finishing: The tools whose call means the same as a text, since the driver's model gives a structured answer
             without a tool.
-        gated: The gated tools, as `tool_key` writes their names: only their calls are compared. None for all tools.
+        gated: The tools of which some calls are gated: only their calls are compared. None for all tools.
     """
 
     driver: AIMessage
@@ -131,7 +131,7 @@ class Proposals:
     question: str
     parsers: Mapping[str, Parser] = field(default_factory=dict)
     finishing: Collection[str] = field(default=())
-    gated: Collection[str] | None = None
+    gated: Container[str] | None = None
     _known: dict[str, str] = field(default_factory=dict, init=False, repr=False)
 
     def check(self, calls: Sequence[Mapping[str, Any]]) -> str:
@@ -474,15 +474,15 @@ def _failure(agent: str, why: str, place: int = 0) -> Response:
 
 
 def _compared(
-    calls: Sequence[dict[str, Any]], action: str, gated: Collection[str] | None
+    calls: Sequence[dict[str, Any]], action: str, gated: Container[str] | None
 ) -> tuple[list[dict[str, Any]], str]:
     """Returns the part of calls and of their canonical action that is compared; the others run, or not, with them."""
     if gated is None:
         return [*calls], action
-    compared = [call for call in calls if tool_key(call["name"]) in gated]
+    compared = [call for call in calls if call["name"] in gated]
     lines = []
     for call in json.loads(action):
-        if tool_key(call["name"]) in gated:
+        if call["name"] in gated:
             lines.append(to_line(call))
     return compared, f"[{','.join(lines)}]"
 

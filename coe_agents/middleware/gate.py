@@ -31,6 +31,7 @@ from coe_agents.graph.nodes.agent import without_votes
 from coe_agents.graph.runnables import OneForm, check_compiled, steps_node
 from coe_agents.middleware.driver import AsyncHandler, Driver, Handler
 from coe_agents.middleware.gate_review import WRITTEN, ReviewState, ask_person, by_person
+from coe_agents.middleware.gated import Tools
 from coe_agents.middleware.guard import (
     GuardsTools,
     OnUncertain,
@@ -99,7 +100,7 @@ class CoEMiddleware(GuardsTools[VerdictState]):
 
     Args:
         graph: A compiled graph of `create_coe_graph`, without a checkpointer of its own.
-        tools: The names of the gated tools; None for all tools.
+        tools: The gated tools, by name, pattern or condition, as in `CoECouncil`; None for all tools.
         question: From a call to the question; its `tool` is None, as the call is judged before the tools are reached.
             By default `coe_agents.prompts.review_tool_call`, with the conversation, the calls of this turn
             that were made already, and the other calls of the same message. It must ask for "approve" or "reject",
@@ -157,7 +158,7 @@ class CoEMiddleware(GuardsTools[VerdictState]):
         self,
         graph: Runnable[Any, Any],
         *,
-        tools: Collection[str] | None,
+        tools: Tools | None,
         question: Callable[[ToolCallRequest], str] | None = None,
         approves: Callable[[str], bool] | None = None,
         on_uncertain: OnUncertain = "block",
@@ -179,7 +180,7 @@ class CoEMiddleware(GuardsTools[VerdictState]):
 
     def wrap_model_call(self, request: ModelRequest[Any], handler: Handler) -> ModelCallResult[Any]:
         """Calls the model as it is, and notes which one answers: it has no vote on what it says."""
-        driver = Driver()
+        driver = Driver(request.tools)
         returned = handler(driver.observe(request))
         self._note(driver, returned)
         return returned
@@ -188,7 +189,7 @@ class CoEMiddleware(GuardsTools[VerdictState]):
         self, request: ModelRequest[Any], handler: AsyncHandler
     ) -> ModelCallResult[Any]:
         """Calls the model as it is; see `wrap_model_call`."""
-        driver = Driver()
+        driver = Driver(request.tools)
         returned = await handler(driver.observe(request))
         self._note(driver, returned)
         return returned
@@ -237,13 +238,17 @@ class CoEMiddleware(GuardsTools[VerdictState]):
         proposed = proposal_of(call, messages)
         if not self._trust_edits or proposed is None or not is_edited(call, request.state):
             return None
-        if not self._gates(proposed["name"]):
-            _, reply = last_reply(messages)
-            return new_action(self.name, reply.id, call["id"])
         verdict = verdicts_of(request.state, proposed).get(self.name)
-        if verdict is None or verdict["outcome"] != "approved":
+        if verdict is not None:
+            return verdict["action_key"] if verdict["outcome"] == "approved" else None
+        if self._gated.has(request.override(tool_call=proposed)):
             return None
-        return verdict["action_key"]
+        _, reply = last_reply(messages)
+        return new_action(self.name, reply.id, call["id"])
+
+    def _was_judged(self, request: ToolCallRequest) -> bool:
+        proposed = proposal_of(request.tool_call, request.state["messages"])
+        return proposed is not None and self.name in verdicts_of(request.state, proposed)
 
     def _after_model(
         self, state: VerdictState, runtime: Runtime[Any]
@@ -254,7 +259,7 @@ class CoEMiddleware(GuardsTools[VerdictState]):
             return self._decide_answer(state, verdict)
 
         proposed = ProposedCalls(state, self._gates)
-        judged = self._judged(proposed)
+        judged = self._judged(proposed, runtime)
         if judged and self._on_uncertain == "interrupt":
             return (yield from self._settle_with_person(state, proposed, runtime))
         verdicts = dict[str | None, Verdict]()
@@ -343,9 +348,22 @@ class CoEMiddleware(GuardsTools[VerdictState]):
                 approved.add(call["id"])
         return about_call(request, approved, include_results=self._include_results)
 
-    def _judged(self, proposed: ProposedCalls) -> list[ToolCall]:
-        """Returns the calls that need a verdict; one without an id can have none."""
-        return [call for call in proposed.calls if self._gates(call["name"]) and call["id"]]
+    def _judged(
+        self, proposed: ProposedCalls, runtime: Runtime[Any], known: Collection[str] = ()
+    ) -> list[ToolCall]:
+        """Returns the calls that need a verdict; one without an id can have none.
+
+        `known` are the ids of those that have had one, before a person edited them.
+        """
+        driver = self._drivers.get(proposed.reply.id or "", Driver())
+        judged = []
+        for call in proposed.calls:
+            if not call["id"] or not self._gates(call["name"]):
+                continue
+            tool = driver.tool(call["name"])
+            if call["id"] in known or self._gated.has(proposed.request(call, runtime), tool):
+                judged.append(call)
+        return judged
 
     def _update(
         self,
@@ -431,7 +449,7 @@ class CoEMiddleware(GuardsTools[VerdictState]):
                     known[fingerprint(call, message_id)] = {self.name: judged[call["id"]]}
 
             verdicts = {**state["verdicts"]}
-            for call in self._judged(proposed):
+            for call in self._judged(proposed, runtime, state["verdicts"]):
                 id_ = call["id"] or ""
                 if id_ in judged or id_ in state["answers"]:
                     continue

@@ -163,6 +163,7 @@ class GateMachine(RuleBasedStateMachine):
         stored=st.booleans(),
         asks=st.sampled_from([False, False, False, True]),
         narrow=st.booleans(),
+        when=st.booleans(),
         as_models=st.booleans(),
         falls_back=st.booleans(),
         adaptive=st.booleans(),

@@ -192,6 +192,12 @@ class ModelAgent:
         name = getattr(model, "model_name", None) or getattr(model, "model", None)
         return name if isinstance(name, str) else None
 
+    @property
+    def provider(self) -> str | None:
+        """The provider of the agent's model as LangChain names it, known for certain once the model has been asked."""
+        name = chat_models.name_of(self._ready or self._original)
+        return None if name is None else name.provider
+
     def uses(self, model: object) -> bool:
         """Returns whether the agent's model is this one, or has this name, whatever its settings and its address."""
         return chat_models.is_same_model(self._original, model)

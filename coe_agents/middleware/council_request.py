@@ -37,10 +37,12 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from coe_agents.actions.canonical import tool_key
 from coe_agents.agents import ModelAgent
+from coe_agents.decision import GroupDecision
+from coe_agents.decision.case import DecidedCase
 from coe_agents.graph.nodes.agent import disable_streaming
-from coe_agents.middleware.deliberation import Proposals
+from coe_agents.middleware.deliberation import CouncilResult, Proposals
 from coe_agents.middleware.driver import AsyncHandler, Driver, Handler
-from coe_agents.middleware.once import n_places
+from coe_agents.middleware.once import n_places, new_action
 from coe_agents.middleware.open_calls import create_tool_request
 from coe_agents.middleware.parsing import parsers_of, tool_forms
 from coe_agents.middleware.withheld import without_withheld
@@ -213,6 +215,27 @@ class TurnRequest:
         state = {**self.request.state, "messages": [*self.request.state["messages"], message]}
         tool = self._named.get(tool_key(call["name"]))
         return create_tool_request(call, state, self.request.runtime, tool)
+
+    def case(self, gate: str, message: AIMessage, result: CouncilResult) -> DecidedCase:
+        """Returns what was judged as a case, decided so far by the group."""
+        decided = result.decision
+        is_given = decided["action"] == "answer"
+        nothing = GroupDecision(
+            action="answer" if is_given else "abstain",
+            answer=result.judged if is_given else None,
+            cause=decided["cause"],
+            reason=decided["reason"],
+        )
+        decision: Any = {**nothing.data, **decided}
+        return DecidedCase(
+            id=new_action(gate, message.id),
+            question=self._for_members["question"],
+            conversation=[*self._for_members["messages"]],
+            decision=decision,
+            leading=result.judged,
+            responses=[*result.responses],
+            labels=[*result.labels],
+        )
 
     def proposals(
         self, message: AIMessage, response: ModelResponse[Any], replies: Replies

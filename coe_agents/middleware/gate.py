@@ -6,7 +6,7 @@ import logging
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any, NotRequired, get_args
+from typing import Annotated, Any, Literal, NotRequired
 
 from langchain.agents.middleware.types import (
     AgentState,
@@ -21,11 +21,11 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.config import get_config
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
+from typing_extensions import TypedDict
 
 from coe_agents._removed import refuses_removed
 from coe_agents._steps import Steps, arun_steps, invoke, run_steps
 from coe_agents.agents.requests.endings import IN_WORDS, judge_end
-from coe_agents.checks import one_of
 from coe_agents.errors import is_control_flow
 from coe_agents.graph.nodes.agent import without_votes
 from coe_agents.graph.runnables import OneForm, check_compiled, steps_node
@@ -46,6 +46,7 @@ from coe_agents.middleware.reviewer import about_answer, about_call, structured_
 from coe_agents.middleware.verdict import (
     VERDICTS,
     Verdict,
+    VerdictOutcome,
     create_unmeasured,
     fingerprint,
     has_mark,
@@ -58,7 +59,7 @@ from coe_agents.middleware.verdict import (
 from coe_agents.middleware.withheld import not_run
 from coe_agents.prompts import REVIEW_CHOICES
 from coe_agents.text import visible
-from coe_agents.types import WITHHELD_MARK
+from coe_agents.types import WITHHELD_MARK, Cause
 
 logger = logging.getLogger(__name__)
 
@@ -80,6 +81,21 @@ class VerdictState(AgentState[Any]):
     coe_verdicts: NotRequired[Annotated[dict[str, dict[str, Verdict]], PrivateStateAttr]]
     coe_duplicates: NotRequired[Annotated[list[str], PrivateStateAttr]]
     coe_answers: NotRequired[Annotated[dict[str, str], PrivateStateAttr]]
+
+
+class GateObserved(TypedDict):
+    """The event "gate_observed", in `stream_mode="custom"`: what an observing gate would have ruled on a call.
+
+    Attributes:
+        tool: The tool's name; None of a final answer.
+        outcome: As in `Verdict`: all but "approved" would have blocked it.
+    """
+
+    event: Literal["gate_observed"]
+    gate: str
+    tool: str | None
+    outcome: VerdictOutcome
+    cause: Cause | None
 
 
 class CoEMiddleware(GuardsTools[VerdictState]):
@@ -109,13 +125,15 @@ class CoEMiddleware(GuardsTools[VerdictState]):
             block that opens it, must be "approve" or "reject" alone (`clustering.answers.parse_choice`); anything
             else counts as a third reply, which approves nothing. The graph's clusterer and canonical answers are not
             used then, and a `ModelAgent` gives the exact probabilities of the two words where its model can.
-        on_uncertain: "block", or "interrupt": a person is asked where the group is uncertain, once for all such calls
-            of a message, in the form of LangChain's `HumanInTheLoopMiddleware` (`HITLRequest`), with each judge's vote,
-            the numbers and what was asked. Resume with `{"decisions": [...]}`, one for each call:
-            `{"type": "approve"}`, `{"type": "reject", "message": "..."}`, `{"type": "respond", "message": "..."}` (in
-            the tool's place) or `{"type": "edit", "edited_action": {"name": ..., "args": {...}}}`; an edited call is
-            judged in turn, and runs unless the group is confident and does not approve. After a reply that does not
-            fit, the person is asked again. This needs a checkpointer; without one the run ends there.
+        on_uncertain: "block"; "observe": nothing is withheld, and nothing vouched for: what the group finds is in the
+            event `gate_observed`, and in what its graph records; or "interrupt": a person is asked where the group is
+            uncertain, once for all such calls of a message, in the form of LangChain's `HumanInTheLoopMiddleware`
+            (`HITLRequest`), with each judge's vote, the numbers and what was asked. Resume with `{"decisions": [...]}`,
+            one for each call: `{"type": "approve"}`, `{"type": "reject", "message": "..."}`, `{"type": "respond",
+            "message": "..."}` (in the tool's place) or `{"type": "edit", "edited_action": {"name": ..., "args":
+            {...}}}`; an edited call is judged in turn, and runs unless the group is confident and does not approve.
+            After a reply that does not fit, the person is asked again. This needs a checkpointer; without one the run
+            ends there.
         final_answer: Whether the final answer, text or structured, is judged, too. A structured answer is judged with
             the text beside it, and after the calls of the same message, with their results. An answer that is not
             approved is replaced in the state. So is one that the group could not be shown in full, such as an answer
@@ -167,10 +185,8 @@ class CoEMiddleware(GuardsTools[VerdictState]):
         trust_edits: bool = False,
         name: str | None = None,
     ) -> None:
-        super().__init__(name, tools, may_gate_none=final_answer)
-        one_of(on_uncertain, '"on_uncertain"', get_args(OnUncertain))
+        super().__init__(name, tools, on_uncertain=on_uncertain, may_gate_none=final_answer)
         self._graph = check_compiled(graph)
-        self._on_uncertain = on_uncertain
         self._question = question
         self._approves = approves
         self._judges_answers = final_answer
@@ -214,7 +230,7 @@ class CoEMiddleware(GuardsTools[VerdictState]):
         return self._drivers.get(reply.id or "", stated)
 
     def _before_agent(self, state: VerdictState) -> dict[str, Any] | None:
-        return close_calls(state["messages"], self._gates)
+        return None if self._observes else close_calls(state["messages"], self._gates)
 
     def _find_vouched(
         self, request: ToolCallRequest, call: ToolCall
@@ -254,7 +270,7 @@ class CoEMiddleware(GuardsTools[VerdictState]):
         self, state: VerdictState, runtime: Runtime[Any]
     ) -> Steps[dict[str, Any] | None]:
         asks = self._about_answer(state)
-        if asks is not None:
+        if asks is not None and not self._observes:  # that judges the end of the run once
             verdict = yield from self._review(asks, state["messages"], get_config())
             return self._decide_answer(state, verdict)
 
@@ -266,7 +282,39 @@ class CoEMiddleware(GuardsTools[VerdictState]):
         # one after another, so that each finds its own run if the group's graph is resumed
         for call in judged:
             verdicts[call["id"]] = yield from self._review_call(proposed.request(call, runtime))
+        if self._observes:
+            return self._observed(state, proposed, verdicts, runtime)
         return self._update(state, proposed, verdicts)
+
+    def _observed(
+        self,
+        state: VerdictState,
+        proposed: ProposedCalls,
+        verdicts: Mapping[str | None, Verdict],
+        runtime: Runtime[Any],
+    ) -> dict[str, Any]:
+        """Returns the update of the state with the verdicts, of which no mark vouches for anything."""
+        kept: dict[str, dict[str, Verdict]] = {}
+        known = state.get("coe_verdicts", {})
+        for call in proposed.calls:
+            key = fingerprint(call, proposed.reply.id)
+            if key in known:
+                kept[key] = known[key]
+            verdict = verdicts.get(call["id"])
+            if verdict is not None:
+                kept[key] = {**kept.get(key, {}), self.name: {**verdict, "mark": ""}}
+                self._emit(runtime, call["name"], verdict)
+        return {VERDICTS: kept}
+
+    def _emit(self, runtime: Runtime[Any], tool: str | None, verdict: Verdict) -> None:
+        event: GateObserved = {
+            "event": "gate_observed",
+            "gate": self.name,
+            "tool": tool,
+            "outcome": verdict["outcome"],
+            "cause": verdict["cause"],
+        }
+        runtime.stream_writer(event)
 
     def _settle_with_person(
         self, state: VerdictState, proposed: ProposedCalls, runtime: Runtime[Any]
@@ -403,19 +451,24 @@ class CoEMiddleware(GuardsTools[VerdictState]):
 
     def after_agent(self, state: VerdictState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Withholds the final answer unless the group has approved exactly this answer."""
-        return run_steps(self._after_agent(state))
+        return run_steps(self._after_agent(state, runtime))
 
     async def aafter_agent(
         self, state: VerdictState, runtime: Runtime[Any]
     ) -> dict[str, Any] | None:
         """Withholds the end of the run unless approved; see `after_agent`."""
-        return await arun_steps(self._after_agent(state))
+        return await arun_steps(self._after_agent(state, runtime))
 
-    def _after_agent(self, state: VerdictState) -> Steps[dict[str, Any] | None]:
+    def _after_agent(
+        self, state: VerdictState, runtime: Runtime[Any]
+    ) -> Steps[dict[str, Any] | None]:
         asks = self._about_end(state)
         if asks is None:
             return None
         verdict = yield from self._review(asks, state["messages"], get_config())
+        if self._observes:
+            self._emit(runtime, None, verdict)
+            return None
         return self._decide_answer(state, verdict)
 
     def _steps(self, proposed: ProposedCalls, runtime: Runtime[Any]) -> Runnable[Any, Any]:

@@ -7,7 +7,7 @@ is at its tools as a whole (`Register.start`).
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 from langchain.agents.middleware import hook_config
 from langchain.agents.middleware.types import AgentMiddleware, AgentState, ToolCallRequest
@@ -18,6 +18,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import Command
 
 from coe_agents._steps import Call, Steps, arun_steps, run_steps
+from coe_agents.checks import one_of
 from coe_agents.middleware.gated import GatedTools, Tools
 from coe_agents.middleware.marks import to_text
 from coe_agents.middleware.once import REGISTER, VouchedAction
@@ -29,7 +30,7 @@ from coe_agents.middleware.withheld import not_run
 from coe_agents.text import for_log
 
 ToolResult = ToolMessage | Command[Any]
-OnUncertain = Literal["block", "interrupt"]
+OnUncertain = Literal["block", "interrupt", "observe"]
 _State = TypeVar("_State", bound=AgentState[Any])
 
 _GUARDED_BY = "coe_guarded_by"
@@ -63,10 +64,19 @@ class GuardsTools(AgentMiddleware[_State, Any, Any]):
     """
 
     def __init__(
-        self, name: str | None, tools: Tools | None, *, may_gate_none: bool = False
+        self,
+        name: str | None,
+        tools: Tools | None,
+        *,
+        on_uncertain: OnUncertain,
+        may_gate_none: bool = False,
     ) -> None:
         super().__init__()
+        one_of(on_uncertain, '"on_uncertain"', get_args(OnUncertain))
         self._name = name or type(self).__name__
+        self._on_uncertain = on_uncertain
+        self._observes = on_uncertain == "observe"
+        """Whether nothing is withheld, and nothing vouched for: what would be is only recorded."""
         self._gated = GatedTools(tools, self._name)
         if self._gated.is_none and not may_gate_none:
             raise ValueError(
@@ -100,6 +110,9 @@ class GuardsTools(AgentMiddleware[_State, Any, Any]):
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], ToolResult]
     ) -> ToolResult:
         """Runs the tool if exactly this call may run; otherwise says why not."""
+        self._check_names(request)
+        if self._observes:
+            return handler(request)
         withheld = run_steps(self._withhold_unguarded(request))
         if withheld is not None:
             return withheld
@@ -111,6 +124,9 @@ class GuardsTools(AgentMiddleware[_State, Any, Any]):
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[ToolResult]]
     ) -> ToolResult:
         """Runs the tool if it may; see `wrap_tool_call`."""
+        self._check_names(request)
+        if self._observes:
+            return await handler(request)
         withheld = await arun_steps(self._withhold_unguarded(request))
         if withheld is not None:
             return withheld
@@ -155,17 +171,19 @@ class GuardsTools(AgentMiddleware[_State, Any, Any]):
         """Returns what was vouched for together with a gated call that is about to run, or its refusal."""
         raise NotImplementedError
 
-    def _withhold_unguarded(self, request: ToolCallRequest) -> Steps[ToolMessage | None]:
-        """Returns the reply to a call that may not run, where other middleware brings the tool, unguarded."""
+    def _check_names(self, request: ToolCallRequest) -> None:
+        """Refuses a misspelt name, which would gate nothing."""
         known = {tool.name for tool in request.runtime.tools}
         if known:
             missing = self._gated.missing_among({*known, *self._outputs(request.state)})
-            if missing:  # a misspelt name would gate nothing
+            if missing:
                 raise ValueError(
                     f'"tools" of {self.name} must name tools of the agent; it has no {", ".join(missing)}. '
                     f"Its tools are {', '.join(sorted(known))}"
                 )
 
+    def _withhold_unguarded(self, request: ToolCallRequest) -> Steps[ToolMessage | None]:
+        """Returns the reply to a call that may not run, where other middleware brings the tool, unguarded."""
         call = request.tool_call
         if request.tool is not None or not self._gates(call["name"]):
             return None

@@ -67,6 +67,8 @@ class World:
         falls_back: Whether the driver can fail, and the model of the first member then drives.
         adaptive: Whether a council in "verify" asks one member after another.
         clusterer: The council's own.
+        observed: Whether a council that only observes stands before or behind the gate, whose members agree to all.
+        escalates: Whether a council that blocks asks a person after one block, or where too few members answer.
     """
 
     def __init__(
@@ -84,13 +86,16 @@ class World:
         falls_back=False,
         adaptive=False,
         clusterer=None,
+        observed=None,
+        escalates=False,
     ):
         self.kind = kind
         self.loop = loop
         self.asks = asks
         self.clusterer = clusterer
         self.is_council = kind.startswith("council")
-        self.can_ask = asks or "interrupt" in kind
+        self.escalates = escalates and kind.startswith("council block")
+        self.can_ask = asks or "interrupt" in kind or self.escalates
         self.is_narrow = narrow
         self.gated = {*NAMES} - {"look"} if self.is_narrow else {*NAMES}
         self.by_condition = self.gated - {"book"} if narrow and when else set()
@@ -113,6 +118,11 @@ class World:
         self.invocations = set()
         meddler = Meddler(self)
         gate = [*self._gate(), meddler] if inner else [meddler, *self._gate()]
+        if observed is not None:
+            observer = CoECouncil(
+                [Yes(self, 0)], tools=["pay"], on_uncertain="observe", name="observer"
+            )
+            gate.insert(0 if observed == "before" else len(gate), observer)
         middleware = [Observer(self), *others, *gate]
         if self.falls_back:
             middleware.append(
@@ -134,6 +144,7 @@ class World:
             options = {
                 "adaptive": self.is_adaptive and mode == "verify",
                 "clusterer": self.clusterer,
+                "escalate_after": 1 if self.escalates else None,
             }
             yield CoECouncil(members, mode=mode, tools=names, on_uncertain=interrupts, **options)
             return
@@ -394,6 +405,13 @@ def is_large(request):
 def of_an_added_call(ref):
     """The reference of a call that other middleware adds: it may run beside the one it is like, if a person says so."""
     return ref.split(".")[0] + ".9"
+
+
+class Yes(Member):
+    """A member that proposes what the driver does."""
+
+    def calls(self, shown):
+        return [{"name": one["name"], "args": one["args"]} for one in TURN.get().calls]
 
 
 def thread_id():

@@ -288,6 +288,11 @@ FAULTS = {
         [(GuardsTools, "_gates_call", only_what_was_judged)],
     ),
     "twice": (GATE, among(), [(once.Register, "start", always)]),
+    "twice by one approval": (
+        COUNCIL,
+        among("other", escalates=True),
+        [(once.Register, "start", always)],
+    ),
     "half": (
         COUNCIL,
         among(meddling=("answer", "identify", "drop")),

@@ -129,7 +129,7 @@ def create_agents(config: Config, *, n_samples: int | None = None) -> list[Model
 
 def _create_agent(config: Config, place: int, n_samples: int | None) -> ModelAgent:
     section = config.agents[place]
-    sampling = section.model_dump(exclude={"name", "price_per_million", *ModelSection.model_fields})
+    sampling = section.model_dump(exclude={"name", *ModelSection.model_fields})
     if n_samples is not None:
         sampling["n_samples"] = n_samples if section.temperature > 0 else 1
     with _faults_at(config, schema.AgentConfig, "agents", place):
@@ -296,7 +296,7 @@ _OF_GRAPH: dict[str, _Create] = {
     "weights": load_weights,
 }
 """What a graph needs besides agents, clusterer and policy."""
-_RARE = ("coordination", "weighting", "max_question_chars")
+_RARE = ("coordination", "weighting", "max_question_chars", "cost_budget")
 """The fields of `[graph]` that are those of `GraphOptions`."""
 
 

@@ -125,7 +125,7 @@ class ModelSection(_Section):
 
 
 class PriceConfig(_Section):
-    """The price of a million tokens, in a currency of yours; `coe-agents compare` computes costs with it."""
+    """The price of a million tokens, in a currency of yours, for `coe-agents compare` and `cost_budget`."""
 
     input: float = Field(ge=0, allow_inf_nan=False)
     output: float = Field(ge=0, allow_inf_nan=False)
@@ -341,6 +341,7 @@ class GraphConfig(_Section):
     weighting: Literal["auto", "frequency", "probability"] = "auto"
     history: Literal["conversation", "question"] = "conversation"
     max_question_chars: int = Field(default=100_000, ge=1)
+    cost_budget: float | None = Field(default=None, gt=0, allow_inf_nan=False)
 
     @field_validator("max_rounds", "token_budget", "deadline")
     @classmethod

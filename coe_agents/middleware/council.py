@@ -79,6 +79,7 @@ from coe_agents.middleware.verdict import last_reply
 from coe_agents.middleware.withheld import block_calls, is_withheld, not_run, withheld_answer
 from coe_agents.policy import CalibratedPolicy, Policy, SupportPolicy
 from coe_agents.policy.base import majority
+from coe_agents.policy.bounds import Spent, create_cost_budget
 from coe_agents.presets import agents_of
 from coe_agents.types import Agent, AgentReply, Cause
 
@@ -110,6 +111,7 @@ class _Turn(TypedDict, total=False):
         n_blocked: How many proposals were blocked one after another.
         jump: Where the agent continues after a withheld proposal; None after one that goes on.
         pending: The proposal on which a person is to decide, a `PendingProposal`; None without one.
+        cost: What the members' requests of this run cost; None where it is not known.
     """
 
     vouched: _Vouched | None
@@ -117,6 +119,7 @@ class _Turn(TypedDict, total=False):
     n_blocked: int
     jump: Literal["model", "end"] | None
     pending: Sealed | None
+    cost: float | None
 
 
 def _last(former: CouncilDecision | None, new: CouncilDecision | None) -> CouncilDecision | None:
@@ -213,6 +216,8 @@ class CoECouncil(GuardsTools[CouncilState]):
             these calls. `max_blocked` is then at least one more. Without a checkpointer the run ends, and says so.
         min_providers: Of so many providers at least must the members be that vote for what goes on. Providers are as
             LangChain names them; members whose provider is not known count as of one.
+        cost_budget: The most that the members' requests of a run may cost, in the currency of their prices: once it is
+            spent, no member is asked, and calls are withheld. See `price_per_million` of `ModelAgent`.
         on_decision: What each judged turn is passed to, as in a graph: `coe_agents.rulings.Recording`, which keeps what
             an observing council would have blocked, and what people decide; or a function of the
             `coe_agents.decision.DecidedCase`.
@@ -261,6 +266,7 @@ class CoECouncil(GuardsTools[CouncilState]):
         escalate_after: int | None = None,
         min_providers: int | None = None,
         on_decision: OnDecision | None = None,
+        cost_budget: float | None = None,
         trust_edits: bool = False,
         name: str | None = None,
     ) -> None:
@@ -295,6 +301,7 @@ class CoECouncil(GuardsTools[CouncilState]):
             )
             self._max_blocked = max(max_blocked, escalate_after + 1)
         self._on_decision = on_decision
+        self._budget = create_cost_budget(cost_budget, members, '"cost_budget" of CoECouncil')
         self._trust_edits = trust_edits
         self._adaptive = adaptive
         self._schemas = ToolSchemas()
@@ -314,7 +321,7 @@ class CoECouncil(GuardsTools[CouncilState]):
         closed: dict[str, Any] = {}
         if not self._observes:
             closed = close_calls(state["messages"], self._gates) or {}
-        turn = _Turn(vouched=None, outputs=[], n_blocked=0, jump=None, pending=None)
+        turn = _Turn(vouched=None, outputs=[], n_blocked=0, jump=None, pending=None, cost=0.0)
         return {**closed, _KEY: {self.name: turn}, "council": None}
 
     def wrap_model_call(
@@ -324,13 +331,16 @@ class CoECouncil(GuardsTools[CouncilState]):
         if self._waits(request.state):
             return ExtendedModelResponse(ModelResponse([]))
         turn = self._prepare(request, is_async=False)
-        members = self._start(turn) if self._asks_at_once else []
+        over = self._over_budget(request.state)
+        members = self._start(turn) if self._asks_at_once and over is None else []
         response = turn.ask_driver(handler)  # if it fails, what the members say is not waited for
         message = self._judged(turn, response)
         if message is None:
             return self._returned(turn, response, None)
 
-        if self._adaptive:
+        if over is not None:
+            result = self._closed_by_budget(turn, message, response, over)
+        elif self._adaptive:
             result = run_steps(self._ask_in_turn(turn, message, response))
         else:
             members = members or self._start(turn)
@@ -347,14 +357,17 @@ class CoECouncil(GuardsTools[CouncilState]):
         if self._waits(request.state):
             return ExtendedModelResponse(ModelResponse([]))
         turn = self._prepare(request, is_async=True)
-        members = self._create_tasks(turn) if self._asks_at_once else []
+        over = self._over_budget(request.state)
+        members = self._create_tasks(turn) if self._asks_at_once and over is None else []
         try:
             response = await turn.aask_driver(handler)
             message = self._judged(turn, response)
             if message is None:
                 return self._returned(turn, response, None)
 
-            if self._adaptive:
+            if over is not None:
+                result = self._closed_by_budget(turn, message, response, over)
+            elif self._adaptive:
                 result = await arun_steps(self._ask_in_turn(turn, message, response))
             else:
                 members = members or self._create_tasks(turn)
@@ -466,6 +479,29 @@ class CoECouncil(GuardsTools[CouncilState]):
                 break
         result: CouncilResult = yield Call(self._deliberation.rule, None, (proposals,))
         return result
+
+    def _over_budget(self, state: Any) -> str | None:
+        """Returns why no member is asked any more in this run; None where there is money left."""
+        if self._budget is None:
+            return None
+        return self._budget.end(Spent(cost=self._turn(state).get("cost", 0.0)))
+
+    def _closed_by_budget(
+        self, turn: TurnRequest, message: AIMessage, response: ModelResponse[Any], why: str
+    ) -> CouncilResult:
+        error = AgentError(why, retryable=False)
+        unasked: Replies = dict.fromkeys([agent.name for agent in self._agents], error)
+        result = self._deliberation.rule(self._proposals(turn, message, response, unasked))
+        decision = _closed(result.decision, "budget", why)
+        return replace(result, message=None, decision={**decision, "n_asked": 0})
+
+    def _cost_so_far(self, state: Any, decision: CouncilDecision | None) -> float | None:
+        before = self._turn(state).get("cost", 0.0)
+        if self._budget is None or decision is None or before is None:
+            return before
+        usages = [(name, used) for name, used in decision["tokens"].items() if name != DRIVER]
+        added = self._budget.cost_of(usages)
+        return None if added is None else before + added
 
     def _by_name(self, replies: Sequence[AgentReply | Exception]) -> Replies:
         names = [agent.name for agent in self._agents]
@@ -645,6 +681,7 @@ class CoECouncil(GuardsTools[CouncilState]):
             n_blocked=n_blocked,
             jump=jump,
             pending=None if pending is None else Sealed(pending),
+            cost=self._cost_so_far(turn.request.state, decision),
         )
         update: dict[str, Any] = {_KEY: {self.name: memory}}
         if decision is not None:

@@ -1,0 +1,56 @@
+"""A bound in money of a council: once it is spent, no member is asked, and nothing runs."""
+
+import pytest
+
+from coe_agents import CoECouncil
+from tests.middleware.agents import MODES, THREAD, agent, run
+from tests.middleware.calls import ANN, DONE, PAY, call, replies, says
+from tests.middleware.council import AGREE, members
+
+PRICE = {"input": 1e5, "output": 1e5}
+"""A reply of a member takes 5 and 1 tokens: 0.6."""
+
+
+def council(*, budget, **options):
+    asked = members(AGREE, AGREE)
+    for member in asked:
+        member.price_per_million = PRICE
+        member.script = [[call(**ANN)]]
+    return asked, CoECouncil(asked, cost_budget=budget, tools=["transfer_money"], **options)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("adaptive", [False, True])
+async def test_once_the_money_is_spent_nobody_is_asked_and_nothing_runs(mode, adaptive, bank):
+    asked, gate = council(budget=1.2, adaptive=adaptive)
+    calls = [says(call(id=name, **ANN)) for name in "xyz"]
+    paying = agent(None, bank, *calls, DONE, middleware=[gate])
+    state = await run(mode, paying, PAY)
+    assert bank.transfers == [("Ann", 1)]
+    assert [len(member.requests) for member in asked] == [1, 1]
+    assert state["council"]["cause"] == "budget"
+    assert "cost_budget of 1.2" in replies(state)[1].text
+
+
+def test_each_run_has_its_own_budget(bank):
+    _, gate = council(budget=1.2)
+    paying = agent(
+        None,
+        bank,
+        says(call(id="x", **ANN)),
+        DONE,
+        says(call(id="y", **ANN)),
+        DONE,
+        middleware=[gate],
+    )
+    paying.invoke(PAY, THREAD)
+    paying.invoke(PAY, THREAD)
+    assert len(bank.transfers) == 2
+
+
+def test_a_person_is_asked_where_the_money_is_spent(bank):
+    _, gate = council(budget=0.1, escalate_after=1)
+    calls = [says(call(id=name, **ANN)) for name in "xy"]
+    state = agent(None, bank, *calls, DONE, middleware=[gate]).invoke(PAY, THREAD)
+    assert bank.transfers == [("Ann", 1)]
+    assert "__interrupt__" in state

@@ -138,7 +138,7 @@ def _in_words(advice: "Advice", calibration: "Calibration | None") -> list[str]:
     gain = _with_interval(advice.escalation_gain, "+.1%")
     labels = quantity(3 * advice.n_questions, "more label")
     return [
-        f"{questions}; the group is right in {right}.",
+        f"{questions}; the group is right in {right}. {_best_alone(advice)}.",
         f"Score: {clean(advice.score)}. AUROC of vote_share {auroc}; {_gains(advice.score_gains)}.",
         f"Weights: {advice.weights}. Accuracy against equal weights: {_gains(advice.weight_gains)}.",
         f"Confidence: {_confidence(advice)}.",
@@ -149,6 +149,17 @@ def _in_words(advice: "Advice", calibration: "Calibration | None") -> list[str]:
         f"Escalation: the group is right in {fifth}; an expert brings {gain} of accuracy.",
         f"Labels: {labels} would halve these intervals. {_policy(calibration)}",
     ]
+
+
+def _best_alone(advice: "Advice") -> str:
+    """Returns whether the group answers better than its best agent."""
+    gain = advice.over_best
+    right = _with_interval(advice.best_accuracy, ".1%")
+    told = f"The best agent alone, {clean(advice.best)}, is right in {right}"
+    if gain.value > 0.0 and gain.p < 0.05:
+        return f"{told}: the group is better, {_difference(gain)}"
+    verdict = "as good for an answer" if gain.p >= 0.05 else "better"
+    return f"{told}: it is {verdict} (the group's gain is {_difference(gain)})"
 
 
 def _with_interval(estimate: tuple[float, float, float], form: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from langgraph.graph import StateGraph
 from pydantic import BaseModel
@@ -42,6 +42,9 @@ from coe_agents.text import redact
 from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder, tinyworld_graph
 from coe_agents.uncertainty import coordinate
 from coe_agents.uncertainty.solvers import BUILT_IN as SOLVERS
+
+if TYPE_CHECKING:
+    from coe_agents.middleware import CoECouncil
 
 _METHODS = {
     "clusterer": ("cluster", ("responses", "questions"), ()),
@@ -447,6 +450,26 @@ class Configuration:
             on_unavailable=on_unavailable,
             on_decision=on_decision,
         )
+
+    def create_council(self, **options: Any) -> "CoECouncil":
+        """Returns the council of these agents by `[council]`; `options` are further ones of `CoECouncil`.
+
+        Raises:
+            ConfigurationError: If the parts cannot be combined.
+        """
+        from coe_agents.middleware import CoECouncil
+        from coe_agents.middleware.gated import read_condition
+
+        with _faults_at(self.settings, schema.CouncilConfig, "council"):
+            tools = self.settings.council.tools
+            if isinstance(tools, dict):
+                conditions = {}
+                for name, condition in tools.items():
+                    is_text = isinstance(condition, str)
+                    conditions[name] = read_condition(condition) if is_text else condition
+                options["tools"] = conditions
+            stated = self.settings.council.model_dump(exclude_unset=True)
+            return CoECouncil(self.agents, **{**stated, **options})
 
 
 def load(path: str | Path) -> Configuration:

@@ -302,10 +302,7 @@ class _Replay:
         wished = {}
         for name, n in added.items():
             wished[name] = strategy.n_samples(n) if n else self._of.n_samples.get(name, 1)
-        spent = self._spent()
-        self._planned = self._rules.bounds.fit(wished, spent)
-        if self._rules.cost_budget is not None:
-            self._planned = self._rules.cost_budget.fit(self._planned, spent)
+        self._planned = self._rules.bounds.fit(wished, self._spent())
         if not any(map(self._left, self._planned)):
             self._counts["ran out"] += 1
             return False

@@ -282,24 +282,14 @@ class CoECouncil(GuardsTools[CouncilState]):
             )
         if clusterer is not None:
             _check_clusterer(clusterer)
-        where = '"max_blocked" of CoECouncil'
-        integer(max_blocked, where, least=1, advice="3 lets the driver try twice more")
-        _check_providers(members, min_providers)
         if on_decision is not None:
             check_on_decision(on_decision, '"on_decision" of CoECouncil')
+        _check_providers(members, min_providers)
+        _check_blocked(max_blocked, escalate_after, observes=self._observes)
+
         self._agents = members
-        self._max_blocked = max_blocked
         self._escalate_after = escalate_after
-        if escalate_after is not None:
-            where = '"escalate_after" of CoECouncil'
-            integer(escalate_after, where, least=1, advice="2 asks a person about the third call")
-            require(
-                not self._observes,
-                f"{where} must go with a gate that withholds",
-                "observe",
-                'Pass on_uncertain="block"',
-            )
-            self._max_blocked = max(max_blocked, escalate_after + 1)
+        self._max_blocked = max(max_blocked, (escalate_after or 0) + 1)
         self._on_decision = on_decision
         self._budget = create_cost_budget(cost_budget, members, '"cost_budget" of CoECouncil')
         self._trust_edits = trust_edits
@@ -538,6 +528,8 @@ class CoECouncil(GuardsTools[CouncilState]):
             if self._gates(invalid["name"]):
                 return message
         for call in message.tool_calls:
+            if self._gated.has_all(call["name"]):
+                return message
             if self._gates(call["name"]) and self._gated.has(turn.request_of(call, message)):
                 return message
         return None
@@ -843,6 +835,16 @@ def _check_votes(members: Sequence[Agent], policy: Policy | None, min_votes: int
         if n_votes is not None:
             integer(n_votes, where, least=1, most=n_members, advice=advice)
     return policy
+
+
+def _check_blocked(max_blocked: int, escalate_after: int | None, *, observes: bool) -> None:
+    where = '"max_blocked" of CoECouncil'
+    integer(max_blocked, where, least=1, advice="3 lets the driver try twice more")
+    if escalate_after is not None:
+        where = '"escalate_after" of CoECouncil'
+        integer(escalate_after, where, least=1, advice="2 asks a person about the third call")
+        must = f"{where} must go with a gate that withholds"
+        require(not observes, must, "observe", 'Pass on_uncertain="block"')
 
 
 def _check_providers(members: Sequence[Agent], min_providers: int | None) -> None:

@@ -229,19 +229,7 @@ class Deliberation:
         decision["reason"] = for_log(settled.reason)
         action = representative_of(measurement, settled.answer)
         self._note_measured(decision, measurement, action, unasked=unasked)
-        measured = list[tuple[Response, int]]()
-        failures = list[Response]()
-        for row, label in zip([driver, *rows], labels, strict=False):
-            if row["error"] is None:
-                measured.append((row, label))
-            else:
-                failures.append(row)
-        blocked = replace(
-            blocked,
-            judged=measurement.proposals.by_agent[DRIVER] if self._mode == "verify" else action,
-            responses=[*[row for row, _ in measured], *failures],
-            labels=[label for _, label in measured],
-        )
+        blocked = self._with_rows(blocked, measurement, action, rows=[driver, *rows], labels=labels)
         if settled.action != "answer":
             if failed:
                 self._tell_failures(decision, proposals, rows)
@@ -257,6 +245,30 @@ class Deliberation:
             rows=rows,
             proposals=proposals,
         )
+
+    def _with_rows(
+        self,
+        result: CouncilResult,
+        measurement: Measurement,
+        action: str,
+        *,
+        rows: Sequence[Response],
+        labels: Sequence[int],
+    ) -> CouncilResult:
+        """Returns a result with what was judged, and the rows that it was judged on."""
+        measured = list[Response]()
+        failures = list[Response]()
+        of_measured = list[int]()
+        for row, label in zip(rows, labels, strict=False):  # those that were not asked come last
+            if row["error"] is None:
+                measured.append(row)
+                of_measured.append(label)
+            else:
+                failures.append(row)
+        judged = action
+        if self._mode == "verify":
+            judged = measurement.proposals.by_agent[DRIVER]
+        return replace(result, judged=judged, responses=[*measured, *failures], labels=of_measured)
 
     def _note_measured(
         self,

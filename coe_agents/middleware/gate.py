@@ -281,30 +281,12 @@ class CoEMiddleware(GuardsTools[VerdictState]):
         verdicts = dict[str | None, Verdict]()
         # one after another, so that each finds its own run if the group's graph is resumed
         for call in judged:
-            verdicts[call["id"]] = yield from self._review_call(proposed.request(call, runtime))
-        if self._observes:
-            return self._observed(state, proposed, verdicts, runtime)
-        return self._update(state, proposed, verdicts)
-
-    def _observed(
-        self,
-        state: VerdictState,
-        proposed: ProposedCalls,
-        verdicts: Mapping[str | None, Verdict],
-        runtime: Runtime[Any],
-    ) -> dict[str, Any]:
-        """Returns the update of the state with the verdicts, of which no mark vouches for anything."""
-        kept: dict[str, dict[str, Verdict]] = {}
-        known = state.get("coe_verdicts", {})
-        for call in proposed.calls:
-            key = fingerprint(call, proposed.reply.id)
-            if key in known:
-                kept[key] = known[key]
-            verdict = verdicts.get(call["id"])
-            if verdict is not None:
-                kept[key] = {**kept.get(key, {}), self.name: {**verdict, "mark": ""}}
+            verdict = yield from self._review_call(proposed.request(call, runtime))
+            if self._observes:
+                verdict = {**verdict, "mark": ""}  # it vouches for nothing
                 self._emit(runtime, call["name"], verdict)
-        return {VERDICTS: kept}
+            verdicts[call["id"]] = verdict
+        return self._update(state, proposed, verdicts)
 
     def _emit(self, runtime: Runtime[Any], tool: str | None, verdict: Verdict) -> None:
         event: GateObserved = {
@@ -433,7 +415,7 @@ class CoEMiddleware(GuardsTools[VerdictState]):
             verdict = verdicts.get(call["id"])
             if verdict is None:
                 continue
-            if call["id"] in proposed.duplicates:
+            if call["id"] in proposed.duplicates and not self._observes:
                 failed: Verdict = {
                     **verdict,
                     "outcome": "failed",
@@ -443,6 +425,8 @@ class CoEMiddleware(GuardsTools[VerdictState]):
                 verdict = mark_verdict(failed, self.name, call, message_id)
             kept[key] = {**kept.get(key, {}), self.name: verdict}
 
+        if self._observes:
+            return {VERDICTS: kept}
         update: dict[str, Any] = {VERDICTS: kept, DUPLICATES: proposed.duplicates}
         changed = [proposed.reply] if proposed.is_changed else []
         if changed or answers:

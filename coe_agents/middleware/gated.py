@@ -1,7 +1,10 @@
 """Owns which calls a gate is about: by a tool's name, by a pattern of names, or by a condition on the call."""
 
+import contextlib
 import copy
+import json
 import logging
+import operator
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
@@ -24,6 +27,15 @@ Condition = Callable[[ToolCallRequest], bool]
 Tools = Collection[str] | Mapping[str, bool | Condition]
 """The gated tools by name or pattern, all calls of them or those that meet a condition."""
 
+_SIGNS: dict[str, Callable[[Any, Any], Any]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<=": operator.le,
+    ">=": operator.ge,
+    "<": operator.lt,
+    ">": operator.gt,
+}
+_COMPARISON = re.compile(rf"\s*([\w.]+)\s*({'|'.join(_SIGNS)})\s*(.+?)\s*")
 _USAGE = 'Write tools=["transfer_money"] or tools={"transfer_money": True}'
 
 
@@ -60,6 +72,10 @@ class GatedTools:
     def __contains__(self, name: object) -> bool:
         conditions = self._conditions(name if isinstance(name, str) else "")
         return any(condition is not False for condition in conditions)
+
+    def has_all(self, name: str) -> bool:
+        """Returns whether each call of a tool is gated, whatever its arguments are."""
+        return any(condition is True for condition in self._conditions(name))
 
     def has(self, request: ToolCallRequest, tool: BaseTool | None = None) -> bool:
         """Returns whether a call is gated; it is where a condition fails, or returns something else than a bool.
@@ -122,6 +138,35 @@ class GatedTools:
             name,
             what,
         )
+
+
+def read_condition(text: str) -> Condition:
+    """Returns the condition that an argument compares so with a JSON value, as in "amount > 100" or 'to == "Ann"'.
+
+    An argument inside another one is "order.amount"; the signs are ==, !=, <, <=, > and >=.
+
+    Raises:
+        ValueError: The text is no such comparison.
+    """
+    sign = ""
+    expected: Any = None
+    read = _COMPARISON.fullmatch(text)
+    if read is not None:
+        path, sign, value = read.groups()
+        with contextlib.suppress(json.JSONDecodeError):
+            expected = [json.loads(value)]
+    if expected is None:
+        raise ValueError(
+            f'a condition must compare an argument with a JSON value; got {text!r:.80}. Write "amount > 100"'
+        )
+
+    def meets(request: ToolCallRequest) -> bool:
+        found: Any = request.tool_call["args"]
+        for part in path.split("."):
+            found = found[part]
+        return bool(_SIGNS[sign](found, *expected))
+
+    return meets
 
 
 def _shown(request: ToolCallRequest, tool: BaseTool | None) -> ToolCallRequest:

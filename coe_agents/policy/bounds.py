@@ -146,7 +146,12 @@ class Bounds:
 
     def fit(self, wanted: Mapping[str, int], spent: Spent) -> dict[str, int]:
         """Returns how many responses each agent is asked for: fewer than wanted where the tokens left are too few."""
-        return _fit(wanted, self.tokens_left(spent), spent.per_response)
+        left = self.tokens_left(spent)
+        needed = spent.per_response * sum(wanted.values())
+        share = 1.0
+        if left is not None and left < needed:
+            share = left / needed
+        return {agent: max(1, int(n * share)) for agent, n in wanted.items()}
 
     def end_of_time(self, spent: Spent) -> str | None:
         """Returns a clause if the deadline has passed, else None."""
@@ -155,14 +160,6 @@ class Bounds:
         return (
             f"no time is left: {spent.seconds:.2f} s are used of a deadline of {self.deadline:g} s"
         )
-
-
-def _fit(wanted: Mapping[str, int], left: float | None, per_response: float) -> dict[str, int]:
-    needed = per_response * sum(wanted.values())
-    share = 1.0
-    if left is not None and left < needed:
-        share = left / needed
-    return {agent: max(1, int(n * share)) for agent, n in wanted.items()}
 
 
 Price = Mapping[str, float]
@@ -224,12 +221,6 @@ class CostBudget:
                 f"about {each:.4g}"
             )
         return None
-
-    def fit(self, wanted: Mapping[str, int], spent: Spent) -> dict[str, int]:
-        """Returns how many responses each agent is asked for: fewer than wanted where too little money is left."""
-        if spent.cost is None or spent.n_responses == 0:
-            return {**wanted}
-        return _fit(wanted, max(0.0, self.most - spent.cost), spent.cost / spent.n_responses)
 
 
 def create_cost_budget(most: float | None, agents: Iterable[Any], where: str) -> CostBudget | None:

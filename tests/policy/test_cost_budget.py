@@ -29,11 +29,6 @@ def test_a_budget_ends_where_a_response_of_each_has_no_room(cost, clause):
     assert end is None if clause is None else clause in end
 
 
-def test_what_is_asked_for_fits_what_is_left():
-    # 0.25 a response, 0.75 left: half of six
-    assert CostBudget(1.25, {}).fit({"a": 4, "b": 2}, spent(0.5)) == {"a": 2, "b": 1}
-
-
 def test_the_cost_of_requests_is_by_each_agents_price():
     budget = CostBudget(1.0, {"a": PRICE, "b": {"input": 0.0, "output": 0.0}})
     usage = {"input_tokens": 1000, "output_tokens": 500}

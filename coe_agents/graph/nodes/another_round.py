@@ -47,8 +47,7 @@ def another_round_node(settings: RunSettings, strategies: Strategies) -> TwoForm
             plan = check_plan(
                 context.run(strategy, round_context), strategy=name, agents=now.agents
             )
-        spent = spent_of(state, now.rules.cost_budget)
-        overrides = _within_budget(spent, now.rules, plan, round_context)
+        overrides = _within_budget(spent_of(state), now.rules, plan, round_context)
         next_plan = Plan(strategy=name, overrides=overrides, shows_answers=plan.shows_answers)
         update = {"round": state["round"] + 1, "plan": next_plan, "clock": clock}
         if plan.replaces:
@@ -74,8 +73,6 @@ def _within_budget(
     fitting = rules.bounds.fit(wanted, spent)
     if rules.limits is not None:
         fitting = rules.limits.fit(fitting, spent)
-    if rules.cost_budget is not None:
-        fitting = rules.cost_budget.fit(fitting, spent)
     if fitting == wanted:
         return overrides
     return {agent: {**overrides[agent], "n_samples": n} for agent, n in fitting.items()}

@@ -37,8 +37,8 @@ MOST_PARAMETERS = 12
 """A function with more parameters is a wide one."""
 
 BUDGET = {
-    "tokens": 286_600,
-    "tokens of tests": 314_200,
+    "tokens": 292_600,
+    "tokens of tests": 320_200,
     "tokens a line": 8.8,
     "tokens a line of tests": 9.6,
     "comprehensions per 1,000 lines": 31.5,
@@ -47,7 +47,7 @@ BUDGET = {
     "nested conditional expressions": 0,
     "assignments of three": 4,
     "long functions": 2,
-    "wide functions": 3,
+    "wide functions": 4,
     "public names": 104,
     "public names at the top": 36,
     "arrows above the foundation": 114,

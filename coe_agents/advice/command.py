@@ -186,10 +186,7 @@ def _observed_in_words(observed: "Observed") -> str:
     if observed.wrong_passed is None:
         return f"{told} Of what would have passed nothing is known: Recording(audit_rate=0.05) records a share."
     passed = quantity(observed.n_passed, "audited call")
-    return (
-        f"{told} Of about {observed.n_all_passed:.0f} that would have passed, {observed.wrong_passed:.1%} are wrong, "
-        f"by {passed}."
-    )
+    return f"{told} Of what would have passed, {observed.wrong_passed:.1%} are wrong, by {passed}."
 
 
 def _with_interval(estimate: tuple[float, float, float], form: str) -> str:

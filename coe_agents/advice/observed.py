@@ -14,14 +14,13 @@ class Observed:
         n_lost: How many calls it would have blocked that were right.
         n_saved: How many calls it would have blocked that were wrong.
         n_passed: How many calls that it would have let pass people ruled on.
-        n_all_passed: About how many it would have let pass, by the rate at which these were recorded.
-        wrong_passed: The share of them that is wrong, by that rate; None without any.
+        wrong_passed: The share of all such calls that is wrong, by the rate at which they were recorded; None without
+            any.
     """
 
     n_lost: int
     n_saved: int
     n_passed: int
-    n_all_passed: float
     wrong_passed: float | None
 
 
@@ -50,6 +49,5 @@ def read_observed(questions: Iterable[SampledQuestion]) -> Observed | None:
         n_lost=blocked.count(True),
         n_saved=blocked.count(False),
         n_passed=len(passed),
-        n_all_passed=n_all,
         wrong_passed=n_wrong / n_all if passed else None,
     )

@@ -76,8 +76,8 @@ class ModelAgent:
             schemas. Its responses are then proposals, which nothing runs: see `Response["calls"]`. A proposal that
             cannot be read, or does not fit the tools, is a failure of that response. A request may name other tools. In
             a question with `choices`, no tools are shown.
-        price_per_million: What a million tokens cost, as {"input": 0.25, "output": 2.0}, for `cost_budget`; by default
-            what LangChain's profile of the model has as "cost".
+        price_per_million: What a million tokens cost, as {"input": 0.25, "output": 2.0}, for `cost_budget`: LangChain's
+            profiles of models hold no prices.
         stated_confidence: Whether the model is asked to end its reply in its confidence, which is taken out of the
             response: see `Response["confidence"]`. The same request asks for both, and asking changes what a model
             says. It is not asked in a question with `choices`, nor where tools are shown.
@@ -132,7 +132,7 @@ class ModelAgent:
         self.max_response_chars = max_response_chars
         self.on_greedy: OnGreedy = on_greedy
         self.stated_confidence = stated_confidence
-        self._price = chat_models.read_price(price_per_million)
+        self.price_per_million = chat_models.read_price(price_per_million)
         self._check_settings()
 
         chat_models.check_model(model)
@@ -195,17 +195,6 @@ class ModelAgent:
             return model.partition(":")[2] or model
         name = getattr(model, "model_name", None) or getattr(model, "model", None)
         return name if isinstance(name, str) else None
-
-    @property
-    def price_per_million(self) -> dict[str, float] | None:
-        """What a million tokens cost, as {"input": ..., "output": ...}; None where neither user nor profile says it."""
-        if self._price is not None:
-            return self._price
-        try:
-            model = self.model()
-        except Exception:  # it cannot be made, for example without its key
-            return None
-        return chat_models.profile_price(model)
 
     @property
     def provider(self) -> str | None:

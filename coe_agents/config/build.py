@@ -460,16 +460,18 @@ class Configuration:
         from coe_agents.middleware import CoECouncil
         from coe_agents.middleware.gated import read_condition
 
-        with _faults_at(self.settings, schema.CouncilConfig, "council"):
-            tools = self.settings.council.tools
+        stated = {**self.settings.council, **options}
+        try:
+            tools = stated.get("tools")
             if isinstance(tools, dict):
                 conditions = {}
                 for name, condition in tools.items():
                     is_text = isinstance(condition, str)
                     conditions[name] = read_condition(condition) if is_text else condition
-                options["tools"] = conditions
-            stated = self.settings.council.model_dump(exclude_unset=True)
-            return CoECouncil(self.agents, **{**stated, **options})
+                stated["tools"] = conditions
+            return CoECouncil(self.agents, **stated)
+        except (TypeError, ValueError) as error:
+            raise self.settings.fault(str(error), "council") from error
 
 
 def load(path: str | Path) -> Configuration:

@@ -409,24 +409,12 @@ class RecordConfig(_Section):
     audit_rate: float = Field(default=0.0, ge=0, le=1)
 
 
-class CouncilConfig(_Section):
-    """The options of `CoECouncil`, whose members are the agents; a condition of `tools` reads as "amount > 100"."""
-
-    tools: list[str] | dict[str, bool | str] | None = None
-    mode: Literal["verify", "choose"] = "verify"
-    min_votes: int | None = None
-    adaptive: bool = False
-    on_uncertain: Literal["block", "interrupt", "observe"] = "block"
-    max_blocked: int = 3
-    escalate_after: int | None = None
-    min_providers: int | None = None
-    cost_budget: float | None = None
-
-
 class Config(_Section):
     """A whole file, with its path and text for error messages.
 
-    Without `answers`, `clusterer` and `claims` short answers are asked for; without `policy` consensus is answered.
+    `council` holds options of `CoECouncil`, whose members are the agents; a condition of its `tools` reads as "amount >
+    100". Without `answers`, `clusterer` and `claims` short answers are asked for; without `policy` consensus is
+    answered.
     """
 
     agents: list[AgentConfig] = Field(min_length=1)
@@ -438,7 +426,7 @@ class Config(_Section):
     claims: ClaimsConfig | None = None
     graph: GraphConfig = Field(default_factory=GraphConfig)
     record: RecordConfig | None = None
-    council: CouncilConfig = Field(default_factory=CouncilConfig)
+    council: _Options = Field(default_factory=dict)
     _path: Path = PrivateAttr(default=Path("configuration"))
     _text: str = PrivateAttr(default="")
 
@@ -520,7 +508,6 @@ _SECTIONS: Mapping[tuple[str, ...], type[BaseModel]] = {
     ("answers",): AnswersConfig,
     ("answers", "judge"): ModelSection,
     ("graph",): GraphConfig,
-    ("council",): CouncilConfig,
 }
 
 

@@ -6,7 +6,7 @@ import logging
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any, Literal, NotRequired
+from typing import Annotated, Any, NotRequired
 
 from langchain.agents.middleware.types import (
     AgentState,
@@ -21,7 +21,6 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.config import get_config
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
-from typing_extensions import TypedDict
 
 from coe_agents._removed import refuses_removed
 from coe_agents._steps import Steps, arun_steps, invoke, run_steps
@@ -46,7 +45,6 @@ from coe_agents.middleware.reviewer import about_answer, about_call, structured_
 from coe_agents.middleware.verdict import (
     VERDICTS,
     Verdict,
-    VerdictOutcome,
     create_unmeasured,
     fingerprint,
     has_mark,
@@ -59,7 +57,7 @@ from coe_agents.middleware.verdict import (
 from coe_agents.middleware.withheld import not_run
 from coe_agents.prompts import REVIEW_CHOICES
 from coe_agents.text import visible
-from coe_agents.types import WITHHELD_MARK, Cause
+from coe_agents.types import WITHHELD_MARK
 
 logger = logging.getLogger(__name__)
 
@@ -81,21 +79,6 @@ class VerdictState(AgentState[Any]):
     coe_verdicts: NotRequired[Annotated[dict[str, dict[str, Verdict]], PrivateStateAttr]]
     coe_duplicates: NotRequired[Annotated[list[str], PrivateStateAttr]]
     coe_answers: NotRequired[Annotated[dict[str, str], PrivateStateAttr]]
-
-
-class GateObserved(TypedDict):
-    """The event "gate_observed", in `stream_mode="custom"`: what an observing gate would have ruled on a call.
-
-    Attributes:
-        tool: The tool's name; None of a final answer.
-        outcome: As in `Verdict`: all but "approved" would have blocked it.
-    """
-
-    event: Literal["gate_observed"]
-    gate: str
-    tool: str | None
-    outcome: VerdictOutcome
-    cause: Cause | None
 
 
 class CoEMiddleware(GuardsTools[VerdictState]):
@@ -289,7 +272,7 @@ class CoEMiddleware(GuardsTools[VerdictState]):
         return self._update(state, proposed, verdicts)
 
     def _emit(self, runtime: Runtime[Any], tool: str | None, verdict: Verdict) -> None:
-        event: GateObserved = {
+        event = {
             "event": "gate_observed",
             "gate": self.name,
             "tool": tool,

@@ -1,6 +1,5 @@
 """Owns which calls a gate is about: by a tool's name, by a pattern of names, or by a condition on the call."""
 
-import contextlib
 import copy
 import json
 import logging
@@ -35,7 +34,7 @@ _SIGNS: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt,
     ">": operator.gt,
 }
-_COMPARISON = re.compile(rf"\s*([\w.]+)\s*({'|'.join(_SIGNS)})\s*(.+?)\s*")
+_COMPARISON = re.compile(rf"\A\s*([\w.]+)\s*({'|'.join(_SIGNS)})\s*(.+)\Z")
 _USAGE = 'Write tools=["transfer_money"] or tools={"transfer_money": True}'
 
 
@@ -148,23 +147,19 @@ def read_condition(text: str) -> Condition:
     Raises:
         ValueError: The text is no such comparison.
     """
-    sign = ""
-    expected: Any = None
-    read = _COMPARISON.fullmatch(text)
-    if read is not None:
-        path, sign, value = read.groups()
-        with contextlib.suppress(json.JSONDecodeError):
-            expected = [json.loads(value)]
-    if expected is None:
+    try:
+        [(path, sign, value)] = _COMPARISON.findall(text)
+        expected = json.loads(value)
+    except ValueError as error:
         raise ValueError(
             f'a condition must compare an argument with a JSON value; got {text!r:.80}. Write "amount > 100"'
-        )
+        ) from error
 
     def meets(request: ToolCallRequest) -> bool:
         found: Any = request.tool_call["args"]
         for part in path.split("."):
             found = found[part]
-        return bool(_SIGNS[sign](found, *expected))
+        return bool(_SIGNS[sign](found, expected))
 
     return meets
 

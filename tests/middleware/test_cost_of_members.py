@@ -32,22 +32,6 @@ async def test_once_the_money_is_spent_nobody_is_asked_and_nothing_runs(mode, ad
     assert "cost_budget of 1.2" in replies(state)[1].text
 
 
-def test_each_run_has_its_own_budget(bank):
-    _, gate = council(budget=1.2)
-    paying = agent(
-        None,
-        bank,
-        says(call(id="x", **ANN)),
-        DONE,
-        says(call(id="y", **ANN)),
-        DONE,
-        middleware=[gate],
-    )
-    paying.invoke(PAY, THREAD)
-    paying.invoke(PAY, THREAD)
-    assert len(bank.transfers) == 2
-
-
 def test_a_person_is_asked_where_the_money_is_spent(bank):
     _, gate = council(budget=0.1, escalate_after=1)
     calls = [says(call(id=name, **ANN)) for name in "xy"]

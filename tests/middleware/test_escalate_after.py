@@ -48,21 +48,10 @@ def test_a_rejected_call_does_not_run_and_the_count_starts_again(bank):
     assert request["args"] == {"to": "Ann", "amount": 5}
 
 
-def test_each_run_counts_its_own_blocks(bank):
-    asking = paying(bank, *trials(1), says(text="Stop."), *trials(1), says(text="Stop."))
-    for _ in range(2):
-        assert "__interrupt__" not in asking.invoke(PAY, THREAD)
-
-
 def test_a_person_is_asked_at_once_where_too_few_members_answer(bank):
     asking = paying(bank, *trials(1), scripts=[AGREE, FAIL, FAIL])
     [request] = requests(asking.invoke(PAY, THREAD))
     assert request["args"] == {"to": "Ann", "amount": 0}
-
-
-def test_a_quorum_that_disagrees_is_a_block(bank):
-    state = paying(bank, *trials(1), scripts=[DISAGREE, DISAGREE, FAIL]).invoke(PAY, THREAD)
-    assert "__interrupt__" not in state
 
 
 def test_without_a_checkpointer_the_run_ends_and_says_so(bank):

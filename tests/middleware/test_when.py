@@ -144,17 +144,6 @@ def test_all_calls_of_the_named_tools_in_a_judged_message_are_one_action(bank):
         assert sorted(amount for _, amount in bank.transfers) == paid
 
 
-def test_members_are_not_asked_about_what_is_not_gated(bank):
-    asked = members(AGREE)
-    run(
-        CoECouncil(asked, tools={"transfer_money": is_large}),
-        bank,
-        says(call(**SMALL)),
-        says(LOOKS),
-    )
-    assert asked[0].requests == []
-
-
 def test_a_trusted_edit_of_a_call_that_was_free_runs(bank):
     options = {"tools": {"transfer_money": is_large}}
     for trusted, paid in ((True, [("Ann", 200)]), (False, [])):
@@ -190,25 +179,22 @@ def test_a_pattern_that_fits_no_tool_is_an_error(kind, tools, bank):
         run(withholding(kind, tools), bank, says(LOOKS))
 
 
+async def later(request):
+    return False
+
+
 @pytest.mark.parametrize(
     ("tools", "error"),
     [
+        ({"x": later}, TypeError),
         ({}, ValueError),
         ({"x": False}, ValueError),
         ({"x": "amount > 1"}, TypeError),
         ({1: True}, TypeError),
         ([["x"]], TypeError),
     ],
-    ids=["empty", "nothing", "text", "number", "list"],
+    ids=["coroutine", "empty", "nothing", "text", "number", "list"],
 )
 def test_what_names_no_call_is_refused(tools, error):
     with pytest.raises(error, match='"tools" must'):
         CoECouncil(members(AGREE), tools=tools)
-
-
-def test_a_condition_is_a_plain_function():
-    async def later(request):
-        return False
-
-    with pytest.raises(TypeError, match="plain function"):
-        CoECouncil(members(AGREE), tools={"x": later})

@@ -3,14 +3,14 @@
 import re
 from collections.abc import Collection, Mapping, Sequence
 from importlib.util import find_spec
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableBinding
 
-from coe_agents.checks import is_number, number, require
+from coe_agents.checks import number, require
 from coe_agents.types import Fields, JsonObject
 
 _SAMPLING = frozenset(
@@ -234,17 +234,6 @@ def read_price(price: Mapping[str, float] | None) -> dict[str, float] | None:
     for kind, amount in price.items():
         number(amount, f"{where}, {kind}", least=0, advice="0 for a model that costs nothing")
     return dict(price)
-
-
-def profile_price(model: BaseChatModel) -> dict[str, float] | None:
-    """Returns the price of a million tokens that LangChain's profile of a model has as "cost"; None without one."""
-    cost = (getattr(model, "profile", None) or {}).get("cost")
-    if not isinstance(cost, Mapping):
-        return None
-    price = {kind: cost.get(kind) for kind in ("input", "output")}
-    if not all(is_number(amount) for amount in price.values()):
-        return None
-    return cast("dict[str, float]", price)
 
 
 def address_of(model: BaseChatModel) -> str:

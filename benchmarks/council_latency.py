@@ -79,8 +79,8 @@ def main() -> None:
     )
     parser.add_argument("--seconds", type=float, default=0.2, help="that each model takes")
     parser.add_argument("--rounds", type=int, default=20)
-    args = parser.parse_args()
     with result_page():
+        args = parser.parse_args()
         print(
             f"Additional time of a call, in times of a member ({args.seconds:g} s), three members:"
         )

@@ -31,8 +31,3 @@ def test_advise_says_what_blocking_would_have_cost_and_saved(tmp_path):
     told = run("advise", samples).stdout
     assert "stopped 3 calls that people ruled on: 1 right (lost), 2 wrong (saved)" in told
     assert "Of what would have passed, 20.0% are wrong" in told
-
-
-def test_without_audits_nothing_is_said_of_what_would_have_passed(tmp_path):
-    samples = write(tmp_path / "week.samples.jsonl", ruled("1", "observed", correct=False))
-    assert "nothing is known" in run("advise", samples).stdout

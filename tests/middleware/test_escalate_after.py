@@ -71,16 +71,3 @@ def test_a_driver_whose_call_cannot_be_read_is_shown_to_nobody(bank):
     state = paying(bank, *[unreadable] * 5, escalate_after=1).invoke(PAY, THREAD)
     assert "__interrupt__" not in state
     assert bank.transfers == []
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"escalate_after": 0}, '"escalate_after" of CoECouncil'),
-        ({"on_uncertain": "observe"}, "a gate that withholds"),
-    ],
-    ids=["zero", "observe"],
-)
-def test_options_that_do_not_fit(options, message, bank):
-    with pytest.raises(ValueError, match=message):
-        paying(bank, **options)

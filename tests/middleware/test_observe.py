@@ -55,13 +55,6 @@ def test_an_observing_gate_never_blocks_and_its_verdicts_have_no_mark(said, bank
             assert [verdict["mark"] for verdict in by_gate.values()] == [""]
 
 
-@pytest.mark.parametrize("place", ["before", "behind"])
-def test_beside_another_gate_that_one_alone_decides(place, bank):
-    blocking = CoECouncil(members(DISAGREE, DISAGREE), tools=["transfer_money"])
-    both = [observing(AGREE, AGREE), blocking]
-    middleware = both if place == "before" else both[::-1]
-    agent(None, bank, says(call(**ANN)), DONE, middleware=middleware).invoke(PAY, THREAD)
-    assert bank.transfers == []
 
 
 def test_what_an_observing_council_saw_is_vouched_for_by_no_later_council(bank):
@@ -88,11 +81,3 @@ def test_the_event_says_that_it_was_observed(bank):
     )
     [event] = paying.stream(PAY, THREAD, stream_mode="custom")
     assert (event["action"], event["observed"]) == ("abstain", True)
-
-
-def test_a_function_is_passed_each_decided_turn(bank):
-    decided = []
-    council = observing(DISAGREE, tools=["transfer_money"], on_decision=decided.append)
-    agent(None, bank, says(call(**ANN)), DONE, middleware=[council]).invoke(PAY, THREAD)
-    [case] = decided
-    assert (case["decision"]["action"], case["decision"]["observed"]) == ("abstain", True)

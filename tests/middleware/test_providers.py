@@ -61,8 +61,3 @@ def test_members_whose_provider_is_not_known_count_as_one(bank):
     unknown = members(AGREE, AGREE)
     agents = [*unknown, served(2, "y", BOB)]
     assert run(bank, agents, min_providers=2)["cause"] == "providers"
-
-
-def test_more_providers_than_there_are_is_refused():
-    with pytest.raises(ValueError, match='"min_providers" of CoECouncil'):
-        CoECouncil(group("x", "x"), min_providers=2)

@@ -29,13 +29,6 @@ def test_a_budget_ends_where_a_response_of_each_has_no_room(cost, clause):
     assert end is None if clause is None else clause in end
 
 
-def test_the_cost_of_requests_is_by_each_agents_price():
-    budget = CostBudget(1.0, {"a": PRICE, "b": {"input": 0.0, "output": 0.0}})
-    usage = {"input_tokens": 1000, "output_tokens": 500}
-    assert budget.cost_of([("a", usage), ("b", usage)]) == 0.003
-    assert budget.cost_of([("a", {"input_tokens": 1, "output_tokens": None})]) is None
-
-
 class Asks:
     """A policy that always wants another round."""
 
@@ -70,8 +63,3 @@ def test_a_member_whose_price_is_not_known_is_named():
             [agent("a"), agent("b", None), ScriptedAgent("c", ["x"])],
             options=GraphOptions(cost_budget=1.0),
         )
-
-
-def test_what_is_no_price_is_refused():
-    with pytest.raises(ValueError, match='"price_per_million" of ModelAgent'):
-        agent("a", {"input": 1.0})

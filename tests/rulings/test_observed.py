@@ -49,7 +49,3 @@ def test_what_would_be_blocked_is_recorded_and_ruled_on():
 def test_what_would_pass_is_recorded_at_the_audit_rate(rate, kinds):
     store = run_recorded([[call("pay", **ANN)], "Done."], audit_rate=rate, on_uncertain="observe")
     assert [case["kind"] for case in cases(store)] == kinds
-
-
-def test_a_council_that_blocks_records_no_observation():
-    assert cases(run_recorded([[call("pay", **BOB)], "Done."])) == []

@@ -100,7 +100,7 @@ def received_arguments(tool: BaseTool | None, call: Mapping[str, Any]) -> dict[s
     if tool is None or not isinstance(tool.args_schema, type):
         copied: dict[str, Any] = copy_json(call["args"])
         return copied
-    return _ArgumentParser(tool).received(call["args"])
+    return _ArgumentParser(tool).values_of(call["args"])
 
 
 def injected_arguments(tool: BaseTool) -> set[str]:
@@ -184,7 +184,7 @@ class _ArgumentParser:
             self._forms[written] = form if is_stable else None
         return self._forms[written]
 
-    def received(self, args: dict[str, Any]) -> dict[str, Any]:
+    def values_of(self, args: dict[str, Any]) -> dict[str, Any]:
         """Returns the values that the function receives, without those that are injected.
 
         Raises:

@@ -3,7 +3,7 @@
 import pytest
 
 from coe_agents import CoECouncil
-from tests.middleware.agents import MODES, THREAD, agent, run
+from tests.middleware.agents import MODES, agent, run
 from tests.middleware.calls import ANN, DONE, PAY, call, replies, says
 from tests.middleware.council import AGREE, members
 
@@ -30,11 +30,3 @@ async def test_once_the_money_is_spent_nobody_is_asked_and_nothing_runs(mode, ad
     assert [len(member.requests) for member in asked] == [1, 1]
     assert state["council"]["cause"] == "budget"
     assert "cost_budget of 1.2" in replies(state)[1].text
-
-
-def test_a_person_is_asked_where_the_money_is_spent(bank):
-    _, gate = council(budget=0.1, escalate_after=1)
-    calls = [says(call(id=name, **ANN)) for name in "xy"]
-    state = agent(None, bank, *calls, DONE, middleware=[gate]).invoke(PAY, THREAD)
-    assert bank.transfers == [("Ann", 1)]
-    assert "__interrupt__" in state

@@ -61,11 +61,6 @@ def test_without_a_checkpointer_the_run_ends_and_says_so(bank):
     assert len(replies(state)) == 2
 
 
-def test_more_blocks_than_escalation_waits_for_do_not_end_the_run(bank):
-    asking = paying(bank, *trials(5), escalate_after=4, max_blocked=1)
-    assert len(replies(asking.invoke(PAY, THREAD))) == 4
-
-
 def test_a_driver_whose_call_cannot_be_read_is_shown_to_nobody(bank):
     unreadable = says(call(id="c", **ANN), call(id="c", **ANN))
     state = paying(bank, *[unreadable] * 5, escalate_after=1).invoke(PAY, THREAD)

@@ -55,8 +55,6 @@ def test_an_observing_gate_never_blocks_and_its_verdicts_have_no_mark(said, bank
             assert [verdict["mark"] for verdict in by_gate.values()] == [""]
 
 
-
-
 def test_what_an_observing_council_saw_is_vouched_for_by_no_later_council(bank):
     """The agent is built again, with a council of the same name that blocks: it finds no mark."""
     saver = InMemorySaver()

@@ -38,7 +38,7 @@ MOST_PARAMETERS = 12
 
 BUDGET = {
     "tokens": 292_600,
-    "tokens of tests": 320_600,
+    "tokens of tests": 321_900,
     "tokens a line": 8.8,
     "tokens a line of tests": 9.6,
     "comprehensions per 1,000 lines": 31.5,
@@ -50,7 +50,7 @@ BUDGET = {
     "wide functions": 4,
     "public names": 104,
     "public names at the top": 36,
-    "arrows above the foundation": 113,
+    "arrows above the foundation": 114,
 }
 """The most that there may be of each, in the package unless it says tests."""
 

@@ -117,7 +117,7 @@ class ProposedCalls:
 
 
 def create_tool_request(
-    call: ToolCall, state: Mapping[str, Any], runtime: Runtime[Any], tool: BaseTool | None = None
+    call: ToolCall, state: dict[str, Any], runtime: Runtime[Any], tool: BaseTool | None = None
 ) -> ToolCallRequest:
     """Returns the request for a call, as it would reach its tool."""
     tool_runtime = ToolRuntime(

@@ -286,7 +286,8 @@ class CoETelemetry(BaseCallbackHandler):
         council = update.get("council")
         if run.node is not None and isinstance(council, Mapping):
             run.kind = "GUARDRAIL"
-            span.set_attribute("coe.observed", council["observed"])
+            if council.get("observed"):
+                span.set_attribute("coe.observed", True)
             if council["failed_agents"]:
                 self._describe_failures(span, council)
             support = (council.get("support") or {}).get(council.get("proposer") or "driver")

@@ -54,6 +54,6 @@ def test_rows_of_the_hub_are_asked(tmp_path):
     path = tmp_path / "gsm8k.csv"
     path.write_text('prompt,solution\nHow many?,"9 - 7 = 2.\n#### 2"\n')
     columns = ["--columns", "question=prompt,answer=solution"]
-    done = run("sample", "--dataset", path, *columns, "--out", tmp_path / "run")
+    run("sample", "--dataset", path, *columns, "--out", tmp_path / "run")
     line = (tmp_path / "run" / "run.samples.jsonl").read_text().splitlines()[0]
     assert json.loads(line)["references"] == ["2"]

@@ -106,11 +106,16 @@ def read_labelled(paths: Iterable[Path]) -> Iterator[LabelledQuestion]:
     """
     for path in paths:
         try:
-            file = RecordFile(path, find_form(path))
+            form = find_form(path)
+            file = RecordFile(path, "lines" if path.name.endswith(SUFFIXES) else form)
             for number, text in read_records(file):
-                yield _question(text, partial(file.place, number))
+                yield _question(text, partial(_place_of, file, number))
         except OSError as error:
             raise SamplesError(f"{path} cannot be read: {error}", hint=_HINT) from error
+
+
+def _place_of(file: RecordFile, number: int) -> str:
+    return file.place(number).replace(f"{file.path}:", f"{file.path}, line ")
 
 
 def _from_passage(passage: JsonObject) -> JsonObject:

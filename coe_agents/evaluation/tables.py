@@ -31,7 +31,8 @@ MOST_BYTES = 16 * 2**20
 MOST_UNPACKED = 4 * 2**30
 """Bytes that a packed file may hold. A file that is not packed has no such bound."""
 _MEMORY = "256MB"
-_BATCH = 2048
+_ADDED = 512
+_FETCHED = 128
 
 
 Row: TypeAlias = tuple[bytes, int, int, str]
@@ -61,7 +62,7 @@ class RowTable:
 
     def add(self, rows: Iterable[Row]) -> None:
         waiting = iter(rows)
-        while batch := list(islice(waiting, _BATCH)):
+        while batch := list(islice(waiting, _ADDED)):
             keys, files, records, texts = zip(*batch, strict=True)
             columns = {
                 "key": np.array(keys, dtype=object),
@@ -109,7 +110,7 @@ class RowTable:
     def stream(self, query: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
         """Yields the rows of a query, of which a few are in memory."""
         found = self.execute(query, values)
-        while batch := found.fetchmany(_BATCH):
+        while batch := found.fetchmany(_FETCHED):
             yield from batch
 
 

@@ -98,7 +98,7 @@ def test_a_model_is_made_at_the_first_use_and_one_that_cannot_be_made_does_not_t
     )
     agent = ModelAgent("a", "openai:m")
     with pytest.raises(
-        ValueError, match="the model cannot be made; the model: Value error, n must be"
+        ValueError, match="the model cannot be made; the model: n must be"
     ) as caught:
         agent.sample(REQUEST)
     assert "sk-0" not in "".join(

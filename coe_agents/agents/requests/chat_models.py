@@ -165,7 +165,8 @@ def without_input(error: ValueError) -> ValueError:
     faults = list[str]()
     for fault in read_faults(include_input=False, include_context=False, include_url=False):
         place = ".".join(map(str, fault["loc"])) or "the model"
-        faults.append(f"{place}: {fault['msg']}")
+        message = str(fault["msg"]).removeprefix("Value error, ")  # pydantic's words
+        faults.append(f"{place}: {message}")
     return ValueError(f"the model cannot be made; {'; '.join(faults)}")
 
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from coe_agents._first_use import on_first_use
 
 if TYPE_CHECKING:
-    from coe_agents.agents import Arbiter, ModelAgent
+    from coe_agents.agents import Arbiter, ModelAgent, load_model
     from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
     from coe_agents.decision import GroupDecision
     from coe_agents.graph import AskPerson, CoEContext, create_coe_graph, create_sequential_graph
     from coe_agents.middleware import CoECouncil, CoEMiddleware
     from coe_agents.observability import CoETelemetry
     from coe_agents.policy import CalibratedPolicy, RegimePolicy, SupportPolicy, ThresholdPolicy
-    from coe_agents.presets import sentences, short_answers
+    from coe_agents.presets import mathematics, sentences, short_answers
     from coe_agents.rounds import Debate
     from coe_agents.rulings import Recording
     from coe_agents.shortcuts import aask, ask
@@ -44,19 +44,21 @@ __all__ = [
     "create_coe_graph",
     "create_coe_tool",
     "create_sequential_graph",
+    "load_model",
+    "mathematics",
     "sentences",
     "short_answers",
 ]
 
 _NAMES = {
-    "agents": ("Arbiter", "ModelAgent"),
+    "agents": ("Arbiter", "ModelAgent", "load_model"),
     "clustering": ("BidirectionalEntailment", "NormalizedMatch"),
     "decision": ("GroupDecision",),
     "graph": ("AskPerson", "CoEContext", "create_coe_graph", "create_sequential_graph"),
     "middleware": ("CoECouncil", "CoEMiddleware"),
     "observability": ("CoETelemetry",),
     "policy": ("CalibratedPolicy", "RegimePolicy", "SupportPolicy", "ThresholdPolicy"),
-    "presets": ("sentences", "short_answers"),
+    "presets": ("mathematics", "sentences", "short_answers"),
     "rounds": ("Debate",),
     "rulings": ("Recording",),
     "shortcuts": ("aask", "ask"),

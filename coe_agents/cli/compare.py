@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coe_agents.cli.inputs import create_setting, names_of
+from coe_agents.cli.inputs import create_setting, names_of, open_samples
 from coe_agents.cli.options import (
     JsonOption,
     JudgingOptions,
@@ -96,7 +96,6 @@ def _read_runs(paths: list[Path]) -> "_Outcomes":
 
 
 def _replay(paths: list[Path], policies: str, options: JudgingOptions) -> "_Outcomes":
-    from coe_agents.evaluation import Samples
     from coe_agents.evaluation.samples.reader import without_rulings
     from coe_agents.experiments.replay import load_saved, replay
 
@@ -107,7 +106,7 @@ def _replay(paths: list[Path], policies: str, options: JudgingOptions) -> "_Outc
     replayed = [_policy_of(file, name) for file, name in zip(files, names, strict=True)]
     scoring = ScoringOptions(clusterer=options.clusterer, correctness=options.correctness)
     setting, judging = create_setting(scoring, paths)
-    with Samples(paths) as questions:
+    with open_samples(paths, options) as questions:
         saved = load_saved(without_rulings(questions), setting.clusterer)
         n_failed = len(questions) - len(saved)
     if not saved:
@@ -125,6 +124,7 @@ def _policy_of(path: Path, name: str) -> "ReplayedPolicy":
     from coe_agents.config.build import create_policy, load_weights
     from coe_agents.config.schema import load_config
     from coe_agents.experiments.replay import ReplayedPolicy
+    from coe_agents.policy.bounds import CostBudget
     from coe_agents.policy.fixed_rounds import rounds_of
     from coe_agents.policy.settle import Rules
     from coe_agents.rounds.strategies import Strategies
@@ -142,12 +142,15 @@ def _policy_of(path: Path, name: str) -> "ReplayedPolicy":
         bounds = graph.bounds.change(max_rounds=rounds_of(policy, graph.max_rounds))
     except ValueError as error:
         raise config.fault(str(error), "graph", "max_rounds") from error
+    cost_budget = None
+    if graph.cost_budget is not None:
+        cost_budget = CostBudget(graph.cost_budget, config.prices)
     return ReplayedPolicy(
         name=name.removesuffix(".toml"),
         policy=policy,
         n_samples=n_samples,
         weights=weights,
-        rules=Rules(bounds=bounds, min_agents=graph.min_agents),
+        rules=Rules(bounds=bounds, min_agents=graph.min_agents, cost_budget=cost_budget),
         strategies=Strategies(dict(graph.strategies)),
         weighting=graph.weighting,
         has_arbiter=config.escalation is not None,

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from coe_agents.cli.options import EngineOptions, ScoringOptions
-from coe_agents.cli.terminal import clean, clean_up_after_interrupt, hide
+from coe_agents.cli.options import EngineOptions, JudgingOptions, ModelOptions, ScoringOptions
+from coe_agents.cli.terminal import clean, clean_up_after_interrupt, hide, print_lines
 from coe_agents.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from coe_agents.clustering import Clusterer
     from coe_agents.config.schema import Config
+    from coe_agents.evaluation import Samples
     from coe_agents.evaluation.calibration.calibrate import Judged
     from coe_agents.evaluation.origin import ResolvedJudging
     from coe_agents.evaluation.scoring.scores import ScoringSetup
@@ -27,26 +28,51 @@ if TYPE_CHECKING:
 _TINYWORLD_NEEDS = ("safetensors", "tokenizers", "torch", "transformers")  # the extra "local"
 
 
-def load_quietly(
-    path: Path | None,
-    models: Sequence[str] | None = None,
-    *,
-    n_samples: int = 5,
-    answers: str | None = None,
-) -> "Config | None":
-    """Returns the configuration of a file or of named models, None for tinyworld.
+def find_config(path: Path | None) -> Path | None:
+    """Returns the file of the group: that of --config, of COE_CONFIG, or `coe.toml` of this folder; None for tinyworld.
 
-    For tinyworld it first sets how many threads its models use.
+    A file that is found is named on standard error, and checked: see `coe_agents.config.found`.
     """
-    if path is not None and models:
+    if path is not None:
+        return path
+    if named := os.environ.get("COE_CONFIG"):
+        return Path(named)
+    if not Path("coe.toml").is_file():
+        return None
+    from coe_agents.config.found import FOUND, load_found
+
+    hide(load_found().secrets)
+    print_lines(
+        f"The group of {FOUND}, which is in this folder. Others: --model or --config FILE.",
+        to_stderr=True,
+    )
+    return FOUND
+
+
+def load_named(path: Path | None, named: ModelOptions) -> "Config | None":
+    """Returns the configuration of a file, of the models that options name, or of the file that is found."""
+    if not named.models:
+        for option, value in named.only_with_models.items():
+            if value is not None:
+                raise typer.BadParameter(
+                    "it needs --model. A file has fields for it",
+                    param_hint=f"--{option.replace('_', '-')}",
+                )
+        return load_quietly(find_config(path))
+    if path is not None:
         raise typer.BadParameter(
             "it cannot be combined with --config. Omit one of them", param_hint="--model"
         )
-    if answers is not None and not models:
-        raise typer.BadParameter(
-            "it needs --model. A file has [answers] for it", param_hint="--answers"
-        )
-    if path is None and not models:
+    from coe_agents.config.schema import read_config
+
+    config = read_config(models_to_toml_of(named), Path("what --model stands for"))
+    hide(config.secrets)
+    return config
+
+
+def load_quietly(path: Path | None) -> "Config | None":
+    """Returns the configuration of a file, None for tinyworld, whose models it first tells how many threads to use."""
+    if path is None:
         missing = [name for name in _TINYWORLD_NEEDS if find_spec(name) is None]
         if missing:
             raise ConfigurationError(
@@ -56,16 +82,25 @@ def load_quietly(
             )
         os.environ.setdefault("OMP_NUM_THREADS", "1")  # tinyworld's matrices are too small to share
         return None
-    from coe_agents.config.models import models_to_toml
-    from coe_agents.config.schema import load_config, read_config
+    from coe_agents.config.schema import load_config
 
-    if path is None:
-        text = models_to_toml(models or (), n_samples=n_samples, answers=answers or "short")
-        config = read_config(text, Path("what --model stands for"))
-    else:
-        config = load_config(path)
+    config = load_config(path)
     hide(config.secrets)  # in all that is printed from now on
     return config
+
+
+def models_to_toml_of(named: ModelOptions) -> str:
+    """Returns the file that options stand for."""
+    from coe_agents.config.models import EXAMPLES, models_to_toml
+
+    return models_to_toml(
+        named.models or EXAMPLES,
+        n_samples=named.n,
+        answers=named.answers or "short",
+        max_tokens=named.max_tokens,
+        temperature=named.temperature,
+        system=named.system,
+    )
 
 
 def create_setting(
@@ -150,9 +185,32 @@ def _create_clusterer(
         raise typer.BadParameter(str(error), param_hint="--clusterer") from error
 
 
+def parse_columns(columns: str | None) -> dict[str, str]:
+    """Returns what the files call our fields, of "ours=theirs,..."."""
+    names = {}
+    for pair in (columns or "").split(","):
+        ours, _, theirs = pair.partition("=")
+        if ours.strip() and theirs.strip():
+            names[ours.strip()] = theirs.strip()
+        elif columns is not None:
+            raise typer.BadParameter(
+                f'must be ours=theirs,...; got "{pair}". Name both, such as text=response',
+                param_hint="--columns",
+            )
+    return names
+
+
+def open_samples(paths: Sequence[Path], options: JudgingOptions) -> "Samples":
+    """Opens files of samples as the options say that they are to be read."""
+    from coe_agents.evaluation import Samples
+
+    return Samples(paths, columns=parse_columns(options.columns), questions=options.questions)
+
+
 def judge_saved(
     samples: list[Path],
     setting: "ScoringSetup",
+    scoring: JudgingOptions,
     *,
     check: "Callable[[Iterable[SampledQuestion]], Iterable[SampledQuestion]] | None" = None,
     **options: Any,
@@ -162,10 +220,10 @@ def judge_saved(
     `check` is called with the questions, and returns them; by default it refuses rulings. `options` are further ones
     of `judge_samples`.
     """
-    from coe_agents.evaluation import Samples, judge_samples
+    from coe_agents.evaluation import judge_samples
     from coe_agents.evaluation.samples.reader import without_rulings
 
-    with Samples(samples) as questions:
+    with open_samples(samples, scoring) as questions:
         rows = judge_samples(
             (check or without_rulings)(questions),
             clusterer=setting.clusterer,

@@ -22,7 +22,13 @@ class Exit(IntEnum):
 
 
 Criteria = Literal[
-    "reference_or_label", "reference_or_any_label", "reference", "label", "f1", "entailment"
+    "reference_or_label",
+    "reference_or_any_label",
+    "reference",
+    "label",
+    "contains",
+    "f1",
+    "entailment",
 ]
 """The names of `--correctness` where no judge can be configured."""
 ConfigOption = Annotated[
@@ -30,25 +36,9 @@ ConfigOption = Annotated[
     typer.Option(
         "--config",
         "-c",
-        help="TOML file with agents, clusterer and policy; default: tinyworld, three small models that are shipped.",
+        help="TOML file with agents, clusterer and policy; default: COE_CONFIG, else coe.toml of this folder, "
+        "which may not name code, else tinyworld, three small models that are shipped.",
     ),
-]
-ModelsOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--model",
-        "-m",
-        help='A model, such as "openai:gpt-5-mini" or "transformers:FOLDER"; repeatable.',
-    ),
-]
-AnswersOption = Annotated[
-    Literal["short", "sentences"] | None,
-    typer.Option(
-        help="How answers of --model are compared: short ones (default), or sentences, which the first model compares."
-    ),
-]
-SamplesOption = Annotated[
-    int, typer.Option("--n", min=1, help="How many responses each --model gives.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 LimitOption = Annotated[
@@ -62,6 +52,58 @@ SeedOption = Annotated[
 ]
 
 
+ColumnsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--columns",
+        metavar="OURS=THEIRS,...",
+        help="What the files call our fields, such as text=response,id=qid; see docs/your_own_files.md.",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelOptions:
+    """The options that name models in place of a file, and how they are asked."""
+
+    models: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--model",
+            "-m",
+            help='A model, such as "openai:gpt-5-mini" or "transformers:FOLDER"; repeatable.',
+        ),
+    ] = None
+    n: Annotated[int, typer.Option("--n", min=1, help="How many responses each --model gives.")] = 5
+    answers: Annotated[
+        Literal["short", "mathematics", "sentences"] | None,
+        typer.Option(
+            help="How answers of --model are compared: short ones (default), mathematics by its value, or sentences, "
+            "which the first model compares."
+        ),
+    ] = None
+    max_tokens: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="The most tokens of a response of --model; default: 64 for short answers of a model in this process, "
+            "else the model's own. What a model thinks counts.",
+        ),
+    ] = None
+    temperature: Annotated[
+        float | None, typer.Option(min=0, help="Temperature of --model; default: 1.")
+    ] = None
+    system: Annotated[
+        str | None, typer.Option(help="What --model is told before the question.")
+    ] = None
+
+    @property
+    def only_with_models(self) -> dict[str, object]:
+        """Those that say nothing without --model."""
+        names = ("answers", "max_tokens", "temperature", "system")
+        return {name: getattr(self, name) for name in names}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionOptions:
     """The options of `sample` and `run`: which questions are asked of whom, and where what they give is kept."""
@@ -70,13 +112,14 @@ class QuestionOptions:
         str,
         typer.Option(
             help="triviaqa, squad, squad_v2, nq_open or truthfulqa, from the Hugging Face hub; tinyworld; a file, "
-            "such as one of their official ones, JSON Lines or Parquet; or the folder of a dataset."
+            "such as one of their official ones, JSON Lines, a JSON array, CSV or Parquet; or the folder of a dataset."
         ),
     ]
     out: Annotated[Path, typer.Option(help="Folder of the run. Rerun the same command to resume.")]
     split: Annotated[
         str | None, typer.Option(help="Split of the dataset; default: validation.")
     ] = None
+    columns: ColumnsOption = None
     limit: LimitOption = 200
     seed: SeedOption = 0
     config: ConfigOption = None
@@ -108,14 +151,22 @@ class SamplingOptions(QuestionOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgingOptions:
-    """The options of a replay of policies: how responses become clusters, and what is right."""
+    """The options of a replay of policies: how files are read, how responses become clusters, and what is right."""
+
+    columns: ColumnsOption = None
+    questions: Annotated[
+        Path | None,
+        typer.Option(
+            help="A file of questions, for responses that hold none, such as batch output: its id is their custom_id."
+        ),
+    ] = None
 
     clusterer: Annotated[
         str | None,
         typer.Option(
             "--clusterer",
-            help="Default: what the run recorded, else normalized, which needs no model. actions compares tool calls; "
-            "tinyworld is for its own models; or one of yours: package.module:Name, whose code is run.",
+            help="Default: what the run recorded, else normalized, which needs no model. mathematics compares values; "
+            "actions tool calls; tinyworld is for its models; or one of yours: package.module:Name, whose code is run.",
         ),
     ] = None
     correctness: Annotated[
@@ -124,9 +175,9 @@ class JudgingOptions:
             metavar="NAME",
             help="When an answer is right; default: what the run recorded, else reference_or_label. reference: it "
             "equals a reference answer; label: the samples label it right; reference_or_label: either; "
-            "reference_or_any_label: either, and one label of equal answers is enough; f1: it shares words "
-            "with a reference; entailment: the entailment model finds it equivalent to a reference; judge: the [judge] "
-            "of --config finds it right.",
+            "reference_or_any_label: either, and one label of equal answers is enough; contains: a reference stands in "
+            "it as whole words; f1: it shares words with a reference; entailment: the entailment model finds it "
+            "equivalent to a reference; judge: the [judge] of --config finds it right.",
         ),
     ] = None
 
@@ -209,7 +260,10 @@ ClaimsOption = Annotated[
         "and needs no model; entailment asks the entailment model of --config.",
     ),
 ]
-_SAMPLES_HELP = "Files of saved responses (*.samples.jsonl[.gz]), or the folder of a run."
+_SAMPLES_HELP = (
+    "Files of saved responses (JSON Lines, JSON, CSV or Parquet, perhaps .gz, or of another tool), patterns, or the "
+    "folder of a run."
+)
 SamplesArgument = Annotated[list[Path], typer.Argument(help=_SAMPLES_HELP)]
 OptionalSamplesArgument = Annotated[list[Path] | None, typer.Argument(help=_SAMPLES_HELP)]
 ResamplesOption = Annotated[

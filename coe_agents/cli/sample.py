@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from coe_agents import _ring
-from coe_agents.cli.inputs import create_setting, load_quietly, ray_options
+from coe_agents.cli.inputs import (
+    create_setting,
+    find_config,
+    load_quietly,
+    parse_columns,
+    ray_options,
+)
 from coe_agents.cli.options import (
     EngineOptions,
     Exit,
@@ -45,7 +51,7 @@ def sample(sampling: SamplingOptions, engine: EngineOptions) -> None:
     """Ask every agent the questions of a dataset, and store each response as it arrives."""
     sample_to(
         sampling,
-        load_quietly(sampling.config),
+        load_quietly(find_config(sampling.config)),
         engine=ray_options(engine),
         scoring=ScoringOptions(),
     )
@@ -67,8 +73,12 @@ def evaluate(
         create_setting(scoring, [sampling.out])
     with redirect_stdout(sys.stderr) if as_json else nullcontext():
         sample_to(
-            sampling, load_quietly(sampling.config), engine=ray_options(engine), scoring=scoring
+            sampling,
+            load_quietly(find_config(sampling.config)),
+            engine=ray_options(engine),
+            scoring=scoring,
         )
+    scoring = replace(scoring, columns=None, questions=None)  # the run has our fields
     show_scores([sampling.out], scoring, as_json=as_json)
 
 
@@ -88,7 +98,8 @@ def sample_to(
 
     from coe_agents.tinyworld.questions import find_questions
 
-    dataset = find_questions(options.dataset, options.split, seed=options.seed)
+    columns = parse_columns(options.columns)
+    dataset = find_questions(options.dataset, options.split, seed=options.seed, columns=columns)
     questions = dataset.questions.first(options.limit or None)
     if options.with_context:
         for question in questions:
@@ -222,12 +233,13 @@ RUN_EPILOG = (
     "the command, 130 interrupted."
 )
 CorrectnessOption = Annotated[
-    Literal["reference", "f1", "entailment", "judge"] | None,
+    Literal["reference", "contains", "f1", "entailment", "judge"] | None,
     typer.Option(
         metavar="NAME",
-        help="When an answer is right: reference, it equals a reference answer; f1, it shares words "
-        "with one; entailment, the entailment model of [clusterer] finds it equivalent to one; judge, the [judge] "
-        "finds it right. Default: as `sample` records it, reference; for tinyworld its entailment model.",
+        help="When an answer is right: reference, it equals a reference answer; contains, one stands in "
+        "it as whole words; f1, it shares words with one; entailment, the entailment model of [clusterer] finds "
+        "it equivalent to one; judge, the [judge] finds it right. Default: as `sample` records it, reference; "
+        "for tinyworld its entailment model.",
     ),
 ]
 
@@ -241,7 +253,7 @@ def run(
     The graph gets each question as `ask` does: instructions belong into system_prompt of the configuration.
     """
     ray = ray_options(engine)
-    config = load_quietly(asking.config)
+    config = load_quietly(find_config(asking.config))
     # slow to import: mistakes above are reported first
     from coe_agents.cli.display.progress import progress
     from coe_agents.evaluation.origin import DECIDER, DECISIONS, read_run
@@ -250,7 +262,8 @@ def run(
     from coe_agents.experiments import dataset_run
     from coe_agents.tinyworld.questions import find_questions
 
-    dataset = find_questions(asking.dataset, asking.split, seed=asking.seed)
+    columns = parse_columns(asking.columns)
+    dataset = find_questions(asking.dataset, asking.split, seed=asking.seed, columns=columns)
     questions = dataset.questions.first(asking.limit or None)
     options: dict[str, Any] = {
         "seed": asking.seed,

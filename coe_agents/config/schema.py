@@ -125,7 +125,7 @@ class ModelSection(_Section):
 
 
 class PriceConfig(_Section):
-    """The price of a million tokens, in a currency of yours; `coe-agents compare` computes costs with it."""
+    """The price of a million tokens, in a currency of yours, for `coe-agents compare` and `cost_budget`."""
 
     input: float = Field(ge=0, allow_inf_nan=False)
     output: float = Field(ge=0, allow_inf_nan=False)
@@ -174,6 +174,12 @@ class NormalizedClusterer(_Section):
     """Clusters by equality after SQuAD-style normalisation; needs no model."""
 
     kind: Literal["normalized"]
+
+
+class MathematicsClusterer(_Section):
+    """Clusters by mathematical value; needs no model, but the extra "math"."""
+
+    kind: Literal["mathematics"]
 
 
 _RULES: Mapping[str, Rule] = {
@@ -251,24 +257,28 @@ class EmbeddingClusterer(ModelSection):
 
 
 class AnswersConfig(_Section):
-    """A preset of answers: `coe_agents.short_answers` or `coe_agents.sentences`.
+    """A preset of answers: `coe_agents.short_answers`, `coe_agents.mathematics` or `coe_agents.sentences`.
 
     Attributes:
-        kind: Names, numbers and few words, or sentences.
+        kind: Names, numbers and few words; numbers and formulas by value; or sentences.
         model: Of sentences: the NLI model that compares them, as of `EntailmentClusterer`.
         judge: Of sentences: a chat model that compares them in its place.
         instruction: Added to each agent's prompt, in place of the usual one; "" adds none.
     """
 
-    kind: Literal["short", "sentences"]
+    kind: Literal["short", "mathematics", "sentences"]
     model: str | None = None
     judge: ModelSection | None = None
     instruction: str | None = None
 
-    def clusterer(self) -> "NormalizedClusterer | EntailmentClusterer | JudgeClusterer":
+    def clusterer(
+        self,
+    ) -> "NormalizedClusterer | MathematicsClusterer | EntailmentClusterer | JudgeClusterer":
         """What compares the answers."""
         if self.kind == "short":
             return NormalizedClusterer(kind="normalized")
+        if self.kind == "mathematics":
+            return MathematicsClusterer(kind="mathematics")
         if self.judge is not None:
             return JudgeClusterer(kind="llm", **self.judge.model_dump())
         if self.model is not None:
@@ -341,17 +351,17 @@ class GraphConfig(_Section):
     weighting: Literal["auto", "frequency", "probability"] = "auto"
     history: Literal["conversation", "question"] = "conversation"
     max_question_chars: int = Field(default=100_000, ge=1)
+    cost_budget: float | None = Field(default=None, gt=0, allow_inf_nan=False)
 
     @field_validator(*NAMES, check_fields=False)
     @classmethod
     def _check_limit(cls, value: float | None, info: ValidationInfo) -> float | None:
-        limit: dict[str, Any] = {str(info.field_name): value}
-        Bounds(**limit)
+        Bounds().change(**{str(info.field_name): value})
         return value
 
     @property
     def bounds(self) -> Bounds:
-        return Bounds.among(dict(self))
+        return Bounds().change(**dict(self))
 
 
 _TOML_KINDS = {
@@ -384,6 +394,7 @@ ClustererSection = Annotated[
     | Annotated[JudgeClusterer, Tag("llm")]
     | Annotated[EmbeddingClusterer, Tag("embedding")]
     | Annotated[NormalizedClusterer, Tag("normalized")]
+    | Annotated[MathematicsClusterer, Tag("mathematics")]
     | Annotated[ActionsClusterer, Tag("actions")]
     | Annotated[CustomPart, Tag("custom")],
     Discriminator(_tag_of("clusterer")),
@@ -409,7 +420,9 @@ class RecordConfig(_Section):
 class Config(_Section):
     """A whole file, with its path and text for error messages.
 
-    Without `answers`, `clusterer` and `claims` short answers are asked for; without `policy` consensus is answered.
+    `council` holds options of `CoECouncil`, whose members are the agents; a condition of its `tools` reads as "amount >
+    100". Without `answers`, `clusterer` and `claims` short answers are asked for; without `policy` consensus is
+    answered.
     """
 
     agents: list[AgentConfig] = Field(min_length=1)
@@ -421,6 +434,7 @@ class Config(_Section):
     claims: ClaimsConfig | None = None
     graph: GraphConfig = Field(default_factory=GraphConfig)
     record: RecordConfig | None = None
+    council: _Options = Field(default_factory=dict)
     _path: Path = PrivateAttr(default=Path("configuration"))
     _text: str = PrivateAttr(default="")
 

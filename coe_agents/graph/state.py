@@ -19,7 +19,7 @@ from coe_agents.errors import CheckpointError
 from coe_agents.measurement.measurement import AgentMeasurement, Run, Sampled
 from coe_agents.measurement.proposals import Proposals
 from coe_agents.policy import Decision, Measurement
-from coe_agents.policy.bounds import Spent
+from coe_agents.policy.bounds import CostBudget, Spent
 from coe_agents.rounds.trajectory import conformity, round_data
 from coe_agents.types import AgentRequest, Response, RoundData, add_counts, add_usages
 
@@ -45,7 +45,8 @@ class CoEInput(TypedDict, total=False):
         question: The question.
         messages: The conversation.
         choices: The only replies that count, such as "approve" and "reject". Each response is then read from its raw
-            text by `clustering.answers.parse_choice`; no answer is extracted, and the clusterer is not asked.
+            text by `clustering.answers.parse_choice`; no answer is extracted, and the clusterer is not asked. Of other
+            replies only equal ones share a cluster; with the choices "approve" and "reject", a review, all others do.
         is_review: Whether the question asks for a verdict, in words other than `choices`: equal responses are then
             expected, and no reason to probe whether a model ignores its temperature.
         tools: What every agent is shown: OpenAI's function schemas, at most 128. The responses are then proposals
@@ -205,8 +206,11 @@ def check_version(written: Turn | AskedRequest | None) -> None:
         )
 
 
-def spent_of(state: CoEState) -> Spent:
-    """Returns the cost of a question so far."""
+def spent_of(state: CoEState, budget: CostBudget | None = None) -> Spent:
+    """Returns the cost of a question so far; in money where there is a budget."""
+    cost = None
+    if budget is not None:
+        cost = budget.cost_of((spent["agent"], spent["usage"]) for spent in state["usages"])
     rows = [*state["responses"], *state["former_responses"]]
     return Spent(
         state["round"],
@@ -214,6 +218,7 @@ def spent_of(state: CoEState) -> Spent:
         seconds_used(state),
         n_responses=[row["error"] for row in rows].count(None),
         n_agents=len({row["agent"] for row in new_responses(state)}),
+        cost=cost,
     )
 
 

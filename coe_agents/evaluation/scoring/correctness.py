@@ -4,9 +4,11 @@ A verdict is a number in [0, 1]. True and False are 1 and 0; a cluster whose lab
 that says so. If several clusters tie for the lead, the verdict of the question is the mean over them.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from statistics import fmean
 from typing import Protocol, runtime_checkable
@@ -14,6 +16,7 @@ from typing import Protocol, runtime_checkable
 from coe_agents.actions.proposals import has_proposals
 from coe_agents.checks import require, share
 from coe_agents.clustering import BidirectionalEntailment, Clusterer, cluster_many
+from coe_agents.clustering.mathematics import MathematicsMatch
 from coe_agents.clustering.normalized import normalize_answer
 from coe_agents.clustering.refusals import answer_kind, response_text
 from coe_agents.evaluation.scoring.statistics import BATCH
@@ -62,32 +65,74 @@ class Criterion(Protocol):
         ...
 
 
-def _by_exact_match(prediction: Prediction) -> bool | None:
+_Key = Callable[[str], str]
+
+
+def _by_exact_match(prediction: Prediction, key: _Key = normalize_answer) -> bool | None:
     # SQuAD-style
     if not prediction.references:
         return None
-    return normalize_answer(prediction.answer) in map(normalize_answer, prediction.references)
+    return key(prediction.answer) in map(key, prediction.references)
 
 
 def _by_label(prediction: Prediction) -> float | None:
     return mean_verdict(prediction.verdicts)
 
 
-def _by_reference_or_label(prediction: Prediction) -> float | None:
+def _by_reference_or_label(prediction: Prediction, key: _Key = normalize_answer) -> float | None:
     # a judge who knew one alias rejects others: a match outweighs a no
-    matches = _by_exact_match(prediction)
+    matches = _by_exact_match(prediction, key)
     labelled = _by_label(prediction)
     if matches or labelled is None:
         return matches
     return labelled
 
 
-def _by_reference_or_any_label(prediction: Prediction) -> bool | None:
+def _by_reference_or_any_label(prediction: Prediction, key: _Key = normalize_answer) -> bool | None:
     # for a judge who knew one alias of several: where the labels of equal answers differ, a yes says more than a no
-    verdicts = (_by_exact_match(prediction), *prediction.verdicts)
+    verdicts = (_by_exact_match(prediction, key), *prediction.verdicts)
     if True in verdicts:
         return True
     return False if False in verdicts else None
+
+
+def _by_containment(prediction: Prediction) -> bool | None:
+    if not prediction.references:
+        return None
+    return any(contains(prediction.answer, each) for each in prediction.references)
+
+
+def contains(answer: str, reference: str) -> bool:
+    """Returns whether a reference stands in an answer as whole words, both normalised by `normalize_answer`.
+
+    A character of a script without blanks, such as Chinese, Japanese or Thai, is a word; a Korean word may have an
+    ending. A negation is not read: "not Paris" contains "Paris".
+
+    >>> contains("It is the city of Paris, France.", "paris"), contains("Parisian food", "Paris")
+    (True, False)
+    >>> contains("法国的首都是巴黎。", "巴黎"), contains("It is 13.5.", "3.5")
+    (True, False)
+    """
+    wanted = _spaced(reference)
+    if not wanted:
+        return False
+    end = "" if _HANGUL.match(wanted[-1]) else " "
+    return f" {wanted}{end}" in f" {_spaced(answer)} "
+
+
+_WITHOUT_BLANKS = re.compile(
+    "([\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u30ff\u3400-\u9fff\U00020000-\U0003ffff])"
+)
+"""Thai, Lao, Burmese, Khmer, kana and Chinese characters."""
+_HANGUL = re.compile("[\uac00-\ud7a3]")
+_AROUND_WORDS = ".,;:!?\"'()[]{}«»“”‘’*_`、。，；：！？「」『』（）"
+
+
+def _spaced(text: str) -> str:
+    """Returns a normalised text with a blank between any two words, and no punctuation around them."""
+    apart = _WITHOUT_BLANKS.sub(r" \1 ", normalize_answer(text))
+    words = [word.strip(_AROUND_WORDS) for word in apart.split()]
+    return " ".join(filter(None, words))
 
 
 def _by_token_f1(prediction: Prediction) -> bool | None:
@@ -158,14 +203,36 @@ _RULES = (
     Rule("reference", _by_exact_match),
     Rule("label", _by_label),
     Rule("reference_or_any_label", _by_reference_or_any_label),
+    Rule("contains", _by_containment),
     Rule("f1", _by_token_f1),
 )
 CRITERIA: Mapping[str, Criterion] = {rule.name: rule for rule in _RULES}
 """The criteria that need no model. For an LLM as judge, wrap a callable: `Rule("judge", ask)`.
 
 "reference" is a match after normalisation (`normalize_answer`), "label" the share of the cluster's labels that says
-right; "f1" is SQuAD's token F1 of at least 0.5 with a reference.
+right; "contains" a reference in the answer as whole words, whatever else it says, "f1" SQuAD's token F1 of at least 0.5
+with a reference.
 """
+
+
+_OF_REFERENCES: Mapping[str, Callable[..., float | None]] = {
+    "reference_or_label": _by_reference_or_label,
+    "reference": _by_exact_match,
+    "reference_or_any_label": _by_reference_or_any_label,
+}
+
+
+def with_equality_of(clusterer: Clusterer, criterion: Criterion) -> Criterion:
+    """Returns the criterion that compares references as the clusterer compares answers.
+
+    That is by value for `MathematicsMatch`. Every other criterion stays as it is.
+    """
+    rule = _OF_REFERENCES.get(criterion.name)
+    if rule is None or not isinstance(clusterer, MathematicsMatch):
+        return criterion
+    if criterion != CRITERIA[criterion.name]:  # one of the user's, or by value already
+        return criterion
+    return Rule(criterion.name, partial(rule, key=clusterer.key))
 
 
 def create_criterion(name: str, clusterer: Clusterer, judge: Criterion | None = None) -> Criterion:
@@ -178,7 +245,7 @@ def create_criterion(name: str, clusterer: Clusterer, judge: Criterion | None = 
     if name == "judge" and judge is not None:
         return judge
     if name in CRITERIA:
-        return CRITERIA[name]
+        return with_equality_of(clusterer, CRITERIA[name])
     needed = {
         "entailment": 'an entailment model. Name one: --config FILE with [clusterer] kind = "entailment"',
         "judge": "a judge model. Name one: --config FILE with [judge]",
@@ -288,18 +355,7 @@ def _holds_reference(prediction: Prediction) -> bool:
     if prediction.is_action or mean_verdict(prediction.verdicts) is not None:
         return False
 
-    # few answers hold the last word of a reference, and normalising takes longer
-    last_words = []
-    for reference in prediction.references:
-        last_words += reference.casefold().split()[-1:]
-    answer = prediction.answer.casefold()
-    if not any(word in answer for word in last_words):
-        return False
-    if answer_kind(prediction.answer) != "answer":
-        return False
-
-    words = f" {normalize_answer(prediction.answer)} "
-    return any(f" {normalize_answer(reference)} " in words for reference in prediction.references)
+    return answer_kind(prediction.answer) == "answer" and _by_containment(prediction) is True
 
 
 def inside_in_words(n: int, n_judged: int, criterion: str) -> str | None:
@@ -313,7 +369,7 @@ def inside_in_words(n: int, n_judged: int, criterion: str) -> str | None:
     )
     return (
         f"{answers} not equal it. "
-        'If they are sentences: --correctness judge or entailment, or ask with [answers] kind = "short".'
+        'If they are sentences: --correctness contains, judge or entailment, or ask with [answers] kind = "short".'
     )
 
 

@@ -11,11 +11,21 @@ if TYPE_CHECKING:
     from coe_agents.agents import Arbiter, ModelAgent
     from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
     from coe_agents.decision import GroupDecision
+    from coe_agents.experiments import (
+        arun,
+        asample,
+        calibrate,
+        compare,
+        evaluate,
+        run,
+        sample,
+        score,
+    )
     from coe_agents.graph import AskPerson, CoEContext, create_coe_graph, create_sequential_graph
     from coe_agents.middleware import CoECouncil, CoEMiddleware
     from coe_agents.observability import CoETelemetry
     from coe_agents.policy import CalibratedPolicy, RegimePolicy, SupportPolicy, ThresholdPolicy
-    from coe_agents.presets import sentences, short_answers
+    from coe_agents.presets import load_model, sentences, short_answers
     from coe_agents.rounds import Debate
     from coe_agents.rulings import Recording
     from coe_agents.shortcuts import aask, ask
@@ -40,10 +50,19 @@ __all__ = [
     "SupportPolicy",
     "ThresholdPolicy",
     "aask",
+    "arun",
+    "asample",
     "ask",
+    "calibrate",
+    "compare",
     "create_coe_graph",
     "create_coe_tool",
     "create_sequential_graph",
+    "evaluate",
+    "load_model",
+    "run",
+    "sample",
+    "score",
     "sentences",
     "short_answers",
 ]
@@ -52,11 +71,21 @@ _NAMES = {
     "agents": ("Arbiter", "ModelAgent"),
     "clustering": ("BidirectionalEntailment", "NormalizedMatch"),
     "decision": ("GroupDecision",),
+    "experiments": (
+        "arun",
+        "asample",
+        "calibrate",
+        "compare",
+        "evaluate",
+        "run",
+        "sample",
+        "score",
+    ),
     "graph": ("AskPerson", "CoEContext", "create_coe_graph", "create_sequential_graph"),
     "middleware": ("CoECouncil", "CoEMiddleware"),
     "observability": ("CoETelemetry",),
     "policy": ("CalibratedPolicy", "RegimePolicy", "SupportPolicy", "ThresholdPolicy"),
-    "presets": ("sentences", "short_answers"),
+    "presets": ("load_model", "sentences", "short_answers"),
     "rounds": ("Debate",),
     "rulings": ("Recording",),
     "shortcuts": ("aask", "ask"),

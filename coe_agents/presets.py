@@ -11,7 +11,7 @@ from typing import Any
 from langchain_core.language_models import BaseChatModel
 
 from coe_agents.agents import ChatEntailment, ModelAgent
-from coe_agents.agents.requests.chat_models import free_name
+from coe_agents.agents.requests.chat_models import create_model, free_name
 from coe_agents.checks import has_method, instance
 from coe_agents.clustering import (
     BidirectionalEntailment,
@@ -64,6 +64,23 @@ def _loaded(model: str | BaseChatModel) -> str | BaseChatModel:
 
         return ChatTransformers(model.removeprefix("transformers:"))
     return model
+
+
+def load_model(name: str) -> BaseChatModel:
+    """Returns the chat model of a name: "provider:model", as LangChain's `init_chat_model` reads it.
+
+    "transformers:" and a folder or hub id is a model in this process, which is loaded when it is first asked.
+
+    Raises:
+        ValueError: If the provider is not known.
+        ImportError: If its package is not installed.
+
+    Example:
+        >>> load_model("transformers:FOLDER").model
+        'FOLDER'
+    """
+    loaded = _loaded(name)
+    return create_model(loaded) if isinstance(loaded, str) else loaded
 
 
 def preset(kind: str, clusterer: Clusterer, instruction: str | None = None) -> AnswerPreset:

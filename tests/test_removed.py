@@ -10,7 +10,7 @@ import pytest
 
 from coe_agents import GroupDecision, create_coe_graph
 from coe_agents._removed import REMOVED
-from coe_agents.config import Configuration
+from coe_agents.config.build import Configuration
 from coe_agents.config.schema import read_config
 from coe_agents.errors import ConfigurationError
 from coe_agents.measurement.estimators import find_score

@@ -230,7 +230,8 @@ def weights(
     references, the accuracy with these weights is compared with that of equal ones.
     """
     from coe_agents.advice.advice import check_weights
-    from coe_agents.policy import AgentWeights, agreement_weights
+    from coe_agents.measurement.weighted_vote import agreement_weights
+    from coe_agents.policy import AgentWeights
 
     setting, judging = create_setting(scoring, samples)
     rows, _ = judge_saved(samples, setting, every_cluster=True)

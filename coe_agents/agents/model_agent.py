@@ -136,7 +136,7 @@ class ModelAgent:
         if self.tools is not None and isinstance(model, BaseChatModel):
             chat_models.check_tools(model)
 
-        self._original = model
+        self._original_model = model
         self._ready: BaseChatModel | None = None
         self._may_grade = True
         self._lock = threading.Lock()
@@ -186,15 +186,25 @@ class ModelAgent:
     @property
     def model_name(self) -> str | None:
         """The name of the model, by which a calibration knows it; None if its client tells none."""
-        model = self._original
+        model = self._original_model
         if isinstance(model, str):
             return model.partition(":")[2] or model
         name = getattr(model, "model_name", None) or getattr(model, "model", None)
         return name if isinstance(name, str) else None
 
+    @property
+    def provider(self) -> str | None:
+        """Who serves the model, as in "provider:model"; "transformers" for one in this process, None if not known."""
+        model = self._original_model
+        if isinstance(model, str):
+            return model.partition(":")[0]
+        if model._llm_type == "coe-agents-transformers":
+            return "transformers"
+        return None
+
     def uses(self, model: object) -> bool:
         """Returns whether the agent's model is this one, or has this name, whatever its settings and its address."""
-        return chat_models.is_same_model(self._original, model)
+        return chat_models.is_same_model(self._original_model, model)
 
     def __repr__(self) -> str:
         return (
@@ -328,7 +338,7 @@ class ModelAgent:
             return self._ready
 
     def _set_up(self) -> Server:
-        model = self._original
+        model = self._original_model
         if isinstance(model, str):
             model = chat_models.create_model(model)
         settings = {
@@ -339,7 +349,7 @@ class ModelAgent:
         }
         address = chat_models.address_of(model)
         # agents that were given one object share its places, so it is not the copy that counts
-        places = places_of(self._original, address, self.max_concurrency)
+        places = places_of(self._original_model, address, self.max_concurrency)
         return Server(chat_models.prepare(model, settings), address, places)
 
     def _prepare_model(self) -> BaseChatModel:

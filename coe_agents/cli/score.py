@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from coe_agents import _ring
-from coe_agents.cli.inputs import check_proposer, create_setting
+from coe_agents.cli.inputs import as_options, create_setting
 from coe_agents.cli.options import (
     ClaimsOption,
     JsonOption,
@@ -19,7 +19,7 @@ from coe_agents.cli.options import (
     ScoringOptions,
     expand_options,
 )
-from coe_agents.cli.terminal import print_json
+from coe_agents.cli.terminal import create_console, print_json
 
 if TYPE_CHECKING:
     from coe_agents.evaluation.scoring.scores import ScoringSetup
@@ -62,9 +62,9 @@ def show_scores(
         show_claim_scores = _ring.load("claims.command:show_claim_scores")
         show_claim_scores(samples, claims, scoring.config, n_resamples=resamples, as_json=as_json)
         return
-    from coe_agents.evaluation import Samples, report
-    from coe_agents.evaluation.scoring.scores import score_samples
+    from coe_agents.evaluation import Samples
     from coe_agents.evaluation.workers import start_workers
+    from coe_agents.experiments.scoring import score_with
 
     found, judging = create_setting(scoring, samples)
     setup = replace(found, estimators=_load_estimators(estimator or ()), proposer=proposer)
@@ -74,19 +74,13 @@ def show_scores(
     with (
         start_workers(_n_processes(processes, setup, scoring, samples)) as workers,
         Samples(samples, workers=workers) as questions,
+        as_options(),
     ):
-        scores = score_samples(questions, setup, workers=workers)
-        check_proposer(proposer, scores.agents)
-        figures = {
-            **report(scores, n_resamples=resamples, workers=workers),
-            "judged": judging.to_json(),
-        }
+        evaluation = score_with(questions, setup, judging, resamples=resamples, workers=workers)
     if as_json:
-        print_json(figures)
+        print_json(evaluation.figures)
     else:
-        from coe_agents.cli.display.tables import show_report
-
-        show_report(figures, judging.note())
+        evaluation.show(create_console())
 
 
 score = expand_options(show_scores)

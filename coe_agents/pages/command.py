@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from coe_agents.cli.inputs import create_setting, load_quietly
+from coe_agents.cli.inputs import as_options, judging_arguments
 from coe_agents.cli.options import ResamplesOption, ScoringOptions, expand_options
 from coe_agents.cli.terminal import clean, print_lines
 from coe_agents.files import write
@@ -30,44 +30,22 @@ def report(
     and all questions. For a run it shows what the policy did with each question, round by round. The options of scoring
     are for saved responses. To compare runs: coe-agents compare.
     """
-    from coe_agents.evaluation.origin import DECISIONS, read_run
+    from coe_agents.evaluation.origin import DECISIONS
+    from coe_agents.experiments.judging import JudgingArguments
+    from coe_agents.pages.writing import create_report
 
-    if any((path / DECISIONS).is_file() for path in run):
-        if len(run) > 1:
-            message = f"of decisions it must be one folder; got {len(run)} paths. To compare runs: coe-agents compare"
-            raise typer.BadParameter(message, param_hint="'run'")
-        from coe_agents.pages.run_page import create_run_page
-
-        decided = read_run(run[0])
-        n_questions = len(decided.items) + len(decided.errors)
-        _write(create_run_page(decided, n_resamples=resamples), out, n_questions)
-    else:
-        _report_samples(run, scoring, out, resamples)
-
-
-def _report_samples(paths: list[Path], scoring: ScoringOptions, out: Path, resamples: int) -> None:
-    from coe_agents.evaluation import Samples
-    from coe_agents.pages.report_page import create_page
-
-    config = None if scoring.config is None else load_quietly(scoring.config)
-    setting, judging = create_setting(scoring, paths, config)
+    if len(run) > 1 and any((path / DECISIONS).is_file() for path in run):
+        message = f"of decisions it must be one folder; got {len(run)} paths. To compare runs: coe-agents compare"
+        raise typer.BadParameter(message, param_hint="'run'")
+    arguments = JudgingArguments(**judging_arguments(scoring))
     policy = None
-    if config is not None:
+    if arguments.config is not None:
         from coe_agents.config.build import create_policy
 
-        policy = create_policy(config)
-    note = judging.note()
-    title = ", ".join(path.resolve().name for path in paths)
-    with Samples(paths) as questions:
-        n_questions = len(questions)
-        page = create_page(
-            questions, setting, title=title, n_resamples=resamples, note=note, policy=policy
-        )
-    _write(page, out, n_questions)
-    print_lines(note)
-
-
-def _write(page: str, out: Path, n_questions: int) -> None:
-    write(out, page.encode(errors="replace"))
+        policy = create_policy(arguments.config)
+    with as_options():
+        page = create_report(run, arguments, resamples=resamples, policy=policy)
+    write(out, page.html.encode(errors="replace"))
     size = f"{out.stat().st_size / 1e6:.1f} MB"
-    print_lines(f"{quantity(n_questions, 'question')}: {clean(str(out))}, {size}")
+    print_lines(f"{quantity(page.n_questions, 'question')}: {clean(str(out))}, {size}")
+    print_lines(page.note)

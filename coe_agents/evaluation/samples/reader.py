@@ -8,10 +8,12 @@ wrong with a line is only noted; the reader says it.
 import gzip
 import json
 import os
+import shutil
 import tempfile
+import weakref
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -19,13 +21,18 @@ from itertools import chain, islice, repeat, starmap
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeAlias
 
+from coe_agents import _ring
+from coe_agents.clustering import Clusterer
 from coe_agents.errors import SamplesError
 from coe_agents.evaluation.disk_sequence import DiskSequence
+from coe_agents.evaluation.frames import import_pandas, rows_of_frame
+from coe_agents.evaluation.origin import Origin, origin_of
 from coe_agents.evaluation.samples.line import check_line, parse_line, to_sample
 from coe_agents.evaluation.samples.store import SAMPLES
 from coe_agents.evaluation.workers import ALONE, Workers
 from coe_agents.files import parse_json, parse_json_objects
-from coe_agents.types import SampledQuestion
+from coe_agents.measurement.weighting import Weighting
+from coe_agents.types import Sample, SampledQuestion
 
 MOST_FAULTS = 20
 """Faulty lines after which no more are looked at."""
@@ -131,7 +138,7 @@ class Samples:
     The files are read once to check every line and to note where each question's lines are; iterating then reads one
     question at a time, by id. The places are in a temporary file, so memory does not grow with the
     questions. These may be spread over lines and files (an agent a file, say), and the order of lines
-    changes nothing. Use it as a context manager: a compressed file is unpacked to a temporary one until then.
+    changes nothing. As a context manager it closes its files at the end of the block, else when nothing refers to it.
 
     Args:
         paths: `*.samples.jsonl` files; those that end in ".gz" are compressed. A folder means
@@ -151,8 +158,13 @@ class Samples:
         [('1', 1)]
     """
 
-    def __init__(self, paths: Sequence[str | Path], *, workers: Workers = ALONE) -> None:
-        self.paths = files_of(paths)
+    clusterer: Clusterer | None = None
+    """What compares the responses, where whoever sampled them passed it; else it is created from its record."""
+
+    def __init__(
+        self, paths: str | Path | Sequence[str | Path], *, workers: Workers = ALONE
+    ) -> None:
+        self.paths = files_of([paths] if isinstance(paths, str | Path) else paths)
         self._files: list[IO[bytes]] = []
         with ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -171,6 +183,7 @@ class Samples:
                     f"{named}: there are no samples", hint="Pass files of one JSON object a line"
                 )
             self._stack = stack.pop_all()
+        weakref.finalize(self, self._stack.close)
 
     def __enter__(self) -> "Samples":
         return self
@@ -182,7 +195,79 @@ class Samples:
         return len(self._places)
 
     def __iter__(self) -> Iterator[SampledQuestion]:
-        return starmap(partial(_read_question, self.paths, self._files), self._places)
+        # a generator keeps the object, and with it the open files
+        for identifier, runs in self._places:
+            yield _read_question(self.paths, self._files, identifier, runs)
+
+    @property
+    def origin(self) -> Origin:
+        """What the responses were made with: the agents, the prompt, the preset of answers, and how they are judged.
+
+        All of it is None or empty where no run recorded it, or several runs recorded different things.
+        """
+        return origin_of(self.paths)
+
+    def judge(
+        self,
+        *,
+        clusterer: Any = None,
+        correctness: Any = None,
+        weighting: Weighting = "auto",
+        every_cluster: bool = True,
+        proposer: str | None = None,
+    ) -> Any:
+        """Returns a row of each question that has a response: what a policy is shown, and whether the group was right.
+
+        `coe_agents.calibrate` takes these rows, too.
+
+        Args:
+            clusterer: What compares the responses, or its name; None: as recorded, else `NormalizedMatch()`.
+            correctness: A criterion, or its name; None: as recorded, else "reference_or_label".
+            weighting: How responses count: "auto", "frequency" or "probability".
+            every_cluster: Whether every cluster is judged, and not only the leading one.
+            proposer: The agent whose first response is judged, in place of the group's answer.
+        """
+        # what creates a recorded clusterer stands above this package
+        arguments = _ring.load("experiments.judging:JudgingArguments")
+        judge = _ring.load("experiments.judging:judge")
+        how = arguments(clusterer=clusterer, correctness=correctness, weighting=weighting)
+        return judge(self, how, every_cluster=every_cluster, proposer=proposer)
+
+    def to_frame(self) -> Any:
+        """Returns a pandas data frame, a row for each response, and for each failed request, whose `error` is set."""
+        pandas = import_pandas()
+        rows: list[Sample] = []
+        for question in self:
+            rows += [*question.responses, *question.failures]
+        return pandas.DataFrame(rows)
+
+    @classmethod
+    def from_frame(cls, frame: Any, columns: Mapping[str, str] | None = None) -> "Samples":
+        """Returns the samples of a data frame, a row for each response; they are kept in a temporary file.
+
+        Needed are "id" or "question", "agent" and "text"; the other columns are the fields of a line of samples. Rows
+        of one question and agent are numbered in their order, unless there is an "index". Missing values are left out.
+
+        Args:
+            frame: Of pandas, or of a library whose frames have `to_pandas`.
+            columns: Our name of a column, and the name that it has: `{"text": "response"}`.
+
+        Raises:
+            SamplesError: A row is no response.
+            ValueError: A column does not exist.
+        """
+        folder = tempfile.mkdtemp(prefix="coe-agents-")
+        path = Path(folder, "frame.samples.jsonl")
+        try:
+            with path.open("w", encoding="utf-8") as file:
+                for row in rows_of_frame(frame, columns or {}):
+                    file.write(json.dumps(row) + "\n")
+            samples = cls([path])
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        weakref.finalize(samples, shutil.rmtree, folder, ignore_errors=True)
+        return samples
 
     def parts(self, size: int) -> "Iterator[SamplesPart]":
         """Yields the questions in parts of `size`, in order, for other processes to read."""

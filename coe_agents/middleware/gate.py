@@ -277,7 +277,11 @@ class CoEMiddleware(GuardsTools[VerdictState]):
             return self._update(state, proposed, settled["verdicts"], answers)
 
         changed = [proposed.reply] if proposed.is_changed else []
-        last = AIMessage(f"I stop here: {NOT_SHARED}.", id=str(uuid.uuid4()))
+        last = AIMessage(
+            f"I stop here: {NOT_SHARED}.",
+            id=str(uuid.uuid4()),
+            response_metadata={WITHHELD_MARK: True},
+        )
         return {
             "messages": [*changed, *answers, last],
             "coe_answers": {"": _mark_of("", {}, [last])},

@@ -14,7 +14,7 @@ from coe_agents.evaluation.metrics.bootstrap import Estimate, resamples, to_plai
 from coe_agents.evaluation.metrics.tallies import FloatArray
 from coe_agents.evaluation.origin import Item, Run
 from coe_agents.experiments.experiment import Experiment, Row, plain
-from coe_agents.experiments.shown import Shown, create_figure
+from coe_agents.experiments.shown import Shown, create_axes
 from coe_agents.experiments.tables import clean, show_experiment
 from coe_agents.text import quantity
 
@@ -148,7 +148,7 @@ class Comparison(Shown):
 
         The step line joins the policies that no other beats in both. Wrong answers are a share of all questions.
         """
-        figure, (frontier, people) = create_figure(2)
+        figure, (frontier, people) = create_axes(2)
         points = []
         for each in self.policies:
             coverage, *ends = each.figures["coverage"]

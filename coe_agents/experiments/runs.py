@@ -1,14 +1,10 @@
 """Owns `Runs`: what a group decided about many questions, round by round, read from the folder that `run` wrote."""
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from statistics import fmean
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from coe_agents.evaluation.frames import import_pandas
 from coe_agents.evaluation.metrics import risk_coverage_curve
@@ -21,7 +17,7 @@ from coe_agents.evaluation.origin import (
     read_prices,
     read_settings,
 )
-from coe_agents.experiments.shown import Shown, create_figure
+from coe_agents.experiments.shown import Shown, create_axes
 from coe_agents.experiments.tables import clean
 from coe_agents.text import quantity
 
@@ -101,33 +97,18 @@ class Runs(Shown):
 
     def plot(self) -> "Figure":
         """Draws uncertainty and accuracy over the rounds, and coverage against risk; needs Matplotlib."""
-        sums: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
-        correct = []
-        coe = []
-        for item in self:
-            for data, verdict in zip(
-                item.decision.get("trajectory", ()), item.verdicts, strict=True
-            ):
-                for name, value in {**data, "accuracy": verdict}.items():
-                    if name in (*_PARTS, "accuracy") and value is not None:
-                        sums[name][data["round"]].append(value)
-            if item.leading_correct is not None:
-                correct.append(item.leading_correct)
-                coe.append(item.decision["coe"])
+        figure, (entropy, accuracy, risk) = create_axes(3)
+        frame = self.to_frame(rounds=True).drop_duplicates(["id", "round"])
+        means = frame.groupby(frame["round"] + 1)[[*_PARTS, "correct"]].mean()
+        means[[*_PARTS]].plot(ax=entropy, marker="o", ylabel="nats, mean over questions")
+        means["correct"].plot(ax=accuracy, marker="o", ylabel="accuracy of the leading answer")
+        for axes in (entropy, accuracy):
+            axes.set_xticks(means.index)
 
-        figure, (entropy, accuracy, risk) = create_figure(3)
-        for name in (*_PARTS, "accuracy"):
-            axes = accuracy if name == "accuracy" else entropy
-            rounds = sorted(sums[name])
-            means = [fmean(sums[name][number]) for number in rounds]
-            axes.plot([number + 1 for number in rounds], means, marker="o", label=name)
-            axes.set_xticks([number + 1 for number in rounds])
-            axes.set_xlabel("round")
-        entropy.set_ylabel("nats, mean over questions")
-        entropy.legend(frameon=False)
-        accuracy.set_ylabel("accuracy of the leading answer")
-        if correct:
-            curve = risk_coverage_curve(correct=np.array(correct), uncertainty=np.array(coe))
+        last = frame.drop_duplicates("id", keep="last").dropna(subset=["coe", "correct"])
+        if len(last):
+            columns = last[["correct", "coe"]].to_numpy(float)
+            curve = risk_coverage_curve(correct=columns[:, 0], uncertainty=columns[:, 1])
             risk.plot(curve.coverage, curve.values, label="by CoE")
         figures = self._counts
         if figures["judged"]:

@@ -21,7 +21,7 @@ from coe_agents.experiments.judging import (
     opened,
 )
 from coe_agents.experiments.sampling import sample
-from coe_agents.experiments.shown import Shown, create_figure
+from coe_agents.experiments.shown import Shown, create_axes
 from coe_agents.experiments.tables import show_report
 from coe_agents.measurement.estimators import Estimator, name_of
 from coe_agents.measurement.weighting import Weighting
@@ -61,7 +61,7 @@ class Evaluation(Shown):
 
     def plot(self) -> "Figure":
         """Draws the AUROC of each score with its interval; needs Matplotlib, of the extra `plots`."""
-        figure, (axes,) = create_figure()
+        figure, (axes,) = create_axes()
         labels = []
         for name, figures in self.figures["scores"].items():
             value, low, high = figures["auroc"]

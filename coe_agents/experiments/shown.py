@@ -1,8 +1,10 @@
 """Owns how results look: the same text on a terminal, in a notebook, and in a string."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from io import StringIO
 from typing import TYPE_CHECKING, Any
+
+from coe_agents.decision.plots import create_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,16 +34,7 @@ class Shown:
         return f"<pre>{escape(str(self))}</pre>"
 
 
-def create_figure(n_axes: int = 1) -> "tuple[Figure, Sequence[Any]]":
-    """Returns a figure of Matplotlib's with axes side by side."""
-    try:
-        from matplotlib.figure import Figure
-    except ModuleNotFoundError as error:
-        raise ImportError('pictures need matplotlib; pip install "coe-agents[plots]"') from error
-    figure = Figure(figsize=(4.8 * n_axes, 3.6), layout="constrained")
-    axes = figure.subplots(1, n_axes, squeeze=False)[0]
-    return figure, list(axes)
-
-
-Clean = Callable[[str], str]
-"""Makes a text of a model, or a name, fit for a terminal."""
+def create_axes(n: int = 1) -> "tuple[Figure, Sequence[Any]]":
+    """Returns a figure of Matplotlib's with axes side by side, which a notebook shows by itself."""
+    figure = create_figure(4.8 * n, 3.6)
+    return figure, list(figure.subplots(1, n, squeeze=False)[0])

@@ -377,6 +377,12 @@ def iter_items(folder: Path) -> Iterator[Item]:
             raise _broken(path, number, error) from error
 
 
+def check_items(folder: Path) -> None:
+    """Raises a SamplesError if a run does not hold what this release can read."""
+    for _ in iter_items(folder):
+        pass
+
+
 def read_settings(folder: Path) -> dict[str, Any]:
     """Returns the settings of a run; {} where it has none."""
     hint = "Restore it, or rerun coe-agents run in another folder"

@@ -33,14 +33,20 @@ Questions: TypeAlias = "str | Path | Iterable[str | Mapping[str, Any] | Question
 
 def is_configuration(models: Models) -> bool:
     """Returns whether a group is a configuration, and not a list of models."""
-    return isinstance(models, str | Path | Config)
+    is_file = isinstance(models, Path) or str(models).endswith(".toml")
+    return is_file or isinstance(models, Config) or is_tinyworld(models)
+
+
+def is_tinyworld(named: object) -> bool:
+    """Returns whether tinyworld is named, as a group or as a dataset."""
+    return isinstance(named, str) and named == TINYWORLD
 
 
 def config_of(models: Models) -> Config | None:
     """Returns the configuration that is named or passed; None for tinyworld's group."""
     if isinstance(models, Config):
         return models
-    return None if models == TINYWORLD else load_config(Path(str(models)))
+    return None if is_tinyworld(models) else load_config(Path(str(models)))
 
 
 def refuse_beside_configuration(**named: object) -> None:

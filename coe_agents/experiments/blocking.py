@@ -7,6 +7,8 @@ from collections.abc import Callable, Coroutine
 from functools import cache, wraps
 from typing import Any, ParamSpec, Protocol, TypeVar
 
+_GRACE = 10.0
+"""Seconds that a cancelled call has to close its files."""
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 _Collected_co = TypeVar("_Collected_co", covariant=True)
@@ -57,7 +59,7 @@ def blocking(
             return future.result()
         except KeyboardInterrupt as error:
             future.cancel()
-            has_ended.wait()
+            has_ended.wait(_GRACE)
             for note in notes:
                 error.add_note(note)
             raise

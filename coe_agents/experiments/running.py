@@ -18,16 +18,16 @@ from coe_agents.checks import require
 from coe_agents.config.sampling_group import group_of_agents, name_of_clusterer
 from coe_agents.config.schema import Config
 from coe_agents.evaluation.datasets.sources import QuestionsOnDisk
-from coe_agents.evaluation.origin import DECIDER, DECISIONS, JUDGED, Judging, read_run
+from coe_agents.evaluation.origin import DECIDER, DECISIONS, JUDGED, Judging, check_items
 from coe_agents.evaluation.sample_collection import Units
 from coe_agents.evaluation.samples.store import Store
 from coe_agents.evaluation.scoring.correctness import Criterion, create_criterion
 from coe_agents.experiments.asking import (
-    TINYWORLD,
     Models,
     Questions,
     config_of,
     is_configuration,
+    is_tinyworld,
     members_of,
     noting_what_is_missing,
     open_dataset,
@@ -111,7 +111,7 @@ class Running:
             ) as advance,
         ):
             if store.n_pending < n_all:
-                read_run(folder)  # raises before anything is asked, if another release wrote it
+                check_items(folder)  # before anything is asked: another release may have written it
             keep_prices(folder, self.group.prices)
             yield store, timings, lambda row: advance("questions", row["error"] is not None)
 
@@ -182,7 +182,7 @@ def prepare(
             "seed": seed,
             "at_once": at_once,
             "correctness": correctness,
-            "is_tinyworld": questions == TINYWORLD,
+            "is_tinyworld": is_tinyworld(questions),
         }
         group = create_run_group(config, **creating)
     else:

@@ -29,11 +29,11 @@ from coe_agents.evaluation.sample_collection import SampledGroup, Units
 from coe_agents.evaluation.sample_collection import sample as sample_all
 from coe_agents.evaluation.samples.store import Store, Unit
 from coe_agents.experiments.asking import (
-    TINYWORLD,
     Models,
     Questions,
     config_of,
     is_configuration,
+    is_tinyworld,
     members_of,
     noting_what_is_missing,
     open_dataset,
@@ -187,8 +187,7 @@ def prepare(
         refuse_beside_configuration(n_samples=n_samples, answers=answers)
         config = config_of(models)
         group = create_group(config, seed=seed, **asking)
-        is_tinyworld = questions == TINYWORLD
-        judging = judging_of(config, is_tinyworld=is_tinyworld, correctness=correctness)
+        judging = judging_of(config, is_tinyworld=is_tinyworld(questions), correctness=correctness)
     else:
         if answers is None and clusterer is None:
             answers = short_answers()

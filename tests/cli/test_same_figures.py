@@ -7,7 +7,6 @@ import pytest
 
 import coe_agents
 from coe_agents import CalibratedPolicy
-from coe_agents.evaluation import report
 from coe_agents.evaluation.origin import DECISIONS
 from coe_agents.evaluation.samples.store import SAMPLES, SETTINGS
 from tests.cli.command import run
@@ -58,11 +57,3 @@ def test_calibrate(folder, tmp_path):
     policy = coe_agents.calibrate(folder / "samples", risk=RISK, confidence=0.5)
     written = CalibratedPolicy.load(path).calibration
     assert written == replace(policy.calibration, date=written.date)
-
-
-def test_report(folder, tmp_path):
-    for name in ("samples", "run"):
-        run("report", folder / name, "--out", tmp_path / "command.html", "--resamples", 20)
-        report(folder / name, tmp_path / "function.html", resamples=20)
-        pages = [(tmp_path / f"{form}.html").read_text() for form in ("command", "function")]
-        assert len(pages[0]) == len(pages[1]) > 1000

@@ -3,7 +3,7 @@
 import sys
 from collections import Counter
 from contextlib import nullcontext, redirect_stdout
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -79,17 +79,7 @@ def sample_to(
     from coe_agents.evaluation import Samples
     from coe_agents.experiments import sampling
 
-    arguments: dict[str, Any] = {
-        "models": config or "tinyworld",
-        "questions": options.dataset,
-        "split": options.split,
-        "limit": options.limit,
-        "seed": options.seed,
-        "at_once": options.at_once,
-        "out": options.out,
-        "with_context": options.with_context,
-        "p_false": options.p_false,
-    }
+    arguments = _arguments_of(options, config)
     if scoring is not None and scoring.correctness is not None:
         arguments["clusterer"] = scoring.clusterer
         arguments["correctness"] = scoring.correctness
@@ -100,6 +90,15 @@ def sample_to(
             _sample_on_cluster(engine, sampling.prepare(**arguments), options.out)
             samples = Samples(options.out)
     _show_samples(samples)
+
+
+def _arguments_of(options: QuestionOptions, config: "Config | None") -> dict[str, Any]:
+    """Returns the options as the functions `sample` and `run` take them; `config`, None for tinyworld, is read."""
+    arguments = asdict(options)
+    del arguments["config"]
+    arguments["questions"] = arguments.pop("dataset")
+    arguments["models"] = config or "tinyworld"
+    return arguments
 
 
 def _sample_on_cluster(engine: EngineOptions, sampling: "Sampling", out: Path) -> None:
@@ -175,23 +174,15 @@ def run(
     The graph gets each question as `ask` does: instructions belong into system_prompt of the configuration.
     """
     ray = ray_options(engine)
-    models = load_quietly(asking.config) or "tinyworld"
+    config = load_quietly(asking.config)
     # slow to import: mistakes above are reported first
     from coe_agents.experiments import running
     from coe_agents.experiments.runs import Runs
 
-    arguments: dict[str, Any] = {
-        "models": models,
-        "questions": asking.dataset,
-        "split": asking.split,
-        "limit": asking.limit,
-        "seed": asking.seed,
-        "at_once": asking.at_once,
-        "correctness": correctness,
-    }
+    arguments = {**_arguments_of(asking, config), "correctness": correctness}
     with resumable():
         if ray is None:
-            runs = running.run(**arguments, out=asking.out)
+            runs = running.run(**arguments)
         else:
             _run_on_cluster(ray, running.prepare(**arguments), asking.out)
             runs = Runs(asking.out)

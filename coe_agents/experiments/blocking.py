@@ -31,7 +31,8 @@ def awaited(
     async def call(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
         return await prepare(*args, **kwargs).collect()
 
-    return _named(call, name)
+    _rename(call, name)
+    return call
 
 
 def blocking(
@@ -64,13 +65,13 @@ def blocking(
                 error.add_note(note)
             raise
 
-    return _named(call, name)
+    _rename(call, name)
+    return call
 
 
-def _named(function: Any, name: str) -> Any:
+def _rename(function: Callable[..., Any], name: str) -> None:
     function.__name__ = name
     function.__qualname__ = name
-    return function
 
 
 @cache

@@ -62,9 +62,10 @@ def progress(
 
 def _line_of_notebook() -> Callable[[str], None]:
     """Returns what replaces one line of a notebook's output."""
-    from IPython.display import display
+    from IPython import display
 
-    handle: Any = display({"text/plain": ""}, raw=True, display_id=True)
+    show: Any = display.display
+    handle = show({"text/plain": ""}, raw=True, display_id=True)
     return lambda line: handle.update({"text/plain": line}, raw=True)
 
 

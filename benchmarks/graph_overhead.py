@@ -47,11 +47,11 @@ WARM_UP = 20
 # which part the time counts for that is spent in a function, or in what it calls that is none of these
 PARTS = {
     ("graph_overhead.py", "asample"): "the scripted agents",
-    ("graph/nodes/agent.py", "asample"): "the agents' nodes",
+    ("graph/nodes/agent.py", "sample"): "the agents' nodes",
     ("graph/nodes/prepare.py", "prepare"): "preparing",
     ("graph/nodes/agent.py", "ask_all"): "preparing",
-    ("graph/nodes/cluster.py", "cluster"): "short answers, clustering",
-    ("policy/measurement.py", "measure"): "the measure",
+    ("graph/nodes/cluster.py", "cluster_now"): "short answers, clustering",
+    ("measurement/measurement.py", "measure"): "the measure",
     ("graph/nodes/measure.py", "measure_responses"): "the measure in the state",
     ("graph/nodes/coordinator.py", "coordinator"): "the policy",
     ("graph/nodes/finish.py", "finish"): "the decision and its message",

@@ -8,7 +8,7 @@ close the fence around it. The models of `coe_agents.tinyworld` were trained on 
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from coe_agents.text import for_log, for_prompt, visible
 
@@ -277,3 +277,33 @@ def _escape_json(json_text: str) -> str:
     # JSON has line feeds and tabs between its values alone
     on_one_line = json_text.replace("\n", " ").replace("\t", " ")
     return visible(on_one_line.replace("<", "\\u003c").replace(">", "\\u003e"))
+
+
+def rephrase(conversation: Sequence[Mapping[str, Any]], text: str) -> list[dict[str, Any]]:
+    """Returns the conversation with `text` in place of the user's last text, or appended to it; its pictures stay."""
+    messages = [dict(message) for message in conversation]
+    for message in reversed(messages):
+        if _asks(message):
+            content = message["content"]
+            pictures: list[Any] = []
+            if not isinstance(content, str):
+                pictures = [part for part in content if not _text_of(part)]
+            message["content"] = text
+            if pictures:
+                message["content"] = [*pictures, {"type": "text", "text": text}]
+            return messages
+    return [*messages, {"role": "user", "content": text}]
+
+
+def _asks(message: Mapping[str, Any]) -> bool:
+    content = message.get("content")
+    parts = content if isinstance(content, list) else [content]
+    return message.get("role") == "user" and any(_text_of(part).strip() for part in parts)
+
+
+def _text_of(part: Any) -> str:
+    if isinstance(part, str):
+        return part
+    if isinstance(part, Mapping) and part.get("type") == "text":
+        return str(part.get("text") or "")
+    return ""

@@ -50,7 +50,7 @@ BUDGET = {
     "wide functions": 3,
     "public names": 104,
     "public names at the top": 36,
-    "arrows above the foundation": 114,
+    "arrows above the foundation": 113,
 }
 """The most that there may be of each, in the package unless it says tests."""
 

@@ -279,8 +279,12 @@ def _schema_of(tool: Any) -> Mapping[str, Any]:
 
 
 def _target(reference: Any, root: Any) -> Any:
+    """Returns the part of a schema that a reference names; None of another document, or of what is not there."""
+    document, *parts = str(reference).split("/")
+    if document != "#":
+        return None
     target = root
-    for part in str(reference).removeprefix("#").split("/")[1:]:
+    for part in parts:
         key = part.replace("~1", "/").replace("~0", "~")
         if isinstance(target, Mapping):
             target = target.get(key)

@@ -24,7 +24,6 @@ from coe_agents.clustering.answers import strip_reasoning
 from coe_agents.clustering.protocols import ENTAILMENT_LABELS
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.errors import NoChoiceError, describe_error, is_control_flow
-from coe_agents.rounds.strategy import rephrase
 from coe_agents.text import for_prompt, quantity
 from coe_agents.types import (
     DECIDERS,
@@ -298,7 +297,7 @@ class Arbiter(Runnable[EscalatedCase, Ruling]):
                 (candidate["answer"], candidate["support"]) for candidate in case["candidates"]
             ]
             text = prompts.arbitration(case["question"], answers, regime=case["regime"])
-            messages = rephrase(case["conversation"], text)
+            messages = prompts.rephrase(case["conversation"], text)
             request = AgentRequest(question=case["question"], messages=messages, round=0)
             reply: AgentReply = yield Call(
                 self._agent.sample, self._agent.asample, (request, config)

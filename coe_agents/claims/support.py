@@ -92,10 +92,9 @@ def _overlap(claims: Sequence[str], texts: Sequence[str]) -> FloatArray:
         n_shared = words_held @ _held([words(part) for part in parts], columns).T
         shares = n_shared / n_words
         best_first = np.argsort(-shares, axis=1, kind="stable")[:, :_TRIED]
-        particulars_of_parts = [particulars(part) for part in parts]
         for row, claim in enumerate(particulars_of_claims):
             for place in best_first[row]:
-                if not shares[row, place] or claim.agree_with(particulars_of_parts[place]):
+                if not shares[row, place] or claim.agree_with(particulars(parts[place])):
                     judged[row, number, 0] = shares[row, place]
                     break
     return judged

@@ -31,7 +31,7 @@ from coe_agents.errors import ConfigurationError, secrets_of
 from coe_agents.extensions import NO_ENTRY_POINTS, did_you_mean, is_reference
 from coe_agents.files import parse_toml
 from coe_agents.policy.base import Otherwise
-from coe_agents.policy.bounds import Bounds
+from coe_agents.policy.bounds import NAMES, Bounds
 from coe_agents.text import redact
 from coe_agents.types import (
     DEFAULT_ALEATORIC_THRESHOLD,
@@ -342,7 +342,7 @@ class GraphConfig(_Section):
     history: Literal["conversation", "question"] = "conversation"
     max_question_chars: int = Field(default=100_000, ge=1)
 
-    @field_validator("max_rounds", "token_budget", "deadline")
+    @field_validator(*NAMES, check_fields=False)
     @classmethod
     def _check_limit(cls, value: float | None, info: ValidationInfo) -> float | None:
         limit: dict[str, Any] = {str(info.field_name): value}
@@ -351,9 +351,7 @@ class GraphConfig(_Section):
 
     @property
     def bounds(self) -> Bounds:
-        return Bounds(
-            max_rounds=self.max_rounds, token_budget=self.token_budget, deadline=self.deadline
-        )
+        return Bounds.among(dict(self))
 
 
 _TOML_KINDS = {

@@ -14,7 +14,7 @@ from coe_agents.extensions import did_you_mean
 from coe_agents.graph.state import CoEState
 from coe_agents.policy import Policy
 from coe_agents.policy.base import change_thresholds, quorum
-from coe_agents.policy.bounds import NAMES, THRESHOLDS, Bounds
+from coe_agents.policy.bounds import THRESHOLDS, Bounds
 from coe_agents.policy.settle import Rules
 
 
@@ -144,7 +144,7 @@ class RunSettings:
         limits = None
         if "limits" in changes:
             limits = Bounds(**changes["limits"])
-        bounds = self.bounds.change(**{name: changes[name] for name in NAMES if name in changes})
+        bounds = self.bounds.change(**Bounds.among(changes).to_dict())
         rules = replace(self.rules, bounds=bounds, limits=limits)
         return replace(self, weights=weights, policy=policy, rules=rules)
 

@@ -165,7 +165,7 @@ def take_back(reviewed: ReviewedProposal, why_not: str) -> ReviewedProposal:
     messages = [*reviewed.update["messages"]]
     for call in reviewed.calls:
         messages.append(not_run(call, why_not))
-    update = {**reviewed.update, "messages": messages, "jump_to": "model"}
+    update = {"messages": messages, "jump_to": "model"}
     decision: CouncilDecision = {
         **reviewed.decision,
         "action": "abstain",

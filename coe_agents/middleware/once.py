@@ -208,7 +208,7 @@ class Register:
                     started.invocations[call_id] = weakref.ref(invocation)
                 started.waiting.append(gathered)
                 gathered.set_running_or_notify_cancel()  # who stops waiting must not cancel it
-                return gathered, action.ids <= started.invocations.keys()
+                return gathered, action.ids == started.invocations.keys()
 
             is_retry = started.runs and invocation is not None and former is not None
             if started.why_not is None and is_retry and former() is invocation:

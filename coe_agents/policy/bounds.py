@@ -97,6 +97,11 @@ class Bounds:
                     advice="Omit it for no bound",
                 )
 
+    @classmethod
+    def among(cls, values: Mapping[str, Any]) -> Self:
+        """Returns the bounds that are among some values by name, such as the arguments of a graph."""
+        return cls(**{name: value for name, value in values.items() if name in NAMES})
+
     def to_dict(self) -> dict[str, Any]:
         """Returns the bounds that are not None, by name."""
         values = ((each.name, getattr(self, each.name)) for each in fields(Bounds))

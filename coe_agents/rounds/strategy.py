@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 from typing_extensions import TypedDict
 
 from coe_agents.measurement.measurement import Measurement
+from coe_agents.prompts import rephrase
 from coe_agents.types import MOST_SAMPLES
 
 
@@ -97,22 +98,6 @@ def _check_overrides(overrides: Any, name: str, strategy: str) -> None:
         raise _nonsense(must, strategy, repr(messages)[:200])
 
 
-def rephrase(conversation: Sequence[Mapping[str, Any]], text: str) -> list[dict[str, Any]]:
-    """Returns the conversation with `text` in place of the user's last text, or appended to it; its pictures stay."""
-    messages = [dict(message) for message in conversation]
-    for message in reversed(messages):
-        if _asks(message):
-            content = message["content"]
-            pictures: list[Any] = []
-            if not isinstance(content, str):
-                pictures = [part for part in content if not _text_of(part)]
-            message["content"] = text
-            if pictures:
-                message["content"] = [*pictures, {"type": "text", "text": text}]
-            return messages
-    return [*messages, {"role": "user", "content": text}]
-
-
 def _nonsense(must: str, strategy: str, got: str) -> TypeError:
     return TypeError(
         f'the strategy "{strategy}" must return {must}; got {got}. '
@@ -124,17 +109,3 @@ def _is_message(message: Any) -> bool:
     return (
         isinstance(message, dict) and isinstance(message.get("role"), str) and "content" in message
     )
-
-
-def _asks(message: Mapping[str, Any]) -> bool:
-    content = message.get("content")
-    parts = content if isinstance(content, list) else [content]
-    return message.get("role") == "user" and any(_text_of(part).strip() for part in parts)
-
-
-def _text_of(part: Any) -> str:
-    if isinstance(part, str):
-        return part
-    if isinstance(part, Mapping) and part.get("type") == "text":
-        return str(part.get("text") or "")
-    return ""

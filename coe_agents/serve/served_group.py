@@ -90,11 +90,9 @@ class Group:
                 "a group that stops to ask a person cannot be served as a model",  # its caller cannot reply
                 hint='Omit the strategy "clarify" and AskPerson, or serve the graph with the LangGraph server',
             )
-        limits = _thresholds_of(policy).change(
-            max_rounds=rounds_of(policy, arguments.get("max_rounds")),
-            token_budget=arguments.get("token_budget"),
-            deadline=arguments.get("deadline"),
-        )
+        rounds = rounds_of(policy, arguments.get("max_rounds"))
+        bounds = Bounds.among({**arguments, "max_rounds": rounds})
+        limits = _thresholds_of(policy).change(**bounds.to_dict())
         unavailable_raises = replace(options, on_unavailable="raise")
         return cls(
             name=name,

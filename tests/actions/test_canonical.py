@@ -147,6 +147,12 @@ def test_defaults_come_through_references_patterns_and_all_of():
     assert json.loads(written)[0]["args"] == {"x": EUR, "p1": EUR, "other": EUR, "y": 0}
 
 
+def test_a_pattern_that_is_no_text_matches_nothing():
+    schema = {"patternProperties": {5: {"properties": {"unit": {"default": "EUR"}}}}}
+    written = action({"5": {}}, {"name": "f", "parameters": schema})
+    assert json.loads(written)[0]["args"] == {"5": {}}
+
+
 def test_patterns_are_matched_in_linear_time_and_one_that_is_not_matched_leaves_both_ways_open():
     unit = {"properties": {"unit": {"default": "EUR"}}}
 

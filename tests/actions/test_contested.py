@@ -348,6 +348,7 @@ def test_the_texts_that_a_rule_would_loosen_are_named():
         found = contested(texts, [0.5, 0.5], "ab", [0, 1], clusterer=ActionMatch(compare=compare))
         assert found["texts"] == left
     assert "texts" not in find([[call(to="Ann")], [call()], [call(to=3)]])
+    assert "texts" not in find([[call(to="Ann")], [call()]])  # one text alone is equal to none
 
 
 def test_nothing_is_contested_in_one_action_nor_by_agents_without_weight_nor_in_texts():

@@ -125,6 +125,8 @@ def test_an_action_in_words_and_the_tools_that_it_calls_each_once():
     assert called_tools(
         canonical_action([*call(sum=1), *call(sum=2), {"name": "a", "args": {}}])
     ) == ["a", "bank_pay"]
+    names = [f"tool{place}" for place in range(9)]
+    assert called_tools(canonical_action([{"name": name, "args": {}} for name in names])) == names
     assert called_tools("[]") == []
     assert called_tools('[{"args": {}, "exact": ["x"], "name": "f.g"}]') == ["f_g"]
     no_action = ["Paris", "[1, 2]", '{"name": "f"}', "{}", '[{"args": {}}]', "[" * 9999]

@@ -3,9 +3,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coe_agents import RegimePolicy
-from coe_agents.measurement.wording import coe_in_words, is_about_actions, who_says_what
+from coe_agents.measurement.wording import coe_in_words, is_about_actions, is_unlike, who_says_what
 from tests.measurement.measurements import AGREED
 from tests.measurement.measurements import measured_texts as measured
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (["It is red", "It was red", "It looks red"], True),
+        (["It is red", "It was red"], False),  # two may well be two answers
+        (["It is red", "It was red", "It looks red", "red", "blue", "green"], False),
+        (["It is red", "It was red", "It looks red", *["It is red"] * 6], False),  # many are equal
+        (["It is red", "It was red", "It looks red", *["It is red"] * 5], True),
+    ],
+)
+def test_answers_of_several_words_of_which_few_are_equal_are_unlike(said, expected):
+    assert is_unlike(measured(a=said)) is expected
 
 
 @pytest.mark.wording

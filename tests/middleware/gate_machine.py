@@ -156,6 +156,8 @@ class GateMachine(RuleBasedStateMachine):
         self.loop = self.patches.enter_context(asyncio.Runner()).get_loop()
         self.untouched = set(THREADS)
         self.used = set()  # by a rule, whether or not it came to a run
+        self.ids = {thread: set() for thread in THREADS}  # of all messages that it has held
+        self.newest_read = dict.fromkeys(THREADS, "")  # the checkpoint up to which they were read
 
     @initialize(
         other=st.sampled_from([None, None, None, "limit", "retry"]),
@@ -309,15 +311,33 @@ class GateMachine(RuleBasedStateMachine):
         """Runs continue from an older checkpoint, with a reply where it asks."""
         self.untouched.discard(thread)
         holds = _is_at_tools if at_tools else lambda snapshot: True
-        if history := self.history(thread, N_BACK, holds=holds):
+        if history := self.history(thread, holds=holds):
             config = history[back % len(history)].config
             self.world.run(self.reply(thread, config, decisions), config, n=n, sync=sync)
 
-    def history(self, thread, n=None, *, holds=lambda snapshot: True):
-        """The newest n snapshots of a thread that are such; none of one that attacks have made unreadable."""
-        snapshots = self.world.agent.get_state_history(at(thread))
-        found = _caught(lambda: list(islice(filter(holds, snapshots), n)))
+    def history(self, thread, *, holds=lambda snapshot: True):
+        """The newest snapshots of a thread that are such; none of one that attacks have made unreadable."""
+        found = _caught(lambda: list(islice(filter(holds, self.snapshots(thread)), N_BACK)))
         return [] if isinstance(found, Exception) else found
+
+    def snapshots(self, thread):
+        """The newest first; few are read at once, since most callers want few of a long history."""
+        before = None
+        read = partial(self.world.agent.get_state_history, at(thread), limit=N_BACK)
+        while page := list(read(before=before)):
+            yield from page
+            before = page[-1].config
+
+    def read_ids(self, thread):
+        """Adds those of the messages that a thread has held since the last time; its newest state may have changed."""
+        newest = self.newest_read[thread]
+        for snapshot in self.snapshots(thread):
+            checkpoint_id = snapshot.config["configurable"]["checkpoint_id"]
+            if checkpoint_id < self.newest_read[thread]:
+                break
+            newest = max(newest, checkpoint_id)
+            self.ids[thread].update(one.id for one in snapshot.values.get("messages", []))
+        self.newest_read[thread] = newest
 
     @rule(
         thread=thread,
@@ -337,7 +357,7 @@ class GateMachine(RuleBasedStateMachine):
         """A client writes what any thread held, altered or invented, into a thread, or a fork, and jumps."""
         world = self.world
         self.used.add(thread)
-        proposing = self.history(source, N_BACK, holds=lambda snapshot: _proposals(snapshot.values))
+        proposing = self.history(source, holds=lambda snapshot: _proposals(snapshot.values))
         if not proposing:
             return
         self.untouched.discard(thread)
@@ -369,7 +389,7 @@ class GateMachine(RuleBasedStateMachine):
         seen = {**values, **written, "messages": [*before, forged]}
         nodes = [node for node in world.agent.nodes if node.endswith("after_model")]
         if to == "update":
-            mine = self.history(thread, N_BACK)
+            mine = self.history(thread)
             fork = mine[back % len(mine)].config if rewrite and mine else at(thread)
             as_node = [*nodes, "model", "tools"][back % (len(nodes) + 2)]
             if not isinstance(
@@ -394,10 +414,10 @@ class GateMachine(RuleBasedStateMachine):
 
     def make_room(self, thread, messages):
         """Calls may run once for each message that is new to a thread, also where a whole history is written."""
+        _caught(lambda: self.read_ids(thread))
         for message in messages:
             refs = [one["args"]["ref"] for one in getattr(message, "tool_calls", [])]
-            holds = partial(_has, message_id=message.id)
-            if refs and not self.history(thread, 1, holds=holds):
+            if refs and message.id not in self.ids[thread]:
                 self.world.make_room(thread, refs)
 
     @rule(new_secret=st.booleans())
@@ -442,10 +462,6 @@ def edit_started(store, edit, ids):
 
 def _is_at_tools(snapshot):
     return "tools" in snapshot.next
-
-
-def _has(snapshot, message_id):
-    return message_id in {one.id for one in snapshot.values.get("messages", [])}
 
 
 def _proposals(values):

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import ModelFallbackMiddleware
+from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.messages.tool import invalid_tool_call
 from langgraph.errors import GraphInterrupt
@@ -13,7 +14,7 @@ from langgraph.types import Command, interrupt
 
 from coe_agents import CalibratedPolicy, CoECouncil, ModelAgent, SupportPolicy, ThresholdPolicy
 from coe_agents.actions import ActionMatch
-from coe_agents.clustering import NormalizedMatch
+from coe_agents.clustering import EmbeddingSimilarity, NormalizedMatch
 from coe_agents.policy import Decision
 from coe_agents.testing import ScriptedAgent
 from coe_agents.testing.driver import ScriptedDriver
@@ -26,6 +27,7 @@ TEN = {"to": "Ann", "amount": 10}
 GATED = ["transfer_money"]
 AGREE = [[call(**TEN)], "Done."]
 AGAINST = [[call(to="Ann", amount=9)], "Done."]
+BY_COSINE = EmbeddingSimilarity(DeterministicFakeEmbedding(size=4), threshold=0.9)
 OF_ANSWERS = CalibratedPolicy(CALIBRATION)
 OF_CALLS = CalibratedPolicy(replace(CALIBRATION, clusterer="ActionMatch"))
 
@@ -380,6 +382,7 @@ def test_of_the_blocks_beside_a_withheld_call_only_reasoning_and_calls_stay():
         (None, {"policy": SupportPolicy}, TypeError, '"policy" must be an object'),
         (None, {"clusterer": ActionMatch}, TypeError, '"clusterer" must '),
         (None, {"clusterer": NormalizedMatch()}, TypeError, "NormalizedMatch reads calls as prose"),
+        (None, {"clusterer": BY_COSINE}, TypeError, "EmbeddingSimilarity reads calls as prose"),
         (None, {"clusterer": ActionMatch(text="loose")}, ValueError, "must compare exactly"),
         (None, {"max_blocked": 0}, ValueError, '"max_blocked" of CoECouncil must be'),
         (

@@ -214,3 +214,10 @@ def test_what_langchain_knows_as_a_providers_call_is_among_those():
         PAY, THREAD
     )
     assert named["messages"][-1].text == "Done."  # only calls of the named tools are judged
+
+
+def test_beside_a_call_that_its_provider_ran_a_named_tool_runs_as_the_members_say(bank):
+    said = AIMessage([SEARCHES], tool_calls=[call(**ANN)])
+    agents = members([[call(**ANN)]])
+    council_agent(agents, bank, said, DONE, tools=["transfer_money"]).invoke(PAY, THREAD)
+    assert bank.transfers == [("Ann", 1.0)]

@@ -89,6 +89,13 @@ def test_a_members_structured_answer_is_read_as_the_drivers_would_be():
     assert state["messages"][2].tool_call_id == "w7"
 
 
+def test_a_members_structured_answer_has_the_message_that_the_strategy_names():
+    agents = members(*[[[weather("cloudy")]]] * 2)
+    strategy = ToolStrategy(Weather, tool_message_content="Noted.")
+    state, _ = choosing(agents, says(weather("clear")), response_format=strategy)
+    assert state["messages"][-1].text == "Noted."
+
+
 def test_a_members_call_goes_on_before_a_structured_answer():
     agents = members(*[[[call(**BOB)], [weather("clear")]]] * 2)
     script = says(call(**ANN)), says(weather("clear"))

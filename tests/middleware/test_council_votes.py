@@ -73,6 +73,15 @@ def test_what_opens_the_gate(ways, options):
     assert ruled(ways, **options)[0] == ((ways, options) in OPENS)
 
 
+@pytest.mark.parametrize(
+    ("ways", "cause"),
+    [("aa", "confident"), ("ad", "votes"), ("aff", "votes"), ("ff", "unavailable")],
+)
+def test_what_decides_is_stated_as_data(ways, cause):
+    _, decision = ruled(ways)
+    assert decision["cause"] == cause
+
+
 ONCE = [call(**TEN)]
 TWICE = [call(**TEN), call(id="c2", **TEN)]
 

@@ -5,7 +5,7 @@ from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain.agents.middleware.types import AgentMiddleware
 from langchain.agents.structured_output import AutoStrategy, ProviderStrategy, ToolStrategy
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
@@ -143,7 +143,8 @@ def test_a_structured_answer_is_an_action(response_format, tools):
     state = agent.invoke(PAY, THREAD)
     assert state["structured_response"] == Weather(sky="cloudy")
     assert [message.type for message in state["messages"]] == ["human", "ai", "tool", "ai", "tool"]
-    assert [tool["function"]["name"] for tool in agents[0].requests[0]["tools"]][-1] == "Weather"
+    shown = agents[0].requests[0]["tools"][-1]
+    assert (shown["type"], shown["function"]["name"]) == ("function", "Weather")
 
 
 @pytest.mark.parametrize("tools", [Bank().tools, []])
@@ -293,4 +294,21 @@ async def test_in_async_too_a_tool_that_other_middleware_brings_runs_nothing_tha
     written = {"messages": [says(call("burn", to="Ann"))]}
     state = await agent.ainvoke(Command(update=written, goto="tools"), THREAD)
     assert "has not vouched for this call" in replies(state)[0].text
+    assert ran == []
+
+
+async def test_a_call_without_a_tool_reaches_no_middleware_behind_the_gate_in_async_either():
+    ran = []
+
+    class Acts(AgentMiddleware):
+        async def awrap_tool_call(self, request, handler):
+            ran.append(request.tool_call["name"])
+            return ToolMessage("burnt", tool_call_id=request.tool_call["id"])
+
+    middleware = [CoECouncil(members(AGREE), tools=["burn"]), Acts()]
+    agent = create_agent(
+        ScriptedDriver(script=[DONE]), middleware=middleware, checkpointer=InMemorySaver()
+    )
+    written = {"messages": [says(call("burn", to="Ann"))]}
+    await agent.ainvoke(Command(update=written, goto="tools"), THREAD)
     assert ran == []

@@ -154,6 +154,7 @@ def test_what_the_group_is_not_shown_whole_is_withheld(said, why):
     (first, _), graph = judges(*SURE)
     state = answered(graph, said)
     assert why in state["messages"][-1].text
+    assert state["messages"][-1].response_metadata["coe_withheld"]
     assert "Paris" not in str(state["messages"])
     assert first.requests == []
 

@@ -248,6 +248,17 @@ async def test_a_call_whose_wait_ends_as_the_last_one_comes_runs_with_the_others
     assert await first is None
 
 
+async def test_a_call_does_not_come_for_one_of_another_action_of_the_same_message(monkeypatch):
+    """A message was written again under its id, and vouched for: its call has the id of one that is waited for."""
+    monkeypatch.setattr(once, "SECONDS_TO_GATHER", 0.1)
+    register = once.Register()
+    waiting = asyncio.create_task(arun_steps(register.start(PAIR, "c2", None, None)))
+    await asyncio.sleep(0)
+    alone = once.VouchedAction(PAIR.key, frozenset({"c1"}))
+    assert await arun_steps(register.start(alone, "c1", None, None)) == once.INCOMPLETE
+    assert await waiting == once.INCOMPLETE
+
+
 def test_an_attack_on_an_action_that_runs_does_not_end_its_retries_nor_join_it():
     class Invocation:
         pass
@@ -434,6 +445,16 @@ def test_a_record_of_another_secret_counts_as_started(monkeypatch):
     assert run_steps(once.Register().start(ONE, "c1", None, store)) is None
     monkeypatch.setenv("COE_GATE_SECRET", "another one, since it was changed")
     assert "COE_GATE_SECRET" in run_steps(once.Register().start(ONE, "c1", None, store))
+
+
+def test_a_record_of_the_same_message_with_other_calls_counts_as_started():
+    store = InMemoryStore()
+    register = once.Register()
+    assert run_steps(register.start(ONE, "c1", None, store)) is None
+    run_steps(register.interrupt(ONE, "c1", store))  # to be called again, but with these calls only
+    more = once.VouchedAction(ONE.key, frozenset({"c1", "c2"}))
+    assert "COE_GATE_SECRET" in run_steps(once.Register().start(more, "c1", None, store))
+    assert run_steps(once.Register().start(ONE, "c1", None, store)) is None
 
 
 def test_a_store_that_fails_closes_the_gate(bank):

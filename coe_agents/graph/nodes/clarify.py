@@ -13,7 +13,6 @@ from coe_agents.graph.nodes.escalation import case_of
 from coe_agents.graph.people import Spoken, ask_about_case
 from coe_agents.graph.state import CoEState, Plan, begin_round
 from coe_agents.rounds.strategies import CLARIFY
-from coe_agents.rounds.strategy import rephrase
 
 _REPLY: TypeAdapter[str] = TypeAdapter(Spoken)
 
@@ -39,7 +38,7 @@ def clarify_node(max_question_chars: int) -> Callable[[CoEState], dict[str, Any]
 
         question, reply = ask_about_case("clarify", case, asked, _REPLY, read)
         turn = state["turn"]
-        conversation = rephrase(turn["conversation"], question)
+        conversation = prompts.rephrase(turn["conversation"], question)
         answered = HumanMessage(reply, id=str(uuid.uuid4()))
         return {
             "turn": {

@@ -102,7 +102,7 @@ def _arguments_of(options: QuestionOptions, config: "Config | None") -> dict[str
 
 
 def _sample_on_cluster(engine: EngineOptions, sampling: "Sampling", out: Path) -> None:
-    with sampling.keeping(out) as (store, on_unit):
+    with sampling.open_store(out) as (store, on_unit):
         missing = Counter(agent for _, agent in store.pending_units())
         if not missing:
             store.finish()
@@ -195,7 +195,7 @@ def run(
 def _run_on_cluster(engine: EngineOptions, running: "Running", out: Path) -> None:
     from coe_agents.experiments.dataset_run import create_run_group
 
-    with running.keeping(out) as (store, timings, on_row):
+    with running.open_store(out) as (store, timings, on_row):
         if not store.n_pending:
             store.finish()
             return

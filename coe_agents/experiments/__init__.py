@@ -1,4 +1,4 @@
-"""Owns experiments: many questions are asked, and what came of it is scored, compared and calibrated on.
+"""Owns experiments: many questions are asked, and the results are scored, compared and calibrated on.
 
 Names are imported on first use, so that a command starts fast.
 """

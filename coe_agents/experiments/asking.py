@@ -136,7 +136,7 @@ def _describe(dataset: QuestionsOnDisk, questions: Iterable[object], limit: int)
 
 
 @contextmanager
-def noting_what_is_missing(missing: Any) -> Iterator[None]:
+def note_what_is_missing(missing: Any) -> Iterator[None]:
     """Adds to an interruption, or to a file that cannot be written, a note on what is missing: "3 questions are"."""
     try:
         yield

@@ -18,11 +18,11 @@ class Prepared(Protocol[_Collected_co]):
     """What is known before anybody is asked."""
 
     async def collect(self) -> _Collected_co:
-        """Asks, and returns what came of it."""
+        """Asks, and returns the result."""
         ...
 
 
-def awaited(
+def create_awaited(
     prepare: Callable[_Arguments, Prepared[_Result]], name: str
 ) -> Callable[_Arguments, Coroutine[Any, Any, _Result]]:
     """Returns the coroutine function of this name that prepares and collects."""
@@ -35,7 +35,7 @@ def awaited(
     return call
 
 
-def blocking(
+def create_blocking(
     prepare: Callable[_Arguments, Prepared[_Result]], name: str
 ) -> Callable[_Arguments, _Result]:
     """Returns the function of this name that prepares and collects; Ctrl-C cancels it, and waits for its end."""

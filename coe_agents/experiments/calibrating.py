@@ -25,7 +25,7 @@ from coe_agents.experiments.judging import (
     SavedSamples,
     check_proposer,
     judge,
-    opened,
+    open_samples,
 )
 from coe_agents.measurement.estimators import Estimator
 from coe_agents.measurement.weighted_vote import CONFIDENCE_VOTE_SHARE, WeightsFrom
@@ -54,7 +54,7 @@ class CalibrationResult:
 
     @property
     def shortfall(self) -> str:
-        """How near the data came to a threshold, in words."""
+        """How near the data are to a threshold, in words."""
         calibration = self.policy.calibration
         return _shortfall_in_words(nearest(calibration, self.rows), calibration.risk)
 
@@ -97,7 +97,7 @@ def calibrate_samples(
         estimator: Computes the score, where it is your own and its name is no "package.module:name".
 
     Raises:
-        NoThresholdError: No threshold keeps the risk; the message says how near the data came.
+        NoThresholdError: No threshold keeps the risk; the message says how near to one the data are.
         ValueError: An argument is out of range, the arguments do not fit together, or no question has a verdict.
 
     Example:
@@ -124,7 +124,7 @@ def calibrate_samples(
     rows = _judged_rows(samples, judging)
     if rows is None:
         is_weighed = judged_by == CONFIDENCE_VOTE_SHARE or weights_from != "equal"
-        with opened(samples) as questions:  # type: ignore[arg-type]
+        with open_samples(samples) as questions:  # type: ignore[arg-type]
             rows = judge(
                 questions,
                 judging,

@@ -15,7 +15,12 @@ from coe_agents.evaluation.origin import in_words as judging_in_words
 from coe_agents.evaluation.samples.reader import without_rulings
 from coe_agents.evaluation.scoring.correctness import Criterion
 from coe_agents.experiments.comparison import Comparison, compare_outcomes, outcomes_of
-from coe_agents.experiments.judging import JudgingArguments, SavedSamples, create_setup, opened
+from coe_agents.experiments.judging import (
+    JudgingArguments,
+    SavedSamples,
+    create_setup,
+    open_samples,
+)
 from coe_agents.experiments.replay import ReplayedPolicy, Saved, load_saved, replay
 from coe_agents.experiments.runs import Runs
 from coe_agents.policy import Policy
@@ -137,7 +142,7 @@ def compare_policies(
     resamples: int,
 ) -> Comparison:
     """Replays policies on saved responses; see `compare`."""
-    with opened(samples) as questions:
+    with open_samples(samples) as questions:
         setup, resolved = create_setup(questions.paths, judging, recorded=questions.clusterer)
         saved = load_saved(without_rulings(questions), setup.clusterer)
         n_failed = len(questions) - len(saved)

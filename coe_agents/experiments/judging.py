@@ -26,7 +26,7 @@ Check: TypeAlias = Callable[[Iterable[SampledQuestion]], Iterable[SampledQuestio
 
 
 @contextmanager
-def opened(samples: SavedSamples) -> Iterator[Samples]:
+def open_samples(samples: SavedSamples) -> Iterator[Samples]:
     """Opens files of samples for a block; samples that are open stay open."""
     if isinstance(samples, Samples):
         yield samples

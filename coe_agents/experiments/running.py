@@ -29,11 +29,11 @@ from coe_agents.experiments.asking import (
     is_configuration,
     is_tinyworld,
     members_of,
-    noting_what_is_missing,
+    note_what_is_missing,
     open_dataset,
     refuse_beside_configuration,
 )
-from coe_agents.experiments.blocking import awaited, blocking
+from coe_agents.experiments.blocking import create_awaited, create_blocking
 from coe_agents.experiments.dataset_run import (
     Row,
     RunGroup,
@@ -83,7 +83,7 @@ class Running:
     async def collect(self) -> Runs:
         """Asks what the folder lacks."""
         folder = self.out or Path(tempfile.mkdtemp(prefix="coe-agents-"))
-        with self.keeping(folder) as (store, timings, on_row):
+        with self.open_store(folder) as (store, timings, on_row):
             asked = self.dataset.questions
             await decide_all(asked, self.group, store, timings, on_row=on_row)
         name = self.name if self.out is None else None
@@ -93,7 +93,7 @@ class Running:
         return runs
 
     @contextmanager
-    def keeping(self, folder: Path) -> Iterator[tuple[Store, Timings, Callable[[Row], None]]]:
+    def open_store(self, folder: Path) -> Iterator[tuple[Store, Timings, Callable[[Row], None]]]:
         """Opens the store of the decisions, and shows the progress; each row that the store gets is passed on."""
         questions = self.dataset.questions
         n_all = len(questions)
@@ -101,9 +101,7 @@ class Running:
         with (
             Store(folder, self.settings, units, name=DECISIONS) as store,
             Timings(folder) as timings,
-            noting_what_is_missing(
-                lambda: quantity(store.n_pending, "question is", "questions are")
-            ),
+            note_what_is_missing(lambda: quantity(store.n_pending, "question is", "questions are")),
             show_progress(
                 {"questions": (n_all - store.n_pending, n_all)},
                 what=("question", "questions"),
@@ -257,5 +255,5 @@ def _group_of(
     )
 
 
-run = blocking(prepare, "run")
-arun = awaited(prepare, "arun")
+run = create_blocking(prepare, "run")
+arun = create_awaited(prepare, "arun")

@@ -35,11 +35,11 @@ from coe_agents.experiments.asking import (
     is_configuration,
     is_tinyworld,
     members_of,
-    noting_what_is_missing,
+    note_what_is_missing,
     open_dataset,
     refuse_beside_configuration,
 )
-from coe_agents.experiments.blocking import awaited, blocking
+from coe_agents.experiments.blocking import create_awaited, create_blocking
 from coe_agents.experiments.fingerprint import fingerprint
 from coe_agents.experiments.progress import progress as show_progress
 from coe_agents.presets import short_answers
@@ -84,7 +84,7 @@ class Sampling:
     async def collect(self) -> Samples:
         """Asks what the folder lacks."""
         folder = self.out or Path(tempfile.mkdtemp(prefix="coe-agents-"))
-        with self.keeping(folder) as (store, on_unit):
+        with self.open_store(folder) as (store, on_unit):
             await sample_all(self.dataset.questions, self.group, store, on_unit=on_unit)
         samples = Samples([folder])
         samples.clusterer = self.clusterer
@@ -93,7 +93,7 @@ class Sampling:
         return samples
 
     @contextmanager
-    def keeping(self, folder: Path) -> Iterator[tuple[Store, "OnUnit"]]:
+    def open_store(self, folder: Path) -> Iterator[tuple[Store, "OnUnit"]]:
         """Opens the store of the replies, and shows the progress; each unit that the store gets is passed on."""
         n_samples = {}
         for agent in self.group.participants:
@@ -104,9 +104,7 @@ class Sampling:
             n_all = len(self.dataset.questions)
             totals = {name: (n_all - missing[name], n_all) for name in n_samples}
             with (
-                noting_what_is_missing(
-                    lambda: quantity(missing.total(), "reply is", "replies are")
-                ),
+                note_what_is_missing(lambda: quantity(missing.total(), "reply is", "replies are")),
                 show_progress(totals, is_shown=self.is_shown) as show,
             ):
 
@@ -227,5 +225,5 @@ def _group_of(
     return replace(group, settings={**group.settings, "sha256": fingerprint(agents, answers)})
 
 
-sample = blocking(prepare, "sample")
-asample = awaited(prepare, "asample")
+sample = create_blocking(prepare, "sample")
+asample = create_awaited(prepare, "asample")

@@ -18,7 +18,7 @@ from coe_agents.experiments.judging import (
     SavedSamples,
     check_proposer,
     create_setup,
-    opened,
+    open_samples,
 )
 from coe_agents.experiments.sampling import sample
 from coe_agents.experiments.shown import Shown, create_axes
@@ -130,7 +130,7 @@ def score(
     arguments = JudgingArguments(
         clusterer=clusterer, correctness=correctness, config=config, weighting=weighting
     )
-    with opened(samples) as questions:
+    with open_samples(samples) as questions:
         setup, judging = create_setup(questions.paths, arguments, recorded=questions.clusterer)
         setup = replace(setup, estimators=estimators or {}, proposer=proposer)
         return score_with(questions, setup, judging, resamples=resamples)

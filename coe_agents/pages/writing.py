@@ -10,7 +10,12 @@ from coe_agents.clustering import Clusterer
 from coe_agents.evaluation.origin import DECISIONS, read_run
 from coe_agents.evaluation.samples.store import SAMPLES
 from coe_agents.evaluation.scoring.correctness import Criterion
-from coe_agents.experiments.judging import JudgingArguments, SavedSamples, create_setup, opened
+from coe_agents.experiments.judging import (
+    JudgingArguments,
+    SavedSamples,
+    create_setup,
+    open_samples,
+)
 from coe_agents.experiments.runs import Runs
 from coe_agents.files import write
 from coe_agents.measurement.weighting import Weighting
@@ -77,7 +82,7 @@ def create_report(
     if folder is not None:
         run = read_run(folder)
         return Page(create_run_page(run, n_resamples=resamples), len(run.items) + len(run.errors))
-    with opened(samples) as questions:  # type: ignore[arg-type]
+    with open_samples(samples) as questions:  # type: ignore[arg-type]
         setup, judging = create_setup(questions.paths, arguments, recorded=questions.clusterer)
         titles = []
         for path in questions.paths:

@@ -55,8 +55,8 @@ REMOVED: Mapping[str, Mapping[str, str]] = {
         "agreement_weights": "Import it from coe_agents.measurement.weighted_vote"
     },
     "coe_agents.experiments": {
-        "ReplayedPolicy": "Import it from coe_agents.experiments.replay",
-        "load_saved": "Import it from coe_agents.experiments.replay",
+        "ReplayedPolicy": "Import it from coe_agents.experiments.replays",
+        "load_saved": "Import it from coe_agents.experiments.replays",
         "replay": "Call coe_agents.compare(samples, policies={name: policy})",
     },
     "coe_agents.rounds": {

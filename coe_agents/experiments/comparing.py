@@ -21,7 +21,7 @@ from coe_agents.experiments.judging import (
     create_setup,
     open_samples,
 )
-from coe_agents.experiments.replay import ReplayedPolicy, Saved, load_saved, replay
+from coe_agents.experiments.replays import ReplayedPolicy, Saved, load_saved, replay
 from coe_agents.experiments.runs import Runs
 from coe_agents.policy import Policy
 from coe_agents.policy.bounds import Bounds

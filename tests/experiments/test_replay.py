@@ -7,7 +7,7 @@ from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import Samples
 from coe_agents.evaluation.scoring.correctness import CRITERIA
 from coe_agents.experiments.comparison import compare_outcomes, in_words
-from coe_agents.experiments.replay import ReplayedPolicy, load_saved, replay
+from coe_agents.experiments.replays import ReplayedPolicy, load_saved, replay
 from coe_agents.policy import Decision, FixedRounds
 from coe_agents.policy.bounds import Bounds
 from coe_agents.policy.settle import Rules

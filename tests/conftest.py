@@ -57,7 +57,7 @@ def pytest_collection_finish() -> None:
     """Collects garbage rarely: visiting all that was imported, again and again, takes a seventh of the tests' time."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(20_000, 20, 20)
+    gc.set_threshold(100_000, 20, 20)
     # with LANGGRAPH_STRICT_MSGPACK each graph that is compiled reads the type hints of all of its state: a sixth of
     # the time of a test with an agent
     serde = sys.modules.get("langgraph._internal._serde")

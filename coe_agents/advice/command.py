@@ -96,7 +96,7 @@ def _calibrate(
     samples: list[Path], setting: "ScoringSetup", rows: "list[Judged]", advice: "Advice"
 ) -> "CalibratedPolicy | None":
     """Returns the advised policy at the lowest risk that it can be shown to keep; None if at none."""
-    from coe_agents.evaluation import calibrate
+    from coe_agents.evaluation.calibration.calibrate import calibrate
     from coe_agents.evaluation.origin import origin_of
 
     for risk in _POLICY_RISKS:

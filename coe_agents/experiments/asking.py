@@ -31,7 +31,7 @@ Questions: TypeAlias = "str | Path | Iterable[str | Mapping[str, Any] | Question
 """Texts, records with "question" and perhaps "references", a data frame of these, a file, or the name of a dataset."""
 
 
-def is_configuration(models: Models) -> bool:
+def is_configuration(models: object) -> bool:
     """Returns whether a group is a configuration, and not a list of models."""
     is_file = isinstance(models, Path) or str(models).endswith(".toml")
     return is_file or isinstance(models, Config) or is_tinyworld(models)
@@ -42,7 +42,7 @@ def is_tinyworld(named: object) -> bool:
     return isinstance(named, str) and named == TINYWORLD
 
 
-def config_of(models: Models) -> Config | None:
+def config_of(models: object) -> Config | None:
     """Returns the configuration that is named or passed; None for tinyworld's group."""
     if isinstance(models, Config):
         return models

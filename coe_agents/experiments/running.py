@@ -15,6 +15,7 @@ from typing_extensions import Unpack
 
 import coe_agents
 from coe_agents.checks import require
+from coe_agents.clustering import NormalizedMatch
 from coe_agents.config.sampling_group import group_of_agents, name_of_clusterer
 from coe_agents.config.schema import Config
 from coe_agents.evaluation.datasets.sources import QuestionsOnDisk
@@ -197,8 +198,7 @@ def prepare(
             correctness=correctness,
             seed=seed,
             at_once=at_once,
-            input_key=input_key,
-            decision_key=decision_key,
+            keys={"input_key": input_key, "decision_key": decision_key},
         )
     return Running(
         dataset=dataset,
@@ -219,7 +219,7 @@ def _group_of(
     correctness: Criterion | str | None,
     seed: int,
     at_once: int | None,
-    **keys: str,
+    keys: Mapping[str, str],
 ) -> RunGroup:
     """Returns the group of a graph that was built in Python, or of agents for which one is built."""
     answers = arguments.get("answers")
@@ -239,19 +239,22 @@ def _group_of(
     graph = graph.compile() if isinstance(graph, StateGraph) else graph
     settings["sha256"] = fingerprint(graph)
 
-    compares = clusterer or (answers and answers.clusterer)
+    if answers is not None:
+        clusterer = answers.clusterer
+    elif clusterer is None:
+        clusterer = NormalizedMatch()
     criterion = correctness or Judging().correctness
     if isinstance(criterion, str):
-        criterion = create_criterion(criterion, compares)  # type: ignore[arg-type]
-    recorded = "normalized" if compares is None else name_of_clusterer(compares)
-    settings[JUDGED] = Judging(recorded, criterion.name).to_json()
+        criterion = create_criterion(criterion, clusterer)
+    settings[JUDGED] = Judging(name_of_clusterer(clusterer), criterion.name).to_json()
     return RunGroup(
         graph=graph,
         criterion=criterion,
         at_once=at_once or 8,
         settings=redact_all(settings, secrets),
         secrets=secrets,
-        **keys,
+        input_key=keys["input_key"],
+        decision_key=keys["decision_key"],
     )
 
 

@@ -191,7 +191,8 @@ def prepare(
             answers = short_answers()
         group = _group_of(members_of(models, n_samples=n_samples, seed=seed), answers, asking)
         judging = Judging(correctness=correctness or Judging().correctness)
-        clusterer = clusterer or (answers and answers.clusterer)
+        if answers is not None:
+            clusterer = answers.clusterer
 
     if clusterer is not None:
         judging = replace(judging, clusterer=name_of_clusterer(clusterer))

@@ -62,7 +62,7 @@ class Evaluation(Shown):
     def plot(self) -> "Figure":
         """Draws the AUROC of each score with its interval; needs Matplotlib, of the extra `plots`."""
         figure, (axes,) = create_axes()
-        labels = []
+        labels: list[str] = []
         for name, figures in self.figures["scores"].items():
             value, low, high = figures["auroc"]
             if value is not None:

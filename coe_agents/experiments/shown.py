@@ -23,9 +23,13 @@ class Shown:
     def __str__(self) -> str:
         from rich.console import Console
 
-        console = Console(file=StringIO(), width=_WIDTH, highlight=False, force_terminal=False)
+        out = StringIO()
+        # in a notebook it would display the lines, and write none
+        console = Console(
+            file=out, width=_WIDTH, highlight=False, force_terminal=False, force_jupyter=False
+        )
         self.show(console)
-        lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+        lines = out.getvalue().splitlines()
         return "\n".join(line.rstrip() for line in lines).strip("\n")
 
     def _repr_html_(self) -> str:

@@ -53,7 +53,7 @@ def show_report(console: Console, report: Mapping[str, Any], on_judging: str | N
     console.print()
     if report["scores"]:
         console.print(_score_table(report["scores"]))
-        note("--json has paired differences, and accuracies after rejection, too.")
+        note("--json, or `figures`, has paired differences, and accuracies after rejection, too.")
         console.print()
     if "by_kind" in report:
         console.print(_table_by_kind(report["by_kind"]))

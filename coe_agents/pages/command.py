@@ -37,12 +37,13 @@ def report(
     if len(run) > 1 and any((path / DECISIONS).is_file() for path in run):
         message = f"of decisions it must be one folder; got {len(run)} paths. To compare runs: coe-agents compare"
         raise typer.BadParameter(message, param_hint="'run'")
-    arguments = JudgingArguments(**judging_arguments(scoring))
+    named = judging_arguments(scoring)
+    arguments = JudgingArguments(**named)
     policy = None
-    if arguments.config is not None:
+    if named["config"] is not None:
         from coe_agents.config.build import create_policy
 
-        policy = create_policy(arguments.config)
+        policy = create_policy(named["config"])
     with as_options():
         page = create_report(run, arguments, resamples=resamples, policy=policy)
     write(out, page.html.encode(errors="replace"))

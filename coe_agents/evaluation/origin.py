@@ -100,13 +100,13 @@ class ResolvedJudging:
             judging["recorded"] = self.recorded.to_json()
         return judging
 
-    def note(self) -> str | None:
+    def note(self, *, names_default: bool = False) -> str | None:
         """Returns a line on what is judged otherwise than recorded, and which option says so; None where nothing is.
 
-        Where neither a record nor an option names a clusterer, it says which one stands in.
+        With `names_default` it says which clusterer stands in, where neither a record nor an option names one.
         """
         if self.recorded is None:
-            if self.sources["clusterer"] != DEFAULT:
+            if not names_default or self.sources.get("clusterer") != DEFAULT:
                 return None
             return "The samples record no clusterer: NormalizedMatch compares their answers."
         overrides = []

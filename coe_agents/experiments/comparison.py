@@ -115,7 +115,7 @@ class Compared:
         }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison(Shown):
     """Policies side by side; the first is the reference.
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _MEASURES = ("auroc", "aurac", "aurc", "paper_aurac")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Evaluation(Shown):
     """What `score` finds; printed as a table.
 

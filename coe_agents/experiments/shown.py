@@ -32,6 +32,9 @@ class Shown:
         lines = out.getvalue().splitlines()
         return "\n".join(line.rstrip() for line in lines).strip("\n")
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def _repr_html_(self) -> str:
         from html import escape
 

@@ -13,6 +13,7 @@ from coe_agents import prompts
 from coe_agents.agents.requests.chat_models import check_model, create_model
 from coe_agents.checks import integer
 from coe_agents.clustering.protocols import check_strings
+from coe_agents.clustering.sentence_ends import sentence_ends
 from coe_agents.errors import CoEError, InvalidReplyError, describe_error, is_control_flow
 from coe_agents.text import one_line
 
@@ -48,8 +49,8 @@ class Splitter(Protocol):
 class Sentences:
     """A `Splitter` without a model: each sentence is a claim.
 
-    It knows abbreviations, initials and lists; the rules are those of the library sentencex. Headings and the signs
-    before list items are no claims.
+    It knows abbreviations, initials, units and lists; the rules are those of the library sentencex and of
+    `coe_agents.clustering.sentence_ends`. Headings and the signs before list items are no claims.
 
     Args:
         language: The code of the texts' language, as in "de"; sentencex has rules for 244.
@@ -70,14 +71,11 @@ class Sentences:
 @lru_cache(maxsize=_KEPT)
 def sentences(text: str, language: str = "en") -> tuple[Claim, ...]:
     """Returns the sentences of a text, as they stand there, without what is around them."""
-    from sentencex import segment  # here, since most runs have no claims
-
     claims = list[Claim]()
     start = 0
     is_line = True  # whether nothing of the line was read
-    # together the pieces are the text, in its length
-    for piece in segment(language, _SURROGATES.sub("\ufffd", text)):
-        for line in piece.splitlines(keepends=True):
+    for end in sentence_ends(text, language):
+        for line in text[start:end].splitlines(keepends=True):
             marker = _MARKER.match(line) if is_line else None
             begin = start + (marker.end() if marker else 0)
             sentence = text[begin : start + len(line)].strip()
@@ -95,7 +93,6 @@ def is_marker(text: str) -> bool:
     return _MARKER.fullmatch(text) is not None
 
 
-_SURROGATES = re.compile("[\ud800-\udfff]")
 _MARKER = re.compile(r"[ \t]*(?:(?:[-*+•–—>]|\d{1,3}[.)])[ \t]+)*")
 """What begins a line and is no part of its claim; "-5" is a number, and "**" belongs to the words in it."""
 

@@ -22,7 +22,13 @@ class Exit(IntEnum):
 
 
 Criteria = Literal[
-    "reference_or_label", "reference_or_any_label", "reference", "label", "f1", "entailment"
+    "reference_or_label",
+    "reference_or_any_label",
+    "reference",
+    "label",
+    "contains",
+    "f1",
+    "entailment",
 ]
 """The names of `--correctness` where no judge can be configured."""
 ConfigOption = Annotated[
@@ -124,9 +130,9 @@ class JudgingOptions:
             metavar="NAME",
             help="When an answer is right; default: what the run recorded, else reference_or_label. reference: it "
             "equals a reference answer; label: the samples label it right; reference_or_label: either; "
-            "reference_or_any_label: either, and one label of equal answers is enough; f1: it shares words "
-            "with a reference; entailment: the entailment model finds it equivalent to a reference; judge: the [judge] "
-            "of --config finds it right.",
+            "reference_or_any_label: either, and one label of equal answers is enough; contains: a reference stands in "
+            "it as whole words; f1: it shares words with a reference; entailment: the entailment model finds it "
+            "equivalent to a reference; judge: the [judge] of --config finds it right.",
         ),
     ] = None
 

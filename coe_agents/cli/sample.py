@@ -155,12 +155,13 @@ RUN_EPILOG = (
     "the command, 130 interrupted."
 )
 CorrectnessOption = Annotated[
-    Literal["reference", "f1", "entailment", "judge"] | None,
+    Literal["reference", "contains", "f1", "entailment", "judge"] | None,
     typer.Option(
         metavar="NAME",
-        help="When an answer is right: reference, it equals a reference answer; f1, it shares words "
-        "with one; entailment, the entailment model of [clusterer] finds it equivalent to one; judge, the [judge] "
-        "finds it right. Default: as `sample` records it, reference; for tinyworld its entailment model.",
+        help="When an answer is right: reference, it equals a reference answer; contains, one stands in "
+        "it as whole words; f1, it shares words with one; entailment, the entailment model of [clusterer] finds "
+        "it equivalent to one; judge, the [judge] finds it right. Default: as `sample` records it, reference; "
+        "for tinyworld its entailment model.",
     ),
 ]
 

@@ -5,51 +5,76 @@ Every scan is linear in the length of the response, so that a runaway response o
 
 import json
 import re
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 
-_MARK = re.compile(r"[<\\#:：=(\[\n]|answer|guess", re.IGNORECASE)
+from coe_agents.clustering.answer_words import (
+    ABOUT,
+    ENDINGS,
+    GOOD_BEHIND,
+    NEGATED,
+    NOUNS,
+    REASONS,
+    SENTENCES,
+    YES_AND_NO,
+)
+from coe_agents.clustering.sentence_ends import sentence_ends
+
+_MARK = re.compile(
+    r"[<\\#:：=(\[\n{*`]|[^\x00-\x7f]|answer|guess|choice|option|antwo|respuesta|resposta|risposta|svaret|vastaus"
+    r"|jawaban|assistantfinal|\Aanalysis",
+    re.IGNORECASE,
+)
 """One of these is in every text that holds anything of what follows."""
-_REASONING_TAG = re.compile(r"<(/?)(?:think|thinking|reasoning|thought)>", re.IGNORECASE)
+_REASONING_TAG = re.compile(
+    r"(?i:<\|?(?P<end>/|end_(?:of_)?)?(?:start_|begin_of_|seed:)?(?:think|thinking|reasoning|thought)\|?>)"
+    r"|[\[◁](?P<stroke>/)?(?:THINK\]|think▷)"
+)
 _LEADING_REASONING = re.compile(
     r"\s*<(think|thinking|reasoning|thought)>(?:(?!</?(?:think|thinking|reasoning|thought)>)[\s\S])*+</\1>",
     re.I | re.A,
 )
-_SPECIAL_TOKENS = re.compile(r"</s>|<\|[a-zA-Z_]{1,30}\|>|<(?:eos|end_of_turn)>")
+# The channels of gpt-oss; "assistantfinal" is left of them where a server drops the special tokens.
+_FINAL_CHANNEL = re.compile(r"<\|channel\|>final[^<\n]{0,40}<\|message\|>|assistantfinal")
+_REASONING_CHANNEL = re.compile(r"\s*(?:<\|channel\|>(?:analysis|commentary)|analysis(?=[A-Z]))")
+_SPECIAL_TOKENS = re.compile(
+    r"</?s>|<[|｜](?!(?:begin|end)_of_)[a-zA-Z_▁]{1,30}[|｜]>|<(?:eos|end_of_turn)>"
+)
 _ROLE_HEADER = re.compile(r"\A\s*assistant\s*\n(?=[\s\S]*?\S)")
 _OTHER_TURN = re.compile(r"^(?:User|Human)[ \t]*:", re.MULTILINE)
 _OTHER_QUESTION = re.compile(r"^(?:Question|Q)[ \t]*:", re.MULTILINE)
 
-_BRACES = re.compile(r"(\\\\?(?:boxed|fbox)\s?\{)|\\[\s\S]|([{}])")
-_TEXT_MACRO = re.compile(r"\\(?:text|textbf|mathrm|mbox)\{([^{}]*)\}")
-_HASHES = re.compile(r"^####[ \t]*(\S.*)", re.MULTILINE)
-_NUMBER_AT_START = re.compile(r"[-+$€£]{0,2}\.?\d[\d,./]*(?<!\.)(?:[ \t]|%|\Z)")
-_JSON_FIELD = re.compile(
-    r'"answer"\s{0,9}:\s{0,9}(?:"((?:[^"\\]|\\[\s\S])*+)"|(-?\d[\d.eE+-]*+|true|false)(?=\s|[,}]|\Z))'
+_NAME = (
+    rf"(?:(?:final|correct|short|best|right|my|the|richtige|endgültige)[_ -]?)?(?:{NOUNS})"
+    rf"(?:[_ -](?:{GOOD_BEHIND}))?"
 )
-
-_NOUN = (
-    r"(?:answer|guess|conclusion|réponse|reponse|respuesta|antwort|risposta|resposta|ответ)"
-    r"|(?:最终)?答案|答え|回答|정답"
-)
-# Emphasis and the colon occur in either order: "**Answer:** Paris", "**Answer**: Paris", "Answer: **Paris**".
-_COLON_MARKER = re.compile(
-    rf"(?<![^\W\d_])(?:{_NOUN})[*_]{{0,3}}[ \t]{{0,3}}[:：][*_]{{0,3}}", re.IGNORECASE
-)
-_PLURAL_MARKER = re.compile(r"\A\s*answers?[ \t]{0,3}[:：]", re.IGNORECASE)
-_HEADING_MARKER = re.compile(
-    r"^(?:#{1,6}[ \t]{0,3}|\*\*)(?:final )?answer(?:\*\*)?[ \t]{0,9}$", re.IGNORECASE | re.MULTILINE
-)
-_SENTENCE_MARKER = re.compile(
-    r"\b(?:the|my)\s(?:(?:final|correct|short|best|right)\s){0,2}(?:answer|guess)"
-    r"(?:\s(?:to|for)\s[^.:\n]{1,80}?)?\s(?:is|was|would\sbe)\b(?!\snot\b)\s?[:：]?",
+_ANSWER_TAG = re.compile(
+    rf"[<\[]\|?(?P<end>/|end_of_)?(?:begin_of_)?(?:(?:ans|box|solution|result|output|response)\|?>|(?:{_NAME})[>\]])",
     re.IGNORECASE,
 )
-SENTENCE_END = re.compile(
-    r"(?<!\b[A-Za-z])(?<!\b(?:St|Dr|Mr|Ms|Jr|Sr|Mt|Ft|No|vs|Lt))(?<!\b(?:Mrs|Gen|Col|Rev|Sgt))(?<!\bProf)"
-    r"[.!?]+(?=[\s\"'”’)*]|\Z)|。"
+_BRACES = re.compile(r"(\\\\?(?:boxed|fbox)\s?\{)|\\[\s\S]|([{}])")
+_TEXT_MACRO = re.compile(r"\\(?:text|textbf|mathrm|mbox)\{([^{}]*)\}|\[\[([^\n]*)\]\]")
+_HASHES = re.compile(r"^####[ \t]*(\S.*)", re.MULTILINE)
+_NUMBER_AT_START = re.compile(r"[-+$€£]{0,2}\.?\d[\d,./]*(?<!\.)(?:[ \t]|%|\Z)")
+# the text around the field may be cut, or no JSON
+_JSON_FIELD = re.compile(
+    rf"""(?:["'](?:{_NAME})["']|\{{\s{{0,9}}["'](?:response|result|output|prediction|solution|choice|label)["'])"""
+    r"""\s{0,9}:\s{0,9}(?:"(?P<text>(?:[^"\\]|\\[\s\S])*+)"|'(?P<quoted>(?:[^'\\]|\\[\s\S])*+)'"""
+    r"""|(?P<plain>-?\d[\d.eE+-]*+|true|false)(?=\s|[,}]|\Z))""",
+    re.IGNORECASE,
 )
-"""The end of a sentence, but not of an abbreviation or an initial."""
+_FENCE = re.compile(r"```[^\n`]{0,30}\n([^`]*)```")
+_ALL_MARKDOWN = re.compile(rf"\*\*([^*\n]+)\*\*[.。]?|{_FENCE.pattern}")
+
+# Emphasis and the colon occur in either order: "**Answer:** Paris", "**Answer**: Paris", "Answer: **Paris**".
+# In French a blank, which may be a narrow one, stands before the colon.
+_LABEL = re.compile(
+    rf"(?:(?<![^\W\d_぀-鿿가-힣])(?:{NOUNS}|^[答답])(?:[ \t](?:{GOOD_BEHIND}))?(?:[ \t]?\([^()\n]{{1,30}}\))?"
+    r"[*_]{0,3}[^\S\n]{0,3}|\A\s*answers[ \t]{0,3})[:：][*_]{0,3}"
+    rf"|^(?:#{{1,6}}[ \t]{{0,3}}|\*\*|\[\[ ## )(?:{_NAME})(?:\*\*| ## \]\])?[ \t]{{0,9}}$",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""A label with its colon, or a heading."""
 
 # What follows an answer and is not part of it: a stated confidence, or a note.
 _TAIL = re.compile(
@@ -66,24 +91,53 @@ _STATED_CONFIDENCE = re.compile(
     r"(\d{1,3}(?:\.\d{1,6})?|\.\d{1,6})[ \t]?(%?)[*_]{0,3}[)\]]?\.?[*_]{0,3}\Z",
     re.IGNORECASE | re.ASCII,
 )
-_LIST_ITEM = re.compile(r"\s*(?:[-*•]\s|\d{1,3}[.)]\s)")
-_INITIAL_AT_END = re.compile(r"\.\s?\w\.\Z")
+_LIST_ITEM = re.compile(r"\s*(?:[-*•]\s|(?:\d{1,3}|[A-J])[.)]\s)")
+_INITIAL_AT_END = re.compile(r"\.\s?[^\W\d]\.\Z")
+_LONGEST_SENTENCE = 2_000
+"""A longer one is no short answer, whatever begins it."""
+_FEW_WORDS = 4
+_TOLD_FURTHER = re.compile(
+    r"\s*(?:it|this|that|these|those|he|she|they|we|there|since|because|indeed)\b", re.IGNORECASE
+)
+"""What begins a sentence about the answer before it."""
+_CHOICE = re.compile(
+    r"\W{0,4}(?:(?:l'|die |la |the )?(?:option|choice|answer|opción|opção|opzione|вариант|选项|選項) )?\W{0,3}"
+    rf"((?-i:[A-HJ])|{YES_AND_NO})(?![\w'’])",
+    re.IGNORECASE,
+)
+"""A letter of a multiple choice, or a yes or no."""
+_EXPLANATION = re.compile(
+    r"[)\]）*_$\\]{0,4}(?:[.。]?[*_]{0,3}\s*\Z|[.。][*_]{2,3}\s"  # nothing
+    r"|(?:\s?[,;:，；：]|\s[—–-])\s?"
+    rf"(?!(?i:{YES_AND_NO}|and|or|und|oder|et|ou|y|e|o|и|или|en|of|och|eller|和|及|或|と)\b)(?![A-Z])[^\W\d_]{{2}}"
+    rf"|\s(?i:{REASONS})\b|\s\("
+    # a sentence, whose verb tells the letter from an initial
+    r"|\.\s+(?![A-Z]\.)[A-ZÀ-ÞА-Я][\w’'-]*(?: [A-ZÀ-ÞА-Я][\w-]*){0,3} "
+    r"(?!(?:and|of|the|de|da|di|du|del|der|den|van|von|zu|la|le|bin|ibn|al)\b)[a-zß-ÿа-я])"
+    # the text of the option, as in "(B) Paris", and no second letter
+    r"|(?:[)\]][*_]{0,3}|:) \w(?:(?!\b[A-J]\))[^\n])*\Z"
+)
+"""What may stand behind such an answer and is no part of it."""
 
 
 def canonical_answer(text: str) -> str:
     r"""Returns the short answer inside a response; where nothing marks one, the response without its reasoning.
 
-    Reasoning blocks (`<think>` and the like, unclosed ones too) and the text before a lone `</think>` are dropped,
-    and so are end-of-text tokens and invented further turns of the conversation. Then the first of these that is found:
+    Reasoning blocks (`<think>`, `[THINK]` and the like, unclosed ones too), the text before a lone `</think>` and all
+    but the final channel of gpt-oss are dropped, and so are end-of-text tokens and invented further turns of the
+    conversation. Then the first form of `FORMS` that is found holds the answer, and what it holds is read again:
 
-    1. the last JSON field `"answer": ...`;
-    2. the last `\boxed{...}`;
-    3. a last line `#### ...`, or the last such line with a number (GSM8K);
-    4. what follows the last "Answer:", "Final answer:", "Guess:", "Réponse :", "答案：", ..., or such a heading: the
+    1. the last `<answer>...</answer>` and the like;
+    2. the last JSON field `"answer": ...`, `"final_answer": ...`, ..., or the first of an object, `{"response": ...`;
+    3. the last `\boxed{...}`;
+    4. a last line `#### ...`, or the last such line with a number (GSM8K);
+    5. what follows the last "Answer:", "Final answer:", "Guess:", "Réponse :", "答案：", ..., or such a heading: the
        line, or where that is empty or opens a list, what comes below;
-    5. the sentence after the last "The answer is ...".
+    6. the sentence after the last "The answer is ...", "Die Antwort ist ...", "答案是...", ...;
+    7. a response that is all bold, or all in a code fence.
 
-    A "Probability: ...", a line with a bare probability, or a "(Note: ...)" behind the answer is dropped.
+    A "Probability: ...", a line with a bare probability, or a "(Note: ...)" behind the answer is dropped; so is what
+    explains a letter of a multiple choice, a yes or a no, and the reason behind the answer of a sentence.
 
     Returns:
         The answer; "" only where the response holds nothing but white space or reasoning.
@@ -91,35 +145,58 @@ def canonical_answer(text: str) -> str:
     Example:
         >>> canonical_answer("<think>Lyon? No.</think> Guess: **Paris**\nProbability: 0.9")
         'Paris'
-        >>> canonical_answer(r"So we get \boxed{\frac{1}{2}}.")
-        '\\frac{1}{2}'
+        >>> canonical_answer(r"So we get \boxed{\frac{1}{2}}."), canonical_answer("The answer is B. It is larger.")
+        ('\\frac{1}{2}', 'B')
         >>> canonical_answer("It is Paris.")
         'It is Paris.'
     """
     if not _MARK.search(text):
         return text.strip()
-    spoken = _SPECIAL_TOKENS.sub("", strip_reasoning(text)) if "<" in text else text.strip()
-    spoken = _ROLE_HEADER.sub("", spoken).strip()
-    spoken = _own_turn(spoken)
-    for find, needed in _FORMS:
-        if needed in spoken and (raw := find(spoken)) and (found := _unwrap(raw)):
-            return found
-    return _cut_tail(spoken)
+    spoken = _SPECIAL_TOKENS.sub("", strip_reasoning(text)).strip()
+    spoken = _own_turn(_ROLE_HEADER.sub("", spoken).strip())
+    answer = _cut_tail(spoken)
+    inner = spoken
+    for _ in range(_DEEPEST):
+        inner = _find_answer(inner)
+        answer = inner or answer
+    return answer
+
+
+_DEEPEST = 4
+"""At most so many forms inside each other are read, as in a tag that holds a JSON object."""
+
+
+def _find_answer(text: str) -> str:
+    if not _MARK.search(text):
+        return ""
+    for find in FORMS.values():
+        for value in find(text):
+            raw = _unwrap(value)
+            if raw and (answer := _unwrap(_without_explanation(raw))):
+                return answer
+    return ""
 
 
 def strip_reasoning(text: str) -> str:
-    """Returns the response without its `<think>` blocks, be they closed or not.
+    """Returns the response without its reasoning: `<think>` blocks and their like, closed or not, and channels.
 
-    All text before a lone closing tag, or after an unclosed one, is reasoning.
+    All text before a lone closing tag, or after an unclosed one, is reasoning. Of a response in channels, which gpt-oss
+    writes, the final one stays.
 
     Example:
         >>> strip_reasoning("<think>France, so</think>Paris"), strip_reasoning("France, so</think>Paris")
         ('Paris', 'Paris')
+        >>> strip_reasoning("analysisFrance, so Paris.assistantfinalParis"), strip_reasoning("[THINK]So[/THINK]Paris")
+        ('Paris', 'Paris')
     """
+    text = _FINAL_CHANNEL.split(text)[-1]
+    if _REASONING_CHANNEL.match(text):
+        return ""
+
     spoken: list[str] = []
     start, inside = 0, False
     for tag in _REASONING_TAG.finditer(text):
-        if tag[1]:
+        if tag["end"] or tag["stroke"]:
             if not inside:
                 spoken.clear()
             start, inside = tag.end(), False
@@ -183,14 +260,39 @@ def _own_turn(text: str) -> str:
     turn = _OTHER_TURN.search(text)
     if turn and text[: turn.start()].strip():
         text = text[: turn.start()]
-    if answered := _COLON_MARKER.search(text):
+    if _OTHER_QUESTION.search(text) and (answered := _LABEL.search(text)):
         question = _OTHER_QUESTION.search(text, answered.end())
         if question and text[answered.end() : question.start()].strip():
             text = text[: question.start()]
     return text.strip()
 
 
-def _boxed(text: str) -> str:
+def _tagged(text: str) -> Iterator[str]:
+    end = len(text)
+    for tag in reversed(list(_ANSWER_TAG.finditer(text))):
+        if not tag["end"]:
+            yield text[tag.end() : end]
+        end = tag.start()
+    if text.startswith("</", end):  # of a tag that the prompt opened
+        yield text[:end]
+
+
+def _fields(text: str) -> Iterator[str]:
+    for field in reversed(list(_JSON_FIELD.finditer(text))):
+        yield _unescape(field["text"] or field["quoted"] or field["plain"] or "")
+
+
+def _unescape(content: str) -> str:
+    r"""Undoes JSON escapes where they are valid: models write LaTeX such as `\frac` with a single backslash."""
+    try:
+        plain = json.loads(f'"{content}"', strict=False)
+    except ValueError:
+        return content
+    return plain if isinstance(plain, str) and plain.isprintable() else content
+
+
+def _boxed(text: str) -> Iterator[str]:
+    """Yields what is in the last box that is closed and not empty."""
     opened: list[int | None] = []
     start, answer = -1, ""
     for brace in _BRACES.finditer(text):
@@ -203,81 +305,97 @@ def _boxed(text: str) -> str:
             if begin is not None and begin > start:
                 content = text[begin : brace.start()].strip()
                 start, answer = (begin, content) if content else (start, answer)
-    return answer
+    yield answer
 
 
-def _after_hashes(text: str) -> str:
+def _after_hashes(text: str) -> Iterator[str]:
     lines = list(_HASHES.finditer(text))
     if lines and not text[lines[-1].end() :].strip():
-        return lines[-1][1]
-    return next((line[1] for line in reversed(lines) if _NUMBER_AT_START.match(line[1])), "")
+        yield lines[-1][1]
+    for line in reversed(lines):
+        if _NUMBER_AT_START.match(line[1]):
+            yield line[1]
 
 
-def _json_field(text: str) -> str:
-    answer = ""
-    for field in _JSON_FIELD.finditer(text):
-        answer = _unescape(field[1]) if field[1] is not None else field[2]
-    return _boxed(answer) or answer
-
-
-def _unescape(content: str) -> str:
-    r"""Undoes JSON escapes where they are valid: models write LaTeX such as `\frac` with a single backslash."""
-    try:
-        plain = json.loads(f'"{content}"', strict=False)
-    except ValueError:
-        return content
-    return plain if isinstance(plain, str) and plain.isprintable() else content
-
-
-def _after_marker(text: str) -> str:
-    has_colon, has_heading = ":" in text or "：" in text, "#" in text or "**" in text
-    possible = (
-        (_COLON_MARKER, has_colon),
-        (_HEADING_MARKER, has_heading),
-        (_PLURAL_MARKER, has_colon),
-    )
-    markers = [
-        marker
-        for pattern, is_possible in possible
-        if is_possible
-        for marker in pattern.finditer(text)
-    ]
+def _labelled(text: str) -> Iterator[str]:
+    if not any(sign in text for sign in ":：#*"):
+        return
     end = len(text)
-    for marker in sorted(markers, key=re.Match.end, reverse=True):
-        if value := _value_at(text, marker.end(), end):
-            return value
-        end = marker.start()
-    return ""
+    for label in reversed(list(_LABEL.finditer(text))):
+        yield _value_at(text, label.end(), end)
+        end = label.start()
 
 
 def _value_at(text: str, start: int, end: int) -> str:
     """Returns the rest of the line, or of the first line that is not empty; all of it where that line opens a list."""
     rest = text[start:end].lstrip()
     line = rest.partition("\n")[0]
-    if line.rstrip("*_ \t").endswith((":", "：")) or (
+    if fence := _FENCE.match(rest):
+        line = fence[1]
+    elif line.rstrip("*_ \t").endswith((":", "：")) or (
         _LIST_ITEM.match(rest) and _LIST_ITEM.match(rest, len(line))
     ):
         line = rest
     return _cut_tail(line, may_empty=True)
 
 
-def _after_sentence_marker(text: str) -> str:
-    last = deque(_SENTENCE_MARKER.finditer(text), maxlen=1)
-    if not last:
-        return ""
-    line = text[last[0].end() :].lstrip().partition("\n")[0]
-    end = SENTENCE_END.search(line)
-    return _cut_tail(line[: end.start()] if end else line, may_empty=True)
+def _without_explanation(value: str) -> str:
+    """Returns a letter of a multiple choice, a yes, a no or few words without the sentence behind it."""
+    value = re.sub(ENDINGS, "", value)
+    first = value if "\n" in value else _first_sentence(value, "en")
+    for text in (value, first):
+        choice = _CHOICE.match(text)
+        if choice and _EXPLANATION.match(text, choice.end()):
+            return choice[1]
+    is_alone = len(first.split()) <= _FEW_WORDS and _TOLD_FURTHER.match(value, len(first))
+    return first if is_alone else value
 
 
-_FORMS: tuple[tuple[Callable[[str], str], str], ...] = (
-    (_json_field, '"answer"'),
-    (_boxed, "box"),
-    (_after_hashes, "####"),
-    (_after_marker, ""),
-    (_after_sentence_marker, ""),
-)
-"""How each form of an answer is found, in order, and what a text that has it contains."""
+def _first_sentence(text: str, language: str) -> str:
+    ends = sentence_ends(text[:_LONGEST_SENTENCE], language)
+    return text[: ends[0]].rstrip() if len(ends) > 1 else text
+
+
+@cache
+def _pattern_of(language: str) -> re.Pattern[str]:
+    begins = SENTENCES[language][1].replace("…", ABOUT).replace(" ", r"\s")
+    return re.compile(
+        rf"(?:{begins})(?:\sas\sfollows|次の通り)?[*_]{{0,3}}\s?(?:[:：]|\.{{3}})?", re.IGNORECASE
+    )
+
+
+def _stated(text: str) -> Iterator[str]:
+    lowered = text.lower()
+    markers = []
+    for language, (nouns, _) in SENTENCES.items():
+        if any(noun in lowered for noun in nouns.split("|")):
+            found = _pattern_of(language).finditer(text)
+            markers += [(marker.end(), marker.start(), language) for marker in found]
+
+    next_start = len(text)
+    for end, start, language in sorted(markers, reverse=True):
+        value = _first_sentence(_value_at(text, end, next_start), language)
+        next_start = start
+        value = re.split(rf"[,，]\s?(?:{REASONS})(?!\w)", value, maxsplit=1)[0]
+        if not re.search(NEGATED, value):
+            yield value
+
+
+def _all_markdown(text: str) -> Iterator[str]:
+    if wrapped := _ALL_MARKDOWN.fullmatch(text):
+        yield wrapped[1] or wrapped[2]
+
+
+FORMS: dict[str, Callable[[str], Iterator[str]]] = {
+    "tag": _tagged,  # prompts ask for <answer>, and GLM draws boxes
+    "field": _fields,  # prompts ask for JSON
+    "box": _boxed,  # so mathematics is asked for
+    "hashes": _after_hashes,  # GSM8K
+    "label": _labelled,  # "Answer:" and headings
+    "sentence": _stated,  # "The answer is ..."
+    "Markdown": _all_markdown,  # the whole is bold, or code
+}
+"""The forms in which responses hold an answer, by precedence; each function yields what it holds, the best first."""
 
 
 def _cut_tail(text: str, *, may_empty: bool = False) -> str:
@@ -289,10 +407,10 @@ def _cut_tail(text: str, *, may_empty: bool = False) -> str:
 
 
 def _unwrap(answer: str) -> str:
-    """Takes emphasis, a wrapping LaTeX text macro and the full stop away."""
+    """Takes emphasis, a wrapping LaTeX text macro, double brackets and the full stop away."""
     answer = answer.strip()
     if macro := _TEXT_MACRO.fullmatch(answer):
-        answer = macro[1].strip()
+        answer = (macro[1] or macro[2] or "").strip()
     bare = answer.removeprefix("**").removesuffix("**").strip()
     if not _INITIAL_AT_END.search(bare):
         bare = bare.rstrip(".。").strip().removesuffix("**").strip()

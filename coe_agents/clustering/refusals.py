@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from coe_agents.clustering.answers import SENTENCE_END, canonical_answer
+from coe_agents.clustering.answers import canonical_answer
 from coe_agents.clustering.refusal_patterns import (
     FILLERS,
     HEDGED_ANSWER,
@@ -18,6 +18,7 @@ from coe_agents.clustering.refusal_patterns import (
     STOCK_PHRASES,
     pattern_of,
 )
+from coe_agents.clustering.sentence_ends import sentence_ends
 from coe_agents.text import is_visible
 from coe_agents.types import AnswerKind, Response, end_of
 
@@ -58,7 +59,9 @@ def answerable_text(response: Response, text: str) -> str:
 
 def _kind(text: str) -> AnswerKind:
     answer = canonical_answer(text)
-    if not any(is_visible(each) for each in answer if not each.isspace()):
+    if _HOLDS_NOTHING.fullmatch(answer) or not any(
+        is_visible(each) for each in answer if not each.isspace()
+    ):
         return "empty"
     return "refusal" if _refuses(answer) else "answer"
 
@@ -68,8 +71,13 @@ _short_kind = lru_cache(maxsize=512)(_kind)
 _SHORT = 200
 
 
+_HOLDS_NOTHING = re.compile(
+    r'<(\w+)>\s*</\1>|\{\s*"\w+"\s*:\s*(?:"\s*"|null)\s*\}|\\boxed\{\s*\}|(?:final )?answer:',
+    re.IGNORECASE,
+)
+"""A form of an answer without the answer."""
 _CLAUSE_BREAK = re.compile(
-    rf"{SENTENCE_END.pattern}|\n"
+    r"\n"
     r"|,? \b(?:but|however|though|although|yet|nevertheless)\b,?"
     r"|,? (?:and|so)(?= (?:therefore|i (?:do not|don't|can ?not|can't|am (?:un|not)|have no)|i'm (?:un|not)))",
     re.IGNORECASE,
@@ -118,9 +126,11 @@ def _clauses(text: str) -> Iterator[str]:
     """Yields the clauses in lower case, without openings like "Unfortunately," and without the items of a referral."""
     referring = False
     start = 0
-    for end in [*(found.span() for found in _CLAUSE_BREAK.finditer(text)), (len(text), len(text))]:
-        raw = text[start : end[0]].strip()
-        start = end[1]
+    breaks = [found.span() for found in _CLAUSE_BREAK.finditer(text)]
+    breaks += [(end, end) for end in sentence_ends(text)]
+    for end, next_start in sorted(breaks):
+        raw = text[start:end].strip()
+        start = max(start, next_start)
         clause = _tidy(raw)
         referring = referring or (raw.endswith(":") and bool(pattern_of(FILLERS).fullmatch(clause)))
         if referring and _ITEM.match(raw):

@@ -345,13 +345,12 @@ class GraphConfig(_Section):
     @field_validator(*NAMES, check_fields=False)
     @classmethod
     def _check_limit(cls, value: float | None, info: ValidationInfo) -> float | None:
-        limit: dict[str, Any] = {str(info.field_name): value}
-        Bounds(**limit)
+        Bounds().change(**{str(info.field_name): value})
         return value
 
     @property
     def bounds(self) -> Bounds:
-        return Bounds.among(dict(self))
+        return Bounds().change(**dict(self))
 
 
 _TOML_KINDS = {

@@ -144,7 +144,7 @@ class RunSettings:
         limits = None
         if "limits" in changes:
             limits = Bounds(**changes["limits"])
-        bounds = self.bounds.change(**Bounds.among(changes).to_dict())
+        bounds = self.bounds.change(**changes)
         rules = replace(self.rules, bounds=bounds, limits=limits)
         return replace(self, weights=weights, policy=policy, rules=rules)
 

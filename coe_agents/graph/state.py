@@ -45,7 +45,8 @@ class CoEInput(TypedDict, total=False):
         question: The question.
         messages: The conversation.
         choices: The only replies that count, such as "approve" and "reject". Each response is then read from its raw
-            text by `clustering.answers.parse_choice`; no answer is extracted, and the clusterer is not asked.
+            text by `clustering.answers.parse_choice`; no answer is extracted, and the clusterer is not asked. Of other
+            replies only equal ones share a cluster; with the choices "approve" and "reject", a review, all others do.
         is_review: Whether the question asks for a verdict, in words other than `choices`: equal responses are then
             expected, and no reason to probe whether a model ignores its temperature.
         tools: What every agent is shown: OpenAI's function schemas, at most 128. The responses are then proposals

@@ -97,19 +97,14 @@ class Bounds:
                     advice="Omit it for no bound",
                 )
 
-    @classmethod
-    def among(cls, values: Mapping[str, Any]) -> Self:
-        """Returns the bounds that are among some values by name, such as the arguments of a graph."""
-        return cls(**{name: value for name, value in values.items() if name in NAMES})
-
     def to_dict(self) -> dict[str, Any]:
         """Returns the bounds that are not None, by name."""
         values = ((each.name, getattr(self, each.name)) for each in fields(Bounds))
         return {name: value for name, value in values if value is not None}
 
-    def change(self, **bounds: Any) -> Self:
-        """Returns these bounds with others in place of those of the same names."""
-        return replace(self, **bounds)
+    def change(self, **values: Any) -> Self:
+        """Returns these bounds with those that are among some values, such as the arguments of a graph, by name."""
+        return replace(self, **{name: value for name, value in values.items() if name in NAMES})
 
     def end_of_rounds(self, spent: Spent) -> str | None:
         """Returns which bound forbids another round, with its numbers; None if one is allowed."""

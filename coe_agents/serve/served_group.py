@@ -91,8 +91,7 @@ class Group:
                 hint='Omit the strategy "clarify" and AskPerson, or serve the graph with the LangGraph server',
             )
         rounds = rounds_of(policy, arguments.get("max_rounds"))
-        bounds = Bounds.among({**arguments, "max_rounds": rounds})
-        limits = _thresholds_of(policy).change(**bounds.to_dict())
+        limits = _thresholds_of(policy).change(**{**arguments, "max_rounds": rounds})
         unavailable_raises = replace(options, on_unavailable="raise")
         return cls(
             name=name,

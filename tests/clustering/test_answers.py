@@ -5,9 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coe_agents.clustering import answers
+from coe_agents.clustering.answer_words import NOUNS
 from coe_agents.clustering.answers import canonical_answer, parse_choice, strip_reasoning
 from coe_agents.clustering.normalized import normalize_answer
 from coe_agents.clustering.refusals import answer_kind
+from coe_agents.clustering.sentence_ends import sentence_ends
 
 
 @pytest.mark.parametrize(
@@ -86,6 +89,131 @@ def test_reasoning_is_no_part_of_the_answer(text, spoken):
     assert canonical_answer(text) == spoken
 
 
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        # A sentence that explains a letter, a yes, a no or a number is no part of it.
+        ("The answer is B. It is the largest.", "B"),
+        ("The answer is D. Humans need it.", "D"),
+        ("The answer is No. It sank.", "No"),
+        ("The answer is (C), since it floats.", "C"),
+        ("The answer is **(C) Paris**.", "C"),
+        ("The answer is option E.", "E"),
+        ("Answer: B. It is the largest.", "B"),
+        ("Answer: (B) because it is", "B"),
+        ("Answer: yes, it did", "yes"),
+        ("Answer: 5 m. Indeed, it is.", "5 m"),
+        ("Answer: Paris. It is the capital.", "Paris"),
+        ("Die Antwort ist ja, denn es regnet.", "ja"),
+        ("答案是B，因为它最大。", "B"),
+        ("答案：（B）", "B"),
+        ("Answer: **B.** It is the largest.", "B"),
+        (r"\boxed{\text{(C)}}", "C"),
+        ("Ответ: B. Это самый большой.", "B"),
+        ("La risposta è No. È affondata.", "No"),
+        ("<answer>B. It is the largest.</answer>", "B"),
+        ("La réponse est Paris, parce que c'est écrit.", "Paris"),
+        # What looks like it is the answer itself.
+        ("The answer is Sen. Warren.", "Sen. Warren"),
+        ("The answer is Capt. Ahab.", "Capt. Ahab"),
+        ("The answer is vol. 3.", "vol. 3"),
+        ("The answer is Dr. No. It is a film.", "Dr. No"),
+        ("La respuesta es Arq. Pérez. Es famoso.", "Arq. Pérez"),
+        ("The answer is J. Edgar Hoover.", "J. Edgar Hoover"),
+        ("The answer is E. coli.", "E. coli"),
+        ("The answer is vitamin C. It helps.", "vitamin C"),
+        ("The answer is A, and C.", "A, and C"),
+        ("Answer: yes, no, yes", "yes, no, yes"),
+        ("The answer is Hepatitis A, B.", "Hepatitis A, B"),
+        ("The answer is A Tale of Two Cities.", "A Tale of Two Cities"),
+        ("The answer is No Country for Old Men.", "No Country for Old Men"),
+        ("The answer is Yes Minister.", "Yes Minister"),
+        ("Answer: A-", "A-"),
+        ("Answer: C++", "C++"),
+        ("Answer: D-day", "D-day"),
+        ("Answer: 1. The Beatles", "1. The Beatles"),
+        ("Answers:\nA) Ann\nB) Bo", "A) Ann\nB) Bo"),
+        ("Star Wars: A New Hope", "Star Wars: A New Hope"),
+        # Labels and sentences of other languages.
+        ("Je réfléchis.\nRéponse finale\u202f: Lyon", "Lyon"),
+        ("因此，正确答案：巴黎", "巴黎"),
+        ("답: 4번", "4"),
+        ("정답은 4입니다", "4"),
+        ("答えは東京です。", "東京"),
+        ("Die richtige Antwort auf die Frage lautet: Bonn. Das steht fest.", "Bonn"),
+        ("La respuesta correcta es Madrid.", "Madrid"),
+        ("A resposta é Lisboa.", "Lisboa"),
+        ("La risposta è Roma.", "Roma"),
+        ("Правильный ответ — Тверь. Это город.", "Тверь"),
+        ("故选：C。", "C"),
+        # A sentence that says what the answer is not gives none.
+        ("Die Antwort ist nicht Bonn.", "Die Antwort ist nicht Bonn."),
+        ("답은 서울이 아닙니다.", "답은 서울이 아닙니다."),
+        # Wrappers, and one in another.
+        ('<answer>{"final_answer": "Rome"}</answer>', "Rome"),
+        ("Rome</answer>", "Rome"),
+        ("So <answer>Rome", "Rome"),
+        ("{'answer': 'Rome'}", "Rome"),
+        ('{"respuesta": "Roma"}', "Roma"),
+        ('{"response": "Rome", "why": "so"}', "Rome"),
+        ('{"answer": "Rome", "response": "It is."}', "Rome"),
+        ('{"student_answer": "Rome"}', '{"student_answer": "Rome"}'),
+        ("<|begin_of_box|>Rome<|end_of_box|>", "Rome"),
+        ("[[ ## answer ## ]]\nRome\n\n[[ ## completed ## ]]", "Rome"),
+        ("Answer:\n```\nRome\n```", "Rome"),
+        ("The answer is as follows:\nRome", "Rome"),
+    ],
+)
+def test_the_answer_is_cut_where_it_ends(text, answer):
+    assert canonical_answer(text) == answer
+
+
+EXAMPLES = {
+    "tag": "So [ANSWER]Paris[/ANSWER].",
+    "field": '{"final_answer": "Paris"}',
+    "box": r"So \boxed{Paris}.",
+    "hashes": "So\n#### Paris",
+    "label": "So.\n**Réponse :** Paris",
+    "sentence": "Die Antwort lautet Paris.",
+    "Markdown": "```\nParis\n```",
+}
+
+
+@pytest.mark.parametrize("form", answers.FORMS)
+def test_each_form_of_the_table_holds_its_answer(form):
+    assert next(answers.FORMS[form](EXAMPLES[form])).strip(".\n") == "Paris"
+    assert canonical_answer(EXAMPLES[form]) == "Paris"
+
+
+PLAIN_NOUNS = [noun for noun in NOUNS.split("|") if noun.isalpha()]
+
+
+@given(
+    st.sampled_from(PLAIN_NOUNS),
+    st.sampled_from(
+        ["{}: {}", "So.\n{} : {}", "**{}:** {}", "{}：{}", "## {}\n{}", "<{0}>{1}</{0}>"]
+    ),
+    st.sampled_from(["Rome", "巴黎", "5", "-√3", "Sen. Warren", "Vitamin C", "x != 5", "$42$"]),
+)
+def test_a_label_introduces_the_answer_in_each_language(noun, form, answer):
+    assert canonical_answer(form.format(noun.title(), answer)) == answer
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[THINK]Lyon?[/THINK]Paris",
+        "◁think▷Lyon?◁/think▷Paris",
+        "<|START_THINKING|>Lyon?<|END_THINKING|>Paris",
+        "analysisLyon?assistantfinalParis",
+        "<|channel|>analysis<|message|>Lyon?<|end|><|start|>assistant<|channel|>final<|message|>Paris<|return|>",
+    ],
+)
+def test_models_think_in_several_forms(text):
+    assert canonical_answer(text) == "Paris"
+    assert canonical_answer(text.rpartition("Paris")[0]) == ""
+
+
 PIECES = [*'aA*_`{}\\#:.\n "<>()1', "Answer", "\\boxed{", "the answer is "]
 
 
@@ -116,7 +244,17 @@ MARKERS = (
     "the answer to the answer is ",
     "assistant\n",
 )
-OTHERS = ("**answer** ", "I don't know. ", "not provided in the ")
+STARTS = (
+    "<answer>",
+    '"answer": [',
+    "正解は",
+    "Die Antwort auf ",
+    "The answer is Bd. 5 ",
+    "Answer: B, ",
+    "'answer': '",
+    "Answer: 5 m. Ab ",
+)
+OTHERS = (*STARTS, "**answer** ", "I don't know. ", "not provided in the ")
 MARKED = (
     "Rome</s>",
     r"\fbox{Rome}",
@@ -135,7 +273,9 @@ def test_one_mark_is_enough_to_look_for_an_answer(text):
 
 
 @pytest.mark.parametrize("fragment", [*TAGS, *MARKERS, *OTHERS])
-@pytest.mark.parametrize("function", [canonical_answer, answer_kind, normalize_answer])
+@pytest.mark.parametrize(
+    "function", [canonical_answer, answer_kind, normalize_answer, sentence_ends]
+)
 def test_a_runaway_response_takes_linear_time(function, fragment):
     few, many = (
         seconds(function, fragment * (n_chars // len(fragment)) + "x")

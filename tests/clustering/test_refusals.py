@@ -20,6 +20,8 @@ from coe_agents.tinyworld import facts as wording
         "The question cannot be answered as the name of the city is not provided.",
         "Guess: I don't have enough specific information to provide an accurate guess.\nProbability: 0.0",
         "<think>Is it Paris?</think>I don't know.",
+        '{"final_answer": "I don\'t know."}',
+        "<answer>unknown</answer>",
         "As an AI language model, I don't have access to real-time information. Please provide a specific date.",
         "As an AI language model, I do not have personal beliefs, so I cannot answer.",
         "I'm sorry, but I couldn't find any information about Dr. Smith of St. Louis.",
@@ -67,7 +69,22 @@ def test_answers(text):
 
 
 @pytest.mark.parametrize(
-    "text", ["", " \t\n", "\u200b\ufeff", "\x00", "<think>Paris</think>", "<think>P", "</s></s>"]
+    "text",
+    [
+        "",
+        " \t\n",
+        "\u200b\ufeff",
+        "\x00",
+        "<think>Paris</think>",
+        "<think>P",
+        "</s></s>",
+        "[THINK]Paris",
+        "<answer> </answer>",
+        '{"answer": ""}',
+        '{"final_answer": null}',
+        "\\boxed{}",
+        "Answer:",
+    ],
 )
 def test_empty(text):
     assert answer_kind(text) == "empty"

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from coe_agents import ModelAgent
+from coe_agents import ModelAgent, ThresholdPolicy
 from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
 from coe_agents.testing import ScriptedAgent
 from coe_agents.testing.doubles import TableEntailment
@@ -40,6 +40,31 @@ def test_each_response_counts_as_what_its_raw_text_is(clusterer):
         replies[3],
     ]
     assert list(result["decision"]["support"].values()) == [0.25, 0.5, 0.25]
+
+
+def test_replies_that_are_no_choice_agree_only_where_they_are_equal():
+    replies = ["Paris", "Lyon", "lyon.", "I don't know.", "Unknown", "Yes"]
+    asked = {"question": "Is Paris in France?", "choices": [" yes ", "no"]}
+    result = ask(saved(ScriptedAgent("a", replies)), asked)
+    assert result["labels"] == [0, 1, 1, 2, 2, 3]
+    assert result["decision"]["action"] == "abstain"
+
+
+def test_in_a_review_all_other_replies_are_votes_against_each_choice():
+    agents = [
+        ScriptedAgent(name, [reply])
+        for name, reply in [
+            ("a", "approve"),
+            ("b", "approve"),
+            ("c", "ok"),
+            ("d", "go"),
+            ("e", "hm"),
+        ]
+    ]
+    graph = saved(*agents, policy=ThresholdPolicy(max_coe=float("inf")))
+    decision = ask(graph)["decision"]
+    assert decision["answer"] != "approve"
+    assert sorted(decision["support"].values()) == pytest.approx([0.4, 0.6])
 
 
 @pytest.mark.parametrize("choices", ["approve", [], ["approve"], ["a", "A"], ["a", " "], ["a", 1]])

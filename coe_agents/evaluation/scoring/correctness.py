@@ -4,6 +4,7 @@ A verdict is a number in [0, 1]. True and False are 1 and 0; a cluster whose lab
 that says so. If several clusters tie for the lead, the verdict of the question is the mean over them.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -90,6 +91,45 @@ def _by_reference_or_any_label(prediction: Prediction) -> bool | None:
     return False if False in verdicts else None
 
 
+def _by_containment(prediction: Prediction) -> bool | None:
+    if not prediction.references:
+        return None
+    return any(contains(prediction.answer, each) for each in prediction.references)
+
+
+def contains(answer: str, reference: str) -> bool:
+    """Returns whether a reference stands in an answer as whole words, both normalised by `normalize_answer`.
+
+    A character of a script without blanks, such as Chinese, Japanese or Thai, is a word; a Korean word may have an
+    ending. A negation is not read: "not Paris" contains "Paris".
+
+    >>> contains("It is the city of Paris, France.", "paris"), contains("Parisian food", "Paris")
+    (True, False)
+    >>> contains("法国的首都是巴黎。", "巴黎"), contains("It is 13.5.", "3.5")
+    (True, False)
+    """
+    wanted = _spaced(reference)
+    if not wanted:
+        return False
+    end = "" if _HANGUL.match(wanted[-1]) else " "
+    return f" {wanted}{end}" in f" {_spaced(answer)} "
+
+
+_WITHOUT_BLANKS = re.compile(
+    "([\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u30ff\u3400-\u9fff\U00020000-\U0003ffff])"
+)
+"""Thai, Lao, Burmese, Khmer, kana and Chinese characters."""
+_HANGUL = re.compile("[\uac00-\ud7a3]")
+_AROUND_WORDS = ".,;:!?\"'()[]{}«»“”‘’*_`、。，；：！？「」『』（）"
+
+
+def _spaced(text: str) -> str:
+    """Returns a normalised text with a blank between any two words, and no punctuation around them."""
+    apart = _WITHOUT_BLANKS.sub(r" \1 ", normalize_answer(text))
+    words = [word.strip(_AROUND_WORDS) for word in apart.split()]
+    return " ".join(filter(None, words))
+
+
 def _by_token_f1(prediction: Prediction) -> bool | None:
     if not prediction.references:
         return None
@@ -158,13 +198,15 @@ _RULES = (
     Rule("reference", _by_exact_match),
     Rule("label", _by_label),
     Rule("reference_or_any_label", _by_reference_or_any_label),
+    Rule("contains", _by_containment),
     Rule("f1", _by_token_f1),
 )
 CRITERIA: Mapping[str, Criterion] = {rule.name: rule for rule in _RULES}
 """The criteria that need no model. For an LLM as judge, wrap a callable: `Rule("judge", ask)`.
 
 "reference" is a match after normalisation (`normalize_answer`), "label" the share of the cluster's labels that says
-right; "f1" is SQuAD's token F1 of at least 0.5 with a reference.
+right; "contains" a reference in the answer as whole words, whatever else it says, "f1" SQuAD's token F1 of at least 0.5
+with a reference.
 """
 
 
@@ -288,18 +330,7 @@ def _holds_reference(prediction: Prediction) -> bool:
     if prediction.is_action or mean_verdict(prediction.verdicts) is not None:
         return False
 
-    # few answers hold the last word of a reference, and normalising takes longer
-    last_words = []
-    for reference in prediction.references:
-        last_words += reference.casefold().split()[-1:]
-    answer = prediction.answer.casefold()
-    if not any(word in answer for word in last_words):
-        return False
-    if answer_kind(prediction.answer) != "answer":
-        return False
-
-    words = f" {normalize_answer(prediction.answer)} "
-    return any(f" {normalize_answer(reference)} " in words for reference in prediction.references)
+    return answer_kind(prediction.answer) == "answer" and _by_containment(prediction) is True
 
 
 def inside_in_words(n: int, n_judged: int, criterion: str) -> str | None:
@@ -313,7 +344,7 @@ def inside_in_words(n: int, n_judged: int, criterion: str) -> str | None:
     )
     return (
         f"{answers} not equal it. "
-        'If they are sentences: --correctness judge or entailment, or ask with [answers] kind = "short".'
+        'If they are sentences: --correctness contains, judge or entailment, or ask with [answers] kind = "short".'
     )
 
 

@@ -10,7 +10,8 @@ from langgraph.types import Overwrite
 
 from coe_agents.clustering import Clusterer, NormalizedMatch
 from coe_agents.clustering.answers import canonical_answer, parse_choice
-from coe_agents.clustering.refusals import response_text
+from coe_agents.clustering.normalized import normalize_answer
+from coe_agents.clustering.refusals import answer_kind, response_text
 from coe_agents.clustering.responses import cluster_with_former
 from coe_agents.errors import (
     AgentError,
@@ -26,6 +27,7 @@ from coe_agents.graph.options import Canonicalize
 from coe_agents.graph.runnables import TwoForms
 from coe_agents.graph.shown_tools import clusterer_of, is_about_actions, read_actions
 from coe_agents.graph.state import CoEState, agents_counted_as, before, read_state
+from coe_agents.prompts import REVIEW_CHOICES
 from coe_agents.rounds.trajectory import former_answers
 from coe_agents.types import Response, end_of, in_canonical_order, usable
 
@@ -93,14 +95,24 @@ def reraise(error: Exception, part: object, *, what: str) -> NoReturn:
 
 
 def cluster_choices(state: CoEState, choices: Sequence[str]) -> dict[str, Any]:
-    """Gives each response the cluster of the choice that its raw text consists of; all others share one cluster.
+    """Gives each response the cluster of the choice that its raw text consists of.
 
-    An answer that an agent extracted itself does not count, nor does a reply that is not whole.
+    Of other replies, equal ones share a cluster, and so do all refusals and all empty ones. In a review, all others
+    share one: there they are as many votes against each choice. An answer that an agent extracted itself does not
+    count, nor does a reply that is not whole.
     """
-    numbers: dict[str | None, int] = {}
+    is_review = state["turn"]["is_review"] or {*choices} == {*REVIEW_CHOICES}
+    numbers: dict[str, int] = {}
 
-    def number_of(choice: str | None) -> int:
-        return numbers.setdefault(choice, len(numbers))
+    def number_of(choice: str | None, text: str) -> int:
+        if choice is not None:
+            key = f"choice {choice}"
+        elif is_review:
+            key = "other"
+        else:
+            kind = answer_kind(text)
+            key = f"other {normalize_answer(text)}" if kind == "answer" else kind
+        return numbers.setdefault(key, len(numbers))
 
     responses: list[Response] = []
     labels: list[int] = []
@@ -110,9 +122,9 @@ def cluster_choices(state: CoEState, choices: Sequence[str]) -> dict[str, Any]:
             choice = parse_choice(row["text"], choices)
         answer = _other(row["text"], choices) if choice is None else choice
         responses.append({**row, "answer": answer})
-        labels.append(number_of(choice))
+        labels.append(number_of(choice, answer))
     former_labels = {
-        text: number_of(parse_choice(text, choices)) for text in _former_answers(state)
+        text: number_of(parse_choice(text, choices), text) for text in _former_answers(state)
     }
     return _clustered(state, responses, labels, former_labels)
 

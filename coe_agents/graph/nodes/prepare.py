@@ -247,7 +247,7 @@ def _check_choices(choices: Any) -> list[str] | None:
             f'"choices" of the input must be a list of at least two words that differ; got {choices!r}. '
             'Write {"question": "...", "choices": ["approve", "reject"]}'
         )
-    return list(choices)
+    return [choice.strip() for choice in choices]
 
 
 def _added_this_turn(messages: Sequence[AnyMessage], last_seen: str | None) -> list[AnyMessage]:

@@ -46,6 +46,17 @@ def test_criteria_by_hand():
         ("label", "I don't know.", [], [None], None),
         ("reference_or_any_label", "x", ["y"], [False, None, True], True),  # one yes is enough
         ("reference_or_any_label", "x", ["y"], [False, None], False),
+        ("contains", "It is the city of Paris, France.", ["Lyon", "paris"], [], True),
+        ("contains", "It is not Paris.", ["Paris"], [], True),  # a negation is not read
+        ("contains", "Parisian food", ["Paris"], [], False),
+        ("contains", "It is 13.5 or -5.", ["3.5", "5"], [], False),
+        ("contains", "New York City", ["york city"], [], True),
+        ("contains", "City of New York", ["york city"], [], False),
+        ("contains", "法国的首都是巴黎。", ["巴黎"], [], True),
+        ("contains", "有15个。", ["5"], [], False),
+        ("contains", "수도는 파리입니다.", ["파리"], [], True),
+        ("contains", "x", [""], [], False),
+        ("contains", "x", [], [True], None),
         ("f1", "the city of Paris", ["Paris"], [], True),  # 2 * 1 / (3 + 1) = 0.5
         ("f1", "big city of Paris", ["Paris"], [], False),  # 2 * 1 / (4 + 1) = 0.4
     ):

@@ -9,7 +9,7 @@ import typer
 
 from coe_agents import _ring
 from coe_agents.checks import number
-from coe_agents.cli.inputs import as_options, judging_arguments
+from coe_agents.cli.inputs import as_options, judging_arguments, open_samples
 from coe_agents.cli.options import (
     ClaimsOption,
     Exit,
@@ -125,9 +125,9 @@ def _choose_threshold(
     from coe_agents.experiments.calibrating import TO_JUDGE, calibrate_samples
 
     weights = _read_weights(options.weights)
-    with as_options():
+    with open_samples(samples, scoring) as questions, as_options():
         result = calibrate_samples(
-            samples,
+            questions,
             risk=options.risk,
             confidence=options.confidence,
             score=options.score,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from coe_agents.cli.inputs import as_options, judging_arguments, names_of
+from coe_agents.cli.inputs import as_options, judging_arguments, names_of, open_samples
 from coe_agents.cli.options import JsonOption, JudgingOptions, ResamplesOption, expand_options
 from coe_agents.cli.terminal import create_console, print_json, print_lines
 
@@ -75,5 +75,5 @@ def _replay(
     for name, file in zip(names, files, strict=True):
         by_name[name.removesuffix(".toml")] = file
     judging = JudgingArguments(**judging_arguments(options))
-    with as_options():
-        return compare_policies(paths, by_name, judging, None, resamples)
+    with open_samples(paths, options) as questions, as_options():
+        return compare_policies(questions, by_name, judging, None, resamples)

@@ -6,7 +6,6 @@ A command reads its arguments, calls these functions and the package, and shows 
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from coe_agents.errors import CoEError, ConfigurationError
 
 if TYPE_CHECKING:
     from coe_agents.config.schema import Config
+    from coe_agents.evaluation import Samples
     from coe_agents.evaluation.calibration.calibrate import Judged
     from coe_agents.evaluation.origin import ResolvedJudging
     from coe_agents.evaluation.scoring.scores import ScoringSetup
@@ -101,7 +101,12 @@ def judging_arguments(options: JudgingOptions, config: "Config | None" = None) -
         )
     if config is None and file is not None:
         config = load_quietly(file)
-    return {**asdict(options), "config": config}
+    return {
+        "clusterer": options.clusterer,
+        "correctness": options.correctness,
+        "weighting": getattr(options, "weighting", "auto"),
+        "config": config,
+    }
 
 
 @contextmanager
@@ -119,19 +124,45 @@ def as_options() -> Iterator[None]:
         raise typer.BadParameter(clean(str(error)), param_hint=hint) from error
 
 
+def parse_columns(columns: str | None) -> dict[str, str]:
+    """Returns what the files call our fields, of "ours=theirs,..."."""
+    names = {}
+    for pair in (columns or "").split(","):
+        ours, _, theirs = pair.partition("=")
+        if ours.strip() and theirs.strip():
+            names[ours.strip()] = theirs.strip()
+        elif columns is not None:
+            raise typer.BadParameter(
+                f'must be ours=theirs,...; got "{pair}". Name both, such as text=response',
+                param_hint="--columns",
+            )
+    return names
+
+
+def open_samples(paths: Sequence[Path], options: JudgingOptions) -> "Samples":
+    """Opens files of samples as the options say that they are to be read."""
+    from coe_agents.evaluation import Samples
+
+    return Samples(paths, columns=parse_columns(options.columns), questions=options.questions)
+
+
 def judge_saved(
-    samples: list[Path], setting: "ScoringSetup", *, check: "Check | None" = None, **options: Any
+    samples: list[Path],
+    setting: "ScoringSetup",
+    scoring: JudgingOptions,
+    *,
+    check: "Check | None" = None,
+    **options: Any,
 ) -> "tuple[list[Judged], int]":
     """Returns the questions that have a response to judge, with measurement and verdict, and how many have none.
 
     `check` is called with the questions, and returns them; by default it refuses rulings. `options` are further ones
     of `judge_samples`.
     """
-    from coe_agents.evaluation import Samples
     from coe_agents.evaluation.samples.reader import without_rulings
     from coe_agents.experiments.judging import judge_saved as judge_questions
 
-    with Samples(samples) as questions:
+    with open_samples(samples, scoring) as questions:
         return judge_questions(questions, setting, check=check or without_rulings, **options)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from coe_agents import _ring
-from coe_agents.cli.inputs import create_setting, load_quietly, ray_options
+from coe_agents.cli.inputs import create_setting, load_quietly, parse_columns, ray_options
 from coe_agents.cli.options import (
     EngineOptions,
     Exit,
@@ -60,6 +60,7 @@ def evaluate(
         sample_to(
             sampling, load_quietly(sampling.config), engine=ray_options(engine), scoring=scoring
         )
+    scoring = replace(scoring, columns=None, questions=None)  # the run has our fields
     show_scores([sampling.out], scoring, as_json=as_json)
 
 
@@ -98,6 +99,7 @@ def _arguments_of(options: QuestionOptions, config: "Config | None") -> dict[str
     del arguments["config"]
     arguments["questions"] = arguments.pop("dataset")
     arguments["models"] = config or "tinyworld"
+    arguments["columns"] = parse_columns(options.columns)
     return arguments
 
 

@@ -73,7 +73,12 @@ def members_of(models: Any, *, n_samples: int | None, seed: int) -> list[Agent]:
 
 
 def open_dataset(
-    questions: Questions, *, split: str | None, seed: int, limit: int | None
+    questions: Questions,
+    *,
+    split: str | None,
+    seed: int,
+    limit: int | None,
+    columns: Mapping[str, str] | None = None,
 ) -> tuple[QuestionsOnDisk, dict[str, Any]]:
     """Returns the questions in the order that a seed draws, the first `limit` of them, and what settings record.
 
@@ -81,7 +86,7 @@ def open_dataset(
         DatasetError: A record holds no question, or two of one id differ.
     """
     if isinstance(questions, str | Path):
-        found = find_questions(str(questions), split, seed=seed)
+        found = find_questions(str(questions), split, seed=seed, columns=columns)
     else:
         asked = list(_to_questions(questions))
         try:

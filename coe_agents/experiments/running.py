@@ -56,9 +56,10 @@ ModelsOrGraph: TypeAlias = "Models | StateGraph[Any, Any, Any, Any] | Runnable[A
 
 
 class RunArguments(GraphArguments, total=False):
-    """The arguments of `create_coe_graph`, and the split of a named dataset."""
+    """The arguments of `create_coe_graph`, and the split and the columns of a dataset, as of `sample`."""
 
     split: str | None
+    columns: Mapping[str, str] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +169,10 @@ def prepare(
         [('answer', 1.0, (0.0, 1.0))]
     """
     split = arguments.pop("split", None)
-    dataset, described = open_dataset(questions, split=split, seed=seed, limit=limit)
+    columns = arguments.pop("columns", None)
+    dataset, described = open_dataset(
+        questions, split=split, seed=seed, limit=limit, columns=columns
+    )
     config = None
     creating: dict[str, Any] = {}
     name = "run"

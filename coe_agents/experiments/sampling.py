@@ -52,11 +52,13 @@ class RareSampleArguments(TypedDict, total=False):
 
     Attributes:
         split: Of a named dataset; "validation" unless given.
+        columns: By a field of ours, what a file of questions calls it.
         with_context: Whether the passage is shown with each question.
         p_false: Whether each agent is asked how probably its own answers are false.
     """
 
     split: str | None
+    columns: Mapping[str, str] | None
     with_context: bool
     p_false: bool
 
@@ -169,7 +171,9 @@ def prepare(
         (1, 'Paris')
     """
     refuse_arguments("sample", sorted(rare.keys() - RareSampleArguments.__annotations__.keys()))
-    dataset, described = open_dataset(questions, split=rare.get("split"), seed=seed, limit=limit)
+    dataset, described = open_dataset(
+        questions, split=rare.get("split"), seed=seed, limit=limit, columns=rare.get("columns")
+    )
     passages = rare.get("with_context", False)
     if passages:
         for question in dataset.questions:

@@ -11,7 +11,6 @@ from coe_agents.evaluation.frames import import_pandas
 from coe_agents.evaluation.origin import ResolvedJudging
 from coe_agents.evaluation.scoring.correctness import Criterion
 from coe_agents.evaluation.scoring.scores import ScoringSetup, report, score_samples
-from coe_agents.evaluation.workers import ALONE, Workers
 from coe_agents.experiments.asking import Models, Questions
 from coe_agents.experiments.judging import (
     JudgingArguments,
@@ -142,12 +141,12 @@ def score_with(
     judging: ResolvedJudging,
     *,
     resamples: int,
-    workers: Workers = ALONE,
+    n_processes: int = 1,
 ) -> Evaluation:
     """Scores samples in one way; see `score`."""
-    scores = score_samples(questions, setup, workers=workers)
+    scores = score_samples(questions, setup, n_processes=n_processes)
     check_proposer(setup.proposer, scores.agents)
-    figures = report(scores, n_resamples=resamples, workers=workers)
+    figures = report(scores, n_resamples=resamples, n_processes=n_processes)
     return Evaluation({**figures, "judged": judging.to_json()}, judging)
 
 

@@ -1,11 +1,12 @@
 """Owns the command `report`: one page of saved responses, or of a run."""
 
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from coe_agents.cli.inputs import as_options, judging_arguments
+from coe_agents.cli.inputs import as_options, judging_arguments, open_samples
 from coe_agents.cli.options import ResamplesOption, ScoringOptions, expand_options
 from coe_agents.cli.terminal import clean, print_lines
 from coe_agents.files import write
@@ -44,8 +45,12 @@ def report(
         from coe_agents.config.build import create_policy
 
         policy = create_policy(named["config"])
-    with as_options():
-        page = create_report(run, arguments, resamples=resamples, policy=policy)
+    with ExitStack() as stack:
+        shown: Any = run[0]
+        if not (run[0] / DECISIONS).is_file():
+            shown = stack.enter_context(open_samples(run, scoring))
+        stack.enter_context(as_options())
+        page = create_report(shown, arguments, resamples=resamples, policy=policy)
     write(out, page.html.encode(errors="replace"))
     size = f"{out.stat().st_size / 1e6:.1f} MB"
     print_lines(f"{quantity(page.n_questions, 'question')}: {clean(str(out))}, {size}")

@@ -5,7 +5,7 @@ import hashlib
 import logging
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, get_args
@@ -76,6 +76,8 @@ class ModelAgent:
             schemas. Its responses are then proposals, which nothing runs: see `Response["calls"]`. A proposal that
             cannot be read, or does not fit the tools, is a failure of that response. A request may name other tools. In
             a question with `choices`, no tools are shown.
+        price_per_million: What a million tokens cost, as {"input": 0.25, "output": 2.0}, for `cost_budget`: LangChain's
+            profiles of models hold no prices.
         stated_confidence: Whether the model is asked to end its reply in its confidence, which is taken out of the
             response: see `Response["confidence"]`. The same request asks for both, and asking changes what a model
             says. It is not asked in a question with `choices`, nor where tools are shown.
@@ -104,6 +106,7 @@ class ModelAgent:
         on_greedy: OnGreedy = "exclude",
         tools: Sequence[Any] | None = None,
         stated_confidence: bool = False,
+        price_per_million: Mapping[str, float] | None = None,
     ) -> None:
         # a council has other defaults than a graph, so it must know what the caller left out
         unset = set[str]()
@@ -129,6 +132,7 @@ class ModelAgent:
         self.max_response_chars = max_response_chars
         self.on_greedy: OnGreedy = on_greedy
         self.stated_confidence = stated_confidence
+        self.price_per_million = chat_models.read_price(price_per_million)
         self._check_settings()
 
         chat_models.check_model(model)
@@ -136,7 +140,7 @@ class ModelAgent:
         if self.tools is not None and isinstance(model, BaseChatModel):
             chat_models.check_tools(model)
 
-        self._original_model = model
+        self._original = model
         self._ready: BaseChatModel | None = None
         self._may_grade = True
         self._lock = threading.Lock()
@@ -186,7 +190,7 @@ class ModelAgent:
     @property
     def model_name(self) -> str | None:
         """The name of the model, by which a calibration knows it; None if its client tells none."""
-        model = self._original_model
+        model = self._original
         if isinstance(model, str):
             return model.partition(":")[2] or model
         name = getattr(model, "model_name", None) or getattr(model, "model", None)
@@ -194,17 +198,21 @@ class ModelAgent:
 
     @property
     def provider(self) -> str | None:
-        """Who serves the model, as in "provider:model"; "transformers" for one in this process, None if not known."""
-        model = self._original_model
+        """The provider of the agent's model as LangChain names it, known for certain once the model has been asked."""
+        name = chat_models.name_of(self._ready or self._original)
+        return None if name is None else name.provider
+
+    @property
+    def configured_provider(self) -> str | None:
+        """The provider in the name of the model; "transformers" for one in this process, None if not known."""
+        model = self._original
         if isinstance(model, str):
             return model.partition(":")[0]
-        if model._llm_type == "coe-agents-transformers":
-            return "transformers"
-        return None
+        return "transformers" if model._llm_type == "coe-agents-transformers" else None
 
     def uses(self, model: object) -> bool:
         """Returns whether the agent's model is this one, or has this name, whatever its settings and its address."""
-        return chat_models.is_same_model(self._original_model, model)
+        return chat_models.is_same_model(self._original, model)
 
     def __repr__(self) -> str:
         return (
@@ -338,7 +346,7 @@ class ModelAgent:
             return self._ready
 
     def _set_up(self) -> Server:
-        model = self._original_model
+        model = self._original
         if isinstance(model, str):
             model = chat_models.create_model(model)
         settings = {
@@ -349,7 +357,7 @@ class ModelAgent:
         }
         address = chat_models.address_of(model)
         # agents that were given one object share its places, so it is not the copy that counts
-        places = places_of(self._original_model, address, self.max_concurrency)
+        places = places_of(self._original, address, self.max_concurrency)
         return Server(chat_models.prepare(model, settings), address, places)
 
     def _prepare_model(self) -> BaseChatModel:

@@ -100,7 +100,7 @@ def name_of_clusterer(clusterer: Clusterer | str) -> str | dict[str, Any]:
 def model_of(agent: Agent) -> dict[str, Any]:
     """Returns what a run records of an agent's model: who serves it, and its name, as far as they are known."""
     return {
-        "provider": getattr(agent, "provider", None),
+        "provider": getattr(agent, "configured_provider", None),
         "model": getattr(agent, "model_name", None),
     }
 

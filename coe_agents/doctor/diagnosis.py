@@ -6,6 +6,7 @@ An agent is asked for a few samples, and a clusterer with a model compares three
 import copy
 import os
 import platform
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import wait
@@ -319,12 +320,30 @@ def _notes_of(config: Config | None) -> list[str]:
     if config is not None:
         folder = config.folder
         notes += guarantee_notes(config)
+        notes += _shared_notes(config)
     if (folder / "langgraph.json").is_file() and not os.environ.get("COE_GATE_SECRET"):
         notes.append(
             "langgraph.json: the server keeps threads, and COE_GATE_SECRET is not set: after a restart, gates ask "
             "people again and refuse calls that wait for their tools"
         )
     return notes
+
+
+def _shared_notes(config: Config) -> Iterator[str]:
+    """Yields which agents share a model, a server or a family of models, of which one need not hear another's vote."""
+    sharing = dict[tuple[str, str], list[str]]()
+    for agent in config.agents:
+        model = agent.model.rstrip("/").rpartition("/")[2]
+        family = re.split(r"[\W\d_]", model, maxsplit=1)[0].lower()
+        shared = {"model": model, "family": family, "server": agent.base_url or ""}
+        for what, value in shared.items():
+            sharing.setdefault((what, value), []).append(agent.name)
+
+    told = list[list[str]]()
+    for (what, value), names in sharing.items():
+        if len(names) > 1 and value and names not in told:
+            told.append(names)
+            yield f"{', '.join(names)} share the {what} {for_terminal(value)}: they may err together"
 
 
 def _agents(config: Config | None) -> dict[str, tuple[ModelAgent, str, bool]]:

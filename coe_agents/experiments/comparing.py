@@ -24,7 +24,7 @@ from coe_agents.experiments.judging import (
 from coe_agents.experiments.replays import ReplayedPolicy, Saved, load_saved, replay
 from coe_agents.experiments.runs import Runs
 from coe_agents.policy import Policy
-from coe_agents.policy.bounds import Bounds
+from coe_agents.policy.bounds import Bounds, CostBudget
 from coe_agents.policy.fixed_rounds import rounds_of
 from coe_agents.policy.settle import Rules
 from coe_agents.rounds.strategies import Strategies
@@ -199,12 +199,15 @@ def _policy_of_file(path: Path, name: str) -> ReplayedPolicy:
         bounds = graph.bounds.change(max_rounds=rounds_of(policy, graph.max_rounds))
     except ValueError as error:
         raise config.fault(str(error), "graph", "max_rounds") from error
+    cost_budget = None
+    if graph.cost_budget is not None:
+        cost_budget = CostBudget(graph.cost_budget, config.prices)
     return ReplayedPolicy(
         name=name,
         policy=policy,
         n_samples=n_samples,
         weights=weights,
-        rules=Rules(bounds=bounds, min_agents=graph.min_agents),
+        rules=Rules(bounds=bounds, min_agents=graph.min_agents, cost_budget=cost_budget),
         strategies=Strategies(dict(graph.strategies)),
         weighting=graph.weighting,
         has_arbiter=config.escalation is not None,

@@ -108,7 +108,7 @@ def _arguments_of(value: Any) -> Iterator[Any]:
         except (TypeError, ValueError):  # of classes in C
             return
     for name in names:
-        for kept in (name, f"_{name}", f"_original_{name}"):
+        for kept in (name, f"_{name}", "_original"):
             part = getattr(value, kept, _NO_PART)
             if part is not _NO_PART:
                 yield name

@@ -10,9 +10,9 @@ from coe_agents.experiments.comparison import (
     PolicyOutcomes,
     compare_outcomes,
     outcomes_of,
-    price_of,
     to_experiment,
 )
+from coe_agents.policy.bounds import price_of
 from tests.experiments.decided import step, written
 
 PRICES = {"a": {"input": 1.0, "output": 4.0}, "b": {"input": 1.0, "output": 4.0}}

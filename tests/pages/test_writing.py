@@ -1,5 +1,5 @@
 import coe_agents
-from coe_agents.evaluation.scoring.scores import report
+from coe_agents.evaluation import report
 from coe_agents.testing import ScriptedAgent
 from tests.cli.command import run
 

@@ -1,7 +1,7 @@
 """Owns the preparation of chat models: which are rejected, their settings, and the address of their server."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
@@ -10,6 +10,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableBinding
 
+from coe_agents.checks import number, require
 from coe_agents.types import Fields, JsonObject
 
 _SAMPLING = frozenset(
@@ -221,6 +222,18 @@ def _may_be_one_provider(
 def _identity(model: Any) -> JsonObject:
     parameters = model._identifying_params.items()
     return {name: value for name, value in parameters if name not in _SAMPLING}
+
+
+def read_price(price: Mapping[str, float] | None) -> dict[str, float] | None:
+    """Returns the price of a million tokens that a user gives, once it is known to be one."""
+    if price is None:
+        return None
+    where = '"price_per_million" of ModelAgent'
+    must = f'{where} must have the keys "input" and "output"'
+    require(set(price) == {"input", "output"}, must, [*price], "Name the price of each")
+    for kind, amount in price.items():
+        number(amount, f"{where}, {kind}", least=0, advice="0 for a model that costs nothing")
+    return dict(price)
 
 
 def address_of(model: BaseChatModel) -> str:

@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 UV := $(BIN)/uv pip install --quiet
 LOWEST_VENV ?= .lowest-venv
+NEWEST_VENV ?= .newest-venv
 VLLM_VENV ?= .vllm-venv
 CLIENTS ?= .clients
 PORT ?= 2024
@@ -13,7 +14,7 @@ LOWEST_TESTS := tests/uncertainty tests/clustering tests/policy tests/rounds tes
 VLLM_PYTHON := $(abspath $(VLLM_VENV))/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo reproduce playground serve test test-all wording clients test-lowest coverage mutation soak docs vllm test-vllm check static format lint \
+.PHONY: help demo reproduce playground serve test test-all wording clients test-lowest test-newest coverage mutation soak docs vllm test-vllm check static format lint \
 	typecheck imports ring benchmark size models clean
 
 help: ## Show this list
@@ -96,8 +97,16 @@ test-lowest: ## Run the tests of the core, the graph and the agents with the low
 	$(PYTHON) -m venv $(LOWEST_VENV)
 	$(LOWEST_VENV)/bin/pip install --quiet --upgrade pip
 	$(LOWEST_VENV)/bin/pip install --quiet --constraint constraints-lowest.txt \
-		--editable '.[evaluation,langchain,openai,otel,plots,sqlite]' --group test
+		--editable '.[evaluation,langchain,math,openai,otel,plots,sqlite]' --group test
 	$(LOWEST_VENV)/bin/python -m pytest --numprocesses auto --dist loadfile -m 'not slow' $(LOWEST_TESTS)
+
+test-newest: ## Run what `make test` runs with the newest versions of everything but torch, by constraints-newest.txt
+	$(PYTHON) -m venv $(NEWEST_VENV)
+	$(NEWEST_VENV)/bin/pip install --quiet --upgrade pip uv
+	$(NEWEST_VENV)/bin/pip install --quiet torch --constraint constraints-newest.txt
+	$(NEWEST_VENV)/bin/uv pip install --quiet --python $(NEWEST_VENV)/bin/python --constraint constraints-newest.txt \
+		--editable '.[all,langgraph-server]' --group dev --group docs
+	$(NEWEST_VENV)/bin/python -m pytest --numprocesses auto --dist loadfile --hypothesis-profile=quick -m 'not slow and not clients'
 
 # MODULES='policy.settle policy.support' and SAMPLE=400 restrict it; results are kept in ./mutants, and hold until the code or its tests change
 mutation: $(READY) ## Change what decides in small ways, and list the changes that no test notices (about three hours)
@@ -171,4 +180,4 @@ models: $(READY) ## Train tinyworld's models anew (about 45 minutes on two cores
 	$(BIN)/python -m tools.tinyworld
 
 clean: ## Remove the virtual environment and all caches
-	rm -rf $(VENV) $(CLIENTS) $(VLLM_VENV) $(LOWEST_VENV) mutants .coverage docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(CLIENTS) $(VLLM_VENV) $(LOWEST_VENV) $(NEWEST_VENV) mutants .coverage docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

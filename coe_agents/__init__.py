@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from coe_agents._first_use import on_first_use
 
 if TYPE_CHECKING:
-    from coe_agents.agents import Arbiter, ModelAgent
+    from coe_agents.agents import Arbiter, ModelAgent, load_model
     from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
     from coe_agents.decision import GroupDecision
     from coe_agents.experiments import (
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from coe_agents.middleware import CoECouncil, CoEMiddleware
     from coe_agents.observability import CoETelemetry
     from coe_agents.policy import CalibratedPolicy, RegimePolicy, SupportPolicy, ThresholdPolicy
-    from coe_agents.presets import load_model, sentences, short_answers
+    from coe_agents.presets import mathematics, sentences, short_answers
     from coe_agents.rounds import Debate
     from coe_agents.rulings import Recording
     from coe_agents.shortcuts import aask, ask
@@ -60,6 +60,7 @@ __all__ = [
     "create_sequential_graph",
     "evaluate",
     "load_model",
+    "mathematics",
     "run",
     "sample",
     "score",
@@ -68,7 +69,7 @@ __all__ = [
 ]
 
 _NAMES = {
-    "agents": ("Arbiter", "ModelAgent"),
+    "agents": ("Arbiter", "ModelAgent", "load_model"),
     "clustering": ("BidirectionalEntailment", "NormalizedMatch"),
     "decision": ("GroupDecision",),
     "experiments": (
@@ -85,7 +86,7 @@ _NAMES = {
     "middleware": ("CoECouncil", "CoEMiddleware"),
     "observability": ("CoETelemetry",),
     "policy": ("CalibratedPolicy", "RegimePolicy", "SupportPolicy", "ThresholdPolicy"),
-    "presets": ("load_model", "sentences", "short_answers"),
+    "presets": ("mathematics", "sentences", "short_answers"),
     "rounds": ("Debate",),
     "rulings": ("Recording",),
     "shortcuts": ("aask", "ask"),

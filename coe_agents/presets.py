@@ -11,18 +11,19 @@ from typing import Any
 from langchain_core.language_models import BaseChatModel
 
 from coe_agents.agents import ChatEntailment, ModelAgent
-from coe_agents.agents.requests.chat_models import create_model, free_name
+from coe_agents.agents.requests.chat_models import free_name
 from coe_agents.checks import has_method, instance
 from coe_agents.clustering import (
     BidirectionalEntailment,
     Clusterer,
     EntailmentModel,
+    MathematicsMatch,
     NormalizedMatch,
 )
 from coe_agents.clustering.answers import canonical_answer
 from coe_agents.clustering.protocols import AnswerPreset
 from coe_agents.clustering.refusals import answer_kind
-from coe_agents.prompts import ANSWER_ALONE, BRIEF_ANSWER
+from coe_agents.prompts import ANSWER_ALONE, BRIEF_ANSWER, VALUE_ALONE
 from coe_agents.types import Agent
 
 _OPENING = re.compile(
@@ -51,40 +52,14 @@ def agents_of(
         if isinstance(model, str | BaseChatModel):
             name = free_name(model, taken)
             taken.append(name)
-            agents.append(ModelAgent(name, _loaded(model), n_samples=n_samples))
+            agents.append(ModelAgent(name, model, n_samples=n_samples))
         else:
             agents.append(model)
     return agents
 
 
-def _loaded(model: str | BaseChatModel) -> str | BaseChatModel:
-    """Returns the model of a folder or hub id; what LangChain loads stays as it is."""
-    if isinstance(model, str) and model.startswith("transformers:"):
-        from coe_agents.backends import ChatTransformers
-
-        return ChatTransformers(model.removeprefix("transformers:"))
-    return model
-
-
-def load_model(name: str) -> BaseChatModel:
-    """Returns the chat model of a name: "provider:model", as LangChain's `init_chat_model` reads it.
-
-    "transformers:" and a folder or hub id is a model in this process, which is loaded when it is first asked.
-
-    Raises:
-        ValueError: If the provider is not known.
-        ImportError: If its package is not installed.
-
-    Example:
-        >>> load_model("transformers:FOLDER").model
-        'FOLDER'
-    """
-    loaded = _loaded(name)
-    return create_model(loaded) if isinstance(loaded, str) else loaded
-
-
 def preset(kind: str, clusterer: Clusterer, instruction: str | None = None) -> AnswerPreset:
-    """Returns the preset of a kind, "short" or "sentences", with a clusterer that was already made."""
+    """Returns the preset of a kind, "short", "mathematics" or "sentences", with a clusterer that was already made."""
     usual, canonicalize = _KINDS[kind]
     asked = usual if instruction is None else instruction
     instance(
@@ -116,6 +91,27 @@ def short_answers(*, instruction: str | None = None) -> AnswerPreset:
         0.0
     """
     return preset("short", NormalizedMatch(), instruction)
+
+
+def mathematics(*, instruction: str | None = None) -> AnswerPreset:
+    r"""Returns the preset for numbers and formulas: asked for alone, and compared by value.
+
+    It needs no further model, but the extra `math`. References are compared by value, too.
+
+    Args:
+        instruction: As of `short_answers`.
+
+    Raises:
+        ImportError: If `math-verify` is not installed.
+
+    Example:
+        >>> from coe_agents.testing import ScriptedAgent
+        >>> from coe_agents import ask
+        >>> halves = [ScriptedAgent("a", [r"$\frac{1}{2}$"]), ScriptedAgent("b", ["The answer is 0.5."])]
+        >>> ask("What is 2 / 4?", halves, answers=mathematics()).coe
+        0.0
+    """
+    return preset("mathematics", MathematicsMatch(), instruction)
 
 
 def sentences(
@@ -157,4 +153,8 @@ def short_answer(text: str) -> str:
     return answer[opening.end() :] if opening and answer_kind(answer) == "answer" else answer
 
 
-_KINDS = {"short": (ANSWER_ALONE, short_answer), "sentences": (BRIEF_ANSWER, canonical_answer)}
+_KINDS = {
+    "short": (ANSWER_ALONE, short_answer),
+    "mathematics": (VALUE_ALONE, short_answer),
+    "sentences": (BRIEF_ANSWER, canonical_answer),
+}

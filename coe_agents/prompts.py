@@ -21,6 +21,9 @@ ANSWER_ALONE = (
 )
 """An instruction for general models: answers that are compared as texts must be nothing but the answer."""
 
+VALUE_ALONE = "End with the answer alone, a number or a formula, in \\boxed{}. If you do not know the answer, say so."
+"""An instruction for general models: mathematics may be worked out first, and the box says where its result is."""
+
 STATED_CONFIDENCE = (
     'After the answer, add one last line: "Confidence: " and the probability that your answer is right, a number from '
     "0 to 1."

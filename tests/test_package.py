@@ -31,7 +31,7 @@ EXPORTED = """
 Arbiter AskPerson BidirectionalEntailment CalibratedPolicy CoEContext CoECouncil CoEMiddleware CoETelemetry
 Debate GroupDecision ModelAgent NormalizedMatch Recording RegimePolicy SupportPolicy
 ThresholdPolicy aask arun asample ask calibrate compare create_coe_graph create_coe_tool create_sequential_graph
-evaluate load_model run sample score sentences short_answers
+evaluate load_model mathematics run sample score sentences short_answers
 """
 
 

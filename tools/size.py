@@ -37,7 +37,7 @@ MOST_PARAMETERS = 12
 """A function with more parameters is a wide one."""
 
 BUDGET = {
-    "tokens": 304_700,
+    "tokens": 311_400,
     "tokens of tests": 330_800,
     "tokens a line": 8.8,
     "tokens a line of tests": 9.6,
@@ -48,7 +48,7 @@ BUDGET = {
     "assignments of three": 4,
     "long functions": 2,
     "wide functions": 4,
-    "public names": 104,
+    "public names": 107,
     "public names at the top": 36,
     "arrows above the foundation": 114,
 }

@@ -46,7 +46,7 @@ class ModelAgent:
 
     Args:
         name: Its name in the graph and in reports.
-        model: A chat model, or "provider:model" for LangChain's `init_chat_model`, called at the first use.
+        model: A chat model, or its name for `coe_agents.load_model`, which is called at the first use.
         n_samples: How many responses a round draws, at most 500; 5 unless given, and 1 in a council.
         temperature: Above 0 unless `n_samples` is 1.
         weight: Its weight in the ensemble mean and in the epistemic part, before normalisation; at 0 it is asked,
@@ -348,7 +348,7 @@ class ModelAgent:
     def _set_up(self) -> Server:
         model = self._original
         if isinstance(model, str):
-            model = chat_models.create_model(model)
+            model = chat_models.load_model(model)
         settings = {
             "temperature": self.temperature,
             "logprobs": True,

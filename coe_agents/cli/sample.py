@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from coe_agents import _ring
-from coe_agents.cli.inputs import create_setting, load_quietly, parse_columns, ray_options
+from coe_agents.cli.inputs import (
+    create_setting,
+    find_config,
+    load_quietly,
+    parse_columns,
+    ray_options,
+)
 from coe_agents.cli.options import (
     EngineOptions,
     Exit,
@@ -39,7 +45,8 @@ SAMPLE_EPILOG = (
 @expand_options
 def sample(sampling: SamplingOptions, engine: EngineOptions) -> None:
     """Ask every agent the questions of a dataset, and store each response as it arrives."""
-    sample_to(sampling, load_quietly(sampling.config), engine=ray_options(engine))
+    config = load_quietly(find_config(sampling.config))
+    sample_to(sampling, config, engine=ray_options(engine))
 
 
 @expand_options
@@ -58,7 +65,10 @@ def evaluate(
         create_setting(scoring, [sampling.out])
     with redirect_stdout(sys.stderr) if as_json else nullcontext():
         sample_to(
-            sampling, load_quietly(sampling.config), engine=ray_options(engine), scoring=scoring
+            sampling,
+            load_quietly(find_config(sampling.config)),
+            engine=ray_options(engine),
+            scoring=scoring,
         )
     scoring = replace(scoring, columns=None, questions=None)  # the run has our fields
     show_scores([sampling.out], scoring, as_json=as_json)
@@ -177,7 +187,7 @@ def run(
     The graph gets each question as `ask` does: instructions belong into system_prompt of the configuration.
     """
     ray = ray_options(engine)
-    config = load_quietly(asking.config)
+    config = load_quietly(find_config(asking.config))
     # slow to import: mistakes above are reported first
     from coe_agents.experiments import running
     from coe_agents.experiments.runs import Runs

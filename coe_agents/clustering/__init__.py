@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from coe_agents._removed import missing_name
 from coe_agents.clustering.bidirectional import BidirectionalEntailment
 from coe_agents.clustering.embedding import EmbeddingSimilarity
+from coe_agents.clustering.mathematics import MathematicsMatch
 from coe_agents.clustering.normalized import NormalizedMatch
 from coe_agents.clustering.protocols import Clusterer, EntailmentModel
 from coe_agents.clustering.responses import cluster_many, cluster_responses
@@ -14,6 +15,7 @@ __all__ = [
     "Clusterer",
     "EmbeddingSimilarity",
     "EntailmentModel",
+    "MathematicsMatch",
     "NormalizedMatch",
     "cluster_many",
     "cluster_responses",

@@ -1,11 +1,17 @@
-"""Owns the model-free clusterer: answers that differ only in case, punctuation, articles or number format are equal."""
+"""Owns the model-free clusterer: two answers are equal if a short table of named rules makes them one text.
+
+Nothing is removed that is not known to be harmless: what no rule names stays, and keeps two answers apart.
+"""
 
 import functools
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
+from itertools import pairwise
 
+from coe_agents.clustering.latex import read_latex
 from coe_agents.clustering.protocols import by_first_appearance, check_batch
 
 
@@ -25,210 +31,414 @@ class NormalizedMatch:
     ) -> list[list[int]]:
         """Returns the labels of each question's responses; see `Clusterer`."""
         batch, _ = check_batch(responses, questions)
-        normalize = functools.cache(normalize_answer)
-        return [by_first_appearance(map(normalize, texts)) for texts in batch]
+        key = functools.cache(self.key)
+        return [by_first_appearance(map(key, texts)) for texts in batch]
+
+    def key(self, text: str) -> str:
+        """Returns a text that is the same for equal answers, and for no others."""
+        return normalize_answer(text)
 
 
 def normalize_answer(text: str) -> str:
-    """Returns `text` in the form in which equal short answers are equal strings.
+    r"""Returns `text` in the form in which equal short answers are equal strings.
 
-    It extends SQuAD's normalisation to all scripts and to numbers:
-
-    - Unicode NFKC and case folding; invisible characters are removed.
-    - Punctuation of any script is removed, as are pictographs. What distinguishes answers stays: mathematical signs
-      ("1 + 1" is not "1 1"), currencies ("$5" is not "5"), "C++", "C#" and the minus of a grade or blood group ("A-").
-      "&" is "and".
-    - Of signs beside a number those stay that Unicode counts to it (bidirectional class ET), such as "%" (also written
-      "percent"), "°" and "#": "5%" is not "5".
-    - The articles "a", "an" and "the" are removed where another word follows, so "Plan A" and a lone "A" keep theirs.
-    - Numbers count by value: "1,000", "1000.0" and "one thousand" are equal, "-5" is not "5"; the comma separates
-      thousands and the point decimals. Fractions, times, dates and versions ("1/2", "10:30", "1.2.3") stay as written.
-    - A text of nothing but punctuation is left as it is: "?" is not "!".
+    `RULES` is all that it does, in order. Each rule names a difference that means nothing, such as case, quotes, a
+    final full stop, an article before a word, or the way in which a number, a unit or simple LaTeX is written. What no
+    rule names stays: signs and operators ("-5", "5!", "x != 5"), a bare letter ("A, C" is not "C"), and the digits of
+    a name ("Python 3.10" is not "Python 3.1"). Numbers count by value where one is the whole answer, with its
+    currency or unit. A text of nothing but punctuation is left as it is: "?" is not "!".
 
     Args:
         text: A short answer, such as `canonical_answer` gives.
 
     Example:
-        >>> normalize_answer("The U.S. spent $1,500.00!")
+        >>> normalize_answer("The U.S. spent $1,500.")
         'us spent $1500'
         >>> normalize_answer("twenty-one pilots") == normalize_answer("21 Pilots")
         True
+        >>> [normalize_answer(number) for number in ("1 000.0", "5 €", "minus 5", r"\frac{1}{2}")]
+        ['1000', '€5', '-5', '1/2']
         >>> [normalize_answer(language) for language in ("C", "C++", "C#")]
-        ['c', 'c + +', 'c ♯']
+        ['c', 'c++', 'c#']
     """
     if _WORDS.fullmatch(text):
         words = text.lower().rstrip(".").split()
-        if _VALUES.keys().isdisjoint(words):  # without them, nothing below changes a word
-            *before, last = words
-            return " ".join([*(word for word in before if word not in _ARTICLES), last])
+        if _NOT_PLAIN.isdisjoint(words):  # no other rule changes these
+            *others, last = words
+            return " ".join([*(word for word in others if word not in _ARTICLES), last])
 
-    plain = _fold(text)
-    pieces = _NUMBER.split(_INITIALS.sub("", plain))
-    words = []
-    for i, piece in enumerate(pieces):
-        is_number = i % 2 == 1
-        if is_number:
-            words.append(_canonical_number(piece))
+    if text.isascii() and text.isdecimal() and text[0] != "0":
+        return text
+
+    normalized = text
+    for _ in range(_MOST_PASSES):
+        before = normalized
+        for rule in RULES:
+            normalized = rule.apply(normalized)
+        if normalized == before or _NORMAL.fullmatch(normalized):
+            break
+    return normalized or " ".join(text.casefold().split())
+
+
+def normalize_characters(text: str) -> str:
+    """One character for each letter, digit, dash, quote and blank; a power and a fraction stay what they are."""
+    if not text.isascii():
+        text = _SUPERSCRIPTS.sub(r"^\g<0>", text)
+        text = _VULGAR_FRACTIONS.sub(r" \g<0> ", text.translate(_CHARACTERS))
+        text = unicodedata.normalize("NFKC", text).translate(_CHARACTERS)
+        text = _OTHER_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), text)
+        text = "".join(character for character in text if unicodedata.category(character) != "Cf")
+    return " ".join(text.split())
+
+
+def fold_case(text: str) -> str:
+    """Lower case, after the "M" of a unit: 5 MW is not 5 mW."""
+    return unicodedata.normalize("NFKC", _MEGA.sub(" mega", text).casefold())
+
+
+def unwrap(text: str) -> str:
+    """Without emphasis, and without the bullet, quotes, brackets and full stop around a whole answer."""
+    text = _EMPHASIS.sub(r"\2", _BULLET.sub("", text)).rstrip(_AT_END)
+    if "(" in text:
+        text = _OPTION.sub(r"\1", text)
+    while wrapped := _WRAPPED.fullmatch(text):
+        text = wrapped[wrapped.lastindex or 0].strip().rstrip(_AT_END)
+    return text
+
+
+def write_operators(text: str) -> str:
+    """Relations as one sign, and no blanks beside an operator or after the sign of a number."""
+    if _OPERATORS.isdisjoint(text):
+        return text
+    for written, sign in _RELATIONS.items():
+        text = text.replace(written, sign)
+    text = _AND.sub(" and ", text).strip()
+    text = _AT_RELATION.sub(r"\1", _STAR.sub("×", text))
+    text = _AFTER_SIGN.sub(r"\1-", text)
+    return _AT_OPERATOR.sub(r"\1", text)
+
+
+def join_initials(text: str) -> str:
+    """Abbreviations and initials without full stops; "A." at the start may be an option's letter."""
+    if "." not in text:
+        return text
+    text = _IN_ABBREVIATION.sub("", _BETWEEN_INITIALS.sub("", text))
+    return _AFTER_INITIAL.sub("", text)
+
+
+def split_hyphens(text: str) -> str:
+    """A blank for the hyphen of a compound word; between bare letters or digits it may be a minus."""
+    return _HYPHEN.sub(" ", text) if "-" in text else text
+
+
+def strip_punctuation(text: str) -> str:
+    """Words without the punctuation before and after them; a bare letter and a number keep theirs."""
+    tokens = []
+    text = _AFTER_DAY.sub("", _SEPARATOR_IN_WORDS.sub(r"\g<0> ", text))
+    for token in text.split():
+        core = token.lstrip(_OPENING).rstrip(_CLOSING)
+        tokens.append(core if core != token and _is_word(core) else token)
+    return _APOSTROPHE.sub("", " ".join(tokens))
+
+
+def _is_word(core: str) -> bool:
+    """Returns whether a token is a word: two letters, or one of a script in which a letter may be a word."""
+    if core in _VALUES or "(" in core or "[" in core:
+        return False
+    letters = [character for character in core if character.isalpha()]
+    return len(letters) > 1 or (letters != [] and letters[0] == letters[0].upper())
+
+
+def read_numbers(text: str) -> str:
+    """Number words as digits, and no separators of thousands: "five million" and "5,000,000" are 5000000."""
+    text = _NUMBER_WORDS.sub(_value_of_words, text)
+    if not _DIGIT.search(text):
+        return text
+    text = _THOUSANDS.sub(_without_separators, text)
+    n_changed = 1
+    while n_changed:
+        text, n_changed = _SCALED.subn(_value_of_scale, text)
+    return text
+
+
+def _value_of_words(words: re.Match[str]) -> str:
+    return str(sum(_VALUES[word] for word in words[0].split()))
+
+
+def _without_separators(number: re.Match[str]) -> str:
+    return _SEPARATORS.sub("", number[0])
+
+
+def _value_of_scale(scaled: re.Match[str]) -> str:
+    return _canonical_number(scaled[1], _SCALES[scaled[2]])
+
+
+def write_signs(text: str) -> str:
+    """Percent, degrees and the minus of a number as signs."""
+    if _DIGIT.search(text):
+        for words, sign in _SIGNS:
+            text = words.sub(sign, text)
+    return _MINUS_OF_GRADE.sub("-", _PLUS_OF_GRADE.sub("+", text))
+
+
+def drop_articles(text: str) -> str:
+    """No "the" and "an" before a word, and no "a" where a phrase begins: elsewhere it may be the letter."""
+    kept: list[str] = []
+    for word, following in pairwise([*text.split(), ""]):
+        begins_phrase = not kept or kept[-1] in _FUNCTION_WORDS
+        if word == "the":
+            is_article = following not in ("", "a")
+        elif word == "an":
+            is_article = following[:1].isalpha()
         else:
-            words += _ELLIPSIS.sub(" ", piece).translate(_CHARACTERS).split()
-    place_of_last = 0
-    for place, word in enumerate(words):
-        if not _is_sign(word):
-            place_of_last = place
-    kept = []
-    for place, word in enumerate(words):
-        if place >= place_of_last or word not in _ARTICLES:
+            is_article = word == "a" and begins_phrase and _follows_article(following)
+        if not is_article:
             kept.append(word)
-    normalized = " ".join(_join_signs(_numbers_by_value(kept)))
-    return _PERCENT.sub("%", normalized) or " ".join(plain.split())
+    return " ".join(kept)
 
 
-_ARTICLES = frozenset({"a", "an", "the"})
-_UNITS = (
+def _follows_article(word: str) -> bool:
+    is_of_phrase = word not in _FUNCTION_WORDS and word not in _AFTER_LETTER
+    return is_of_phrase and len(word) > 1 and word[:2].isalpha()
+
+
+def compare_by_value(text: str) -> str:
+    """A number that is the whole answer, with its currency or unit, in the shortest way to write its value."""
+    quantity = _QUANTITY.fullmatch(text)
+    if quantity is None or (quantity["before"] and quantity["after"]):
+        return text
+    whole = _SEPARATORS.sub("", quantity["whole"] or "0")
+    exponent = quantity["exponent"] or quantity["power"] or "0"
+    value = _canonical_number(whole + (quantity["fraction"] or ""), int(exponent))
+    currency = quantity["before"] or quantity["after"] or ""
+    is_negative = (quantity["sign"] == "-") != (quantity["sign_of_amount"] == "-") and value != "0"
+    unit = quantity["unit"] or ""
+    blank = " " if unit[:1].isalpha() else ""
+    return f"{'-' * is_negative}{currency}{value}{blank}{unit}"
+
+
+def is_quantity(normalized: str) -> bool:
+    """Returns whether a normalised answer is one number, with or without a currency or unit."""
+    return _QUANTITY.fullmatch(normalized) is not None
+
+
+def _canonical_number(number: str, exponent: int) -> str:
+    """Returns digits times a power of ten without trailing zeros, exactly."""
+    _, digits, place = Decimal(number).as_tuple()
+    plain = f"{Decimal((0, digits, int(place) + exponent)):f}"
+    return plain.rstrip("0").rstrip(".") if "." in plain else plain
+
+
+@dataclass(frozen=True, slots=True)
+class EqualityRule:
+    """A difference between answers that means nothing.
+
+    Attributes:
+        apply: From a text to the text without the difference. The rules are applied in the order of `RULES`.
+        reason: Why the difference means nothing.
+        same: Two answers that it makes equal.
+        other: Two answers that are near, and must stay apart.
+    """
+
+    apply: Callable[[str], str]
+    reason: str
+    same: tuple[str, str]
+    other: tuple[str, str]
+
+
+RULES = (
+    EqualityRule(
+        read_latex,
+        "simple LaTeX is a second way to write the same signs",
+        (r"$\dfrac{1}{2}$", "1/2"),
+        (r"\frac{1}{2}", r"\frac{1}{3}"),
+    ),
+    EqualityRule(
+        normalize_characters,
+        "Unicode has several characters for one letter, digit, dash, quote or blank",
+        ("−5\u00a0km", "-5 km"),
+        ("10²", "102"),
+    ),
+    EqualityRule(
+        fold_case,
+        "capitals are a habit of writing, but for the prefix of a unit",
+        ("PARIS", "Paris"),
+        ("5 MW", "5 mW"),
+    ),
+    EqualityRule(
+        unwrap,
+        "emphasis, quotes or brackets around a whole answer set it off",
+        ("**(B)**", "B"),
+        ("[0, 1]", "(0, 1)"),
+    ),
+    EqualityRule(
+        write_operators,
+        "keyboards lack some signs, and blanks beside an operator are layout",
+        ("x >= - 5", "x≥-5"),
+        ("x != 5", "x = 5"),
+    ),
+    EqualityRule(
+        join_initials,
+        "full stops inside abbreviations are optional",
+        ("J. K. Rowling", "JK Rowling"),
+        ("A. 12", "12"),
+    ),
+    EqualityRule(
+        split_hyphens,
+        "compound words are written with a hyphen or a blank",
+        ("Spider-Man", "Spider Man"),
+        ("x-y", "x y"),
+    ),
+    EqualityRule(
+        strip_punctuation,
+        "beside a word of two letters or more, and at the end, punctuation is layout",
+        ("Paris, France!", "Paris France"),
+        ("A, C", "A C"),
+    ),
+    EqualityRule(
+        read_numbers,
+        "number words and separators of thousands are other ways to write digits",
+        ("twenty-one thousand", "21,000"),
+        ("1,5", "15"),
+    ),
+    EqualityRule(
+        write_signs,
+        "percent, degrees and minus have a sign and a name",
+        ("28 per cent", "28%"),
+        ("28 percentage points", "28%"),
+    ),
+    EqualityRule(
+        drop_articles,
+        "an article before a word carries no meaning of its own",
+        ("once upon a time", "Once upon time"),
+        ("Hepatitis A virus", "Hepatitis virus"),
+    ),
+    EqualityRule(
+        compare_by_value,
+        "a number that is the whole answer counts by its value",
+        ("1 000.50 €", "€1000.5"),
+        ("Python 3.10", "Python 3.1"),
+    ),
+)
+"""All that is known to be harmless; `normalize_answer` applies each to what the one before it returned."""
+
+
+_DASHES = "‐‑‒–—―−"
+_CHARACTERS = str.maketrans(
+    {
+        **dict.fromkeys(_DASHES, "-"),
+        **dict.fromkeys("‘’‚‛ʼ", "'"),
+        **dict.fromkeys("“”„‟«»「」『』《》", '"'),
+        **dict.fromkeys("®©™", ""),
+        **dict(zip("。、،؛؟।⁄♯⋅≧≦", ".,,;?./#·≥≤", strict=True)),
+    }
+)
+_SUPERSCRIPTS = re.compile("[⁰¹²³⁴-⁹⁺⁻ⁿ]+")
+_VULGAR_FRACTIONS = re.compile("[¼-¾⅐-⅞]")
+_OTHER_DIGIT = re.compile(r"(?![0-9])\d")
+_MEGA = re.compile(r"(?<=\d)\s?M(?=(?:Wh?|V|J|N|g|Pa)?\b)")
+
+_BULLET = re.compile(r"\A(?:[•*]\s|•)+")
+_EMPHASIS = re.compile(r"(?<![\w*`])(\*{1,3}|`+)(?![\s*`])([^*`]+)(?<!\s)\1(?![\w*`])")
+# an interval or a pair has a comma, and its brackets have a meaning
+_WRAPPED = re.compile(
+    r"""\s*(?:"([^"]+)"|'([^']+)'|\(([^()\[\],]+)\)|\[([^()\[\],]+)\]|([^\W\d_])\))"""
+)
+_OPTION = re.compile(
+    r"(?:(?<=\A)|(?<=[,;]\s)|(?<=\band\s)|(?<=\bor\s))\(([^\W\d_])\)(?=[,;]|\s(?:and|or)\b|\Z)"
+)
+_AT_END = " .,;:"
+
+_OPERATORS = frozenset("-+/*&!=≠<>≤≥≈×·÷^")
+_RELATIONS = {">=": "≥", "<=": "≤", "!=": "≠"}
+_STAR = re.compile(r"(?<=\d)\s?\*\s?(?=\d)")
+_AT_RELATION = re.compile(r"\s?([=≠<>≤≥≈×·÷^])\s?")
+_AFTER_SIGN = re.compile(r"(\A|[=≠<>≤≥≈×·÷(]|,\s?)-\s(?=[\d.√π$€£¥])")
+_AT_OPERATOR = re.compile(r"(?<=[\w)\]}°%!])\s([-+/])\s(?=[\w(\[{√.$])")
+
+_BETWEEN_INITIALS = re.compile(r"(?<=\b[^\W\d_]\.)\s(?=[^\W\d_]\.)")
+_IN_ABBREVIATION = re.compile(r"(?<=[^\W\d_])\.(?=[^\W\d_])")
+_AFTER_INITIAL = re.compile(r"(?<!\Aa)(?<=\b[^\W\d_])\.(?=\s[^\W\d_]{2})")
+
+_FUNCTION = r"(?:sin|cos|tan|log|ln|exp|sqrt|pi)\b"
+_HYPHEN = re.compile(
+    rf"(?<=[^\W\d_]{{2}})(?<!pi)-(?=[^\W_])(?!{_FUNCTION})"
+    rf"|(?<=[^\W_])(?<!\ba)-(?=[^\W\d_]{{2}})(?!{_FUNCTION})"
+)
+_SEPARATOR_IN_WORDS = re.compile(r"[,;:](?<=[^\W\d_]{2}.)(?=[^\W\d_]{2})")
+_AFTER_DAY = re.compile(r",(?:(?<=[^\W\d_]{3}\s\d,)|(?<=[^\W\d_]{3}\s\d\d,))(?=\s\d{4}\b)")
+_OPENING, _CLOSING = "\"'([¿¡", "\"')]!?.,;:"
+_APOSTROPHE = re.compile(r"(?<=[^\W_]{2})'(?=[^\W\d_])|(?<=[^\W_])'(?=[^\W\d_]{2})")
+
+_AND = re.compile(r"(?<!&)\s?&\s?(?!&)")
+_BELOW_TWENTY = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
     "eighteen nineteen"
 )
-_TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
-_VALUES = {word: i for i, word in enumerate(_UNITS.split())} | {
-    word: 10 * i for i, word in enumerate(_TENS, start=2)
-}
-_SCALES = {
-    "hundred": 100,
-    "thousand": 10**3,
-    "million": 10**6,
-    "billion": 10**9,
-    "trillion": 10**12,
-}
+_UNITS = _BELOW_TWENTY.split()
+_TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+_VALUES = dict(zip(_UNITS, range(20), strict=True)) | dict(
+    zip(_TENS, range(20, 100, 10), strict=True)
+)
+_NUMBER_WORDS = re.compile(
+    rf"\b(?:(?:{'|'.join(_TENS)})(?: (?:{'|'.join(_UNITS[1:10])}))?|{'|'.join(_UNITS)})\b"
+)
+_SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
+_SCALED = re.compile(rf"(?<![\w.,])(\d{{1,20}}(?:\.\d{{1,20}})?) ({'|'.join(_SCALES)})\b")
+# "(1,200)" may be a pair, and "0,500" a half
+_THOUSANDS = re.compile(
+    r"(?<![\w.,'(\[{])[1-9]\d{0,2}(?P<separator>[,'])\d{3}(?:(?P=separator)\d{3})*(?![\d,'])"
+)
+_SEPARATORS = re.compile(r"\D")
+
+_PERCENT = (
+    "percent|per cent|pct|prozent|procent|pour cent|por ciento|por cento|per cento|процент(?:а|ов)?"
+)
+_SIGNS = tuple(
+    (re.compile(words), sign)
+    for words, sign in (
+        (rf"(?<=\d)\s?(?:{_PERCENT})\b", "%"),
+        (r"(?<=\d)\s?(?:°|degrees?\b)\s?(?:c|celsius|centigrade)\b", "°c"),
+        (r"(?<=\d)\s?(?:°|degrees?\b)\s?(?:f|fahrenheit)\b", "°f"),
+        (r"(?<=\d)\s?degrees?\b", "°"),
+        (r"(?<=\d)\s(?=[%‰°])", ""),
+        (r"(?<=\d)(?=[ap]m\b)", " "),
+        (r"\A(?:minus|negative|moins|menos|meno|минус|负|負)\s?(?=[\d.√π$€£¥])", "-"),
+    )
+)
+
+_MINUS_OF_GRADE = re.compile(r"(?<=\b[^\W\d_])\sminus\Z")
+_PLUS_OF_GRADE = re.compile(r"(?<=\b[^\W\d_])\splus\Z")
+_DIGIT = re.compile("[0-9√π]")
+
+_ARTICLES = frozenset({"an", "the"})
+# English has no others of these, or few: a phrase may begin after each, and begins with none
+_CLOSED_CLASS = (
+    "about after against and as at be before but by for from had has have in into is like of on or over than through "
+    "to under until upon was were with without"
+)
+_FUNCTION_WORDS = frozenset(_CLOSED_CLASS.split())
+_AFTER_LETTER = frozenset({"major", "minor", "flat", "sharp"})
+
+_UNIT_NAMES = (
+    "nm|μm|mm|cm|dm|m|km|ft|feet|in|inch|inches|yd|mi|miles?|mph|kph|ha|acres?|ml|cl|l|lit(?:er|re)s?|gal|μg|mg|kg|g|"
+    "grams?|t|tons?|tonnes?|lbs?|oz|ns|μs|ms|s|sec|seconds?|min|minutes?|h|hrs?|hours?|days?|weeks?|months?|years?|"
+    "(?:kilo|centi|milli)?met(?:er|re)s?|k?hz|mhz|ghz|m?w|k?wh?|m?v|kv|m?a|k?n|k?j|k?pa|bar|k|mol|k?cal|k?b|mb|gb|tb|"
+    "mega(?:wh?|v|j|n|g|pa)?|am|pm|dollars?|cents?|euros?|pounds?"
+)
+_UNIT = rf"(?:{_UNIT_NAMES})(?:\^-?\d)?"
+_CURRENCY = "[$¢£¤¥֏؋৲৳૱௹฿៛₠-⃀﷼]"
+_QUANTITY = re.compile(
+    rf"(?P<sign>[-+]?)(?P<before>{_CURRENCY}?)\s?(?P<sign_of_amount>-?)(?=[\d.])"
+    r"(?P<whole>[1-9]\d{0,2}(?P<separator>[ ,'_])\d{3}(?:(?P=separator)\d{3})*|[1-9]\d?(?:,\d\d)+,\d{3}"
+    r"|[1-9]\d{0,2}(?:\.\d{3}){2,}|0|[1-9]\d*)?(?P<fraction>\.\d+)?"
+    r"(?:e(?P<exponent>[-+]?\d{1,3})|\s?[×·x]\s?10\^(?P<power>-?\d{1,3}))?"
+    rf"\s?(?P<after>{_CURRENCY}?)\s?(?P<unit>%|‰|°[cf]?|{_UNIT}(?:/{_UNIT})?)?"
+)
 
 _WORDS = re.compile(r"[A-Za-z][A-Za-z ]*\.?")
 """The most frequent answers: letters of English, spaces, and a full stop."""
-_SUPERSCRIPTS = re.compile("[⁰¹²³⁴-⁹]+")
-_VULGAR_FRACTIONS = re.compile("[¼-¾⅐-⅞]")
-_LEADING_PLUS = re.compile(r"\A\s*\+(?=\.?\d)")
-_SHARP = re.compile(r"(?<=[^\W\d])#")
-_TRAILING_MINUS = re.compile(r"(?<![^\W_])([^\W\d_]{1,2})-(?![\w-])")
-_MINUS_BEFORE_SIGN = re.compile(r"(?<![^\W_])-([^\w\s])(?=\.?\d)")
-_PERCENT = re.compile(r"(?<=\d) percent\b")
-_INITIALS = re.compile(r"(?<=\b[^\W\d_]\.)\s+(?=[^\W\d_]\.)")
-_ELLIPSIS = re.compile(r"\.{2,}")
-# The sign needs no word before it, so that a range or "covid-19" has none.
-_NUMBER = re.compile(
-    r"(?<![^\W_])(-?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\d)|\d+(?:[./:]\d+)*|\.\d+))"
-)
-_PLAIN_NUMBER = re.compile(r"-?\d*\.?\d*")
-_MAX_DIGITS = 20
-
-
-class _CharacterTable(dict[int, str]):
-    """What each character becomes outside numbers, filled on demand: an answer uses few of a million."""
-
-    def __missing__(self, code: int) -> str:
-        character = chr(code)
-        category = unicodedata.category(character)
-        is_sign = unicodedata.bidirectional(character) == "ET"
-        if category == "Cf":
-            self[code] = ""
-        elif is_sign:
-            self[code] = f" {character} "
-        elif category[0] in "CPZ" or category in ("So", "Sk"):
-            self[code] = " "
-        elif category[0] == "S":
-            self[code] = f" {character} "
-        else:
-            self[code] = character
-        return self[code]
-
-
-_CHARACTERS = _CharacterTable({ord(c): "" for c in ".'’‘ʼ`"} | {ord("&"): " and ", ord("^"): " ^ "})
-
-
-def _is_sign(word: str) -> bool:
-    """Returns whether a word is a sign that Unicode counts to the number beside it."""
-    return len(word) == 1 and unicodedata.bidirectional(word) == "ET"
-
-
-def _join_signs(words: Sequence[str]) -> list[str]:
-    """Returns the words with each sign joined to the number beside it; without one, only signs of value stay."""
-    if not any(map(_is_sign, words)):
-        return [*words]
-    joined: list[str] = []
-    before = ""
-    for place, word in enumerate(words):
-        following = words[place + 1].lstrip("-")[:1] if place + 1 < len(words) else ""
-        if not _is_sign(word):
-            joined.append(before + word)
-            before = ""
-        elif not before and joined and joined[-1][-1].isdecimal():
-            joined[-1] += word
-        elif following.isdecimal():
-            before = word
-        elif unicodedata.category(word) in ("Sc", "Sm"):
-            joined.append(word)
-    return joined
-
-
-def _fold(text: str) -> str:
-    """Returns `text` with equivalent characters made equal: NFKC, but "10²" stays a power and "5½" is not "51/2"."""
-    if not text.isascii():
-        text = _SUPERSCRIPTS.sub(r"^\g<0>", text)
-        text = _VULGAR_FRACTIONS.sub(r" \g<0> ", text)
-        text = unicodedata.normalize("NFKC", text).casefold()
-        text = unicodedata.normalize("NFKC", text)
-        text = text.replace("\N{FRACTION SLASH}", "/").replace("\N{MINUS SIGN}", "-")
-    text = _LEADING_PLUS.sub("", text.casefold())
-    text = _MINUS_BEFORE_SIGN.sub(_swap_minus, text)
-    text = _SHARP.sub(" ♯ ", text)
-    return _TRAILING_MINUS.sub(r"\1 minus ", text)
-
-
-def _swap_minus(match: re.Match[str]) -> str:
-    """Returns a sign before its minus, "$-5" for "-$5", where it is a sign of the number."""
-    if _is_sign(match[1]):
-        return f"{match[1]}-"
-    return match[0]
-
-
-def _canonical_number(number: str) -> str:
-    """Returns a number written one way: no separators, no leading or trailing zeros, no negative zero.
-
-    Strings all the way, because `int` refuses thousands of digits.
-    """
-    if not number.isascii():
-        characters = []
-        for character in number:
-            is_digit = character.isdecimal()
-            characters.append(str(unicodedata.decimal(character)) if is_digit else character)
-        number = "".join(characters)
-    number = number.replace(",", "")
-    if not _PLAIN_NUMBER.fullmatch(number):
-        return number
-    whole, _, fraction = number.removeprefix("-").partition(".")
-    value = whole.lstrip("0") or "0"
-    fraction = fraction.rstrip("0")
-    if fraction:
-        value += f".{fraction}"
-    if number.startswith("-") and value != "0":
-        return f"-{value}"
-    return value
-
-
-def _numbers_by_value(words: Sequence[str]) -> list[str]:
-    """Returns the words with number words as digits: "twenty one" is 21 and "5 million" is 5000000."""
-    merged: list[str] = []
-    in_tens = False
-    for word in words:
-        unit = _VALUES.get(word)
-        if in_tens and unit is not None and 0 < unit < 10:
-            merged[-1] = str(int(merged[-1]) + unit)
-        elif unit is not None:
-            merged.append(str(unit))
-        elif word in _SCALES and merged and _is_short_number(merged[-1]):
-            merged[-1] = _canonical_number(f"{Decimal(merged[-1]) * _SCALES[word]:f}")
-        else:
-            merged.append(word)
-        in_tens = word in _TENS
-    return merged
-
-
-def _is_short_number(word: str) -> bool:
-    return len(word) <= _MAX_DIGITS and word[-1].isdecimal() and bool(_PLAIN_NUMBER.fullmatch(word))
+_NORMAL = re.compile("[a-z0-9 ]*")
+_MOST_PASSES = 4
+"""A rule may make what an earlier one reads, seldom and in odd texts."""
+_NOT_PLAIN = frozenset({"a", "minus", "plus", *_VALUES})

@@ -23,6 +23,7 @@ from coe_agents.clustering import (
     Clusterer,
     EmbeddingSimilarity,
     EntailmentModel,
+    MathematicsMatch,
     NormalizedMatch,
 )
 from coe_agents.clustering.entailment_wrappers import CachedEntailment
@@ -160,6 +161,8 @@ def clusterer_of(section: schema.ClustererSection, *, folder: Path) -> Clusterer
             return named
         case schema.NormalizedClusterer():
             return NormalizedMatch()
+        case schema.MathematicsClusterer():
+            return MathematicsMatch()
         case schema.ActionsClusterer():
             return ActionMatch(**schema.read_rules(section.options))
         case schema.EmbeddingClusterer():

@@ -32,7 +32,7 @@ from coe_agents.text import for_prompt, redact_all
 from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder, tinyworld_agents
 from coe_agents.types import Agent, AgentReply, AgentRequest, Response, usable
 
-NAMES = ("normalized", "actions", "tinyworld")
+NAMES = ("normalized", "mathematics", "actions", "tinyworld")
 """The clusterers that a name is enough for, besides those of other packages."""
 _TINYWORLD = {"kind": "entailment", "model": "tinyworld"}
 _OF_MACHINE = {"base_url", "api_key_env", "device"}

@@ -176,6 +176,12 @@ class NormalizedClusterer(_Section):
     kind: Literal["normalized"]
 
 
+class MathematicsClusterer(_Section):
+    """Clusters by mathematical value; needs no model, but the extra "math"."""
+
+    kind: Literal["mathematics"]
+
+
 _RULES: Mapping[str, Rule] = {
     "exact": Exact(),
     "ignore": Ignore(),
@@ -251,24 +257,28 @@ class EmbeddingClusterer(ModelSection):
 
 
 class AnswersConfig(_Section):
-    """A preset of answers: `coe_agents.short_answers` or `coe_agents.sentences`.
+    """A preset of answers: `coe_agents.short_answers`, `coe_agents.mathematics` or `coe_agents.sentences`.
 
     Attributes:
-        kind: Names, numbers and few words, or sentences.
+        kind: Names, numbers and few words; numbers and formulas by value; or sentences.
         model: Of sentences: the NLI model that compares them, as of `EntailmentClusterer`.
         judge: Of sentences: a chat model that compares them in its place.
         instruction: Added to each agent's prompt, in place of the usual one; "" adds none.
     """
 
-    kind: Literal["short", "sentences"]
+    kind: Literal["short", "mathematics", "sentences"]
     model: str | None = None
     judge: ModelSection | None = None
     instruction: str | None = None
 
-    def clusterer(self) -> "NormalizedClusterer | EntailmentClusterer | JudgeClusterer":
+    def clusterer(
+        self,
+    ) -> "NormalizedClusterer | MathematicsClusterer | EntailmentClusterer | JudgeClusterer":
         """What compares the answers."""
         if self.kind == "short":
             return NormalizedClusterer(kind="normalized")
+        if self.kind == "mathematics":
+            return MathematicsClusterer(kind="mathematics")
         if self.judge is not None:
             return JudgeClusterer(kind="llm", **self.judge.model_dump())
         if self.model is not None:
@@ -384,6 +394,7 @@ ClustererSection = Annotated[
     | Annotated[JudgeClusterer, Tag("llm")]
     | Annotated[EmbeddingClusterer, Tag("embedding")]
     | Annotated[NormalizedClusterer, Tag("normalized")]
+    | Annotated[MathematicsClusterer, Tag("mathematics")]
     | Annotated[ActionsClusterer, Tag("actions")]
     | Annotated[CustomPart, Tag("custom")],
     Discriminator(_tag_of("clusterer")),

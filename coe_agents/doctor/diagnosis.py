@@ -21,7 +21,7 @@ from coe_agents._steps import start_call
 from coe_agents.agents import ChatEntailment, ModelAgent
 from coe_agents.agents.error_mapping import remedy_for
 from coe_agents.agents.greedy_decoding import REMEDY
-from coe_agents.clustering import Clusterer
+from coe_agents.clustering import Clusterer, EmbeddingSimilarity
 from coe_agents.config.build import create_agents, create_clusterer
 from coe_agents.config.schema import Config
 from coe_agents.config.validation import guarantee_notes
@@ -183,6 +183,7 @@ class ClustererReport:
         joins_paraphrase: Whether it puts answer and paraphrase together, as it should.
         joins_other: Whether it puts the other answer with the first, as it should not.
         device: Of a model in this process.
+        cosines: Of embeddings: the lowest of obvious pairs that mean the same, and the highest of those that do not.
     """
 
     model: str
@@ -190,6 +191,19 @@ class ClustererReport:
     joins_other: bool
     seconds: float
     device: str | None
+    cosines: tuple[float, float] | None = None
+
+
+_SAME = ((ANSWER, PARAPHRASE), ("Canberra", "It is Canberra."))
+_DIFFERENT = ((ANSWER, OTHER), ("Canberra", "It is Sydney."))
+
+
+def _cosines(clusterer: Clusterer) -> tuple[float, float] | None:
+    if not isinstance(clusterer, EmbeddingSimilarity):
+        return None
+    lowest = min(clusterer.cosines(_SAME))
+    highest = max(clusterer.cosines(_DIFFERENT))
+    return round(lowest, 3), round(highest, 3)
 
 
 def probe_of(clusterer: Clusterer) -> Callable[[], ClustererReport | Problem] | None:
@@ -207,6 +221,7 @@ def probe_of(clusterer: Clusterer) -> Callable[[], ClustererReport | Problem] | 
             loaded = load() if load is not None else None
             (labels,) = clusterer.cluster([[ANSWER, PARAPHRASE, OTHER]], [QUESTION])
             answer, paraphrase, other = labels
+            cosines = _cosines(clusterer)
         except Exception as error:
             return _to_problem(error, clusterer)
         return ClustererReport(
@@ -215,6 +230,7 @@ def probe_of(clusterer: Clusterer) -> Callable[[], ClustererReport | Problem] | 
             joins_other=other == answer,
             seconds=round(time.perf_counter() - start, 3),
             device=getattr(loaded, "device", None),
+            cosines=cosines,
         )
 
     return probe
@@ -401,6 +417,13 @@ def _faults(result: Any, *, needs_logprobs: bool, is_single: bool) -> Iterator[P
 
 
 def _notes(part: str, result: Any, *, is_single: bool) -> Iterator[str]:
+    if isinstance(result, ClustererReport) and result.cosines is not None:
+        lowest, highest = result.cosines
+        cosines = f"obvious pairs that mean the same have cosines of at least {lowest:g}, others of at most {highest:g}"
+        if lowest > highest:
+            yield f"{part}: {cosines}; threshold = {(lowest + highest) / 2:.2f} lies between them"
+        else:
+            yield f"{part}: {cosines}: no threshold tells them apart. An entailment model does"
     if isinstance(result, Problem | ClustererReport):
         return
     if result.n_returned < result.n_asked:

@@ -21,7 +21,7 @@ import coe_agents
 from coe_agents.config.build import assemble, create_clusterer, create_judge, load_weights
 from coe_agents.config.models import default_at_once
 from coe_agents.config.sampling_group import create_named_clusterer, judging_of
-from coe_agents.config.schema import CalibratedSection, Config
+from coe_agents.config.schema import CalibratedSection, Config, MathematicsClusterer
 from coe_agents.errors import AgentError, ConfigurationError, describe_error
 from coe_agents.evaluation.datasets.question import Question
 from coe_agents.evaluation.origin import DECIDER, JUDGED, PRICES, SECONDS
@@ -220,8 +220,8 @@ def _settings_of(config: Config, *, is_judged_by_model: bool) -> dict[str, Any]:
 
 
 def _create_criterion(name: str, config: Config | None) -> Criterion:
-    if name in CRITERIA:  # no model, which would be made twice
-        return CRITERIA[name]
+    if name in CRITERIA and not (config and isinstance(config.clusterer, MathematicsClusterer)):
+        return CRITERIA[name]  # no model, which would be made twice
     clusterer = create_named_clusterer("tinyworld") if config is None else create_clusterer(config)
     try:
         return create_criterion(name, clusterer, None if config is None else create_judge(config))

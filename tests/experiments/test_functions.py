@@ -21,7 +21,6 @@ from coe_agents import (
     create_coe_graph,
     create_sequential_graph,
     evaluate,
-    load_model,
     run,
     sample,
     score,
@@ -254,12 +253,6 @@ def test_policies_are_replayed_without_a_model():
 def test_evaluate_samples_and_scores():
     evaluation = evaluate(agents(), asked(2), resamples=2, clusterer=NormalizedMatch(), **SILENT)
     assert (evaluation.figures["n_scored"], evaluation.figures["accuracy"]) == (2, 1.0)
-
-
-def test_load_model_names_its_provider():
-    assert load_model("transformers:FOLDER").model == "FOLDER"
-    with pytest.raises(ValueError, match="no-such"):
-        load_model("no-such:model")
 
 
 KILLED = """

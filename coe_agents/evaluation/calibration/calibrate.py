@@ -24,6 +24,7 @@ from coe_agents.evaluation.scoring.correctness import (
     is_inside,
     judge_clusters,
     mean_verdict,
+    with_equality_of,
     with_verdicts,
 )
 from coe_agents.evaluation.scoring.scores import hash_of, in_second_half
@@ -126,6 +127,7 @@ def judge_samples(
         questions, clusterer=clusterer, weighting=weighting, proposer=proposer, weights=weights
     )
 
+    criterion = with_equality_of(clusterer, criterion)
     rows = []
     if proposer is not None or not every_cluster:
         for each, verdict in with_verdicts(statistics, criterion):

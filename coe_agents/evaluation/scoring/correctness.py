@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from statistics import fmean
 from typing import Protocol, runtime_checkable
@@ -15,6 +16,7 @@ from typing import Protocol, runtime_checkable
 from coe_agents.actions.proposals import has_proposals
 from coe_agents.checks import require, share
 from coe_agents.clustering import BidirectionalEntailment, Clusterer, cluster_many
+from coe_agents.clustering.mathematics import MathematicsMatch
 from coe_agents.clustering.normalized import normalize_answer
 from coe_agents.clustering.refusals import answer_kind, response_text
 from coe_agents.evaluation.scoring.statistics import BATCH
@@ -63,29 +65,32 @@ class Criterion(Protocol):
         ...
 
 
-def _by_exact_match(prediction: Prediction) -> bool | None:
+_Key = Callable[[str], str]
+
+
+def _by_exact_match(prediction: Prediction, key: _Key = normalize_answer) -> bool | None:
     # SQuAD-style
     if not prediction.references:
         return None
-    return normalize_answer(prediction.answer) in map(normalize_answer, prediction.references)
+    return key(prediction.answer) in map(key, prediction.references)
 
 
 def _by_label(prediction: Prediction) -> float | None:
     return mean_verdict(prediction.verdicts)
 
 
-def _by_reference_or_label(prediction: Prediction) -> float | None:
+def _by_reference_or_label(prediction: Prediction, key: _Key = normalize_answer) -> float | None:
     # a judge who knew one alias rejects others: a match outweighs a no
-    matches = _by_exact_match(prediction)
+    matches = _by_exact_match(prediction, key)
     labelled = _by_label(prediction)
     if matches or labelled is None:
         return matches
     return labelled
 
 
-def _by_reference_or_any_label(prediction: Prediction) -> bool | None:
+def _by_reference_or_any_label(prediction: Prediction, key: _Key = normalize_answer) -> bool | None:
     # for a judge who knew one alias of several: where the labels of equal answers differ, a yes says more than a no
-    verdicts = (_by_exact_match(prediction), *prediction.verdicts)
+    verdicts = (_by_exact_match(prediction, key), *prediction.verdicts)
     if True in verdicts:
         return True
     return False if False in verdicts else None
@@ -210,6 +215,26 @@ with a reference.
 """
 
 
+_OF_REFERENCES: Mapping[str, Callable[..., float | None]] = {
+    "reference_or_label": _by_reference_or_label,
+    "reference": _by_exact_match,
+    "reference_or_any_label": _by_reference_or_any_label,
+}
+
+
+def with_equality_of(clusterer: Clusterer, criterion: Criterion) -> Criterion:
+    """Returns the criterion that compares references as the clusterer compares answers.
+
+    That is by value for `MathematicsMatch`. Every other criterion stays as it is.
+    """
+    rule = _OF_REFERENCES.get(criterion.name)
+    if rule is None or not isinstance(clusterer, MathematicsMatch):
+        return criterion
+    if criterion != CRITERIA[criterion.name]:  # one of the user's, or by value already
+        return criterion
+    return Rule(criterion.name, partial(rule, key=clusterer.key))
+
+
 def create_criterion(name: str, clusterer: Clusterer, judge: Criterion | None = None) -> Criterion:
     """Returns the criterion of a name of `--correctness`: of `CRITERIA`, "entailment" or "judge".
 
@@ -220,7 +245,7 @@ def create_criterion(name: str, clusterer: Clusterer, judge: Criterion | None = 
     if name == "judge" and judge is not None:
         return judge
     if name in CRITERIA:
-        return CRITERIA[name]
+        return with_equality_of(clusterer, CRITERIA[name])
     needed = {
         "entailment": 'an entailment model. Name one: --config FILE with [clusterer] kind = "entailment"',
         "judge": "a judge model. Name one: --config FILE with [judge]",

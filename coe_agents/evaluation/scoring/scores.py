@@ -21,7 +21,13 @@ from coe_agents.evaluation.metrics.selective_prediction import RETENTIONS
 from coe_agents.evaluation.metrics.tallies import BoolArray, FloatArray, join_ties
 from coe_agents.evaluation.parallel import map_in_processes
 from coe_agents.evaluation.samples.reader import Samples, SamplesPart, without_rulings
-from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion, is_inside, with_verdicts
+from coe_agents.evaluation.scoring.correctness import (
+    CRITERIA,
+    Criterion,
+    is_inside,
+    with_equality_of,
+    with_verdicts,
+)
 from coe_agents.evaluation.scoring.statistics import BATCH, iter_statistics
 from coe_agents.measurement.estimators import BEST_SINGLE_MODEL, Estimator, find_estimators
 from coe_agents.measurement.statistics import ActionKind, Statistics
@@ -65,7 +71,7 @@ class ScoringSetup:
             entailment=self.entailment,
             proposer=self.proposer,
         )
-        return with_verdicts(statistics, self.criterion)
+        return with_verdicts(statistics, with_equality_of(self.clusterer, self.criterion))
 
 
 class AgentScore(NamedTuple):

@@ -1,0 +1,82 @@
+r"""Owns simple LaTeX in short answers: what has one plain form is written in it, such as `\frac{1}{2}` as "1/2"."""
+
+import re
+
+SIGNS = {
+    "times": "×",
+    "cdot": "·",
+    "div": "÷",
+    "pm": "±",
+    "le": "≤",
+    "leq": "≤",
+    "ge": "≥",
+    "geq": "≥",
+    "ne": "≠",
+    "neq": "≠",
+    "lt": "<",
+    "gt": ">",
+    "approx": "≈",
+    "infty": "∞",
+    "alpha": "α",
+    "beta": "β",
+    "theta": "θ",
+    "pi": "π",
+    "degree": "°",
+    "left": "",
+    "right": "",
+    "quad": " ",
+}
+_INTEGER = r"\s*(?:\{\s*(-?\d+)\s*\}|(\d))"
+# what follows would belong to the last part alone once the braces are gone
+_END = r"(?![\w^!({\\])"
+
+_DELIMITERS = re.compile(r"(\${1,2})(?![\s$])([^$]+)(?<!\s)\1(?!\d)|\\[()\[\]]")
+_FRACTION = rf"\\[dtc]?frac{_INTEGER}{_INTEGER}{_END}"
+_FORMS = (
+    (re.compile(rf"(?<=\d){_FRACTION}"), r" \1\2/\3\4"),  # a mixed number
+    (re.compile(_FRACTION), r"\1\2/\3\4"),
+    (re.compile(r"\^\s*(?:\{\s*\\circ\s*\}|\\circ(?![a-zA-Z]))"), "°"),
+    (re.compile(rf"\\sqrt\s*(?:\{{\s*(\d+|[a-z])\s*\}}|(\d)){_END}"), r"√\1\2"),
+    (re.compile(r"\^\s*(?:\{\s*(\w)\s*\}|\{\s*(-?\d+)\s*\}(?!\w))"), r"^\1\2"),
+    (re.compile(r"_\{(\w+)\}"), r"_\1"),
+    (
+        re.compile(
+            r"\\(?:boxed|fbox|mbox|text(?:bf|it|rm)?|math(?:bf|it|rm)|operatorname)\s*\{([^{}]*)\}"
+        ),
+        r"\1",
+    ),
+    (re.compile(r"\{,\}"), ","),
+    (re.compile(r"\\[,;: ]"), " "),
+    (re.compile(r"\\!"), ""),
+)
+_COMMAND = re.compile(r"\\([a-zA-Z]+)")
+_ESCAPE = re.compile(r"\\([%$#&_])")
+_DEEPEST = 8
+
+
+def read_latex(text: str) -> str:
+    r"""Returns `text` with simple LaTeX as plain signs; what is not simple stays as it is.
+
+    Simple are fractions and powers of integers, roots of one number or letter, `\text` and `\boxed` in any depth up
+    to 8, delimiters, blanks, `{,}`, degrees, and the signs of a table.
+
+    Example:
+        >>> [read_latex(each) for each in (r"$\dfrac{1}{2}$", r"8{,}000\text{ cm}", r"90^\circ", r"x \geq \sqrt{3}")]
+        ['1/2', '8,000 cm', '90°', 'x ≥ √3']
+        >>> read_latex(r"\frac{1}{x+1}")
+        '\\frac{1}{x+1}'
+    """
+    if "$" in text:
+        text = _DELIMITERS.sub(r"\2", text)
+    if "\\" not in text and "{" not in text:
+        return text
+
+    text = _DELIMITERS.sub(r"\2", text)
+    for _ in range(_DEEPEST):
+        before = text
+        for form, plain in _FORMS:
+            text = form.sub(plain, text)
+        if text == before:
+            break
+    text = _COMMAND.sub(lambda command: SIGNS.get(command[1], command[0]), text)
+    return _ESCAPE.sub(r"\1", text)

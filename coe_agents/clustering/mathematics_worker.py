@@ -1,0 +1,128 @@
+r"""Owns the process that reads mathematics by `math-verify`: a line of JSON in, the answer's canonical value out.
+
+It is a program of its own: `mathematics` starts it, and nothing imports it. Answers are untrusted. LaTeX is parsed by
+a grammar, and never by `parse_expr` of SymPy, which runs Python. Whatever takes too long ends by CPU time, in C code,
+too: then the process ends, and the answer has no value.
+"""
+
+import hashlib
+import json
+import logging
+import signal
+import sys
+from typing import Any
+
+import sympy
+from latex2sympy2_extended.latex2sympy2 import NormalizationConfig
+from math_verify import LatexExtractionConfig, parse
+from sympy.core.function import AppliedUndef
+from sympy.core.relational import Relational
+
+_CPU_SECONDS = 0.5
+_N_POINTS = 3
+_DIGITS = 40
+_CONFIG = LatexExtractionConfig(
+    boxed_match_priority=-1,
+    normalization_config=NormalizationConfig(
+        basic_latex=True,
+        units=False,  # 5 cm is not 5 m
+        malformed_operators=True,
+        nits=True,
+        boxed="none",
+        equations=False,
+    ),
+)
+
+
+def canonical_value(latex: str) -> str | None:
+    """Returns the value of an expression in LaTeX as a text, equal for equal values; None for what is none."""
+    parsed = parse(f"${latex}$", [_CONFIG], fallback_mode="no_fallback", parsing_timeout=None)
+    return _key(parsed[0]) if parsed else None
+
+
+def _key(value: Any) -> str:
+    if isinstance(value, Relational):
+        return _key_of_relation(value)
+    if isinstance(value, sympy.And):
+        return _key(value.as_set())  # "1 < x < 2" is (1, 2)
+    if isinstance(value, sympy.Interval | sympy.Tuple | sympy.MatrixBase):
+        parts = value.flat() if isinstance(value, sympy.MatrixBase) else value.args
+        return f"{type(value).__name__}{getattr(value, 'shape', '')}{[*map(_key, parts)]}"
+    if isinstance(value, sympy.Set):
+        return f"{type(value).__name__}{sorted(set(map(_key, value.args)))}"
+    if value in (sympy.true, sympy.false):  # whether an end of an interval is open
+        return str(value)
+    return _key_of_expression(value)
+
+
+def _key_of_relation(relation: Any) -> str:
+    """The value of "x = 5" is 5, that of "x > 5" the interval; other relations keep their sides together."""
+    left, right = relation.lhs, relation.rhs
+    if isinstance(relation, sympy.Eq):
+        if isinstance(left, sympy.Symbol | AppliedUndef) and not right.has(left):
+            return _key(right)
+        if isinstance(right, sympy.Symbol) and not left.has(right):
+            return _key(left)
+    elif len(relation.free_symbols) == 1:
+        return _key(relation.as_set())
+    return f"{relation.rel_op}{_key(left - right)}"
+
+
+def _key_of_expression(expression: Any) -> str:
+    """Two expressions are equal if they are at fixed points, which depend on the names of the symbols alone."""
+    expression = sympy.nsimplify(expression.doit(), rational=True)
+    values = {_key_of_number(_at_point(expression, point)) for point in range(_N_POINTS)}
+    return values.pop() if len(values) == 1 else str(sorted(values))
+
+
+def _at_point(expression: Any, point: int) -> Any:
+    place = {}
+    for symbol in expression.free_symbols:
+        digest = hashlib.sha256(f"{symbol.name} {point}".encode()).hexdigest()
+        place[symbol] = sympy.Rational(int(digest[:8], 16), (-1) ** point * 2**30)
+    return expression.subs(place)
+
+
+def _key_of_number(number: Any) -> str:
+    """An integer exactly, any other number to 15 digits; a ValueError or TypeError for what is no number."""
+    if number.is_Integer or number.is_infinite:
+        return str(number)
+    real, imaginary = number.evalf(_DIGITS).as_real_imag()
+    parts = [f"{float(part) if abs(part) > 1e-30 else 0:.15g}" for part in (real, imaginary)]
+    return parts[0] if parts[1] == "0" else "+i".join(parts)
+
+
+class _OutOfTimeError(BaseException):
+    """Raised in Python code; C code is ended with the process."""
+
+
+def _stop(*_: object) -> None:
+    raise _OutOfTimeError
+
+
+def _limit(seconds: float) -> None:
+    if hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+        signal.setitimer(signal.ITIMER_PROF, 1.5 * seconds)  # without a handler it ends the process
+
+
+def main() -> None:
+    """Answers each line, a text in JSON, with its canonical value or null."""
+    logging.disable(logging.CRITICAL)
+    canonical_value(r"\frac{x^2}{2} + \sqrt{3}")  # what is slow is loaded before the first answer
+    if hasattr(signal, "SIGVTALRM"):
+        signal.signal(signal.SIGVTALRM, _stop)
+    for line in sys.stdin:
+        try:
+            _limit(_CPU_SECONDS)
+            value = canonical_value(json.loads(line))
+        except (_OutOfTimeError, Exception):  # of an answer that is no mathematics, anything
+            value = None
+        finally:
+            _limit(0)
+        sys.stdout.write(json.dumps(value) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -253,10 +253,11 @@ def advise(rows: Sequence[Judged], *, n_resamples: int = 1000) -> Advice:
         {name: group.mean(group.answer(fit).right - right) for name, fit in fits.items()}
     )
 
-    score = _best(score_gains, DEFAULT_SCORE)
     weights = _best(weight_gains, EQUAL)
-    if weights != EQUAL and score not in _WEIGHTED:
-        score = DEFAULT_SCORE
+    usable = score_gains
+    if weights != EQUAL:
+        usable = {name: gain for name, gain in score_gains.items() if name in _WEIGHTED}
+    score = _best(usable, DEFAULT_SCORE)
     answers = group.answer(fits.get(weights, _equally), score=score)
     best, alone = group.best_alone()
     if score not in _WEIGHTED:

@@ -191,9 +191,7 @@ def prepare(
     else:
         is_graph = isinstance(models, StateGraph | Runnable)
         if is_graph:
-            for argument, value in {"n_samples": n_samples, **arguments}.items():
-                must = f'"{argument}" must be omitted beside a graph, which was built with its own'
-                require(value is None, must, value, "Pass it to create_coe_graph")
+            _refuse_beside_graph(n_samples=n_samples, **arguments)
         elif arguments.get("policy") is not None:
             name = type(arguments["policy"]).__name__
         group = _group_of(
@@ -214,6 +212,13 @@ def prepare(
         name=name,
         is_shown=progress,
     )
+
+
+def _refuse_beside_graph(**named: object) -> None:
+    """Refuses arguments with which a graph was built."""
+    for argument, value in named.items():
+        must = f'"{argument}" must be omitted beside a graph, which was built with its own'
+        require(value is None, must, value, "Pass it to create_coe_graph")
 
 
 def _group_of(

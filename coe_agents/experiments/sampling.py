@@ -176,14 +176,10 @@ def prepare(
     )
     passages = rare.get("with_context", False)
     if passages:
-        for question in dataset.questions:
-            question.prompt(with_context=True)  # raises where there is no passage
+        _check_passages(dataset)
 
-    asking: dict[str, Any] = {
-        "at_once": at_once,
-        "p_false": rare.get("p_false", False),
-        "passages": passages,
-    }
+    asking: dict[str, Any] = {"at_once": at_once, "passages": passages}
+    asking["p_false"] = rare.get("p_false", False)
     config = None
     if is_configuration(models):
         refuse_beside_configuration(n_samples=n_samples, answers=answers)
@@ -220,6 +216,12 @@ def prepare(
         clusterer=None if isinstance(clusterer, str) else clusterer,
         is_shown=progress,
     )
+
+
+def _check_passages(dataset: QuestionsOnDisk) -> None:
+    """Raises a ConfigurationError where a question has no passage, before anybody is asked."""
+    for question in dataset.questions:
+        question.prompt(with_context=True)
 
 
 def _group_of(

@@ -110,6 +110,8 @@ REMOVED: Mapping[str, Mapping[str, str]] = {
         "length_normalised_entropy": _VOTE_SHARE,
         "verbal_confidence": "confidence_vote_share reads what the agents stated",
     },
+    "Samples": {"workers": "Files are read on all cores"},
+    "report": {"workers": "Pass n_processes"},
     "solver": {"genetic": _SOLVER, "bayesian": _SOLVER},
     "choice": {"top_logprobs": _FIRST_TOKEN, "constrained": _FIRST_TOKEN},
     "measure": {"n_resamples": _INTERVAL, "divergence": _KL},

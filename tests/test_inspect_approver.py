@@ -1,6 +1,6 @@
-"""The approver for inspect_ai, in its evaluations. Collected only where COE_INSPECT_PYTHON names an interpreter:
+"""The approver for inspect_ai in its evaluations, and its logs; only where COE_INSPECT_PYTHON names an interpreter:
 
-python -m venv FOLDER && FOLDER/bin/pip install '.[openai]' inspect_ai==0.3.285    # then FOLDER/bin/python
+python -m venv FOLDER && FOLDER/bin/pip install '.[evaluation,openai]' inspect_ai==0.3.285    # then FOLDER/bin/python
 """
 
 import json
@@ -70,3 +70,13 @@ def test_the_group_sees_the_conversation_but_not_the_call_and_a_failure_supports
     metadata = cases["a failure"]["approvals"][0]["metadata"]
     assert metadata["support"] == pytest.approx(2 / 3)
     assert metadata["failed_agents"] == {"c": "RuntimeError"}  # its text may hold secrets
+
+
+def test_a_log_is_read_as_samples():
+    (first, second) = json.loads(run("tests/inspect_log.py"))
+    assert first == [
+        "What is the capital of France?",
+        ["Paris"],
+        [[0, "Paris", True], [1, "Paris", True]],
+    ]
+    assert second[1:] == [["Rome", "Roma"], [[0, "Oslo", False], [1, "Rome", True]]]

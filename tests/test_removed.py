@@ -13,6 +13,7 @@ from coe_agents._removed import REMOVED
 from coe_agents.config import Configuration
 from coe_agents.config.schema import read_config
 from coe_agents.errors import ConfigurationError
+from coe_agents.evaluation import Samples, report
 from coe_agents.measurement.estimators import find_score
 from coe_agents.middleware import CoEMiddleware
 from coe_agents.policy import CalibratedPolicy, measure
@@ -27,6 +28,8 @@ FUNCTIONS = {
     "create_graph": partial(Configuration.create_graph, None),
     "CoEMiddleware": partial(CoEMiddleware, None, tools=["pay"]),
     "coe_interval": partial(coe_interval, [0], ["a"]),
+    "Samples": partial(Samples, []),
+    "report": partial(report, None),
 }
 OBJECTS = {
     "GroupDecision": GroupDecision(action="abstain", answer=None, reason="as told"),

@@ -62,7 +62,7 @@ def advise(
     from coe_agents.advice.advice import advise as advise_on
 
     setting, judging = create_setting(scoring, samples)
-    rows, _ = judge_saved(samples, setting, every_cluster=True)
+    rows, _ = judge_saved(samples, setting, scoring, every_cluster=True)
     advice = advise_on(rows, n_resamples=resamples)
     policy = _calibrate(samples, setting, rows, advice)
     calibration = None if policy is None else policy.calibration
@@ -233,7 +233,7 @@ def weights(
     from coe_agents.policy import AgentWeights, agreement_weights
 
     setting, judging = create_setting(scoring, samples)
-    rows, _ = judge_saved(samples, setting, every_cluster=True)
+    rows, _ = judge_saved(samples, setting, scoring, every_cluster=True)
     agreement = agreement_weights([row.measurement for row in rows], n_resamples=resamples)
     check = check_weights(rows, agreement.weights, n_resamples=resamples)
     if out is not None:

@@ -1,10 +1,9 @@
 """Owns labelled claims: files of them (`*.claims.jsonl`), the `ClaimPolicy` chosen on them, and their figures."""
 
-import gzip
 import math
-import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from coe_agents.evaluation.calibration.risk_control import (
 from coe_agents.evaluation.metrics import rejection_accuracy
 from coe_agents.evaluation.metrics.bootstrap import resamples, to_plain, with_interval
 from coe_agents.evaluation.metrics.tallies import Ranking, area_under_roc
+from coe_agents.evaluation.tables import RecordFile, find_form, read_records
 from coe_agents.files import parse_json
 from coe_agents.types import JsonObject
 from coe_agents.uncertainty.ties import TIE
@@ -83,8 +83,19 @@ class JudgedClaims:
 
 
 def are_claims(paths: Sequence[Path]) -> bool:
-    """Returns whether files hold labelled claims, by their names."""
-    return all(path.name.endswith(SUFFIXES) for path in paths)
+    """Returns whether files hold labelled claims, by their names, or by the fields of SelfCheckGPT's passages."""
+    return all(path.name.endswith(SUFFIXES) or _holds_passages(path) for path in paths)
+
+
+def _holds_passages(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    try:
+        for _, text in read_records(RecordFile(path, find_form(path))):
+            return "gpt3_sentences" in parse_json(text)
+    except (OSError, ValueError, TypeError):
+        return False  # whoever reads it as samples says what is wrong
+    return False
 
 
 def read_labelled(paths: Iterable[Path]) -> Iterator[LabelledQuestion]:
@@ -95,21 +106,39 @@ def read_labelled(paths: Iterable[Path]) -> Iterator[LabelledQuestion]:
     """
     for path in paths:
         try:
-            with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as lines:
-                for number, line in enumerate(lines, start=1):
-                    if line.strip():
-                        yield _question(line, f"{path}, line {number}")
-        except (OSError, EOFError, zlib.error) as error:
+            form = find_form(path)
+            file = RecordFile(path, "lines" if path.name.endswith(SUFFIXES) else form)
+            for number, text in read_records(file):
+                yield _question(text, partial(_place_of, file, number))
+        except OSError as error:
             raise SamplesError(f"{path} cannot be read: {error}", hint=_HINT) from error
 
 
-def _question(line: bytes, where: str) -> LabelledQuestion:
+def _place_of(file: RecordFile, number: int) -> str:
+    return file.place(number).replace(f"{file.path}:", f"{file.path}, line ")
+
+
+def _from_passage(passage: JsonObject) -> JsonObject:
+    """Returns a row of SelfCheckGPT's set as a line of claims: each sentence is one, and is supported if accurate."""
+    claims = []
+    for sentence, label in zip(passage["gpt3_sentences"], passage["annotation"], strict=True):
+        claims.append({"text": sentence, "supported": label == "accurate"})
+    return {
+        "id": passage["wiki_bio_test_idx"],
+        "answers": {"gpt3": {"text": passage["gpt3_text"], "claims": claims}},
+        "samples": {"gpt3": passage["gpt3_text_samples"]},
+    }
+
+
+def _question(text: str | bytes, place: Callable[[], str]) -> LabelledQuestion:
     texts = dict[str, str]()
     claims = dict[str, list[str]]()
     supported = dict[str, list[bool | None]]()
     samples = dict[str, list[str]]()
     try:
-        record = parse_json(line)
+        record = parse_json(text)
+        if "gpt3_sentences" in record:
+            record = _from_passage(record)
         for agent, answer in record["answers"].items():
             texts[agent] = _text(answer["text"])
             claims[agent] = [_text(claim["text"]) for claim in answer["claims"]]
@@ -125,11 +154,13 @@ def _question(line: bytes, where: str) -> LabelledQuestion:
             samples=samples,
         )
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise SamplesError(f"{where} is no question with claims: {error!r}", hint=_HINT) from error
+        raise SamplesError(
+            f"{place()} is no question with claims: {error!r}", hint=_HINT
+        ) from error
     for label in chain.from_iterable(supported.values()):
         if label is not None and not isinstance(label, bool):
             raise SamplesError(
-                f'{where}: "supported" must be true, false or null; got {label!r:.50}', hint=_HINT
+                f'{place()}: "supported" must be true, false or null; got {label!r:.50}', hint=_HINT
             )
     return question
 

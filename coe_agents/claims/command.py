@@ -74,7 +74,8 @@ def _judge(
 
     if not are_claims(paths):
         raise typer.BadParameter(
-            f"with --claims they must be named *{SUFFIXES[0]}[.gz]", param_hint="'samples'"
+            f"with --claims they must be named *{SUFFIXES[0]}[.gz], or be passages of SelfCheckGPT",
+            param_hint="'samples'",
         )
     support: Support = Overlap()
     if claims == "entailment":

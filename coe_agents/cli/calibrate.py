@@ -135,6 +135,7 @@ def _choose_threshold(
     rows, n_silent = judge_saved(
         samples,
         setting,
+        scoring,
         every_cluster=chooses_answer,
         proposer=proposer,
         weights=of_file,

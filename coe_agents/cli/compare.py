@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coe_agents.cli.inputs import create_setting, names_of
+from coe_agents.cli.inputs import create_setting, names_of, open_samples
 from coe_agents.cli.options import (
     JsonOption,
     JudgingOptions,
@@ -96,7 +96,6 @@ def _read_runs(paths: list[Path]) -> "_Outcomes":
 
 
 def _replay(paths: list[Path], policies: str, options: JudgingOptions) -> "_Outcomes":
-    from coe_agents.evaluation import Samples
     from coe_agents.evaluation.samples.reader import without_rulings
     from coe_agents.experiments.replay import load_saved, replay
 
@@ -107,7 +106,7 @@ def _replay(paths: list[Path], policies: str, options: JudgingOptions) -> "_Outc
     replayed = [_policy_of(file, name) for file, name in zip(files, names, strict=True)]
     scoring = ScoringOptions(clusterer=options.clusterer, correctness=options.correctness)
     setting, judging = create_setting(scoring, paths)
-    with Samples(paths) as questions:
+    with open_samples(paths, options) as questions:
         saved = load_saved(without_rulings(questions), setting.clusterer)
         n_failed = len(questions) - len(saved)
     if not saved:

@@ -82,6 +82,7 @@ def _compare(
     rows, n_silent = judge_saved(
         samples,
         setting,
+        scoring,
         every_cluster=calibration.chooses_answer,
         proposer=calibration.proposer,
         weights=calibration.weights,

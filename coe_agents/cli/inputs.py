@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from coe_agents.cli.options import EngineOptions, ScoringOptions
+from coe_agents.cli.options import EngineOptions, JudgingOptions, ScoringOptions
 from coe_agents.cli.terminal import clean, clean_up_after_interrupt, hide
 from coe_agents.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from coe_agents.clustering import Clusterer
     from coe_agents.config.schema import Config
+    from coe_agents.evaluation import Samples
     from coe_agents.evaluation.calibration.calibrate import Judged
     from coe_agents.evaluation.origin import ResolvedJudging
     from coe_agents.evaluation.scoring.scores import ScoringSetup
@@ -150,9 +151,32 @@ def _create_clusterer(
         raise typer.BadParameter(str(error), param_hint="--clusterer") from error
 
 
+def parse_columns(columns: str | None) -> dict[str, str]:
+    """Returns what the files call our fields, of "ours=theirs,..."."""
+    names = {}
+    for pair in (columns or "").split(","):
+        ours, _, theirs = pair.partition("=")
+        if ours.strip() and theirs.strip():
+            names[ours.strip()] = theirs.strip()
+        elif columns is not None:
+            raise typer.BadParameter(
+                f'must be ours=theirs,...; got "{pair}". Name both, such as text=response',
+                param_hint="--columns",
+            )
+    return names
+
+
+def open_samples(paths: Sequence[Path], options: JudgingOptions) -> "Samples":
+    """Opens files of samples as the options say that they are to be read."""
+    from coe_agents.evaluation import Samples
+
+    return Samples(paths, columns=parse_columns(options.columns), questions=options.questions)
+
+
 def judge_saved(
     samples: list[Path],
     setting: "ScoringSetup",
+    scoring: JudgingOptions,
     *,
     check: "Callable[[Iterable[SampledQuestion]], Iterable[SampledQuestion]] | None" = None,
     **options: Any,
@@ -162,10 +186,10 @@ def judge_saved(
     `check` is called with the questions, and returns them; by default it refuses rulings. `options` are further ones
     of `judge_samples`.
     """
-    from coe_agents.evaluation import Samples, judge_samples
+    from coe_agents.evaluation import judge_samples
     from coe_agents.evaluation.samples.reader import without_rulings
 
-    with Samples(samples) as questions:
+    with open_samples(samples, scoring) as questions:
         rows = judge_samples(
             (check or without_rulings)(questions),
             clusterer=setting.clusterer,

@@ -69,6 +69,16 @@ SeedOption = Annotated[
 ]
 
 
+ColumnsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--columns",
+        metavar="OURS=THEIRS,...",
+        help="What the files call our fields, such as text=response,id=qid; see docs/your_own_files.md.",
+    ),
+]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionOptions:
     """The options of `sample` and `run`: which questions are asked of whom, and where what they give is kept."""
@@ -77,13 +87,14 @@ class QuestionOptions:
         str,
         typer.Option(
             help="triviaqa, squad, squad_v2, nq_open or truthfulqa, from the Hugging Face hub; tinyworld; a file, "
-            "such as one of their official ones, JSON Lines or Parquet; or the folder of a dataset."
+            "such as one of their official ones, JSON Lines, a JSON array, CSV or Parquet; or the folder of a dataset."
         ),
     ]
     out: Annotated[Path, typer.Option(help="Folder of the run. Rerun the same command to resume.")]
     split: Annotated[
         str | None, typer.Option(help="Split of the dataset; default: validation.")
     ] = None
+    columns: ColumnsOption = None
     limit: LimitOption = 200
     seed: SeedOption = 0
     config: ConfigOption = None
@@ -115,7 +126,15 @@ class SamplingOptions(QuestionOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgingOptions:
-    """The options of a replay of policies: how responses become clusters, and what is right."""
+    """The options of a replay of policies: how files are read, how responses become clusters, and what is right."""
+
+    columns: ColumnsOption = None
+    questions: Annotated[
+        Path | None,
+        typer.Option(
+            help="A file of questions, for responses that hold none, such as batch output: its id is their custom_id."
+        ),
+    ] = None
 
     clusterer: Annotated[
         str | None,
@@ -216,7 +235,10 @@ ClaimsOption = Annotated[
         "and needs no model; entailment asks the entailment model of --config.",
     ),
 ]
-_SAMPLES_HELP = "Files of saved responses (*.samples.jsonl[.gz]), or the folder of a run."
+_SAMPLES_HELP = (
+    "Files of saved responses (JSON Lines, JSON, CSV or Parquet, perhaps .gz, or of another tool), patterns, or the "
+    "folder of a run."
+)
 SamplesArgument = Annotated[list[Path], typer.Argument(help=_SAMPLES_HELP)]
 OptionalSamplesArgument = Annotated[list[Path] | None, typer.Argument(help=_SAMPLES_HELP)]
 ResamplesOption = Annotated[

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from coe_agents import _ring
-from coe_agents.cli.inputs import create_setting, load_quietly, ray_options
+from coe_agents.cli.inputs import create_setting, load_quietly, parse_columns, ray_options
 from coe_agents.cli.options import (
     EngineOptions,
     Exit,
@@ -69,6 +69,7 @@ def evaluate(
         sample_to(
             sampling, load_quietly(sampling.config), engine=ray_options(engine), scoring=scoring
         )
+    scoring = replace(scoring, columns=None, questions=None)  # the run has our fields
     show_scores([sampling.out], scoring, as_json=as_json)
 
 
@@ -88,7 +89,8 @@ def sample_to(
 
     from coe_agents.tinyworld.questions import find_questions
 
-    dataset = find_questions(options.dataset, options.split, seed=options.seed)
+    columns = parse_columns(options.columns)
+    dataset = find_questions(options.dataset, options.split, seed=options.seed, columns=columns)
     questions = dataset.questions.first(options.limit or None)
     if options.with_context:
         for question in questions:
@@ -251,7 +253,8 @@ def run(
     from coe_agents.experiments import dataset_run
     from coe_agents.tinyworld.questions import find_questions
 
-    dataset = find_questions(asking.dataset, asking.split, seed=asking.seed)
+    columns = parse_columns(asking.columns)
+    dataset = find_questions(asking.dataset, asking.split, seed=asking.seed, columns=columns)
     questions = dataset.questions.first(asking.limit or None)
     options: dict[str, Any] = {
         "seed": asking.seed,

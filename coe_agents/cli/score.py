@@ -1,15 +1,14 @@
 """Owns the command `score`: how well scores tell wrong answers from right ones."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from coe_agents import _ring
-from coe_agents.cli.inputs import check_proposer, create_setting
+from coe_agents.cli.inputs import check_proposer, create_setting, open_samples
 from coe_agents.cli.options import (
     ClaimsOption,
     JsonOption,
@@ -20,6 +19,8 @@ from coe_agents.cli.options import (
     expand_options,
 )
 from coe_agents.cli.terminal import print_json
+from coe_agents.errors import SamplesError
+from coe_agents.text import quantity
 
 if TYPE_CHECKING:
     from coe_agents.evaluation.scoring.scores import ScoringSetup
@@ -62,25 +63,21 @@ def show_scores(
         show_claim_scores = _ring.load("claims.command:show_claim_scores")
         show_claim_scores(samples, claims, scoring.config, n_resamples=resamples, as_json=as_json)
         return
-    from coe_agents.evaluation import Samples, report
+    from coe_agents.evaluation import report
     from coe_agents.evaluation.scoring.scores import score_samples
-    from coe_agents.evaluation.workers import start_workers
 
     found, judging = create_setting(scoring, samples)
     setup = replace(found, estimators=_load_estimators(estimator or ()), proposer=proposer)
-    import_module(
-        "scipy.special"
-    )  # all scoring needs it: once here, not in each process that is forked
-    with (
-        start_workers(_n_processes(processes, setup, scoring, samples)) as workers,
-        Samples(samples, workers=workers) as questions,
-    ):
-        scores = score_samples(questions, setup, workers=workers)
+    n_processes = _n_processes(processes, setup, scoring, samples)
+    with open_samples(samples, scoring) as questions:
+        scores = score_samples(questions, setup, n_processes=n_processes)
         check_proposer(proposer, scores.agents)
         figures = {
-            **report(scores, n_resamples=resamples, workers=workers),
+            **report(scores, n_resamples=resamples, n_processes=n_processes),
             "judged": judging.to_json(),
         }
+    if figures["n_scored"] == 0:
+        raise _nothing_scored(figures)
     if as_json:
         print_json(figures)
     else:
@@ -92,15 +89,24 @@ def show_scores(
 score = expand_options(show_scores)
 
 
+def _nothing_scored(figures: Mapping[str, Any]) -> SamplesError:
+    details = figures["details"]
+    return SamplesError(
+        f"none of {quantity(figures['n_questions'], 'question')} can be scored: {details['n_unanswered']} have no "
+        f"response, of {details['n_unjudged']} it is not known whether the answer is right",
+        hint='Give "references" or "correct", or name them by --columns, such as references=solution',
+    )
+
+
 def _n_processes(
     wanted: int | None, setup: "ScoringSetup", options: ScoringOptions, samples: list[Path]
 ) -> int:
     """Returns how many processes are used; a model is loaded once."""
     from coe_agents.actions import ActionMatch
     from coe_agents.clustering import NormalizedMatch
+    from coe_agents.evaluation.parallel import n_cores
     from coe_agents.evaluation.samples.reader import files_of
     from coe_agents.evaluation.scoring.correctness import CRITERIA
-    from coe_agents.evaluation.workers import n_cores
 
     is_plain = setup.criterion in CRITERIA.values()
     if (

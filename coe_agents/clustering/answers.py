@@ -140,7 +140,8 @@ def canonical_answer(text: str) -> str:
     explains a letter of a multiple choice, a yes or a no, and the reason behind the answer of a sentence.
 
     Returns:
-        The answer; "" only where the response holds nothing but white space or reasoning.
+        The answer, from the last 100,000 characters; "" only where the response holds nothing but white space or
+        reasoning.
 
     Example:
         >>> canonical_answer("<think>Lyon? No.</think> Guess: **Paris**\nProbability: 0.9")
@@ -155,13 +156,15 @@ def canonical_answer(text: str) -> str:
     spoken = _SPECIAL_TOKENS.sub("", strip_reasoning(text)).strip()
     spoken = _own_turn(_ROLE_HEADER.sub("", spoken).strip())
     answer = _cut_tail(spoken)
-    inner = spoken
+    inner = spoken[-_MOST_SEARCHED:]
     for _ in range(_DEEPEST):
         inner = _find_answer(inner)
         answer = inner or answer
     return answer
 
 
+_MOST_SEARCHED = 100_000
+"""Of a longer response, so many characters at its end are searched for an answer."""
 _DEEPEST = 4
 """At most so many forms inside each other are read, as in a tag that holds a JSON object."""
 

@@ -17,7 +17,7 @@ from typing import Any
 from coe_agents.clustering.answers import canonical_answer
 from coe_agents.errors import describe_error
 from coe_agents.evaluation.datasets.question import Question, draw_key
-from coe_agents.evaluation.disk_sequence import DiskSequence
+from coe_agents.evaluation.datasets.sources import DrawnQuestions
 from coe_agents.evaluation.samples.store import Store, Unit, is_failure
 from coe_agents.text import quantity, safe_message
 from coe_agents.types import AgentReply, Response, create_response, end_of
@@ -58,16 +58,14 @@ class SampledGroup:
 class Units(Mapping[Unit, int]):
     """What a run consists of, as `Store` takes it, in the order of the questions; nothing of them is in memory."""
 
-    def __init__(
-        self, questions: DiskSequence[Question], n_rows: Mapping[str, int], *, seed: int
-    ) -> None:
+    def __init__(self, questions: DrawnQuestions, n_rows: Mapping[str, int], *, seed: int) -> None:
         self._questions = questions
         self._n_rows = n_rows
         self._seed = seed
 
     def __getitem__(self, unit: Unit) -> int:
         name, agent = unit
-        if self._questions.place_of(draw_key(self._seed, name)) is None:
+        if not self._questions.has_key(draw_key(self._seed, name)):
             raise KeyError(unit)
         return self._n_rows[agent]
 

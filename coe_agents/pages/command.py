@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from coe_agents.cli.inputs import create_setting, load_quietly
+from coe_agents.cli.inputs import create_setting, load_quietly, open_samples
 from coe_agents.cli.options import ResamplesOption, ScoringOptions, expand_options
 from coe_agents.cli.terminal import clean, print_lines
 from coe_agents.files import write
@@ -46,7 +46,6 @@ def report(
 
 
 def _report_samples(paths: list[Path], scoring: ScoringOptions, out: Path, resamples: int) -> None:
-    from coe_agents.evaluation import Samples
     from coe_agents.pages.report_page import create_page
 
     config = None if scoring.config is None else load_quietly(scoring.config)
@@ -58,7 +57,7 @@ def _report_samples(paths: list[Path], scoring: ScoringOptions, out: Path, resam
         policy = create_policy(config)
     note = judging.note()
     title = ", ".join(path.resolve().name for path in paths)
-    with Samples(paths) as questions:
+    with open_samples(paths, scoring) as questions:
         n_questions = len(questions)
         page = create_page(
             questions, setting, title=title, n_resamples=resamples, note=note, policy=policy

@@ -196,6 +196,7 @@ def recalibrate_policy(
     rows, _ = judge_saved(
         samples,
         setting,
+        scoring,
         check=lambda questions: _note_seen(questions, seen),
         every_cluster=former.chooses_answer,
         weights=former.weights,

@@ -13,10 +13,12 @@ from coe_agents.tinyworld.facts import Fact, extract_answer, load_facts
 _SPLITS = ("calibration", "validation")
 
 
-def find_questions(dataset: str, split: str | None, *, seed: int) -> QuestionsOnDisk:
+def find_questions(
+    dataset: str, split: str | None, *, seed: int, columns: Mapping[str, str] | None = None
+) -> QuestionsOnDisk:
     """Returns the questions of tinyworld or of any dataset that `open_questions` reads, in the order of a seed."""
     if dataset != "tinyworld":
-        return open_questions(dataset, split=split, seed=seed)
+        return open_questions(dataset, split=split, seed=seed, columns=columns)
     chosen = split or "validation"
     questions = tinyworld_questions(chosen)
     return QuestionsOnDisk(f"tinyworld, {chosen}", on_disk(questions, seed=seed), len(questions))

@@ -284,6 +284,12 @@ def test_a_runaway_response_takes_linear_time(function, fragment):
     assert many < 8 * max(few, 0.002)  # four times the text: 4 if linear, 16 if quadratic
 
 
+@pytest.mark.parametrize("fragment", ['{"a":', "<answer>", "Answer: B, "])
+def test_a_megabyte_is_searched_at_its_end(fragment):
+    text = fragment * (1_000_000 // len(fragment))
+    assert canonical_answer(f"Answer: Lyon\n{text}\nAnswer: Rome") == "Rome"
+
+
 def seconds(function, text):
     taken = []
     for _ in range(3):

@@ -8,7 +8,9 @@ from typing import Any, Literal
 from coe_agents.errors import ConfigurationError
 from coe_agents.text import for_prompt
 
-Kind = Literal["triviaqa", "squad", "nq_open", "truthfulqa", "questions"]
+Kind = Literal[
+    "triviaqa", "squad", "natural_questions", "nq_open", "mmlu", "truthfulqa", "questions"
+]
 
 
 class ConflictError(ValueError):

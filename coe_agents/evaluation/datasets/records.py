@@ -1,19 +1,63 @@
 """Owns the records of files: reading them, each with its place, and the step from their fields to a question."""
 
-import gzip
+import ast
 import hashlib
 import re
-import zlib
-from collections.abc import Iterator, Mapping
+import string
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from coe_agents.actions.schemas import find_parameters
 from coe_agents.errors import DatasetError
 from coe_agents.evaluation.datasets.question import Kind, Question, without_repeats
+from coe_agents.evaluation.tables import (
+    RecordFile,
+    find_form,
+    is_one_line,
+    open_packed,
+    read_records,
+)
 from coe_agents.files import parse_json
 
 _Record = Mapping[str, Any]
+
+
+REFERENCE_NAMES = ("references", "gold", "reference", "target")
+"""What files call the accepted answers."""
+_PAGE = "docs/your_own_files.md"
+
+
+def texts_of(value: Any) -> list[Any]:
+    """Returns one text, or a list, as a list; a cell may hold a list of texts as JSON, or as Python prints it.
+
+    A number is its text. A value of another kind stays, for the caller to refuse.
+
+    Example:
+        >>> texts_of("Paris"), texts_of(18), texts_of('["Paris", "paname"]'), texts_of("[0, 1]")
+        (['Paris'], ['18'], ['Paris', 'paname'], ['[0, 1]'])
+    """
+    if isinstance(value, str) and value.startswith("["):
+        with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+            written = ast.literal_eval(value)
+            if isinstance(written, list) and all(isinstance(text, str) for text in written):
+                return written
+    if isinstance(value, list | tuple):
+        return [text for item in value for text in texts_of(item)]
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return [str(value) if is_number else value]
+
+
+def solution_of(text: str) -> str:
+    r"""Returns what stands behind the last "####", as in GSM8K; else the text.
+
+    Example:
+        >>> solution_of("2 and 2 are 4.\n#### 4")
+        '4'
+    """
+    return text.rpartition("####")[2].strip() if "####" in text else text
 
 
 class MalformedError(ValueError):
@@ -28,26 +72,68 @@ def to_question(record: object) -> tuple[Kind, Question]:
     | triviaqa, official | QuestionId, Question, Answer {Value, Aliases, NormalizedAliases, HumanAnswers} |
     | triviaqa, on the hub | question_id, question, answer {value, aliases, normalized_aliases} |
     | squad | id, question, context, answers: a list of {text} or {text: list}, is_impossible |
-    | nq_open | question, answer: a list |
+    | mmlu | question, choices (or options), answer: the number or the letter of the right one |
+    | natural_questions | question {text}, annotations {short_answers, yes_no_answer} |
+    | nq_open, gsm8k, hotpotqa | question, answer: a text or a list; behind "####" if that is there |
     | truthfulqa | question, best_answer, correct_answers |
-    | questions | question, references (or gold), and perhaps id, context, answerable (or impossible), tools |
+    | questions | question, references (or gold, reference, target, answers), perhaps id, context, answerable, tools |
     """
     if not isinstance(record, Mapping):
         raise MalformedError(f"it must be a JSON object; got {_show(record)}")
-    if "QuestionId" in record or "question_id" in record:
+    if "QuestionId" in record or isinstance(record.get("answer"), Mapping):
         return "triviaqa", _trivia_qa(_rename(record))
-    if "answers" in record or "is_impossible" in record:
+    if isinstance(record.get("question"), Mapping) and "annotations" in record:
+        return "natural_questions", _natural_question(record)
+    for name in ("choices", "options"):
+        if isinstance(record.get(name), list) and "answer" in record:
+            return "mmlu", _multiple_choice(record, name)
+    answers = record.get("answers")
+    is_list_of_spans = isinstance(answers, list) and all(
+        isinstance(each, Mapping) for each in answers
+    )
+    if "is_impossible" in record or isinstance(answers, Mapping) or is_list_of_spans:
         return "squad", _squad(record)
     if "best_answer" in record:
         question = _text(record, "question")
         accepted = [_text(record, "best_answer"), *_texts(record, "correct_answers")]
         return "truthfulqa", Question(_id({}, question), question, _references(accepted))
-    if "answer" in record and "references" not in record:
-        question = _text(record, "question")
-        references = _references(_texts(record, "answer"))
-        _check_has_answer(references)
-        return "nq_open", Question(_id(record, question), question, references)
-    return "questions", _plain(record)
+    kind: Kind = "nq_open" if "answer" in record and "references" not in record else "questions"
+    return kind, _plain(record)
+
+
+def _natural_question(record: _Record) -> Question:
+    question = _text(record["question"], "text")
+    annotations = record["annotations"]
+    texts = [text for answer in annotations["short_answers"] for text in answer["text"]]
+    for number in annotations.get("yes_no_answer", ()):
+        if number in (0, 1):
+            texts.append(("no", "yes")[number])
+    references = _references(texts)
+    return Question(_id(record, question), question, references, answerable=bool(references))
+
+
+def _multiple_choice(record: _Record, name: str) -> Question:
+    """Returns the question with its choices under letters; both the right letter and its choice are accepted."""
+    choices = [str(choice) for choice in record[name]]
+    letters = string.ascii_uppercase[: len(choices)]
+    (answer,) = texts_of(record["answer"])
+    if str(answer).isdecimal() and int(answer) < len(letters):
+        right = int(answer)
+    elif answer in list(letters):
+        right = letters.index(answer)
+    elif isinstance(record["answer"], str) and answer in choices:
+        right = choices.index(answer)
+    else:
+        raise MalformedError(
+            f'"answer" must be one of {name} by its number or letter; got {_show(answer)}'
+        )
+    listed = [f"{letter}. {choice}" for letter, choice in zip(letters, choices, strict=True)]
+    question = "\n".join([_text(record, "question"), *listed])
+    references = [letters[right]]
+    if choices[right] not in list(letters):
+        references.append(choices[right])
+    identifier = record.get("id", record.get("question_id"))
+    return Question(_id({"id": identifier}, question), question, _references(references))
 
 
 def _rename(record: _Record) -> _Record:
@@ -99,18 +185,41 @@ def _squad(record: _Record) -> Question:
 
 
 def _plain(record: _Record) -> Question:
+    names = [name for name in (*REFERENCE_NAMES, "answers", "answer") if name in record]
+    missing = ["question"] if record.get("question") is None else []
+    if not names:
+        missing.append("references")
+    if missing:
+        named = " and ".join(f'"{name}"' for name in missing)
+        verb = "is" if len(missing) == 1 else "are"
+        raise MalformedError(
+            f"{named} {verb} missing; it has {', '.join(record)[:300]}. References are a list, [] where no answer is "
+            f"known; --columns ours=theirs maps other names, and {_PAGE} lists all that is read"
+        )
     question = _text(record, "question")
-    name = "gold" if "gold" in record and "references" not in record else "references"
-    if name not in record:
-        raise MalformedError('"references" is missing. Add it: a list, [] where no answer is known')
     impossible = _flag(record, "impossible", default=False)
     answerable = _flag(record, "answerable", default=not impossible)
-    context = None
-    if record.get("context") is not None:
-        context = _text(record, "context")
-    identity = _id(record, question + (context or ""))
-    references = _references(_texts(record, name))
+    context = _context(record.get("context"))
+    if names[0] == "references" and not isinstance(record["references"], list):
+        _texts(record, "references")
+    references = _references(_texts({names[0]: texts_of(record[names[0]])}, names[0]))
+    if names[0] in ("answer", "answers"):
+        references = _references([solution_of(text) for text in references])
+        _check_has_answer(references)
+    identifier = record.get("id", record.get("_id"))
+    identity = _id({"id": identifier}, question + (context or ""))
     return Question(identity, question, references, context, answerable, _tools(record))
+
+
+def _context(context: Any) -> str | None:
+    """Returns a passage, of HotpotQA all of its paragraphs: {"title", "sentences"} on the hub, pairs as published."""
+    if context is None:
+        return None
+    if isinstance(context, Mapping):
+        context = list(zip(context["title"], context["sentences"], strict=True))
+    if isinstance(context, list):
+        return "\n".join(f"{title}: {''.join(sentences)}" for title, sentences in context)
+    return _text({"context": context}, "context")
 
 
 def _tools(record: _Record) -> list[dict[str, Any]] | None:
@@ -170,6 +279,8 @@ def _texts(record: _Record, name: str) -> list[str]:
 
 def _flag(record: _Record, name: str, *, default: bool) -> bool:
     value = record.get(name, default)
+    if isinstance(value, str):  # a cell of CSV
+        value = {"true": True, "false": False}.get(value.lower(), value)
     if not isinstance(value, bool):
         raise MalformedError(f'"{name}" must be true or false; got {_show(value)}')
     return value
@@ -179,39 +290,49 @@ def _show(value: object) -> str:
     return "nothing" if value is None else repr(value)[:80]
 
 
-def file_records(path: Path) -> Iterator[tuple[str, Any]]:
-    """Yields the records of a `.jsonl` or `.json` file, compressed or not, and the place of each.
+_SUFFIXES = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
 
-    A `.jsonl` file is read line by line. A `.json` file is a list of records, or a document as TriviaQA ("Data") or
-    SQuAD ("data") publish theirs.
+
+def file_records(path: Path) -> Iterator[tuple[Callable[[], str], Any]]:
+    """Yields the records of a file, compressed or not, and what says where each stands.
+
+    A `.json` file is a list of records, or a document as TriviaQA ("Data") or SQuAD ("data") publish theirs.
     """
-    readers = {".jsonl": _lines, ".json": _document}
-    reader = readers.get(Path(path.name.removesuffix(".gz")).suffix)
-    if reader is None:
+    if Path(path.name.removesuffix(".gz")).suffix not in _SUFFIXES:
         raise DatasetError(
-            f"{path} is not one of {', '.join(readers)}", hint="Give it the suffix of its format"
+            f"{path} is not one of {', '.join(_SUFFIXES)}", hint="Give it the suffix of its format"
         )
-    yield from reader(path)
-
-
-def _chunks(path: Path, *, lines: bool = False) -> Iterator[bytes]:
     try:
-        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
-            yield from file if lines else [file.read()]
-    except (OSError, EOFError, zlib.error) as error:
+        form = find_form(path)
+        if ".json" in path.suffixes and form in ("document", "lines") and is_one_line(path, form):
+            for place, record in _document(path):
+                yield partial(str, place), record
+            return
+        yield from _table_records(RecordFile(path, form))
+    except OSError as error:
         hint = "Check the path, and that the file is complete"
         raise DatasetError(f"{path} cannot be read: {error}", hint=hint) from error
 
 
-def _lines(path: Path) -> Iterator[tuple[str, Any]]:
-    for number, line in enumerate(_chunks(path, lines=True), start=1):
-        if line.strip():
-            yield f"{path}:{number}", _parse(path, line, number)
+def _table_records(file: RecordFile) -> Iterator[tuple[Callable[[], str], Any]]:
+    for number, text in read_records(file):
+        place = partial(file.place, number)
+        try:
+            record = parse_json(text)
+        except ValueError as error:
+            raise DatasetError(
+                f"{place()}: this is not JSON: {error}", hint="Check that the file is complete"
+            ) from error
+        if file.form in ("csv", "parquet"):
+            record = {name: value for name, value in record.items() if value is not None}
+            if "references" in record:
+                record["references"] = texts_of(record["references"])
+        yield place, record
 
 
 def _document(path: Path) -> Iterator[tuple[str, Any]]:
-    (content,) = _chunks(path)
-    document = _parse(path, content)
+    with open_packed(path) as file_of_path:
+        document = _parse(path, file_of_path.read())
     file = f"{path}: "
 
     if isinstance(document, list):

@@ -1,8 +1,10 @@
 """Owns the step from a dataset's name or path to its questions on the disk, and the library that loads some."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +18,7 @@ from coe_agents.evaluation.datasets.question import (
     merge,
 )
 from coe_agents.evaluation.datasets.records import MalformedError, file_records, to_question
-from coe_agents.evaluation.disk_sequence import DiskSequence
+from coe_agents.evaluation.tables import RowTable
 
 
 class Published(NamedTuple):
@@ -38,6 +40,28 @@ PUBLISHED = {
 }
 
 
+class DrawnQuestions(Sized, Iterable[Question]):
+    """Questions on the disk, each id once, in the order that a seed draws (`draw_key`), or the first of them."""
+
+    def __init__(self, table: RowTable, n_questions: int) -> None:
+        self._table = table
+        self._n = n_questions
+        self._last_key = table.key_at(n_questions - 1) if n_questions else b""
+
+    def __len__(self) -> int:
+        return self._n
+
+    def __iter__(self) -> Iterator[Question]:
+        for _, rows in islice(self._table, self._n):
+            yield merge([from_plain(json.loads(text)) for *_, text in rows])
+
+    def first(self, n: int | None) -> "DrawnQuestions":
+        return self if n is None or n >= self._n else DrawnQuestions(self._table, n)
+
+    def has_key(self, key: bytes) -> bool:
+        return key <= self._last_key and key in self._table
+
+
 @dataclass(frozen=True, slots=True)
 class QuestionsOnDisk:
     """The questions of a dataset, each once, on the disk, in an order that a seed draws.
@@ -49,35 +73,39 @@ class QuestionsOnDisk:
     """
 
     source: str
-    questions: DiskSequence[Question]
+    questions: DrawnQuestions
     n_records: int
 
 
-def on_disk(questions: Iterable[Question], *, seed: int) -> DiskSequence[Question]:
-    """Returns questions in the order that a seed draws (`draw_key`), each id once.
-
-    A ConflictError if two of one id differ in more than their references.
-    """
-    return DiskSequence(
-        questions,
-        key=lambda question: draw_key(seed, question.id),
-        encode=lambda question: json.dumps(asdict(question)),
-        decode=lambda text: from_plain(json.loads(text)),
-        merge=merge,
+def on_disk(questions: Iterable[Question], *, seed: int) -> DrawnQuestions:
+    """Returns questions on the disk; a ConflictError if two of one id differ in more than their references."""
+    table = RowTable()
+    table.add(
+        (draw_key(seed, question.id), 0, number, json.dumps(asdict(question)))
+        for number, question in enumerate(questions)
     )
+    table.sort()
+    drawn = DrawnQuestions(table, len(table))
+    for _ in drawn:
+        pass  # questions that differ are found before any is asked
+    return drawn
 
 
-def open_questions(source: str, *, split: str | None = None, seed: int) -> QuestionsOnDisk:
+def open_questions(
+    source: str, *, split: str | None = None, seed: int, columns: Mapping[str, str] | None = None
+) -> QuestionsOnDisk:
     """Returns the questions of a dataset, each once; a malformed record is an error, never skipped.
 
-    They stay on the disk, so that memory does not grow with the dataset. A file of JSON Lines is read line by line, and
-    a dataset of the hub row by row; other files are read whole.
+    They stay on the disk, so that memory does not grow with the dataset. A document, as SQuAD publishes one, is read
+    whole; other files, and datasets of the hub, are read record by record.
 
     Args:
-        source: A name of `PUBLISHED`, which is loaded from the hub; a folder or Parquet file, which the `datasets`
-            library reads as it does the hub; or a `.jsonl` or `.json` file, compressed or not.
+        source: A name of `PUBLISHED`, which is loaded from the hub; a folder, which the `datasets` library reads as it
+            does the hub; or a `.jsonl`, `.json`, `.csv`, `.tsv` or `.parquet` file, compressed or not.
         split: Of a dataset; "validation" unless given. A single file has none.
         seed: Draws the order of the questions from their ids alone, so that the first few are a sample.
+
+        columns: By a field of ours, what the records call it.
 
     Raises:
         ConfigurationError: If there is no such dataset or file, or a split is given with a file.
@@ -89,7 +117,7 @@ def open_questions(source: str, *, split: str | None = None, seed: int) -> Quest
 
     def questions() -> Iterator[Question]:
         nonlocal n_records
-        for question in _questions(name, records):
+        for question in iter_questions(name, records, columns or {}):
             n_records += 1
             yield question
 
@@ -102,7 +130,7 @@ def open_questions(source: str, *, split: str | None = None, seed: int) -> Quest
     return QuestionsOnDisk(name, ordered, n_records)
 
 
-def _records(source: str, split: str | None) -> tuple[str, Iterator[tuple[str, Any]]]:
+def _records(source: str, split: str | None) -> tuple[str, Iterator[tuple[Callable[[], str], Any]]]:
     path = Path(source)
     published = PUBLISHED.get(source) or (Published(source) if path.is_dir() else None)
     if published is not None:
@@ -116,24 +144,25 @@ def _records(source: str, split: str | None) -> tuple[str, Iterator[tuple[str, A
     if split is not None:
         message = f'"--split" must be omitted for a file; got "{split}" for {path}'
         raise ConfigurationError(message, hint='Omit "--split"')
-    if path.suffix == ".parquet":
-        return source, _hub_records(Published(source), "train")
     return source, file_records(path)
 
 
-def _questions(name: str, records: Iterable[tuple[str, Any]]) -> Iterator[Question]:
+def iter_questions(
+    name: str, records: Iterable[tuple[Callable[[], str], Any]], columns: Mapping[str, str]
+) -> Iterator[Question]:
+    """Yields the questions of records, all of one kind; a DatasetError says where a record is none."""
     kind_before: Kind | None = None
     for place, record in records:
         try:
-            kind, question = to_question(record)
+            kind, question = to_question(_rename(record, columns))
         except MalformedError as error:
             raise DatasetError(
-                f"{place}: {error}", hint="Correct the record, or remove it"
+                f"{place()}: {error}", hint="Correct the record, or remove it"
             ) from error
         kind_before = kind_before or kind
         if kind != kind_before:
             raise DatasetError(
-                f'{place}: this record is of the kind "{kind}", those before it are "{kind_before}"',
+                f'{place()}: this record is of the kind "{kind}", those before it are "{kind_before}"',
                 hint="Check the names of its fields, or keep one kind to a file",
             )
         yield question
@@ -141,8 +170,21 @@ def _questions(name: str, records: Iterable[tuple[str, Any]]) -> Iterator[Questi
         raise DatasetError(f"{name} holds no record", hint="Check that the file is complete")
 
 
-def _hub_records(published: Published, split: str) -> Iterator[tuple[str, Any]]:
-    """Yields the records of a split, and the number of each; `published.path` may be a folder or a Parquet file."""
+def _rename(record: Any, columns: Mapping[str, str]) -> Any:
+    if not columns or not isinstance(record, dict):
+        return record
+    renamed = dict(record)
+    for ours, theirs in columns.items():
+        if theirs not in record:
+            raise MalformedError(
+                f'"{theirs}", which --columns names, is missing; it has {", ".join(record)[:300]}'
+            )
+        renamed[ours] = renamed.pop(theirs)
+    return renamed
+
+
+def _hub_records(published: Published, split: str) -> Iterator[tuple[Callable[[], str], Any]]:
+    """Yields the records of a split, and the number of each; `published.path` may be a folder."""
     try:
         import datasets
     except ModuleNotFoundError as error:
@@ -151,10 +193,7 @@ def _hub_records(published: Published, split: str) -> Iterator[tuple[str, Any]]:
         ) from error
     name = f"{published}, {split}"
     try:
-        if published.path.endswith(".parquet"):
-            rows = datasets.load_dataset("parquet", data_files={split: published.path}, split=split)
-        else:
-            rows = datasets.load_dataset(published.path, published.config, split=split)
+        rows = datasets.load_dataset(published.path, published.config, split=split)
     # errors of `datasets`, the hub's client and pyarrow have no common base
     except Exception as error:
         raise DatasetError(
@@ -163,4 +202,4 @@ def _hub_records(published: Published, split: str) -> Iterator[tuple[str, Any]]:
             retryable=True,
         ) from error
     for number, row in enumerate(rows):
-        yield f"{name}: row {number}", row
+        yield partial("{}: row {}".format, name, number), row

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from coe_agents.evaluation.metrics import tallies
 from coe_agents.evaluation.metrics.selective_prediction import RETENTIONS, paper_area
 from coe_agents.evaluation.metrics.tallies import CountArray, FloatArray, Ranking
-from coe_agents.evaluation.workers import ALONE, Workers
+from coe_agents.evaluation.parallel import map_in_processes
 
 _CELLS = 100_000
 """Resampled rows held at once, or one resample: a block of them and what is computed of it stay in the cache."""
@@ -43,13 +43,13 @@ def estimate_all(
     *,
     reference: str = "coe",
     n_resamples: int = 1000,
-    workers: Workers = ALONE,
+    n_processes: int = 1,
 ) -> Estimates:
     """Every metric of every score with its percentile bootstrap interval, and its difference to the reference score.
 
     All scores, of shape `(n,)` as `correct`, are resampled together, row by row, so a difference is paired: it is far
-    less noisy than its two sides. `workers` share the scores; each draws all resamples, so that they are those of one
-    process.
+    less noisy than its two sides. `n_processes` share the scores; each draws all resamples, so that they are those of
+    one process.
 
     Returns:
         By score and metric: (value, low, high), and (value - reference's, low, high), empty without the reference. All
@@ -58,12 +58,12 @@ def estimate_all(
     rankings, places = _distinct(correct, scores)
     values = [_all_metrics(ranking)[:, 0] for ranking in rankings]
 
-    n_shares = min(workers.n, len(rankings))
-    shares = [rankings[start :: workers.n] for start in range(n_shares)]
+    n_shares = min(n_processes, len(rankings))
+    shares = [rankings[start::n_shares] for start in range(n_shares)]
     spread: list[FloatArray] = [np.empty(0)] * len(rankings)
     resample = partial(_resample, n=np.size(correct), n_resamples=n_resamples)
-    for start, of_share in enumerate(workers.map(resample, shares)):
-        spread[start :: workers.n] = of_share
+    for start, of_share in enumerate(map_in_processes(resample, shares, n_processes)):
+        spread[start::n_shares] = of_share
 
     base = places.get(reference)
     estimates = {}

@@ -1,6 +1,7 @@
 """Owns one line of samples: its fields, and which values are valid."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from math import isfinite
 from pathlib import Path
 from types import NoneType
@@ -10,6 +11,7 @@ from coe_agents.actions import canonical_action
 from coe_agents.actions.canonical import read_action
 from coe_agents.checks import is_number
 from coe_agents.errors import SamplesError
+from coe_agents.evaluation.tables import MOST_BYTES
 from coe_agents.files import parse_json
 from coe_agents.types import End, Sample
 
@@ -78,6 +80,53 @@ _FIELDS: Mapping[str, tuple[_Kinds, str, Any]] = {
 }
 
 
+_TEXT_SQL = "{kind} = 'VARCHAR'"
+_TEXT_OR_NULL_SQL = "{kind} IN ('VARCHAR', 'NULL')"
+_COUNT_SQL = "{kind} = 'UBIGINT' AND length({value}) < 16"
+_PLAIN_FIELDS: Mapping[str, str] = {
+    "id": _TEXT_SQL,
+    "agent": _TEXT_SQL + " AND {value} <> '\"\"'",
+    "index": _COUNT_SQL,
+    "text": _TEXT_SQL,
+    "question": _TEXT_SQL,
+    "round": _COUNT_SQL,
+    "answer": _TEXT_OR_NULL_SQL,
+    "logprob": "{kind} = 'NULL' OR {kind} = 'DOUBLE' AND {value}::DOUBLE BETWEEN -1e18 AND 0",
+    "n_tokens": "{kind} = 'NULL' OR " + _COUNT_SQL,
+    "correct": "{kind} IN ('BOOLEAN', 'NULL')",
+    "error": _TEXT_OR_NULL_SQL,
+    "calls": "{kind} = 'NULL'",
+    "tools": "{kind} = 'NULL'",
+    "end": "{value} = '\"whole\"'",
+    "confidence": "{kind} = 'NULL' OR {kind} = 'DOUBLE' AND {value}::DOUBLE BETWEEN 0 AND 1",
+}
+_PATHS = ", ".join(f"'$.{field}'" for field in _PLAIN_FIELDS)
+PLAIN_NEEDS = (
+    f"json_type(text, [{_PATHS}]) AS kinds, json_extract(text, [{_PATHS}]) AS found, "
+    "json_type(text, '$.references[*]') AS reference_kinds"
+)
+"""The columns, made of `text`, that `PLAIN` reads."""
+
+
+def _plain() -> str:
+    conditions = [
+        f"strlen(text) <= {MOST_BYTES}",
+        # no deeper than Python parses
+        "strlen(text) - strlen(replace(replace(text, '[', ''), '{', '')) < 100",
+        "list_distinct(reference_kinds) = ['VARCHAR']",
+    ]
+    for number, (field, sql) in enumerate(_PLAIN_FIELDS.items(), start=1):
+        condition = sql.format(kind=f"kinds[{number}]", value=f"found[{number}]")
+        if _FIELDS[field][2] is not _REQUIRED:
+            condition += f" OR kinds[{number}] IS NULL"
+        conditions.append(f"({condition})")
+    return " AND ".join(conditions)
+
+
+PLAIN = _plain()
+"""A condition in SQL that holds of most valid lines, and of no other: `find_faults` judges the lines that it leaves."""
+
+
 _CHECKS: dict[tuple[str, type], Callable[[Any], bool] | None] = {}
 _REQUIRED_FIELDS: list[str] = []
 _DEFAULTS: dict[str, Any] = {}
@@ -107,40 +156,93 @@ def parse_line(
 ) -> dict[str, Any]:
     """Returns the JSON object of a line; its file, number and form are for messages, `is_strict` as in `parse_json`."""
     try:
+        return parse_object(raw, form=form, is_strict=is_strict)
+    except ValueError as error:
+        raise SamplesError(f"{path}:{line}: {error}") from error
+
+
+def parse_object(
+    raw: str | bytes, *, form: str = '{"id": ..., "agent": ..., ...}', is_strict: bool = False
+) -> dict[str, Any]:
+    """Returns the JSON object of a line, else a ValueError that says what it is instead."""
+    if len(raw) > MOST_BYTES:
+        raise ValueError(
+            f"this is longer than {MOST_BYTES // 2**20} MB. A response is one line of less"
+        )
+    try:
         record = parse_json(raw, is_strict=is_strict)
     except ValueError as error:
         hint = "Every line is one JSON object; it may have been cut off"
-        raise SamplesError(f"{path}:{line}: this is not JSON: {error}", hint=hint) from error
+        raise ValueError(f"this is not JSON: {error}. {hint}") from error
     if not isinstance(record, dict):
-        raise SamplesError(
-            f"{path}:{line}: this is not a JSON object", hint=f"Write every line as {form}"
-        )
+        raise ValueError(f"this is not a JSON object. Write every line as {form}")
     return record
 
 
-def check_line(record: Mapping[str, Any], path: Path, line: int) -> None:
-    """Refuses a line that lacks a required field, or has one that is not valid; `path` and `line` are for messages."""
+def from_loose(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the record of a table with values as a line has them: a cell may be a text where we have another type.
+
+    Empty cells are absent, but for an empty text. What cannot be read stays, so that `find_faults` names it.
+
+    Example:
+        >>> from_loose({"id": 7, "n_tokens": "3.0", "correct": "True", "text": None, "error": None})
+        {'id': '7', 'n_tokens': 3, 'correct': True, 'text': ''}
+    """
+    values: dict[str, Any] = {}
+    for field, value in record.items():
+        if value is not None and field in _FIELDS:
+            values[field] = _from_cell(value, _FIELDS[field][0])
+        elif value is not None or field == "text":
+            values[field] = value or ""
+    return values
+
+
+def _from_cell(cell: Any, kinds: _Kinds) -> Any:
+    if str in kinds:
+        return str(cell) if isinstance(cell, int | float) else cell
+    value = cell
+    if isinstance(cell, str):
+        with suppress(ValueError):
+            value = parse_json(cell.lower() if bool in kinds else cell)
+    if bool in kinds and value in (0, 1):
+        return bool(value)
+    if int in kinds and isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value
+
+
+def valid_values(field: str) -> str:
+    """Returns which values of a field are valid, in words."""
+    return _FIELDS[field][1]
+
+
+def missing_fields(record: Mapping[str, Any], *, is_numbered: bool = True) -> list[str]:
+    """Returns the required fields that a line lacks; the index is required where responses are numbered."""
+    missing = []
     for field in _REQUIRED_FIELDS:
-        if field not in record:
-            raise SamplesError(
-                f'{path}:{line}: "{field}" is missing', hint=f"Add it; it is {_FIELDS[field][1]}"
-            )
+        if field not in record and (is_numbered or field != "index"):
+            missing.append(field)
+    return missing
+
+
+def find_faults(record: Mapping[str, Any], *, is_numbered: bool = True) -> list[str]:
+    """Returns all that is wrong with a line: required fields that it lacks, and values that are not valid."""
+    faults = []
+    for field in missing_fields(record, is_numbered=is_numbered):
+        faults.append(f'"{field}" is missing: {_FIELDS[field][1]}')
     for field, value in record.items():
         is_valid = _CHECKS.get((field, type(value)), _is_of_no_such_type)
         if is_valid is not None and not is_valid(value) and field in _FIELDS:
-            raise SamplesError(
-                f'{path}:{line}: "{field}" must be {_FIELDS[field][1]}; got {_show(value)}',
-                hint="Correct it, or omit the line",
-            )
-    if record.get("calls") is not None:
+            faults.append(f'"{field}" must be {_FIELDS[field][1]}; got {_show(value)}')
+    if not faults and record.get("calls") is not None:
         try:
             _answer_of(record)
         except (TypeError, ValueError) as error:
-            raise SamplesError(
-                f'{path}:{line}: "calls" and "tools" must be readable as an action; {error}',
-                hint='A proposal that nothing could run is a failure: set "calls" to null, and "error" to what was '
-                "wrong",
-            ) from error
+            faults.append(
+                f'"calls" and "tools" must be readable as an action; {error}. '
+                'A proposal that nothing could run is a failure: set "calls" to null, and "error" to what was wrong'
+            )
+    return faults
 
 
 def to_sample(record: dict[str, Any]) -> Sample:
@@ -152,6 +254,7 @@ def to_sample(record: dict[str, Any]) -> Sample:
     is_known = stated is not None and is_number(stated) and 0 <= stated <= 1
     record = _DEFAULTS | record
     record["confidence"] = stated if is_known else None
+    record["error"] = record["error"] or None
     if record["calls"] is not None:
         record["answer"] = _answer_of(record)
     return cast("Sample", record)

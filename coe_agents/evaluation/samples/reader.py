@@ -1,145 +1,67 @@
-"""Owns reading samples: saved responses, one a line, grouped by question whatever order the lines are in.
+"""Owns reading samples: saved responses, one a record, grouped by question whatever order the records are in.
 
-A first look notes which lines are faulty, and where those of each question are, sorted. A file is looked at in ranges
-of lines, of which processes can take one each. A range does not know the numbers of its lines in the file, so what is
-wrong with a line is only noted; the reader says it.
+DuckDB reads the files, sorts the records by question, and passes on those that are plainly valid. What is not plain is
+judged here, one by one: so one table of `line` says what is valid.
 """
 
-import gzip
+import glob
 import json
-import os
-import tempfile
-import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
-from itertools import chain, islice, repeat, starmap
+from itertools import islice
 from pathlib import Path
-from typing import IO, Any, NamedTuple, TypeAlias
+from typing import NamedTuple
 
+from coe_agents._removed import refuses_removed
 from coe_agents.errors import SamplesError
-from coe_agents.evaluation.disk_sequence import DiskSequence
-from coe_agents.evaluation.samples.line import check_line, parse_line, to_sample
+from coe_agents.evaluation.datasets.question import Question
+from coe_agents.evaluation.datasets.records import file_records
+from coe_agents.evaluation.datasets.sources import iter_questions
+from coe_agents.evaluation.samples.formats import OWN, PAGE, Source, inspect_samples, is_inspect_log
+from coe_agents.evaluation.samples.line import (
+    PLAIN,
+    PLAIN_NEEDS,
+    find_faults,
+    missing_fields,
+    parse_object,
+    to_sample,
+    valid_values,
+)
 from coe_agents.evaluation.samples.store import SAMPLES
-from coe_agents.evaluation.workers import ALONE, Workers
-from coe_agents.files import parse_json, parse_json_objects
-from coe_agents.types import SampledQuestion
+from coe_agents.evaluation.tables import (
+    FORM_NAMES,
+    MOST_BYTES,
+    RecordFile,
+    Row,
+    RowTable,
+    find_form,
+)
+from coe_agents.types import JsonObject, SampledQuestion
 
 MOST_FAULTS = 20
-"""Faulty lines after which no more are looked at."""
-_SIZE = 2**22
-"""Bytes of a range, but that it holds whole lines."""
-_TOGETHER = 2**13
-"""Bytes of lines that are parsed together: enough to be fast, and a faulty line makes few slow."""
-
-
-@dataclass(frozen=True, slots=True)
-class LineRange:
-    """Whole lines of a file: its number, where its lines are, and from where to where."""
-
-    number: int
-    path: Path
-    start: int
-    end: int
-
-
-class IndexedLines(NamedTuple):
-    """What is known of the lines of a range; these count from 0.
-
-    Attributes:
-        runs: The id of each run of lines of one question, with the first line, where it starts, and how many it has.
-        faulty: The lines that are faulty, and where each starts.
-    """
-
-    of: LineRange
-    n_lines: int
-    runs: list[tuple[str, list[int]]]
-    faulty: list[tuple[int, int]]
-
-
-def cut_ranges(number: int, file: IO[bytes], start: int) -> Iterator[LineRange]:
-    """Yields the lines of a file from `start`, in ranges that other processes can be sent."""
-    whole = file.seek(0, os.SEEK_END)
-    while start < whole:
-        file.seek(min(start + _SIZE, whole))
-        file.readline()
-        end = file.tell()
-        yield LineRange(number, Path(file.name), start, end)
-        start = end
-
-
-def index_lines(lines: LineRange) -> IndexedLines:
-    """Checks every line of a range, up to as many faulty ones as are named."""
-    runs: list[tuple[str, list[int]]] = []
-    faulty: list[tuple[int, int]] = []
-    n_lines, start, before = 0, lines.start, None
-    for raw, parsed in _parse_from(lines.path, start):
-        if start >= lines.end or len(faulty) == MOST_FAULTS:
-            break
-        identifier = None  # it stays if the line is faulty or blank
-        try:
-            if parsed is not None or raw.strip():
-                record = parsed or parse_line(raw, lines.path, 0)
-                check_line(record, lines.path, 0)
-                identifier = record["id"]
-        except SamplesError:
-            faulty.append((n_lines, start))
-        if identifier is not None and identifier == before:
-            runs[-1][1][-1] += 1
-        elif identifier is not None:
-            runs.append((identifier, [n_lines, start, 1]))
-        before = identifier
-        n_lines += 1
-        start += len(raw)
-    return IndexedLines(lines, n_lines, runs, faulty)
-
-
-def _parse_from(path: Path, start: int) -> Iterator[tuple[bytes, dict[str, Any] | None]]:
-    """Yields each line from `start` on with its object; with None where it has to be parsed alone."""
-    with path.open("rb") as file:
-        file.seek(start)
-        while together := file.readlines(_TOGETHER):
-            yield from zip(together, parse_json_objects(together) or repeat(None), strict=False)
-
-
-Runs: TypeAlias = list[int]
-"""Four numbers for each run of lines: the number of the file, the first line, where it starts, how many it has."""
-
-
-def index_runs(runs: Iterable[tuple[str, Runs]]) -> DiskSequence[tuple[str, Runs]]:
-    """Returns the runs of lines of each question, in the order of ids, on the disk.
-
-    Example:
-        >>> list(index_runs([("b", [0, 1, 0, 1]), ("a", [0, 2, 30, 2]), ("b", [0, 4, 90, 1])]))
-        [('a', [0, 2, 30, 2]), ('b', [0, 1, 0, 1, 0, 4, 90, 1])]
-    """
-    return DiskSequence(
-        runs,
-        # SQLite's texts hold no unpaired surrogate; the order of these bytes is that of the characters
-        key=lambda run: run[0].encode("utf-8", "surrogatepass"),
-        encode=json.dumps,
-        decode=lambda text: tuple(json.loads(text)),
-        merge=lambda same: (same[0][0], list(chain.from_iterable(run for _, run in same))),
-    )
+"""Faulty records that are named at most."""
 
 
 class Samples:
     """The samples of one or more files, read question by question.
 
-    The files are read once to check every line and to note where each question's lines are; iterating then reads one
-    question at a time, by id. The places are in a temporary file, so memory does not grow with the
-    questions. These may be spread over lines and files (an agent a file, say), and the order of lines
-    changes nothing. Use it as a context manager: a compressed file is unpacked to a temporary one until then.
+    Every record is checked when they are opened; iterating then reads one question at a time, by id. The records are
+    in temporary files, so memory does not grow with the questions. These may be spread over records and files (an agent
+    a file, say), and the order of records changes nothing. Use it as a context manager: the temporary files end with
+    it.
 
     Args:
-        paths: `*.samples.jsonl` files; those that end in ".gz" are compressed. A folder means
-            the samples of the run in it.
-        workers: Processes that share the check of the lines.
+        paths: Files of samples: JSON Lines, a JSON array, CSV or Parquet; those that end in ".gz" are compressed. A
+            folder means the samples of the run in it, and a pattern such as "runs/*.jsonl" the files that it matches.
+            Logs of inspect_ai, samples of lm-evaluation-harness, batch output of OpenAI and trajectories of tau-bench
+            are recognised by their own fields.
+        columns: By a field of ours, what the files call it.
+        questions: A file of questions, for responses that hold none, such as batch output; its ids are theirs.
 
     Raises:
-        SamplesError: A file cannot be read, lines are malformed (all are listed, up to 20), or there is no line.
+        SamplesError: A file cannot be read, records are malformed (up to 20 are listed), or there is none.
 
     Example:
         >>> import tempfile
@@ -151,93 +73,184 @@ class Samples:
         [('1', 1)]
     """
 
-    def __init__(self, paths: Sequence[str | Path], *, workers: Workers = ALONE) -> None:
+    @refuses_removed
+    def __init__(
+        self,
+        paths: Sequence[str | Path],
+        *,
+        columns: Mapping[str, str] | None = None,
+        questions: str | Path | None = None,
+    ) -> None:
         self.paths = files_of(paths)
-        self._files: list[IO[bytes]] = []
-        with ExitStack() as stack:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-            unpacked = stack.enter_context(
-                (folder / "unpacked").open("w+b")
-            )  # one for all, as open files are not many
-            self._faults: list[str] = []
-            self._places = index_runs(
-                self._runs(workers.map(index_lines, self._ranges(unpacked, stack)))
-            )
-            if self._faults:
-                raise SamplesError("\n".join(self._faults))
-            if not self._places:
+        self._columns = columns or {}
+        self._questions = None if questions is None else _read_questions(Path(questions))
+        self._files: list[RecordFile] = []
+        self._table = RowTable()
+        try:
+            faults: list[str] = []
+            for number, path in enumerate(self.paths):
+                self._files.append(_find_file(path))
+                faults += self._load(number)
+                if len(faults) >= MOST_FAULTS:
+                    listed = "\n".join(faults[:MOST_FAULTS])
+                    raise SamplesError(
+                        listed, hint=f"These are the first {MOST_FAULTS} faulty records"
+                    )
+            if faults:
+                raise SamplesError("\n".join(faults))
+            self._table.sort()
+            if not self._table:
                 named = ", ".join(str(path) for path in self.paths) or "no file"
                 raise SamplesError(
                     f"{named}: there are no samples", hint="Pass files of one JSON object a line"
                 )
-            self._stack = stack.pop_all()
+        except BaseException:
+            self._table.close()
+            raise
 
     def __enter__(self) -> "Samples":
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._stack.close()
+        self._table.close()
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._table)
 
     def __iter__(self) -> Iterator[SampledQuestion]:
-        return starmap(partial(_read_question, self.paths, self._files), self._places)
+        for _, rows in self._table:
+            yield _read_question(self._files, rows)
 
     def parts(self, size: int) -> "Iterator[SamplesPart]":
         """Yields the questions in parts of `size`, in order, for other processes to read."""
-        files = tuple(
-            (path, Path(file.name)) for path, file in zip(self.paths, self._files, strict=True)
-        )
-        places = iter(self._places)
-        while part := tuple(islice(places, size)):
-            yield SamplesPart(files, part)
+        groups = (rows for _, rows in self._table)
+        while part := tuple(islice(groups, size)):
+            yield SamplesPart(self._files, part)
 
-    def _ranges(self, unpacked: IO[bytes], stack: ExitStack) -> Iterator[LineRange]:
-        for number, path in enumerate(self.paths):
-            file, start = _open(path, unpacked)
-            self._files.append(stack.enter_context(file))
-            file.flush()  # other processes read it
-            yield from cut_ranges(number, file, start)
-
-    def _runs(self, ranges: Iterable[IndexedLines]) -> Iterator[tuple[str, Runs]]:
-        """Yields the id of each run of lines, and where it is; the faulty lines are named."""
-        n_lines = Counter[int]()
-        for found in ranges:
-            number = found.of.number
-            for line, start in found.faulty:
-                self._files[number].seek(start)
-                self._name_fault(
-                    self._files[number].readline(), self.paths[number], n_lines[number] + line + 1
-                )
-            for identifier, (first, start, n) in found.runs:
-                yield identifier, [number, n_lines[number] + first + 1, start, n]
-            n_lines[number] += found.n_lines
-
-    def _name_fault(self, raw: bytes, path: Path, line: int) -> None:
+    def _load(self, number: int) -> list[str]:
+        """Puts the samples of a file into the table, and returns what is wrong with its faulty records."""
+        file = self._files[number]
+        faults: dict[int, str] = {}
         try:
-            check_line(parse_line(raw, path, line), path, line)
-        except SamplesError as error:
-            self._faults.append(str(error))
-        if len(self._faults) == MOST_FAULTS:
-            raise SamplesError(
-                "\n".join(self._faults), hint=f"These are the first {MOST_FAULTS} faulty lines"
-            )
+            if is_inspect_log(file):
+                logged = enumerate(inspect_samples(file.path), start=1)
+                self._table.add(_judge(logged, _Reading(number), faults))
+            else:
+                self._load_records(number, self._recognise(file), faults)
+        except OSError as error:
+            raise _unreadable(file, error) from error
+        places = file.places(faults)
+        return [f"{places[record]}: {faults[record]}" for record in sorted(faults)]
+
+    def _load_records(self, number: int, source: Source, faults: dict[int, str]) -> None:
+        file = self._files[number]
+        query, values = file.query()
+        is_ours = source.form is OWN and not source.is_loose
+        self._table.execute(
+            f"INSERT INTO unsorted SELECT CASE WHEN {is_ours} AND {PLAIN} THEN encode(text->>'$.id') END, "
+            f"{number}, record, text FROM (SELECT row_number() OVER () AS record, text, {PLAIN_NEEDS} FROM ({query}))",
+            values,
+        )
+        reading = _Reading(number, source.to_samples, is_numbered=is_ours)
+        doubtful = f"FROM unsorted WHERE key IS NULL AND file = {number} AND text IS"
+        texts = self._table.stream(f"SELECT record, text {doubtful} NOT NULL")
+        self._table.add(_judge(texts, reading, faults))
+        # what DuckDB cannot read may be JSON to Python: an unpaired surrogate is
+        unread = {record for (record,) in self._table.stream(f"SELECT record {doubtful} NULL")}
+        lines = ((record, raw) for record, _, raw in file.raw_lines(unread))
+        self._table.add(_judge(lines, reading, faults))
+
+    def _recognise(self, file: RecordFile) -> Source:
+        """Returns what is known of a file by its first record; a SamplesError if it is of no known form."""
+        if file.form == "document":
+            raise _unrecognised(file, {}, missing_fields({}))
+        query, values = file.query()
+        first: JsonObject = {}
+        limit = "WHERE text IS NOT NULL LIMIT 1"
+        for (text,) in self._table.stream(f"SELECT text FROM ({query}) {limit}", values):
+            with suppress(ValueError):
+                first = parse_object(text)
+        is_loose = file.form in ("csv", "parquet") or bool(self._columns)
+        source = Source(file.path, first, is_loose, self._columns, self._questions)
+        if source.form is not OWN or not first:
+            return source
+
+        try:
+            (sample,) = source.to_samples(dict(first))
+        except ValueError as error:
+            raise SamplesError(f"{file.path}: {error}", hint="Correct the names") from error
+        missing = missing_fields(sample, is_numbered=not is_loose)
+        if missing and not is_loose:
+            exists = " OR ".join(f"json_exists(text, '$.{name}')" for name in missing)
+            query_for_any = f"SELECT 1 FROM ({query}) WHERE {exists} LIMIT 1"
+            if any(self._table.stream(query_for_any, values)):
+                missing = []  # some lines lack them, and are named
+        if missing:
+            raise _unrecognised(file, first, missing)
+        return source
+
+
+class _Reading(NamedTuple):
+    """How the records of a file become samples, and whether these have an index."""
+
+    number: int
+    to_samples: Callable[[JsonObject], Iterable[JsonObject]] = lambda record: [record]
+    is_numbered: bool = False
+
+
+def _judge(
+    records: Iterable[tuple[int, str | bytes | JsonObject]],
+    reading: _Reading,
+    faults: dict[int, str],
+) -> Iterator[Row]:
+    """Yields the samples of a file, and notes what is wrong with faulty records, up to so many."""
+    for record, text in records:
+        samples: list[JsonObject] = []
+        wrong: list[str] = []
+        try:
+            parsed = text if isinstance(text, dict) else parse_object(text)
+            samples += reading.to_samples(parsed)
+        except SamplesError:  # of the whole file
+            raise
+        except ValueError as error:
+            wrong.append(str(error))
+        except (KeyError, IndexError, TypeError, AttributeError) as error:
+            wrong.append(f"it is not as its tool writes it: {type(error).__name__}: {error}")
+
+        for sample in samples:
+            wrong += find_faults(sample, is_numbered=reading.is_numbered)
+        if wrong:
+            faults[record] = "; ".join(wrong)
+            if len(faults) == MOST_FAULTS:
+                return
+            continue
+        for sample in samples:
+            # SQL has no text with an unpaired surrogate
+            key = sample["id"].encode("utf-8", "surrogatepass")
+            yield key, reading.number, record, json.dumps(sample)
+
+
+def _unrecognised(file: RecordFile, first: JsonObject, missing: Sequence[str]) -> SamplesError:
+    (place,) = file.places([1]).values()
+    described = "; ".join(f'"{name}" ({valid_values(name)})' for name in missing)
+    fields = f" with the fields {', '.join(first)[:300]}" if first else ""
+    return SamplesError(
+        f"{place}: this looks like {FORM_NAMES[file.form]}{fields}; samples need {described}, missing here",
+        hint="If they have other names, pass --columns ours=theirs, such as --columns text=response,id=qid. "
+        f"{PAGE} lists all that is read",
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class SamplesPart:
-    """Some questions of open samples, as another process is sent them: the files, and where their lines are."""
+    """Some questions of open samples, as another process is sent them."""
 
-    files: tuple[tuple[Path, Path], ...]
-    places: tuple[tuple[str, Runs], ...]
+    files: Sequence[RecordFile]
+    questions: tuple[list[Row], ...]
 
     def __iter__(self) -> Iterator[SampledQuestion]:
-        with ExitStack() as stack:
-            opened = [stack.enter_context(lines.open("rb")) for _, lines in self.files]
-            yield from starmap(
-                partial(_read_question, [path for path, _ in self.files], opened), self.places
-            )
+        for rows in self.questions:
+            yield _read_question(self.files, rows)
 
 
 def without_rulings(questions: Iterable[SampledQuestion]) -> Iterator[SampledQuestion]:
@@ -253,61 +266,76 @@ def without_rulings(questions: Iterable[SampledQuestion]) -> Iterator[SampledQue
 
 
 def files_of(paths: Iterable[str | Path]) -> list[Path]:
-    """Returns the files of samples that are named, or in a folder of a run that is."""
-    files = [path / SAMPLES if path.is_dir() else path for path in map(Path, paths)]
-    for file, path in zip(files, paths, strict=True):
-        if file != Path(path) and not file.exists():
+    """Returns the files of samples that are named, in a folder of a run that is, or that match a pattern."""
+    files: list[Path] = []
+    for named in paths:
+        path = Path(named)
+        matching = [] if path.exists() else sorted(glob.glob(str(named), recursive=True))
+        if path.is_dir() and not (path / SAMPLES).exists():
             hint = f"Pass files, or a folder that `sample` wrote: {SAMPLES}"
             raise SamplesError(f"{path} holds no samples", hint=hint)
+        if path.is_dir():
+            files.append(path / SAMPLES)
+        elif matching:
+            files += [Path(match) for match in matching]
+        else:
+            files.append(path)
     return files
 
 
-def _open(path: Path, unpacked: IO[bytes]) -> tuple[IO[bytes], int]:
+def _find_file(path: Path) -> RecordFile:
     try:
-        if path.suffix != ".gz":
-            return path.open("rb"), 0
-        start = unpacked.seek(0, os.SEEK_END)
-        with gzip.open(path, "rb") as packed:
-            unpacked.writelines(
-                line.rstrip(b"\n") + b"\n" for line in packed
-            )  # the last one may not end
-    except (OSError, EOFError, zlib.error) as error:
+        return RecordFile(path, find_form(path))
+    except (OSError, ValueError) as error:
         hint = "Check the path, and that the file is complete"
         raise SamplesError(f"{path} cannot be read: {error}", hint=hint) from error
-    return unpacked, start
 
 
-def _read_question(
-    paths: Sequence[Path], files: Sequence[IO[bytes]], identifier: str, runs: Runs
-) -> SampledQuestion:
-    """Returns a question; a SamplesError if two of its lines are of the same response, or ask something else."""
-    lines, numbers = list[tuple[Path, int, bytes]](), iter(runs)
-    for number, first, start, n_lines in zip(numbers, numbers, numbers, numbers, strict=True):
-        file, path = files[number], paths[number]
-        file.seek(start)
-        lines += [(path, line, raw) for line, raw in enumerate(islice(file, n_lines), first)]
-    samples = list(map(to_sample, _parse([raw for *_, raw in lines])))
+def _unreadable(file: RecordFile, error: Exception) -> SamplesError:
+    """Returns what is wrong with a file that DuckDB does not read: the place of a record that is too long, if any."""
+    if file.form == "lines":
+        for record, _, raw in file.raw_lines(None):
+            if len(raw) > MOST_BYTES:
+                (place,) = file.places([record]).values()
+                return SamplesError(
+                    f"{place}: this line is longer than {MOST_BYTES // 2**20} MB",
+                    hint="A response is less. Correct it, or omit the line",
+                )
+    said = str(error).split("\nPossible", 1)[0].splitlines()
+    return SamplesError(f"{file.path} cannot be read: {' '.join(said)}")
+
+
+def _read_question(files: Sequence[RecordFile], rows: Sequence[Row]) -> SampledQuestion:
+    """Returns a question; a SamplesError if two of its records are of the same response, or ask something else."""
+
+    def place_of(row: Row) -> str:
+        _, file, record, _ = row
+        return files[file].place(record)
+
+    records: list[JsonObject] = json.loads(f"[{','.join([text for *_, text in rows])}]")
+    _number_responses(records)
+    samples = [to_sample(record) for record in records]
     seen: dict[tuple[str, int, int], int] = {}
-    for place, (sample, (path, line, _)) in enumerate(zip(samples, lines, strict=True)):
+    for number, (sample, row) in enumerate(zip(samples, rows, strict=True)):
         key = sample["agent"], sample["round"], sample["index"]
         if key in seen:
             raise SamplesError(
-                f"{path}:{line}: question {identifier!r} has this agent, round and index at "
-                f"{':'.join(map(str, lines[seen[key]][:2]))} already",
+                f"{place_of(row)}: question {sample['id']!r} has this agent, round and index at "
+                f"{place_of(rows[seen[key]])} already",
                 hint="Pass each file once, and give each response of an agent its own index",
             )
         if sample["question"] != samples[0]["question"]:
             hint = "Give every question an id of its own, across all files"
             raise SamplesError(
-                f"{path}:{line}: another question has the id {identifier!r} already", hint=hint
+                f"{place_of(row)}: another question has the id {sample['id']!r} already", hint=hint
             )
-        seen[key] = place
+        seen[key] = number
     ordered = [samples[seen[key]] for key in sorted(seen)]  # the canonical order
     lists = sorted(
         {tuple(sample["references"]) for sample in ordered}
     )  # in an order that no agent decides
     return SampledQuestion(
-        id=identifier,
+        id=ordered[0]["id"],
         text=ordered[0]["question"],
         references=tuple(
             dict.fromkeys(reference for references in lists for reference in references)
@@ -317,9 +345,18 @@ def _read_question(
     )
 
 
-def _parse(lines: Sequence[bytes]) -> list[dict[str, Any]]:
-    """Returns the objects of lines that were read before; many are read faster at once."""
-    try:
-        return list(json.loads(b"[%s]" % b",".join(lines)))
-    except ValueError:  # a byte order mark, or another encoding
-        return [parse_json(line) for line in lines]
+def _read_questions(path: Path) -> dict[str, Question]:
+    named: dict[str, Question] = {}
+    for question in iter_questions(str(path), file_records(path), {}):
+        named[question.id] = question
+    return named
+
+
+def _number_responses(records: Iterable[JsonObject]) -> None:
+    """Numbers the responses of each agent that have no index."""
+    n_of = Counter[object]()
+    for record in records:
+        if "index" not in record:
+            unit = record["agent"], record.get("round", 0)
+            record["index"] = n_of[unit]
+            n_of[unit] += 1

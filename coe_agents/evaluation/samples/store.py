@@ -8,6 +8,7 @@ file holds every response once at all times.
 
 import json
 import os
+import sqlite3
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -17,7 +18,6 @@ from typing import Any, NamedTuple
 
 from coe_agents.checks import require
 from coe_agents.errors import ConfigurationError, StoreError
-from coe_agents.evaluation.disk_sequence import open_scratch
 from coe_agents.files import append, parse_json, write, write_chunks
 
 SETTINGS = "settings.json"
@@ -298,7 +298,7 @@ class _Places:
     """Where each kept unit is in the file; on the disk as well, so that memory does not grow with them."""
 
     def __init__(self) -> None:
-        self._file = open_scratch()
+        self._file = _open_scratch()
         self._end = weakref.finalize(self, self._file.close)
         self._file.execute(
             "CREATE TABLE place (unit TEXT PRIMARY KEY, start INT, size INT, error TEXT) WITHOUT ROWID"
@@ -341,3 +341,17 @@ class _Places:
     def _select(self, columns: str, unit: Unit) -> Any:
         query = f"SELECT {columns} FROM place WHERE unit = ?"
         return self._file.execute(query, (json.dumps(unit),)).fetchone()
+
+
+def _open_scratch() -> sqlite3.Connection:
+    """Returns a database in a file that is gone when it is closed; memory holds a cache of at most 8 MB."""
+    database = sqlite3.connect("", isolation_level=None, check_same_thread=False)
+    # nobody reads it after a crash
+    for setting in (
+        "journal_mode = OFF",
+        "synchronous = OFF",
+        "temp_store = FILE",
+        "cache_size = -8192",
+    ):
+        database.execute(f"PRAGMA {setting}")
+    return database

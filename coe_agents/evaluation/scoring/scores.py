@@ -12,12 +12,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from coe_agents._removed import refuses_removed
 from coe_agents.clustering import Clusterer, EntailmentModel
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.evaluation.metrics import auroc
 from coe_agents.evaluation.metrics.bootstrap import Estimate, Estimates, estimate_all, to_plain
 from coe_agents.evaluation.metrics.selective_prediction import RETENTIONS
 from coe_agents.evaluation.metrics.tallies import BoolArray, FloatArray, join_ties
+from coe_agents.evaluation.parallel import map_in_processes
 from coe_agents.evaluation.samples.reader import Samples, SamplesPart, without_rulings
 from coe_agents.evaluation.scoring.correctness import (
     CRITERIA,
@@ -27,7 +29,6 @@ from coe_agents.evaluation.scoring.correctness import (
     with_verdicts,
 )
 from coe_agents.evaluation.scoring.statistics import BATCH, iter_statistics
-from coe_agents.evaluation.workers import ALONE, Workers
 from coe_agents.measurement.estimators import BEST_SINGLE_MODEL, Estimator, find_estimators
 from coe_agents.measurement.statistics import ActionKind, Statistics
 from coe_agents.measurement.weighted_vote import TRUSTED_VOTE_SHARE, mean_agreements, to_weights
@@ -274,12 +275,13 @@ def score(
     return to_scores(score_each(questions, setup), setup)
 
 
-def score_samples(samples: Samples, setup: ScoringSetup, *, workers: Workers = ALONE) -> Scores:
-    """Scores samples part by part in the processes of `workers`; the result is that of `score`.
+def score_samples(samples: Samples, setup: ScoringSetup, *, n_processes: int = 1) -> Scores:
+    """Scores samples part by part in so many processes; the result is that of `score`.
 
-    `setup` is without a model, which every process would load.
+    For several, `setup` is without a model, which every process would load.
     """
-    parts = workers.map(partial(_score_part, setup), samples.parts(_PART))
+    score_part = partial(_score_part, setup)
+    parts = map_in_processes(score_part, samples.parts(_PART), n_processes)
     return to_scores(chain.from_iterable(parts), setup)
 
 
@@ -467,10 +469,12 @@ def trusted_vote_share(
         return np.asarray(1.0 - weights @ np.nan_to_num(rows) / weight_of_responding)
 
 
-def report(scores: Scores, *, n_resamples: int = 1000, workers: Workers = ALONE) -> dict[str, Any]:
+@refuses_removed
+def report(scores: Scores, *, n_resamples: int = 1000, n_processes: int = 1) -> dict[str, Any]:
     """Returns the figures of every score as plain data that JSON can hold; a figure that is NaN is None.
 
-    Differences are taken to "coe"; `n_resamples` is that of the bootstrap behind every interval, which `workers` share.
+    Differences are taken to "coe"; `n_resamples` is that of the bootstrap behind every interval, which `n_processes`
+    share.
 
     Returns:
         "n_questions", "n_scored", "accuracy", "correctness" and "scores", by name: "auroc", "aurac", "aurc",
@@ -483,7 +487,7 @@ def report(scores: Scores, *, n_resamples: int = 1000, workers: Workers = ALONE)
         questions to which it gave no response. Where there are tool calls, "by_kind" has "n_scored", "accuracy" and
         "scores" of the "call" and "no_call" rows apart: by whether what is judged calls a tool.
     """
-    estimate = partial(estimate_all, n_resamples=n_resamples, workers=workers)
+    estimate = partial(estimate_all, n_resamples=n_resamples, n_processes=n_processes)
     of_all = _figures(scores.correct, scores.values, estimate)
     agents = {name: asdict(count) for name, count in scores.agents.items()}
     figures: dict[str, Any] = {

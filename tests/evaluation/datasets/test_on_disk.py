@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from coe_agents.evaluation.datasets.question import draw_key, merge
 from coe_agents.evaluation.datasets.records import to_question
 from coe_agents.evaluation.datasets.sources import open_questions
-from coe_agents.evaluation.disk_sequence import DiskSequence
+from coe_agents.evaluation.tables import RowTable
 from tests.evaluation.invented import write
 
 
@@ -39,12 +39,14 @@ def test_the_questions_are_those_of_a_subset_in_memory(tmp_path, seed):
 
 
 @given(st.lists(st.binary(max_size=2)))
-@settings(max_examples=50)
-def test_a_sequence_on_disk_is_a_sorted_list(values):
-    found = DiskSequence(values, key=bytes, encode=bytes.hex, decode=bytes.fromhex)
-    expected = sorted(set(values))
-    assert list(found) == expected
-    assert list(found.first(3)) == expected[:3]
-    assert [found.first(3).place_of(key) for key in expected[:5]] == [0, 1, 2, None, None][
-        : len(expected[:5])
-    ]
+@settings(max_examples=20, deadline=None)
+def test_a_table_is_sorted_by_its_keys(keys):
+    table = RowTable()
+    table.add((key, 0, number, "") for number, key in enumerate(keys))
+    table.sort()
+    expected = sorted(set(keys))
+    assert [key for key, _ in table] == expected
+    assert [table.key_at(place) for place in range(len(table))] == expected
+    assert b"none" not in table
+    assert all(key in table for key in expected)
+    table.close()

@@ -54,6 +54,57 @@ OWN = {
 }
 
 
+MMLU = {"question": "2 + 2?", "subject": "maths", "choices": ["3", "4", "22", "B"], "answer": 1}
+HOTPOT = {
+    "id": "5a7a",
+    "question": "Are both mountains?",
+    "answer": "no",
+    "type": "comparison",
+    "level": "hard",
+    "supporting_facts": {"title": ["A"], "sent_id": [0]},
+    "context": {"title": ["A", "B"], "sentences": [["A is.", " It is."], ["B is not."]]},
+}
+GSM8K = {"question": "How many?", "answer": "9 - 7 = <<9-7=2>>2 left.\n#### 2"}
+NATURAL = {
+    "id": "797",
+    "document": {},
+    "question": {"text": "who is it", "tokens": ["who"]},
+    "annotations": {
+        "id": ["1", "2"],
+        "short_answers": [{"text": ["Ann"]}, {"text": []}],
+        "yes_no_answer": [-1, 1],
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("record", "references"),
+    [
+        (MMLU, ("B", "4")),
+        ({**MMLU, "answer": "D"}, ("D",)),  # the choice "B" would be taken for a letter
+        ({"question_id": 70, "question": "Q?", "options": ["x", "y"], "answer": "B"}, ("B", "y")),
+        (HOTPOT, ("no",)),
+        (GSM8K, ("2",)),
+        (NATURAL, ("Ann", "yes")),
+        ({"question": "Who?", "answer": "Ann"}, ("Ann",)),
+        ({"question": "How many?", "answer": 18}, ("18",)),
+        ({"question": "Who?", "answers": ["Ann", "Bo"]}, ("Ann", "Bo")),
+        ({"question": "Who?", "answers": "Ann"}, ("Ann",)),
+        ({"question": "Who?", "gold": "Ann"}, ("Ann",)),
+        ({"question": "Who?", "reference": "Ann"}, ("Ann",)),
+        ({"question": "Where?", "target": "[0, 1]"}, ("[0, 1]",)),
+    ],
+)
+def test_the_rows_of_usual_sets_have_their_answers(record, references):
+    _, question = to_question(record)
+    assert question.references == references
+
+
+def test_choices_stand_under_letters_and_paragraphs_are_a_passage():
+    assert to_question(MMLU)[1].question == "2 + 2?\nA. 3\nB. 4\nC. 22\nD. B"
+    assert to_question(HOTPOT)[1].context == "A: A is. It is.\nB: B is not."
+
+
 def test_records_as_published_as_on_the_hub_and_of_ones_own():
     for record, kind, expected in (
         (OFFICIAL_TRIVIA, "triviaqa", TRIVIA),
@@ -100,7 +151,9 @@ def test_a_record_that_is_no_question_says_why():
             {**HUB_TRIVIA, "answer": {"value": "<unk>", "aliases": []}},
             "test split is published without",
         ),
-        ({**HUB_SQUAD, "answers": ["Paris"]}, '"answers" must be a list of'),
+        ({**HUB_SQUAD, "answers": [7, {}]}, '"answers" must be a list of'),
+        ({"prompt": "Who?"}, '"question" and "references" are missing; it has prompt'),
+        ({**MMLU, "answer": 4}, "one of choices by its number or letter; got '4'"),
         ({**HUB_SQUAD, "answers": []}, "it has no answer"),
         (
             {**HUB_SQUAD, "is_impossible": True},

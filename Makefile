@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 UV := $(BIN)/uv pip install --quiet
 LOWEST_VENV ?= .lowest-venv
+NEWEST_VENV ?= .newest-venv
 VLLM_VENV ?= .vllm-venv
 CLIENTS ?= .clients
 PORT ?= 2024
@@ -13,7 +14,7 @@ LOWEST_TESTS := tests/uncertainty tests/clustering tests/policy tests/rounds tes
 VLLM_PYTHON := $(abspath $(VLLM_VENV))/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo reproduce playground serve test test-all wording clients test-lowest coverage mutation soak docs vllm test-vllm check static format lint \
+.PHONY: help demo reproduce playground serve test test-all wording clients test-lowest test-newest coverage mutation soak docs vllm test-vllm check static format lint \
 	typecheck imports ring benchmark size models clean
 
 help: ## Show this list
@@ -99,6 +100,14 @@ test-lowest: ## Run the tests of the core, the graph and the agents with the low
 		--editable '.[evaluation,langchain,math,openai,otel,plots,sqlite]' --group test
 	$(LOWEST_VENV)/bin/python -m pytest --numprocesses auto --dist loadfile -m 'not slow' $(LOWEST_TESTS)
 
+test-newest: ## Run what `make test` runs with the newest versions of everything but torch, by constraints-newest.txt
+	$(PYTHON) -m venv $(NEWEST_VENV)
+	$(NEWEST_VENV)/bin/pip install --quiet --upgrade pip uv
+	$(NEWEST_VENV)/bin/pip install --quiet torch --constraint constraints-newest.txt
+	$(NEWEST_VENV)/bin/uv pip install --quiet --python $(NEWEST_VENV)/bin/python --constraint constraints-newest.txt \
+		--editable '.[all,langgraph-server]' --group dev --group docs
+	$(NEWEST_VENV)/bin/python -m pytest --numprocesses auto --dist loadfile --hypothesis-profile=quick -m 'not slow and not clients'
+
 # MODULES='policy.settle policy.support' and SAMPLE=400 restrict it; results are kept in ./mutants, and hold until the code or its tests change
 mutation: $(READY) ## Change what decides in small ways, and list the changes that no test notices (about three hours)
 	$(BIN)/python -m tools.mutation $(MODULES) $(if $(SAMPLE),--sample $(SAMPLE))
@@ -148,9 +157,9 @@ ring: $(READY) ## Test each room of the ring alone, with all others taken away
 
 # each writes docs/results/NAME.md; `make benchmark-NAME` runs one; gpu wants a GPU, entailment is compared with
 # libraries in the environment of PEERS, its interpreter; served_sampling needs the environment of `make vllm`
-BENCHMARKS := audits concurrency core council_overhead drift_year graph_overhead limitations local_sampling parallel ray_speedup report_page score_scale \
+BENCHMARKS := audits concurrency core council_latency council_overhead drift_year graph_overhead limitations local_sampling parallel ray_speedup report_page score_scale \
 	startup tinyworld_actions tinyworld_debate tinyworld_gate
-DATA_BENCHMARKS := actions calibration claims council_replay decisions defaults equivalence escalation \
+DATA_BENCHMARKS := actions calibration claims council_policies council_replay decisions defaults equivalence escalation \
 	one_score real_responses runs weights
 
 benchmark: $(BENCHMARKS:%=benchmark-%) $(if $(DATA),$(DATA_BENCHMARKS:%=benchmark-%)) ## Write docs/results anew; with DATA=FOLDER of saved responses, all of it
@@ -171,4 +180,4 @@ models: $(READY) ## Train tinyworld's models anew (about 45 minutes on two cores
 	$(BIN)/python -m tools.tinyworld
 
 clean: ## Remove the virtual environment and all caches
-	rm -rf $(VENV) $(CLIENTS) $(VLLM_VENV) $(LOWEST_VENV) mutants .coverage docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(CLIENTS) $(VLLM_VENV) $(LOWEST_VENV) $(NEWEST_VENV) mutants .coverage docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

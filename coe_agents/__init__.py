@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from coe_agents._first_use import on_first_use
 
 if TYPE_CHECKING:
-    from coe_agents.agents import Arbiter, ModelAgent
+    from coe_agents.agents import Arbiter, ModelAgent, load_model
     from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
     from coe_agents.decision import GroupDecision
     from coe_agents.graph import AskPerson, CoEContext, create_coe_graph, create_sequential_graph
@@ -44,13 +44,14 @@ __all__ = [
     "create_coe_graph",
     "create_coe_tool",
     "create_sequential_graph",
+    "load_model",
     "mathematics",
     "sentences",
     "short_answers",
 ]
 
 _NAMES = {
-    "agents": ("Arbiter", "ModelAgent"),
+    "agents": ("Arbiter", "ModelAgent", "load_model"),
     "clustering": ("BidirectionalEntailment", "NormalizedMatch"),
     "decision": ("GroupDecision",),
     "graph": ("AskPerson", "CoEContext", "create_coe_graph", "create_sequential_graph"),

@@ -52,19 +52,10 @@ def agents_of(
         if isinstance(model, str | BaseChatModel):
             name = free_name(model, taken)
             taken.append(name)
-            agents.append(ModelAgent(name, _loaded(model), n_samples=n_samples))
+            agents.append(ModelAgent(name, model, n_samples=n_samples))
         else:
             agents.append(model)
     return agents
-
-
-def _loaded(model: str | BaseChatModel) -> str | BaseChatModel:
-    """Returns the model of a folder or hub id; what LangChain loads stays as it is."""
-    if isinstance(model, str) and model.startswith("transformers:"):
-        from coe_agents.backends import ChatTransformers
-
-        return ChatTransformers(model.removeprefix("transformers:"))
-    return model
 
 
 def preset(kind: str, clusterer: Clusterer, instruction: str | None = None) -> AnswerPreset:

@@ -37,8 +37,8 @@ MOST_PARAMETERS = 12
 """A function with more parameters is a wide one."""
 
 BUDGET = {
-    "tokens": 297_000,
-    "tokens of tests": 322_100,
+    "tokens": 306_400,
+    "tokens of tests": 330_800,
     "tokens a line": 8.8,
     "tokens a line of tests": 9.6,
     "comprehensions per 1,000 lines": 31.5,
@@ -47,10 +47,10 @@ BUDGET = {
     "nested conditional expressions": 0,
     "assignments of three": 4,
     "long functions": 2,
-    "wide functions": 3,
-    "public names": 106,
+    "wide functions": 4,
+    "public names": 107,
     "public names at the top": 36,
-    "arrows above the foundation": 113,
+    "arrows above the foundation": 114,
 }
 """The most that there may be of each, in the package unless it says tests."""
 

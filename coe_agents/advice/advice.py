@@ -30,8 +30,8 @@ from coe_agents.evaluation.scoring.correctness import mean_verdict
 from coe_agents.measurement.estimators import DEFAULT_SCORE, score_of
 from coe_agents.measurement.weighted_vote import (
     CONFIDENCE_VOTE_SHARE,
+    TRUSTED_VOTE_SHARE,
     VOTE_SHARE,
-    VOTE_SHARES,
     WeightsFrom,
     distributions_of,
     fill_confidences,
@@ -124,6 +124,8 @@ EQUAL: WeightsFrom = "equal"
 AGREEMENT: WeightsFrom = "agreement"
 _SIZES = (1, 2, 3, 5, 10, 20, 50, 100)
 _SCORES = (DEFAULT_SCORE, "coe")
+_WEIGHTED = (VOTE_SHARE, CONFIDENCE_VOTE_SHARE)
+"""The scores that take weights."""
 _FEWEST_OF_EACH = 10.0
 """The fewest right and wrong answers for something to be learned: two of each in a fold."""
 _TOLERANCE = 0.02
@@ -153,8 +155,11 @@ class Advice:
     Attributes:
         n_questions: How many questions have all agents and a verdict on every cluster; all figures are of these.
         accuracy: Of the leading answer with equal weights; tied answers count by their mean.
-        score: The vote share, unless another score ranks better with p < 0.05; a vote share where weights are advised,
-            since no other score takes weights.
+        best: The agent that is right most often by itself; of equals the first by name.
+        best_accuracy: Of the agent alone that is the best one on the other folds.
+        over_best: The accuracy of the group with the advised weights less that.
+        score: The vote share, unless another score ranks better with p < 0.05; a score that takes weights where such
+            are advised.
         scores: The AUROC within folds by score.
         score_gains: These less that of the vote share.
         weights: "equal", unless "agreement" (`agreement_weights`) or "learned" is more accurate with p < 0.05.
@@ -174,6 +179,9 @@ class Advice:
 
     n_questions: int
     accuracy: Estimate
+    best: str
+    best_accuracy: Estimate
+    over_best: Difference
     score: str
     scores: Mapping[str, float]
     score_gains: Table
@@ -233,6 +241,7 @@ def advise(rows: Sequence[Judged], *, n_resamples: int = 1000) -> Advice:
 
     names_of_scores = [*_SCORES, CONFIDENCE_VOTE_SHARE] if by_confidence else _SCORES
     scores = {name: group.score(name) for name in names_of_scores}
+    scores[TRUSTED_VOTE_SHARE] = group.by_trust()
     areas = {name: group.auroc(right, values)[0] for name, values in scores.items()}
     others = {name: values for name, values in scores.items() if name != DEFAULT_SCORE}
     score_gains = group.gain(others, group.votes)
@@ -246,10 +255,11 @@ def advise(rows: Sequence[Judged], *, n_resamples: int = 1000) -> Advice:
 
     score = _best(score_gains, DEFAULT_SCORE)
     weights = _best(weight_gains, EQUAL)
-    if weights != EQUAL and score not in VOTE_SHARES:
+    if weights != EQUAL and score not in _WEIGHTED:
         score = DEFAULT_SCORE
     answers = group.answer(fits.get(weights, _equally), score=score)
-    if score not in VOTE_SHARES:
+    best, alone = group.best_alone()
+    if score not in _WEIGHTED:
         answers = answers._replace(uncertainty=join_ties(scores[score]))
 
     coverage = {}
@@ -266,6 +276,9 @@ def advise(rows: Sequence[Judged], *, n_resamples: int = 1000) -> Advice:
     return Advice(
         n_questions=len(group.rows),
         accuracy=with_interval(*group.mean(right)),
+        best=best,
+        best_accuracy=with_interval(*group.mean(alone)),
+        over_best=_adjust({best: group.mean(answers.right - alone)})[best],
         score=score,
         scores=areas,
         score_gains=score_gains,
@@ -387,6 +400,24 @@ class _Group:
                 is_answer = answer_kind(row.measurement.representatives[leading[0]]) == "answer"
                 is_given[i] = len(leading) == 1 and (is_action or is_answer)
         return _Answers(right, join_ties(uncertainty), is_given)
+
+    def by_trust(self) -> FloatArray:
+        """Returns 1 - the support of the leading answer, where agents count by agreement on the other folds."""
+        uncertainty = np.empty(len(self.rows))
+        for outside, inside in self._splits:
+            by_name = _by_agreement([self.rows[i] for i in outside.tolist()], self.agents)
+            trust = np.array([by_name[name] for name in self.agents])
+            uncertainty[inside] = 1.0 - self.support[inside] @ trust
+        return uncertainty
+
+    def best_alone(self) -> tuple[str, FloatArray]:
+        """Returns the agent that is right most often, and how right the best one of the other folds is."""
+        alone = np.array([shares_right(self.rows, {name: 1.0}) for name in self.agents])
+        right = np.empty(len(self.rows))
+        for outside, inside in self._splits:
+            best = int(alone[:, outside].mean(axis=1).argmax())
+            right[inside] = alone[best, inside]
+        return self.agents[int(alone.mean(axis=1).argmax())], right
 
     def choose_answered(self, answers: _Answers, risk: float) -> FloatArray:
         """Returns 1 for each question that is answered, at the highest threshold that keeps the risk on other folds."""

@@ -22,6 +22,7 @@ from coe_agents.text import quantity
 
 if TYPE_CHECKING:
     from coe_agents.advice.advice import Advice, Difference, TrustCheck
+    from coe_agents.advice.observed import Observed
     from coe_agents.evaluation.calibration.calibrate import Judged
     from coe_agents.evaluation.scoring.scores import ScoringSetup
     from coe_agents.measurement.weighted_vote import Agreement
@@ -58,8 +59,21 @@ def advise(
     threshold answers, what escalation brings and what more labels would. It takes 50 labelled questions or more. Every
     figure is out of fold, and what is compared is adjusted for the number of comparisons. The policy's bound is
     empirical: the labels that it is calibrated on also chose its score and weights.
+
+    Of samples that `harvest` wrote of a council that only observed, it says what blocking would have cost and saved.
     """
     from coe_agents.advice.advice import advise as advise_on
+    from coe_agents.advice.observed import read_observed
+    from coe_agents.evaluation import Samples
+
+    with Samples(samples) as questions:
+        observed = read_observed(questions)
+    if observed is not None:
+        if as_json:
+            print_json({"observed": asdict(observed)})
+        else:
+            print_lines(_observed_in_words(observed))
+        return
 
     setting, judging = create_setting(scoring, samples)
     rows, _ = judge_saved(samples, setting, scoring, every_cluster=True)
@@ -138,7 +152,7 @@ def _in_words(advice: "Advice", calibration: "Calibration | None") -> list[str]:
     gain = _with_interval(advice.escalation_gain, "+.1%")
     labels = quantity(3 * advice.n_questions, "more label")
     return [
-        f"{questions}; the group is right in {right}.",
+        f"{questions}; the group is right in {right}. {_best_alone(advice)}.",
         f"Score: {clean(advice.score)}. AUROC of vote_share {auroc}; {_gains(advice.score_gains)}.",
         f"Weights: {advice.weights}. Accuracy against equal weights: {_gains(advice.weight_gains)}.",
         f"Confidence: {_confidence(advice)}.",
@@ -149,6 +163,30 @@ def _in_words(advice: "Advice", calibration: "Calibration | None") -> list[str]:
         f"Escalation: the group is right in {fifth}; an expert brings {gain} of accuracy.",
         f"Labels: {labels} would halve these intervals. {_policy(calibration)}",
     ]
+
+
+def _best_alone(advice: "Advice") -> str:
+    """Returns whether the group answers better than its best agent."""
+    gain = advice.over_best
+    right = _with_interval(advice.best_accuracy, ".1%")
+    told = f"The best agent alone, {clean(advice.best)}, is right in {right}"
+    if gain.value > 0.0 and gain.p < 0.05:
+        return f"{told}: the group is better, {_difference(gain)}"
+    verdict = "as good for an answer" if gain.p >= 0.05 else "better"
+    return f"{told}: it is {verdict} (the group's gain is {_difference(gain)})"
+
+
+def _observed_in_words(observed: "Observed") -> str:
+    n_blocked = observed.n_lost + observed.n_saved
+    calls = quantity(n_blocked, "call")
+    told = (
+        f"Blocking would have stopped {calls} that people ruled on: {observed.n_lost} right (lost), "
+        f"{observed.n_saved} wrong (saved)."
+    )
+    if observed.wrong_passed is None:
+        return f"{told} Of what would have passed nothing is known: Recording(audit_rate=0.05) records a share."
+    passed = quantity(observed.n_passed, "audited call")
+    return f"{told} Of what would have passed, {observed.wrong_passed:.1%} are wrong, by {passed}."
 
 
 def _with_interval(estimate: tuple[float, float, float], form: str) -> str:

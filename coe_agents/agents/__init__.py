@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 from coe_agents._removed import missing_name
 from coe_agents.agents.judge import Arbiter, ChatEntailment
 from coe_agents.agents.model_agent import ModelAgent
+from coe_agents.agents.requests.chat_models import load_model
 
-__all__ = ["Arbiter", "ChatEntailment", "ModelAgent"]
+__all__ = ["Arbiter", "ChatEntailment", "ModelAgent", "load_model"]
 
 if not TYPE_CHECKING:  # a type checker would accept every name
 

@@ -5,7 +5,7 @@ import hashlib
 import logging
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, get_args
@@ -46,7 +46,7 @@ class ModelAgent:
 
     Args:
         name: Its name in the graph and in reports.
-        model: A chat model, or "provider:model" for LangChain's `init_chat_model`, called at the first use.
+        model: A chat model, or its name for `coe_agents.load_model`, which is called at the first use.
         n_samples: How many responses a round draws, at most 500; 5 unless given, and 1 in a council.
         temperature: Above 0 unless `n_samples` is 1.
         weight: Its weight in the ensemble mean and in the epistemic part, before normalisation; at 0 it is asked,
@@ -76,6 +76,8 @@ class ModelAgent:
             schemas. Its responses are then proposals, which nothing runs: see `Response["calls"]`. A proposal that
             cannot be read, or does not fit the tools, is a failure of that response. A request may name other tools. In
             a question with `choices`, no tools are shown.
+        price_per_million: What a million tokens cost, as {"input": 0.25, "output": 2.0}, for `cost_budget`: LangChain's
+            profiles of models hold no prices.
         stated_confidence: Whether the model is asked to end its reply in its confidence, which is taken out of the
             response: see `Response["confidence"]`. The same request asks for both, and asking changes what a model
             says. It is not asked in a question with `choices`, nor where tools are shown.
@@ -104,6 +106,7 @@ class ModelAgent:
         on_greedy: OnGreedy = "exclude",
         tools: Sequence[Any] | None = None,
         stated_confidence: bool = False,
+        price_per_million: Mapping[str, float] | None = None,
     ) -> None:
         # a council has other defaults than a graph, so it must know what the caller left out
         unset = set[str]()
@@ -129,6 +132,7 @@ class ModelAgent:
         self.max_response_chars = max_response_chars
         self.on_greedy: OnGreedy = on_greedy
         self.stated_confidence = stated_confidence
+        self.price_per_million = chat_models.read_price(price_per_million)
         self._check_settings()
 
         chat_models.check_model(model)
@@ -191,6 +195,12 @@ class ModelAgent:
             return model.partition(":")[2] or model
         name = getattr(model, "model_name", None) or getattr(model, "model", None)
         return name if isinstance(name, str) else None
+
+    @property
+    def provider(self) -> str | None:
+        """The provider of the agent's model as LangChain names it, known for certain once the model has been asked."""
+        name = chat_models.name_of(self._ready or self._original)
+        return None if name is None else name.provider
 
     def uses(self, model: object) -> bool:
         """Returns whether the agent's model is this one, or has this name, whatever its settings and its address."""
@@ -330,7 +340,7 @@ class ModelAgent:
     def _set_up(self) -> Server:
         model = self._original
         if isinstance(model, str):
-            model = chat_models.create_model(model)
+            model = chat_models.load_model(model)
         settings = {
             "temperature": self.temperature,
             "logprobs": True,

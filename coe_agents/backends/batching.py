@@ -49,10 +49,12 @@ class Request(Generic[Result]):
     Attributes:
         prepare: Called while nothing else uses model and tokenizer; its error reaches this request alone.
         finish: Makes the result of the tokens drawn for each seed, in the same way.
+        watch: Called in the same way after each token, with all that were drawn so far for one of the seeds.
     """
 
     prepare: Callable[[], Prepared]
     finish: Callable[[Prepared, Sequence[Sequence[DrawnToken]]], Result]
+    watch: Callable[[Sequence[DrawnToken]], None] = lambda drawn: None
     future: Future[Result] = field(default_factory=Future)
     is_given_up: bool = False
 
@@ -121,7 +123,8 @@ class Batches:
         rows = list[Row]()
         for place, (request, prepared) in enumerate(batch):
             prompts.append(prepared.prompt)
-            rows += [Row(place, seed, request.is_wanted) for seed in prepared.seeds]
+            for seed in prepared.seeds:
+                rows.append(Row(place, seed, request.is_wanted, request.watch))
         try:
             drawn = draw_rows(self.loaded, prompts, rows, batch[0][1].settings)
         except BaseException as error:

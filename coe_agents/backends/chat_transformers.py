@@ -2,15 +2,17 @@
 
 import inspect
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, cast
 
 import torch
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, UsageMetadata
-from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr
@@ -25,8 +27,11 @@ from coe_agents.backends.reply_forms import (
     BoundTools,
     HermesForm,
     Reply,
+    ReplyForm,
+    TemplateForm,
     to_template_messages,
 )
+from coe_agents.backends.streaming import StreamedReply, certain_prefix
 from coe_agents.checks import require
 from coe_agents.errors import AgentTimeoutError, ContextOverflowError, ModelLoadError
 from coe_agents.types import Fields, JsonObject
@@ -55,7 +60,7 @@ class _Call:
 
     options: SamplingOptions
     tools: BoundTools | None
-    form: HermesForm | None = None
+    form: ReplyForm | None = None
 
 
 class ChatTransformers(BaseChatModel, SamplingOptions):
@@ -67,14 +72,17 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
     copy in memory. Calls that arrive within milliseconds, or while it is busy, are answered in one batch if their
     settings are equal; the results are the same as alone, except for the last bits of log-probabilities.
 
-    A stream is the whole response in one piece.
+    A stream draws one response, in pieces of its text. The last piece has calls, usage and why the response ended. Who
+    stops reading stops the drawing.
 
-    `bind_tools` shows tools to the model by its chat template. Calls are read from each response: in the Hermes form,
+    `bind_tools` shows tools to the model by its chat template. Calls are read from each response: in the form that the
+    tokenizer's `response_template` describes, as Llama 3's and Mistral's do, else in the Hermes form,
     `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`. The text around them stays the content. What should be a
     call and cannot be read as one, for example because it is cut off, is in `invalid_tool_calls`.
 
     Args:
-        model: A local folder or a hub id. Only safetensors are read, and no code of the repository is run.
+        model: A local folder, a hub id, or a GGUF file, which is read into full precision (extra `gguf`). Of others
+            only safetensors are read, and no code of the repository is run.
         device: "cpu", "cuda", "cuda:1", "auto" (spread over all, needs accelerate); by default the first GPU if any.
         dtype: "float32", "bfloat16", "auto"; by default float32 on a CPU and the saved one elsewhere.
         revision: A branch, tag or commit of the hub.
@@ -90,6 +98,7 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
         timeout: Seconds for one call, after the model is loaded; None for no limit.
         api_key: Token of the Hugging Face hub, for a hub id that needs one; by default the stored one.
         max_retries: Accepted, as by every chat model, and without effect: drawing again would fail again.
+        streaming: Whether `invoke` draws as `stream` does, so that callbacks receive each piece.
 
     Example:
         >>> from langchain_core.messages import HumanMessage
@@ -109,6 +118,7 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
     timeout: float | None = Field(default=None, gt=0)
     api_key: SecretStr | None = None
     max_retries: int | None = Field(default=None, ge=0)
+    streaming: bool = False
     _holder: list[Batches] = PrivateAttr(default_factory=list)
 
     def __init__(self, model: str, **options: Any) -> None:
@@ -227,22 +237,73 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
     ) -> ChatResult:
         return await arun_steps(self._steps(messages, stop, kwargs))
 
+    def _streaming_disabled(self, **kwargs: Any) -> bool:
+        # the pieces of several responses would be joined to one
+        return kwargs.get("n", self.n) != 1 or super()._streaming_disabled(**kwargs)
+
+    def _stream(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> Iterator[ChatGenerationChunk]:
+        reply = StreamedReply(self.timeout)
+        request = self._request(messages, self._call(stop, kwargs), reply)
+        try:
+            run_steps(self._send(request))
+            with self._time_limit():
+                while chunk := run_steps(reply.next_chunk(request.future)):
+                    if run_manager is not None:
+                        run_manager.on_llm_new_token(chunk.text, chunk=chunk)
+                    yield chunk
+        finally:
+            request.is_given_up = True
+
+    async def _astream(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> AsyncIterator[ChatGenerationChunk]:
+        reply = StreamedReply(self.timeout)
+        request = self._request(messages, self._call(stop, kwargs), reply)
+        try:
+            await arun_steps(self._send(request))
+            with self._time_limit():
+                while chunk := await arun_steps(reply.next_chunk(request.future)):
+                    if run_manager is not None:
+                        await run_manager.on_llm_new_token(chunk.text, chunk=chunk)
+                    yield chunk
+        finally:
+            request.is_given_up = True
+
     def _steps(
         self, messages: Sequence[BaseMessage], stop: list[str] | None, options: Fields
     ) -> Steps[ChatResult]:
         request = self._request(messages, self._call(stop, options))
+        try:
+            yield from self._send(request)
+            with self._time_limit():
+                result: ChatResult = yield Wait(request.future, self.timeout)
+        finally:
+            request.is_given_up = True
+        return result
+
+    def _send(self, request: Request[ChatResult]) -> Steps[None]:
         if not self._holder:
             yield Call(self._batches, None, ())
         self._holder[0].put(request)
+
+    @contextmanager
+    def _time_limit(self) -> Iterator[None]:
         try:
-            result: ChatResult = yield Wait(request.future, self.timeout)
+            yield
         except TimeoutError as error:
             message = f'"{self.model}" gave no reply within {self.timeout} s'
             hint = "Raise `timeout` or lower `max_tokens`"
             raise AgentTimeoutError(message, hint=hint) from error
-        finally:
-            request.is_given_up = True
-        return result
 
     def _call(self, stop: list[str] | None, options: Fields) -> _Call:
         """Returns the call's own options over the constructor's; raises `ValueError` at an unknown one."""
@@ -269,9 +330,10 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
             return _Call(SamplingOptions(**settings), None)
         return _Call(SamplingOptions(**settings), BoundTools.read(tools, choice))
 
-    def _form(self, loaded: Loaded, call: _Call) -> HermesForm | None:
+    def _form(self, loaded: Loaded, call: _Call) -> ReplyForm | None:
         """Returns how the replies of a call are written; None for plain text, without tools."""
         if call.form is None and call.tools is not None:
+            # replies are read with the end of their prompt, which is that of every prompt
             probe = self._render(loaded, [HumanMessage("Hello")], call.tools, tokenize=False)
             for name in call.tools.names:
                 if name not in probe:
@@ -279,11 +341,19 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
                         f'"tools" needs a chat template that shows them; got that of "{self.model}", which omits '
                         f'"{name}". Use a model that was trained to call tools, or pass its `chat_template`'
                     )
-            template = self._template(loaded, call.tools)
-            call.form = HermesForm.create(loaded.tokenizer, template, probe, call.tools.choice)
+            tokenizer = loaded.tokenizer
+            describes = self.chat_template is None and call.tools.choice is None
+            if describes and getattr(tokenizer, "response_template", None) is not None:
+                call.form = TemplateForm(tokenizer, probe, call.tools.schemas)
+            else:
+                template = self._template(loaded, call.tools)
+                call.form = HermesForm.create(tokenizer, template, probe, call.tools.choice)
         return call.form
 
-    def _request(self, messages: Sequence[BaseMessage], call: _Call) -> Request[ChatResult]:
+    def _request(
+        self, messages: Sequence[BaseMessage], call: _Call, stream: StreamedReply | None = None
+    ) -> Request[ChatResult]:
+        """Returns the request of a call; while it is drawn, `stream` is shown what is there."""
         options = call.options
         seed = secrets.randbits(48) if options.seed is None else options.seed
 
@@ -304,31 +374,53 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
             return Prepared(prompt, range(seed, seed + options.n), settings)
 
         def finish(prepared: Prepared, drawn: Sequence[Sequence[DrawnToken]]) -> ChatResult:
-            loaded = self.load()
-            form = self._form(loaded, call)
-            hidden = None if form is None else form.hidden
-            rows = list[CutRow]()
-            replies = list[Reply]()
-            for tokens in drawn:
-                row = CutRow.cut(loaded, tokens, prepared.settings.stop, hidden)
-                rows.append(row)
-                replies.append(Reply(row.text) if form is None else form.read(row))
+            return self._result(call, len(prepared.prompt), drawn)
 
-            # every message carries the usage of the whole request, as ChatOpenAI's do
-            n_prompt = len(prepared.prompt)
-            n_drawn = sum(len(row.tokens) for row in rows)
-            usage = UsageMetadata(
-                input_tokens=n_prompt, output_tokens=n_drawn, total_tokens=n_prompt + n_drawn
+        if stream is None:
+            return Request(prepare, finish)
+        must = '"n" must be 1 in a stream'
+        require(options.n == 1, must, options.n, "Call generate, or stream several times")
+        request = Request(prepare, finish, partial(self._show, stream, call))
+        request.future.add_done_callback(stream.tell)
+        return request
+
+    def _result(
+        self, call: _Call, n_prompt: int, drawn: Sequence[Sequence[DrawnToken]]
+    ) -> ChatResult:
+        loaded = self.load()
+        form = self._form(loaded, call)
+        rows = [self._cut(loaded, call, tokens) for tokens in drawn]
+
+        # every message carries the usage of the whole request, as ChatOpenAI's do
+        n_drawn = sum(len(row.tokens) for row in rows)
+        usage = UsageMetadata(
+            input_tokens=n_prompt, output_tokens=n_drawn, total_tokens=n_prompt + n_drawn
+        )
+        generations = list[ChatGeneration]()
+        for row in rows:
+            reply = Reply(row.text) if form is None else form.read(row)
+            generations.append(
+                self._generation(loaded, row, reply, usage, logprobs=call.options.logprobs)
             )
-            generations = list[ChatGeneration]()
-            for row, reply in zip(rows, replies, strict=True):
-                generations.append(
-                    self._generation(loaded, row, reply, usage, logprobs=options.logprobs)
-                )
-            llm_output = self._llm_output(n_prompt, n_drawn)
-            return ChatResult(generations=generations, llm_output=llm_output)
+        return ChatResult(generations=generations, llm_output=self._llm_output(n_prompt, n_drawn))
 
-        return Request(prepare, finish)
+    def _cut(self, loaded: Loaded, call: _Call, tokens: Sequence[DrawnToken]) -> CutRow:
+        hidden = None if call.form is None else call.form.hidden
+        return CutRow.cut(loaded, tokens, call.options.stop or (), hidden)
+
+    def _show(self, stream: StreamedReply, call: _Call, drawn: Sequence[DrawnToken]) -> None:
+        """Shows to a stream what is certain of the reply once these tokens are drawn."""
+        loaded = self.load()
+        row = self._cut(loaded, call, drawn)
+        stop = call.options.stop or ()
+        if call.form is None:
+            text = certain_prefix(row.text, stop)
+        else:
+            text = call.form.certain_prefix(row.text, stop)
+        logprobs = list[JsonObject]()
+        if call.options.logprobs:
+            logprobs += [_describe_drawn(loaded, token) for token in row.tokens[stream.n_shown :]]
+        stream.show(text, logprobs)
 
     def _check_room(self, loaded: Loaded, n_prompt: int, n_needed: int) -> int:
         room = loaded.context_length - n_prompt
@@ -378,12 +470,8 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
         self, loaded: Loaded, row: CutRow, reply: Reply, usage: UsageMetadata, *, logprobs: bool
     ) -> ChatGeneration:
         info: JsonObject = {"finish_reason": row.finish_reason, "model_name": self.model}
-        if logprobs:  # as `ChatOpenAI` shows them
-            content = list[JsonObject]()
-            for token in row.tokens:
-                top = [_describe(loaded, *other) for other in token.top]
-                content.append({**_describe(loaded, token.id, token.logprob), "top_logprobs": top})
-            info["logprobs"] = {"content": content}
+        if logprobs:
+            info["logprobs"] = {"content": [_describe_drawn(loaded, token) for token in row.tokens]}
         message = AIMessage(
             content=reply.content,
             tool_calls=[*reply.calls],
@@ -392,6 +480,12 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
             response_metadata={"model_name": self.model},
         )
         return ChatGeneration(message=message, generation_info=info)
+
+
+def _describe_drawn(loaded: Loaded, token: DrawnToken) -> JsonObject:
+    """Returns a token with its log-probability, and the likeliest ones, as `ChatOpenAI` shows them."""
+    top = [_describe(loaded, *other) for other in token.top]
+    return {**_describe(loaded, token.id, token.logprob), "top_logprobs": top}
 
 
 def _describe(loaded: Loaded, token: int, logprob: float) -> JsonObject:

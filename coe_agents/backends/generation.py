@@ -10,10 +10,13 @@ import torch
 from torch.nn.functional import pad
 from transformers import GenerationConfig, LogitsProcessor, StoppingCriteria
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
+from transformers.generation.utils import GenerateDecoderOnlyOutput
 
 from coe_agents.backends.model_loading import Loaded
 from coe_agents.errors import InvalidReplyError
 
+_CACHE = "cache" if hasattr(GenerateDecoderOnlyOutput, "cache") else "past_key_values"
+"""What `generate` calls the keys and values of earlier tokens: since transformers 5.24 "cache"."""
 _LOG = logging.getLogger(__name__)
 _FEWEST_THINNED = 8
 """Among fewer rows, keeping ended ones costs less than starting again without them."""
@@ -47,6 +50,20 @@ class DrawSettings:
     max_batch: int
 
 
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One response to draw: to which of the prompts, from which stream, and whether its caller still waits for it.
+
+    Attributes:
+        watch: Called after each token with all that were drawn so far. Where memory was too small, they begin again.
+    """
+
+    prompt: int
+    seed: int
+    is_wanted: Callable[[], bool] = lambda: True
+    watch: Callable[[Sequence[DrawnToken]], None] = lambda drawn: None
+
+
 class SeededSampler(LogitsProcessor):
     """Draws one token for each row by inverting its cumulative distribution at a uniform number from the row's stream.
 
@@ -54,18 +71,20 @@ class SeededSampler(LogitsProcessor):
     the raw logits, before temperature and top-p, as vLLM reports them.
 
     Attributes:
-        drawn: What was drawn for each of the seeds.
+        drawn: What was drawn for each of the rows.
         drawing: What was drawn for each of the rows that are left.
     """
 
-    def __init__(self, seeds: Sequence[int], settings: DrawSettings) -> None:
+    def __init__(self, rows: Sequence[Row], settings: DrawSettings) -> None:
         self._settings = settings
-        self._streams = [np.random.default_rng(seed) for seed in seeds]
-        self.drawn: list[list[DrawnToken]] = [[] for _ in seeds]
+        self._rows = list(rows)
+        self._streams = [np.random.default_rng(row.seed) for row in rows]
+        self.drawn: list[list[DrawnToken]] = [[] for _ in rows]
         self.drawing = list(self.drawn)
 
     def keep(self, rows: Sequence[int]) -> None:
         """Continues with these rows of the batch only."""
+        self._rows = [self._rows[row] for row in rows]
         self._streams = [self._streams[row] for row in rows]
         self.drawing = [self.drawing[row] for row in rows]
 
@@ -83,6 +102,7 @@ class SeededSampler(LogitsProcessor):
         for row, token in enumerate(tokens[:, 0].tolist()):
             ranked = tuple(zip(top_ids[row], top_logprobs[row], strict=True))
             self.drawing[row].append(DrawnToken(token, chosen[row], ranked))
+            self._rows[row].watch(self.drawing[row])
         return scores.scatter_(1, tokens, torch.inf)  # they are `generate`'s own copy of the logits
 
     def _draw(self, scores: torch.Tensor) -> torch.Tensor:
@@ -104,15 +124,6 @@ class SeededSampler(LogitsProcessor):
         # the first token whose cumulative probability exceeds the number: never one of probability 0
         drawn = (uniform * cumulative[:, -1])[:, None]
         return torch.searchsorted(cumulative, drawn, right=True)[:, 0]
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One response to draw: to which of the prompts, from which stream, and whether its caller still waits for it."""
-
-    prompt: int
-    seed: int
-    is_wanted: Callable[[], bool] = lambda: True
 
 
 def draw_rows(
@@ -158,7 +169,7 @@ def _draw_at_once(
     mask = prompt_mask[owners]
     cache = None
     end = ids.shape[1] + settings.n_new
-    sampler = SeededSampler([row.seed for row in rows], settings)
+    sampler = SeededSampler(rows, settings)
 
     # where rows share a prompt, it is read once, and their first tokens are drawn from its logits
     if (len(rows) - len(used)) * ids.shape[1] >= _FEWEST_SAVED:
@@ -181,7 +192,7 @@ def _draw_at_once(
         out = loaded.model.generate(
             input_ids=ids,
             attention_mask=mask,
-            past_key_values=cache,
+            **{_CACHE: cache},
             generation_config=GenerationConfig(
                 do_sample=False,  # the sampler draws
                 max_new_tokens=end - ids.shape[1],
@@ -200,7 +211,7 @@ def _draw_at_once(
         ids = out.sequences[kept]
         n_more = ids.shape[1] - mask.shape[1]
         mask = pad(mask[kept], (0, n_more), value=1)
-        cache = _select(out.past_key_values, kept)
+        cache = _select(getattr(out, _CACHE), kept)
         rows = [rows[place] for place in kept.tolist()]
         sampler.keep(kept.tolist())
     return sampler.drawn
@@ -234,7 +245,7 @@ def _read(
             output_logits=True,
         ),
     )
-    return out.logits[0], out.past_key_values
+    return out.logits[0], getattr(out, _CACHE)
 
 
 def _select(cache: Any, rows: torch.Tensor) -> Any:

@@ -3,6 +3,7 @@
 import threading
 import weakref
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -75,7 +76,8 @@ def load(
 ) -> Loaded:
     """Loads a model from a folder or by its hub id; callers that ask for the same one share it as long as any holds it.
 
-    Only safetensors are read, and no code of the model repository is run. `token` is the hub's, None the stored one.
+    Only safetensors and GGUF are read, and no code of the model repository is run. `token` is the hub's, None the
+    stored one.
 
     Raises:
         ModelLoadError: If there is no such model, or it needs pickled weights or its own code.
@@ -96,8 +98,8 @@ def load(
                 reason = lines[0] if lines else "no reason given"
                 raise ModelLoadError(
                     f'the model "{name}" cannot be loaded: {type(error).__name__}: {reason}',
-                    hint="Give a folder with config.json, tokenizer and model.safetensors, or a hub id that you may "
-                    "read",
+                    hint="Give a folder with config.json, tokenizer and model.safetensors, a GGUF file, or a hub id "
+                    "that you may read",
                 ) from error
             _loaded[key] = loaded
         return loaded
@@ -112,6 +114,9 @@ def _read(
         "trust_remote_code": False,
         "token": token,
     }
+    if name.endswith(".gguf"):
+        safe["gguf_file"] = Path(name).name
+        name = str(Path(name).parent)
     config = AutoConfig.from_pretrained(name, **safe)
     tokenizer = AutoTokenizer.from_pretrained(name, config=config, **safe)
     if device == "auto":

@@ -21,6 +21,7 @@ from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from coe_agents.backends.generation import CutRow
+from coe_agents.backends.streaming import certain_prefix
 from coe_agents.checks import require
 from coe_agents.files import parse_json
 from coe_agents.types import JsonObject
@@ -168,8 +169,9 @@ class HermesForm:
         """Returns the form of the replies to prompts that end as `prompt` does."""
         if OPENING not in template:
             raise ValueError(
-                f"tool calls must be written as {OPENING} by the chat template; got a template that writes them in "
-                "another way. Pass a `chat_template`"
+                f"tool calls must be written as {OPENING} by the chat template, or the tokenizer must have a "
+                '`response_template` and `tool_choice` be "auto"; got a template that writes them in another way. Pass '
+                "a `chat_template`"
             )
         is_thinking = _OPEN_THOUGHT.search(prompt) is not None
         must = '"tool_choice" must be "auto" where the chat template begins a thought'
@@ -194,6 +196,11 @@ class HermesForm:
             beginning = f'{OPENING}\n{{"name": {json.dumps(choice)}, "arguments":'
         return cls(hidden, beginning, is_thinking)
 
+    def certain_prefix(self, text: str, stop: Sequence[str]) -> str:
+        """Returns how the text of a reply surely begins while it is drawn: in front of the first call."""
+        head, _, _ = (self.beginning + text).partition(OPENING[:_SHORTEST_PIECE])
+        return certain_prefix(head, [*stop, OPENING])
+
     def read(self, row: CutRow) -> Reply:
         """Returns text and calls; the white space around a call is no part of the text."""
         text = self.beginning + row.text
@@ -212,15 +219,7 @@ class HermesForm:
                 # LangChain completes the JSON of a piece of a stream: it must not find any here
                 if not written.lstrip().startswith("<"):
                     written = OPENING + written
-                invalid.append(
-                    InvalidToolCall(
-                        name=None,
-                        args=written,
-                        id=_new_id(),
-                        error=str(error),
-                        type="invalid_tool_call",
-                    )
-                )
+                invalid.append(_invalid(written, error))
         if not texts:
             return Reply(text)
         texts.append(text[place:].strip())
@@ -265,10 +264,72 @@ def _skip_space(text: str, start: int) -> int:
     return match.start() if match else len(text)
 
 
+@dataclass(frozen=True, slots=True)
+class TemplateForm:
+    """What the `response_template` of a tokenizer describes, as those of Llama 3 and Mistral have one.
+
+    transformers reads it (`parse_response`). What a model thinks before it replies is no part of the content.
+
+    Attributes:
+        prompt: How the prompts of the replies end.
+        hidden: No token is left out of the text: control tokens are the form's signs.
+    """
+
+    tokenizer: Any
+    prompt: str
+    tools: Sequence[JsonObject]
+    hidden: Collection[int] = ()
+    beginning: str = ""
+
+    def certain_prefix(self, text: str, stop: Sequence[str]) -> str:
+        """Returns nothing: where the content ends is known at the end of the reply."""
+        return ""
+
+    def read(self, row: CutRow) -> Reply:
+        """Returns text and calls; a reply that cannot be read, or is cut off within calls, is one invalid call."""
+        try:
+            message = self._parse(row.text)
+            calls = [_to_call(call.get("function", call)) for call in message.get("tool_calls", ())]
+            if calls and row.finish_reason == "length":
+                raise ValueError("a reply with calls must end; it is cut off. Raise `max_tokens`")
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            # LangChain completes the JSON of a piece of a stream: it must not find any here
+            written = f"unreadable: {row.text}"
+            return Reply("", invalid=[_invalid(written, error)])
+        for call in calls:
+            call["id"] = uuid4().hex[:9]  # the form that Mistral's chat templates demand
+        return Reply(message.get("content") or "", calls)
+
+    def _parse(self, text: str) -> JsonObject:
+        template = self.tokenizer.response_template
+        form = template["fields"].get("tool_calls", {})
+        if form.get("content") == "json" and not form.get("content_args"):
+            # its JSON may name a field twice, of which transformers would drop one
+            written = {**form, "content": "text", "transform": "{content}", "transform_each": False}
+            fields = {**template["fields"], "tool_calls": written}
+            raw = self.tokenizer.parse_response(
+                text, {**template, "fields": fields}, prefix=self.prompt
+            )
+            bodies = raw.get("tool_calls", ())
+            for body in [bodies] if isinstance(bodies, str) else bodies:
+                parse_json(body, is_strict=True)
+        message: JsonObject = self.tokenizer.parse_response(
+            text, prefix=self.prompt, tools=[*self.tools]
+        )
+        return message
+
+
+ReplyForm = HermesForm | TemplateForm
+
+
 def _read_tagged(text: str) -> ToolCall:
     if not text.endswith(CLOSING):
         raise ValueError(f"a call must end with {CLOSING}; it is cut off. Raise `max_tokens`")
     value = parse_json(text[len(OPENING) : -len(CLOSING)], is_strict=True)
+    return _to_call(value)
+
+
+def _to_call(value: Any) -> ToolCall:
     fields = value if isinstance(value, dict) else {}
     name = fields.get("name")
     arguments = fields.get("arguments")
@@ -280,6 +341,12 @@ def _read_tagged(text: str) -> ToolCall:
     # numbers beyond a double, and halves of characters, are no JSON that another program would read
     json.dumps(arguments, ensure_ascii=False, allow_nan=False).encode()
     return ToolCall(name=name, args=arguments, id=_new_id(), type="tool_call")
+
+
+def _invalid(written: str, error: Exception) -> InvalidToolCall:
+    return InvalidToolCall(
+        name=None, args=written, id=_new_id(), error=str(error), type="invalid_tool_call"
+    )
 
 
 def _new_id() -> str:

@@ -10,7 +10,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import HumanMessage
 
 from coe_agents import prompts
-from coe_agents.agents.requests.chat_models import check_model, create_model
+from coe_agents.agents.requests.chat_models import check_model, load_model
 from coe_agents.checks import integer
 from coe_agents.clustering.protocols import check_strings
 from coe_agents.clustering.sentence_ends import sentence_ends
@@ -118,7 +118,7 @@ class ChatClaims:
             max_concurrency, '"max_concurrency" of ChatClaims', least=1, advice="1 asks one by one"
         )
         check_model(model)
-        self.model = create_model(model) if isinstance(model, str) else model
+        self.model = load_model(model) if isinstance(model, str) else model
         self.max_concurrency = max_concurrency
         self._known: dict[str, tuple[Claim, ...]] = {}
 

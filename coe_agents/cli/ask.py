@@ -9,15 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from coe_agents import _ring
-from coe_agents.cli.inputs import load_quietly
-from coe_agents.cli.options import (
-    AnswersOption,
-    ConfigOption,
-    Exit,
-    JsonOption,
-    ModelsOption,
-    SamplesOption,
-)
+from coe_agents.cli.inputs import load_named, load_quietly
+from coe_agents.cli.options import ConfigOption, Exit, JsonOption, ModelOptions, expand_options
 from coe_agents.cli.stores import AuditRateOption, RecordOption, open_recording
 from coe_agents.cli.terminal import print_json, print_lines
 
@@ -33,12 +26,11 @@ EPILOG = (
 _BY_ACTION = {"answer": Exit.ANSWERED, "abstain": Exit.ABSTAINED, "escalate": Exit.ESCALATED}
 
 
+@expand_options
 def ask(
     question: Annotated[str, typer.Argument(help="The question; - reads it from standard input.")],
+    named: ModelOptions,
     config: ConfigOption = None,
-    models: ModelsOption = None,
-    n: SamplesOption = 5,
-    answers: AnswersOption = None,
     record: RecordOption = None,
     audit_rate: AuditRateOption = None,
     as_json: JsonOption = False,
@@ -49,8 +41,8 @@ def ask(
     if not question.strip():
         raise typer.BadParameter("it must not be empty", param_hint="'question'")
     start = time.perf_counter()
-    settings = load_quietly(config, models, n_samples=n, answers=answers)
-    if config is None and not models and not as_json:
+    settings = load_named(config, named)
+    if settings is None and not as_json:
         from coe_agents.cli.display.decision import show_note
 
         note = "tinyworld: small models trained on an invented world. Others: --model or --config FILE."

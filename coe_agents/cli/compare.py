@@ -124,6 +124,7 @@ def _policy_of(path: Path, name: str) -> "ReplayedPolicy":
     from coe_agents.config.build import create_policy, load_weights
     from coe_agents.config.schema import load_config
     from coe_agents.experiments.replay import ReplayedPolicy
+    from coe_agents.policy.bounds import CostBudget
     from coe_agents.policy.fixed_rounds import rounds_of
     from coe_agents.policy.settle import Rules
     from coe_agents.rounds.strategies import Strategies
@@ -141,12 +142,15 @@ def _policy_of(path: Path, name: str) -> "ReplayedPolicy":
         bounds = graph.bounds.change(max_rounds=rounds_of(policy, graph.max_rounds))
     except ValueError as error:
         raise config.fault(str(error), "graph", "max_rounds") from error
+    cost_budget = None
+    if graph.cost_budget is not None:
+        cost_budget = CostBudget(graph.cost_budget, config.prices)
     return ReplayedPolicy(
         name=name.removesuffix(".toml"),
         policy=policy,
         n_samples=n_samples,
         weights=weights,
-        rules=Rules(bounds=bounds, min_agents=graph.min_agents),
+        rules=Rules(bounds=bounds, min_agents=graph.min_agents, cost_budget=cost_budget),
         strategies=Strategies(dict(graph.strategies)),
         weighting=graph.weighting,
         has_arbiter=config.escalation is not None,

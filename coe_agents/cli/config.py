@@ -7,15 +7,8 @@ from typing import Annotated
 
 import typer
 
-from coe_agents.cli.inputs import load_quietly
-from coe_agents.cli.options import (
-    AnswersOption,
-    ConfigOption,
-    Exit,
-    JsonOption,
-    ModelsOption,
-    SamplesOption,
-)
+from coe_agents.cli.inputs import load_named, models_to_toml_of
+from coe_agents.cli.options import ConfigOption, Exit, JsonOption, ModelOptions, expand_options
 from coe_agents.cli.terminal import hide, print_json, print_lines
 
 config_app = typer.Typer(
@@ -24,20 +17,18 @@ config_app = typer.Typer(
 
 
 @config_app.command()
+@expand_options
 def init(
+    named: ModelOptions,
     file: Annotated[
         Path | None, typer.Argument(help="Where to write it; default: coe.toml.")
     ] = None,
-    models: ModelsOption = None,
-    n: SamplesOption = 5,
-    answers: AnswersOption = None,
     out: Annotated[Path | None, typer.Option(help="The same as FILE.")] = None,
 ) -> None:
     """Write a file for the models that are named, or for two small ones of the hub.
 
     Models of openai are asked at OPENAI_BASE_URL, where it is set.
     """
-    from coe_agents.config.models import EXAMPLES, models_to_toml
     from coe_agents.errors import ConfigurationError
 
     if file and out:
@@ -45,7 +36,7 @@ def init(
             "it cannot be combined with FILE. Omit one of them", param_hint="--out"
         )
     path = out or file or Path("coe.toml")
-    text = models_to_toml(models or EXAMPLES, n_samples=n, answers=answers or "short")
+    text = models_to_toml_of(named)
     try:
         with path.open("x", encoding="utf-8") as opened:
             opened.write(text)
@@ -73,9 +64,10 @@ def check(file: Annotated[Path, typer.Argument(help="The TOML file.")]) -> None:
     show_config(config, notes, path=str(file))
 
 
+@expand_options
 def doctor(
+    named: ModelOptions,
     config: ConfigOption = None,
-    models: ModelsOption = None,
     as_json: JsonOption = False,
     timeout: Annotated[
         float,
@@ -88,7 +80,7 @@ def doctor(
 
     Exit status: 0 no problems, 1 problems found, 2 a mistake in the configuration.
     """
-    settings = load_quietly(config, models)
+    settings = load_named(config, named)
     from coe_agents.doctor.diagnosis import examine
 
     examination = examine(settings, timeout=timeout)

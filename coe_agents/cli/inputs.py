@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from coe_agents.cli.options import EngineOptions, JudgingOptions, ScoringOptions
-from coe_agents.cli.terminal import clean, clean_up_after_interrupt, hide
+from coe_agents.cli.options import EngineOptions, JudgingOptions, ModelOptions, ScoringOptions
+from coe_agents.cli.terminal import clean, clean_up_after_interrupt, hide, print_lines
 from coe_agents.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -28,26 +28,51 @@ if TYPE_CHECKING:
 _TINYWORLD_NEEDS = ("safetensors", "tokenizers", "torch", "transformers")  # the extra "local"
 
 
-def load_quietly(
-    path: Path | None,
-    models: Sequence[str] | None = None,
-    *,
-    n_samples: int = 5,
-    answers: str | None = None,
-) -> "Config | None":
-    """Returns the configuration of a file or of named models, None for tinyworld.
+def find_config(path: Path | None) -> Path | None:
+    """Returns the file of the group: that of --config, of COE_CONFIG, or `coe.toml` of this folder; None for tinyworld.
 
-    For tinyworld it first sets how many threads its models use.
+    A file that is found is named on standard error, and checked: see `coe_agents.config.found`.
     """
-    if path is not None and models:
+    if path is not None:
+        return path
+    if named := os.environ.get("COE_CONFIG"):
+        return Path(named)
+    if not Path("coe.toml").is_file():
+        return None
+    from coe_agents.config.found import FOUND, load_found
+
+    hide(load_found().secrets)
+    print_lines(
+        f"The group of {FOUND}, which is in this folder. Others: --model or --config FILE.",
+        to_stderr=True,
+    )
+    return FOUND
+
+
+def load_named(path: Path | None, named: ModelOptions) -> "Config | None":
+    """Returns the configuration of a file, of the models that options name, or of the file that is found."""
+    if not named.models:
+        for option, value in named.only_with_models.items():
+            if value is not None:
+                raise typer.BadParameter(
+                    "it needs --model. A file has fields for it",
+                    param_hint=f"--{option.replace('_', '-')}",
+                )
+        return load_quietly(find_config(path))
+    if path is not None:
         raise typer.BadParameter(
             "it cannot be combined with --config. Omit one of them", param_hint="--model"
         )
-    if answers is not None and not models:
-        raise typer.BadParameter(
-            "it needs --model. A file has [answers] for it", param_hint="--answers"
-        )
-    if path is None and not models:
+    from coe_agents.config.schema import read_config
+
+    config = read_config(models_to_toml_of(named), Path("what --model stands for"))
+    hide(config.secrets)
+    return config
+
+
+def load_quietly(path: Path | None) -> "Config | None":
+    """Returns the configuration of a file, None for tinyworld, whose models it first tells how many threads to use."""
+    if path is None:
         missing = [name for name in _TINYWORLD_NEEDS if find_spec(name) is None]
         if missing:
             raise ConfigurationError(
@@ -57,16 +82,25 @@ def load_quietly(
             )
         os.environ.setdefault("OMP_NUM_THREADS", "1")  # tinyworld's matrices are too small to share
         return None
-    from coe_agents.config.models import models_to_toml
-    from coe_agents.config.schema import load_config, read_config
+    from coe_agents.config.schema import load_config
 
-    if path is None:
-        text = models_to_toml(models or (), n_samples=n_samples, answers=answers or "short")
-        config = read_config(text, Path("what --model stands for"))
-    else:
-        config = load_config(path)
+    config = load_config(path)
     hide(config.secrets)  # in all that is printed from now on
     return config
+
+
+def models_to_toml_of(named: ModelOptions) -> str:
+    """Returns the file that options stand for."""
+    from coe_agents.config.models import EXAMPLES, models_to_toml
+
+    return models_to_toml(
+        named.models or EXAMPLES,
+        n_samples=named.n,
+        answers=named.answers or "short",
+        max_tokens=named.max_tokens,
+        temperature=named.temperature,
+        system=named.system,
+    )
 
 
 def create_setting(

@@ -36,26 +36,9 @@ ConfigOption = Annotated[
     typer.Option(
         "--config",
         "-c",
-        help="TOML file with agents, clusterer and policy; default: tinyworld, three small models that are shipped.",
+        help="TOML file with agents, clusterer and policy; default: COE_CONFIG, else coe.toml of this folder, "
+        "which may not name code, else tinyworld, three small models that are shipped.",
     ),
-]
-ModelsOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--model",
-        "-m",
-        help='A model, such as "openai:gpt-5-mini" or "transformers:FOLDER"; repeatable.',
-    ),
-]
-AnswersOption = Annotated[
-    Literal["short", "mathematics", "sentences"] | None,
-    typer.Option(
-        help="How answers of --model are compared: short ones (default), mathematics by its value, or sentences, which "
-        "the first model compares."
-    ),
-]
-SamplesOption = Annotated[
-    int, typer.Option("--n", min=1, help="How many responses each --model gives.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 LimitOption = Annotated[
@@ -77,6 +60,48 @@ ColumnsOption = Annotated[
         help="What the files call our fields, such as text=response,id=qid; see docs/your_own_files.md.",
     ),
 ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelOptions:
+    """The options that name models in place of a file, and how they are asked."""
+
+    models: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--model",
+            "-m",
+            help='A model, such as "openai:gpt-5-mini" or "transformers:FOLDER"; repeatable.',
+        ),
+    ] = None
+    n: Annotated[int, typer.Option("--n", min=1, help="How many responses each --model gives.")] = 5
+    answers: Annotated[
+        Literal["short", "mathematics", "sentences"] | None,
+        typer.Option(
+            help="How answers of --model are compared: short ones (default), mathematics by its value, or sentences, "
+            "which the first model compares."
+        ),
+    ] = None
+    max_tokens: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="The most tokens of a response of --model; default: 64 for short answers of a model in this process, "
+            "else the model's own. What a model thinks counts.",
+        ),
+    ] = None
+    temperature: Annotated[
+        float | None, typer.Option(min=0, help="Temperature of --model; default: 1.")
+    ] = None
+    system: Annotated[
+        str | None, typer.Option(help="What --model is told before the question.")
+    ] = None
+
+    @property
+    def only_with_models(self) -> dict[str, object]:
+        """Those that say nothing without --model."""
+        names = ("answers", "max_tokens", "temperature", "system")
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

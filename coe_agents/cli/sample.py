@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from coe_agents import _ring
-from coe_agents.cli.inputs import create_setting, load_quietly, parse_columns, ray_options
+from coe_agents.cli.inputs import (
+    create_setting,
+    find_config,
+    load_quietly,
+    parse_columns,
+    ray_options,
+)
 from coe_agents.cli.options import (
     EngineOptions,
     Exit,
@@ -45,7 +51,7 @@ def sample(sampling: SamplingOptions, engine: EngineOptions) -> None:
     """Ask every agent the questions of a dataset, and store each response as it arrives."""
     sample_to(
         sampling,
-        load_quietly(sampling.config),
+        load_quietly(find_config(sampling.config)),
         engine=ray_options(engine),
         scoring=ScoringOptions(),
     )
@@ -67,7 +73,10 @@ def evaluate(
         create_setting(scoring, [sampling.out])
     with redirect_stdout(sys.stderr) if as_json else nullcontext():
         sample_to(
-            sampling, load_quietly(sampling.config), engine=ray_options(engine), scoring=scoring
+            sampling,
+            load_quietly(find_config(sampling.config)),
+            engine=ray_options(engine),
+            scoring=scoring,
         )
     scoring = replace(scoring, columns=None, questions=None)  # the run has our fields
     show_scores([sampling.out], scoring, as_json=as_json)
@@ -244,7 +253,7 @@ def run(
     The graph gets each question as `ask` does: instructions belong into system_prompt of the configuration.
     """
     ray = ray_options(engine)
-    config = load_quietly(asking.config)
+    config = load_quietly(find_config(asking.config))
     # slow to import: mistakes above are reported first
     from coe_agents.cli.display.progress import progress
     from coe_agents.evaluation.origin import DECIDER, DECISIONS, read_run

@@ -80,6 +80,14 @@ class EmbeddingSimilarity:
             labels.append([label_of[text] for text in texts])
         return labels
 
+    def cosines(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """Returns the cosine of each pair of texts, in [-1, 1]: what the threshold is compared with."""
+        cosines = list[float]()
+        for pair in pairs:
+            first, second = self._directions(list(map(one_line, pair)))
+            cosines.append(float(first @ second))
+        return cosines
+
     def _directions(self, texts: list[str]) -> NDArray[np.float64]:
         """Returns the texts' vectors at unit length, shape `(n_texts, n_dimensions)`."""
         vectors = _check_vectors(

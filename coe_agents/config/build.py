@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from langgraph.graph import StateGraph
 from pydantic import BaseModel
@@ -43,6 +43,9 @@ from coe_agents.text import redact
 from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder, tinyworld_graph
 from coe_agents.uncertainty import coordinate
 from coe_agents.uncertainty.solvers import BUILT_IN as SOLVERS
+
+if TYPE_CHECKING:
+    from coe_agents.middleware import CoECouncil
 
 _METHODS = {
     "clusterer": ("cluster", ("responses", "questions"), ()),
@@ -130,7 +133,7 @@ def create_agents(config: Config, *, n_samples: int | None = None) -> list[Model
 
 def _create_agent(config: Config, place: int, n_samples: int | None) -> ModelAgent:
     section = config.agents[place]
-    sampling = section.model_dump(exclude={"name", "price_per_million", *ModelSection.model_fields})
+    sampling = section.model_dump(exclude={"name", *ModelSection.model_fields})
     if n_samples is not None:
         sampling["n_samples"] = n_samples if section.temperature > 0 else 1
     with _faults_at(config, schema.AgentConfig, "agents", place):
@@ -299,7 +302,7 @@ _OF_GRAPH: dict[str, _Create] = {
     "weights": load_weights,
 }
 """What a graph needs besides agents, clusterer and policy."""
-_RARE = ("coordination", "weighting", "max_question_chars")
+_RARE = ("coordination", "weighting", "max_question_chars", "cost_budget")
 """The fields of `[graph]` that are those of `GraphOptions`."""
 
 
@@ -450,6 +453,28 @@ class Configuration:
             on_unavailable=on_unavailable,
             on_decision=on_decision,
         )
+
+    def create_council(self, **options: Any) -> "CoECouncil":
+        """Returns the council of these agents by `[council]`; `options` are further ones of `CoECouncil`.
+
+        Raises:
+            ConfigurationError: If the parts cannot be combined.
+        """
+        from coe_agents.middleware import CoECouncil
+        from coe_agents.middleware.gated import read_condition
+
+        stated = {**self.settings.council, **options}
+        try:
+            tools = stated.get("tools")
+            if isinstance(tools, dict):
+                conditions = {}
+                for name, condition in tools.items():
+                    is_text = isinstance(condition, str)
+                    conditions[name] = read_condition(condition) if is_text else condition
+                stated["tools"] = conditions
+            return CoECouncil(self.agents, **stated)
+        except (TypeError, ValueError) as error:
+            raise self.settings.fault(str(error), "council") from error
 
 
 def load(path: str | Path) -> Configuration:

@@ -11,7 +11,7 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseChatModel
 from pydantic import ValidationError
 
-from coe_agents.agents.requests.chat_models import create_model, free_name
+from coe_agents.agents.requests.chat_models import free_name, load_model
 from coe_agents.config.schema import ModelSection
 from coe_agents.errors import ConfigurationError
 from coe_agents.extensions import did_you_mean
@@ -50,7 +50,7 @@ def create_chat_model(
             'Set provider = "transformers", which runs the same models',
         )
     name = f"{section.provider}:{section.model}"
-    return _connect(section, owner, options, partial(create_model, name), lists="init_chat_model")
+    return _connect(section, owner, options, partial(load_model, name), lists="init_chat_model")
 
 
 def create_embeddings(section: ModelSection, *, owner: str) -> Embeddings:
@@ -176,6 +176,8 @@ EXAMPLES = (
     "transformers:HuggingFaceTB/SmolLM2-1.7B-Instruct",
 )
 """The models of a file for which none are named: they need no server and no key."""
+SHORT = 64
+"""The most tokens of a short answer: a name, a number or a few words, with a sentence around it."""
 _KEY = "OPENAI_API_KEY"
 _HEAD = """\
 # coe-agents ask "QUESTION" --config FILE: these models are asked, and answer only where each is sure and they agree.
@@ -196,11 +198,20 @@ kind = "regime"                           # answers in consensus only
 """
 
 
-def models_to_toml(models: Sequence[str], *, n_samples: int = 5, answers: str = "short") -> str:
+def models_to_toml(
+    models: Sequence[str],
+    *,
+    n_samples: int = 5,
+    answers: str = "short",
+    max_tokens: int | None = None,
+    temperature: float | None = None,
+    system: str | None = None,
+) -> str:
     """Returns the text of a configuration file that asks these models, each named as "provider:model".
 
     The first of them is the judge of `answers` that are "sentences". Those of openai are asked at `OPENAI_BASE_URL`, if
-    it is set.
+    it is set. Unless `max_tokens` is given, short answers of a model in this process have at most `SHORT`: it waits for
+    each token. At servers a limit would often cut off what a model thinks before it answers, which counts there.
 
     Raises:
         ConfigurationError: If a name has no provider.
@@ -230,7 +241,14 @@ def models_to_toml(models: Sequence[str], *, n_samples: int = 5, answers: str = 
         if provider == "openai":
             fields.update(server)
         client = [f"{field} = {json.dumps(value)}" for field, value in fields.items()]
-        lines = [f"name = {json.dumps(agent)}", *client, f"n_samples = {n_samples}", ""]
+        lines = [f"name = {json.dumps(agent)}", *client, f"n_samples = {n_samples}"]
+        of_agent = {"max_tokens": max_tokens, "temperature": temperature, "system_prompt": system}
+        if max_tokens is None and answers == "short" and provider in LOCAL_PROVIDERS:
+            of_agent["max_tokens"] = SHORT
+        for field, value in of_agent.items():
+            if value is not None:
+                lines.append(f"{field} = {json.dumps(value, ensure_ascii=False)}")
+        lines.append("")
         text += "\n[[agents]]\n" + "\n".join(lines)
         if place == 0 and "base_url" not in fields:
             text += _OF_SERVERS

@@ -125,7 +125,7 @@ class ModelSection(_Section):
 
 
 class PriceConfig(_Section):
-    """The price of a million tokens, in a currency of yours; `coe-agents compare` computes costs with it."""
+    """The price of a million tokens, in a currency of yours, for `coe-agents compare` and `cost_budget`."""
 
     input: float = Field(ge=0, allow_inf_nan=False)
     output: float = Field(ge=0, allow_inf_nan=False)
@@ -351,6 +351,7 @@ class GraphConfig(_Section):
     weighting: Literal["auto", "frequency", "probability"] = "auto"
     history: Literal["conversation", "question"] = "conversation"
     max_question_chars: int = Field(default=100_000, ge=1)
+    cost_budget: float | None = Field(default=None, gt=0, allow_inf_nan=False)
 
     @field_validator(*NAMES, check_fields=False)
     @classmethod
@@ -419,7 +420,9 @@ class RecordConfig(_Section):
 class Config(_Section):
     """A whole file, with its path and text for error messages.
 
-    Without `answers`, `clusterer` and `claims` short answers are asked for; without `policy` consensus is answered.
+    `council` holds options of `CoECouncil`, whose members are the agents; a condition of its `tools` reads as "amount >
+    100". Without `answers`, `clusterer` and `claims` short answers are asked for; without `policy` consensus is
+    answered.
     """
 
     agents: list[AgentConfig] = Field(min_length=1)
@@ -431,6 +434,7 @@ class Config(_Section):
     claims: ClaimsConfig | None = None
     graph: GraphConfig = Field(default_factory=GraphConfig)
     record: RecordConfig | None = None
+    council: _Options = Field(default_factory=dict)
     _path: Path = PrivateAttr(default=Path("configuration"))
     _text: str = PrivateAttr(default="")
 

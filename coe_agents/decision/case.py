@@ -49,11 +49,12 @@ class RecordedCase(TypedDict):
 
     Attributes:
         id: Its key in the store.
-        kind: "escalation": the policy escalated it; "audit": the group answered, and the case was drawn.
+        kind: "escalation": the policy escalated it; "audit": the group answered, and the case was drawn; "observed": a
+            council that only observes would have blocked it.
         status: "pending" until it is ruled on.
         time: When the decision was made, in ISO 8601.
-        seen_probability: The probability with which such a case is recorded, in (0, 1]: the audit rate, or 1 for an
-            escalation.
+        seen_probability: The probability with which such a case is recorded, in (0, 1]: the audit rate, or 1 for any
+            other kind.
         question: The question.
         conversation: What the agents saw, as OpenAI-style dictionaries.
         answer: The answer that was given, or the leading one of an escalation; None if nothing was measured.
@@ -65,7 +66,7 @@ class RecordedCase(TypedDict):
     """
 
     id: str
-    kind: Literal["escalation", "audit"]
+    kind: Literal["escalation", "audit", "observed"]
     status: Literal["pending", "ruled"]
     time: str
     seen_probability: float

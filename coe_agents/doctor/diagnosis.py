@@ -6,6 +6,7 @@ An agent is asked for a few samples, and a clusterer with a model compares three
 import copy
 import os
 import platform
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import wait
@@ -20,7 +21,7 @@ from coe_agents._steps import start_call
 from coe_agents.agents import ChatEntailment, ModelAgent
 from coe_agents.agents.error_mapping import remedy_for
 from coe_agents.agents.greedy_decoding import REMEDY
-from coe_agents.clustering import Clusterer
+from coe_agents.clustering import Clusterer, EmbeddingSimilarity
 from coe_agents.config.build import create_agents, create_clusterer
 from coe_agents.config.schema import Config
 from coe_agents.config.validation import guarantee_notes
@@ -182,6 +183,7 @@ class ClustererReport:
         joins_paraphrase: Whether it puts answer and paraphrase together, as it should.
         joins_other: Whether it puts the other answer with the first, as it should not.
         device: Of a model in this process.
+        cosines: Of embeddings: the lowest of obvious pairs that mean the same, and the highest of those that do not.
     """
 
     model: str
@@ -189,6 +191,19 @@ class ClustererReport:
     joins_other: bool
     seconds: float
     device: str | None
+    cosines: tuple[float, float] | None = None
+
+
+_SAME = ((ANSWER, PARAPHRASE), ("Canberra", "It is Canberra."))
+_DIFFERENT = ((ANSWER, OTHER), ("Canberra", "It is Sydney."))
+
+
+def _cosines(clusterer: Clusterer) -> tuple[float, float] | None:
+    if not isinstance(clusterer, EmbeddingSimilarity):
+        return None
+    lowest = min(clusterer.cosines(_SAME))
+    highest = max(clusterer.cosines(_DIFFERENT))
+    return round(lowest, 3), round(highest, 3)
 
 
 def probe_of(clusterer: Clusterer) -> Callable[[], ClustererReport | Problem] | None:
@@ -206,6 +221,7 @@ def probe_of(clusterer: Clusterer) -> Callable[[], ClustererReport | Problem] | 
             loaded = load() if load is not None else None
             (labels,) = clusterer.cluster([[ANSWER, PARAPHRASE, OTHER]], [QUESTION])
             answer, paraphrase, other = labels
+            cosines = _cosines(clusterer)
         except Exception as error:
             return _to_problem(error, clusterer)
         return ClustererReport(
@@ -214,6 +230,7 @@ def probe_of(clusterer: Clusterer) -> Callable[[], ClustererReport | Problem] | 
             joins_other=other == answer,
             seconds=round(time.perf_counter() - start, 3),
             device=getattr(loaded, "device", None),
+            cosines=cosines,
         )
 
     return probe
@@ -319,12 +336,30 @@ def _notes_of(config: Config | None) -> list[str]:
     if config is not None:
         folder = config.folder
         notes += guarantee_notes(config)
+        notes += _shared_notes(config)
     if (folder / "langgraph.json").is_file() and not os.environ.get("COE_GATE_SECRET"):
         notes.append(
             "langgraph.json: the server keeps threads, and COE_GATE_SECRET is not set: after a restart, gates ask "
             "people again and refuse calls that wait for their tools"
         )
     return notes
+
+
+def _shared_notes(config: Config) -> Iterator[str]:
+    """Yields which agents share a model, a server or a family of models, of which one need not hear another's vote."""
+    sharing = dict[tuple[str, str], list[str]]()
+    for agent in config.agents:
+        model = agent.model.rstrip("/").rpartition("/")[2]
+        family = re.split(r"[\W\d_]", model, maxsplit=1)[0].lower()
+        shared = {"model": model, "family": family, "server": agent.base_url or ""}
+        for what, value in shared.items():
+            sharing.setdefault((what, value), []).append(agent.name)
+
+    told = list[list[str]]()
+    for (what, value), names in sharing.items():
+        if len(names) > 1 and value and names not in told:
+            told.append(names)
+            yield f"{', '.join(names)} share the {what} {for_terminal(value)}: they may err together"
 
 
 def _agents(config: Config | None) -> dict[str, tuple[ModelAgent, str, bool]]:
@@ -382,6 +417,13 @@ def _faults(result: Any, *, needs_logprobs: bool, is_single: bool) -> Iterator[P
 
 
 def _notes(part: str, result: Any, *, is_single: bool) -> Iterator[str]:
+    if isinstance(result, ClustererReport) and result.cosines is not None:
+        lowest, highest = result.cosines
+        cosines = f"obvious pairs that mean the same have cosines of at least {lowest:g}, others of at most {highest:g}"
+        if lowest > highest:
+            yield f"{part}: {cosines}; threshold = {(lowest + highest) / 2:.2f} lies between them"
+        else:
+            yield f"{part}: {cosines}: no threshold tells them apart. An entailment model does"
     if isinstance(result, Problem | ClustererReport):
         return
     if result.n_returned < result.n_asked:

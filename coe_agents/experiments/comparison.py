@@ -13,6 +13,7 @@ from coe_agents.evaluation.metrics.bootstrap import Estimate, resamples, to_plai
 from coe_agents.evaluation.metrics.tallies import FloatArray
 from coe_agents.evaluation.origin import Item, Run
 from coe_agents.experiments.experiment import Experiment, Row, plain
+from coe_agents.policy.bounds import price_of
 from coe_agents.text import quantity
 
 Prices = Mapping[str, Mapping[str, float]]
@@ -167,23 +168,6 @@ def _n_missing(run: Run) -> int:
 def with_cost(item: Item, prices: Prices) -> Item:
     """Returns the item with its cost: see `price_of`."""
     return item if item.usage is None else replace(item, cost=price_of(item.usage, prices))
-
-
-def price_of(tokens: Sequence[tuple[str, float, float]], prices: Prices) -> float | None:
-    """Returns what tokens cost: sum of (input price x input tokens + output price x output tokens) / 1,000,000.
-
-    `tokens` are (agent, input tokens, output tokens). None where an agent that used some has no price.
-
-    >>> price_of([("a", 1000, 500)], {"a": {"input": 1.0, "output": 4.0}})
-    0.003
-    """
-    if not prices or any(name not in prices for name, *counts in tokens if any(counts)):
-        return None
-    total = 0.0
-    for name, n_input, n_output in tokens:
-        if price := prices.get(name):
-            total += price["input"] * n_input + price["output"] * n_output
-    return total / 1e6
 
 
 def compare(

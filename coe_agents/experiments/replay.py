@@ -30,7 +30,7 @@ from coe_agents.policy import (
     settle,
 )
 from coe_agents.policy.base import regime_thresholds
-from coe_agents.policy.bounds import Spent
+from coe_agents.policy.bounds import Spent, price_of
 from coe_agents.policy.settle import Rules, representative_of
 from coe_agents.rounds import Resample
 from coe_agents.rounds.strategies import Strategies
@@ -352,7 +352,10 @@ class _Replay:
         if usage is not None:
             tokens = float(sum(n_input + n_output for _, n_input, n_output in usage))
         n_responses = sum(self._n_taken.values())
-        return Spent(number, tokens, n_responses=n_responses, n_agents=len(self._counts_now))
+        cost = None if usage is None else price_of(usage, self._of.prices)
+        return Spent(
+            number, tokens, n_responses=n_responses, n_agents=len(self._counts_now), cost=cost
+        )
 
     def _outcome(
         self, measurement: Measurement | None, action: str, answer: str | None, number: int

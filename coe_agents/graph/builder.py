@@ -34,7 +34,7 @@ from coe_agents.graph.shown_tools import check_tools
 from coe_agents.graph.state import AskedRequest, CoEInput, CoEOutput, CoEState
 from coe_agents.policy import FixedRounds, Policy, RegimePolicy, ThresholdPolicy
 from coe_agents.policy.base import quorum, regime_thresholds
-from coe_agents.policy.bounds import Bounds
+from coe_agents.policy.bounds import Bounds, create_cost_budget
 from coe_agents.policy.calibrated import AskedAgent, UnkeptRiskWarning
 from coe_agents.policy.fixed_rounds import rounds_of
 from coe_agents.policy.guarantee import AskedGroup, hold_to_group
@@ -177,7 +177,8 @@ def create_coe_graph(
         aleatoric_threshold=aleatoric,
         epistemic_threshold=epistemic,
     )
-    rules = Rules(bounds=bounds, min_agents=min_agents)
+    cost_budget = create_cost_budget(options.cost_budget, members, '"cost_budget"')
+    rules = Rules(bounds=bounds, min_agents=min_agents, cost_budget=cost_budget)
     plan = _Plan(
         agents=members,
         settings=RunSettings(weight_of, fitted, rules, answers),

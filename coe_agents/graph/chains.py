@@ -17,6 +17,7 @@ from coe_agents.checks import integer
 from coe_agents.decision.data import DecisionData, view
 from coe_agents.graph.context import CoEContext
 from coe_agents.graph.nodes.finish import WITHHELD
+from coe_agents.graph.resuming import CoEStateGraph
 from coe_agents.graph.runnables import OneForm, check_compiled, steps_node
 from coe_agents.types import FinalAction, Uncertainty
 
@@ -137,7 +138,7 @@ def create_sequential_graph(
         said = AIMessage(_in_words([*state["steps"], step], decision["reason"]))
         return Command(goto=END, update={**update, "ended": ended, "messages": [said]})
 
-    sequence = StateGraph(
+    sequence = CoEStateGraph(
         SequenceState,
         context_schema=CoEContext,
         input_schema=SequenceInput,

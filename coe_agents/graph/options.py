@@ -34,6 +34,10 @@ class GraphOptions:
         clarify: Whether a policy may name the strategy "clarify" (`coe_agents.rounds.Clarify`), even if `strategies`
             does not contain it: the user is asked to clarify the question (`coe_agents.graph.PersonRequest`; the reply
             is text), and the next round starts afresh. The graph then needs a checkpointer.
+        cost_budget: The most that the agents' requests may cost, in the currency of their prices (`price_per_million`
+            of `ModelAgent`): a further round is not
+            begun where a response of each agent would cost more than what is left, as far as those before it tell, nor
+            where a server tells no tokens. An arbiter's requests are not counted.
 
     Raises:
         TypeError: If a value is of the wrong kind.
@@ -51,6 +55,7 @@ class GraphOptions:
     max_question_chars: int = 100_000
     on_unavailable: OnUnavailable = "abstain"
     clarify: bool = False
+    cost_budget: float | None = None
 
     def __post_init__(self) -> None:
         one_of(
@@ -78,4 +83,6 @@ class GraphOptions:
             get_args(OnUnavailable),
             advice='"raise" raises an error',
         )
+        if self.cost_budget is not None:
+            number(self.cost_budget, '"cost_budget"', above=0, advice="Omit it for no bound")
         instance(self.clarify, bool, '"clarify"', what="True or False", advice="Omit it for False")

@@ -236,7 +236,7 @@ def faults(error: ValidationError) -> str:
     described: list[str] = []
     for fault in error.errors(include_input=False, include_context=False, include_url=False):
         field = ".".join(map(str, fault["loc"])) or "all of it"
-        message = fault["msg"]
+        message = fault["msg"].removeprefix("Value error, ")  # pydantic's words
         if fault["type"].startswith("model_"):
             message = "Input should be an object"  # pydantic's names our class
         described.append(f"{field}: {message}")

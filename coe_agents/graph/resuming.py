@@ -1,7 +1,8 @@
-"""Owns what a run is resumed from: the refusal of checkpoints that another graph, or another version, wrote."""
+"""Owns what a graph refuses that LangGraph would leave out: checkpoints of another, and misspelt keys of a context."""
 
 from collections.abc import AsyncIterator, Collection
 from contextlib import aclosing
+from difflib import get_close_matches
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
@@ -19,18 +20,41 @@ _LEADS_TO = "branch:to:"
 
 
 class CoEStateGraph(StateGraph[Any, Any, Any, Any]):
-    """A `StateGraph` whose runs are not resumed at a node that it does not have.
+    """A `StateGraph` that refuses what LangGraph, or its server, would leave out in silence.
 
-    LangGraph leaves such a node out, and the run ends without a decision.
+    It is not resumed at a node that it does not have: the run would end without a decision. On a server, a key of the
+    context that is nearly one of its own reaches it, and is an error.
     """
 
     def compile(self, *args: Any, **options: Any) -> CompiledStateGraph[Any, Any, Any, Any]:
         compiled = super().compile(*args, **options)
-        compiled.__class__ = _Resumable
+        compiled.__class__ = _Compiled
         return compiled
 
 
-class _Resumable(CompiledStateGraph[Any, Any, Any, Any]):
+_MISSPELT = 0.8
+"""The ratio of equal characters (`difflib`) from which on a key is a misspelt one: "max_co", but not "agent_id"."""
+
+
+class _MisspeltToo(dict[str, Any]):
+    """The properties of a context's schema, which claim to have misspelt ones, too.
+
+    A LangGraph server drops the keys that are not `in` them before the graph sees any. Others stay out: a caller's
+    `configurable` stands for a context where there is none, with keys that are no business of the graph.
+    """
+
+    def __contains__(self, key: object) -> bool:
+        near = get_close_matches(str(key), list(self), n=1, cutoff=_MISSPELT)
+        return bool(near)
+
+
+class _Compiled(CompiledStateGraph[Any, Any, Any, Any]):
+    def get_context_jsonschema(self) -> dict[str, Any] | None:
+        schema = super().get_context_jsonschema()
+        if schema is not None:
+            schema["properties"] = _MisspeltToo(schema["properties"])
+        return schema
+
     def stream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:
         saver, merged = self._saver(config)
         if _is_resumed(input) and saver is not None:

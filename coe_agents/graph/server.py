@@ -16,6 +16,7 @@ from coe_agents.decision.refusal import why_not
 from coe_agents.decision.views import to_numbers
 from coe_agents.graph.context import CoEContext
 from coe_agents.graph.nodes.finish import withheld_message
+from coe_agents.graph.resuming import CoEStateGraph
 from coe_agents.graph.runnables import TwoForms
 from coe_agents.graph.state import CoEInput
 
@@ -148,7 +149,7 @@ def withhold(graph: Any) -> "StateGraph[Any, CoEContext, CoEInput, PublicOutput]
                 write(chunk)
         return _publish(result)
 
-    made = StateGraph(
+    made = CoEStateGraph(
         _PublicState, context_schema=CoEContext, input_schema=CoEInput, output_schema=PublicOutput
     )
     made.add_node("group", TwoForms(ask, aask, name="group"))

@@ -19,7 +19,7 @@ from coe_agents.errors import CheckpointError
 from coe_agents.measurement.measurement import AgentMeasurement, Run, Sampled
 from coe_agents.measurement.proposals import Proposals
 from coe_agents.policy import Decision, Measurement
-from coe_agents.policy.bounds import Spent
+from coe_agents.policy.bounds import CostBudget, Spent
 from coe_agents.rounds.trajectory import conformity, round_data
 from coe_agents.types import AgentRequest, Response, RoundData, add_counts, add_usages
 
@@ -206,8 +206,11 @@ def check_version(written: Turn | AskedRequest | None) -> None:
         )
 
 
-def spent_of(state: CoEState) -> Spent:
-    """Returns the cost of a question so far."""
+def spent_of(state: CoEState, budget: CostBudget | None = None) -> Spent:
+    """Returns the cost of a question so far; in money where there is a budget."""
+    cost = None
+    if budget is not None:
+        cost = budget.cost_of((spent["agent"], spent["usage"]) for spent in state["usages"])
     rows = [*state["responses"], *state["former_responses"]]
     return Spent(
         state["round"],
@@ -215,6 +218,7 @@ def spent_of(state: CoEState) -> Spent:
         seconds_used(state),
         n_responses=[row["error"] for row in rows].count(None),
         n_agents=len({row["agent"] for row in new_responses(state)}),
+        cost=cost,
     )
 
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Annotated, Any, Literal, NotRequired, cast, get_args
 
 from langchain.agents.middleware.types import (
@@ -33,6 +34,7 @@ from coe_agents.clustering import (
 )
 from coe_agents.decision.data import view
 from coe_agents.errors import AgentError, is_control_flow
+from coe_agents.graph.nodes.finish import OnDecision, Recorder, check_on_decision, pass_on
 from coe_agents.graph.people import drop_replies
 from coe_agents.middleware.council_request import Replies, ToolSchemas, TurnRequest
 from coe_agents.middleware.council_review import (
@@ -52,8 +54,10 @@ from coe_agents.middleware.deliberation import (
     Mode,
     Proposals,
     check_reply,
+    provider_of,
 )
 from coe_agents.middleware.driver import AsyncHandler, Handler
+from coe_agents.middleware.gated import Tools
 from coe_agents.middleware.guard import (
     GuardsTools,
     OnUncertain,
@@ -62,13 +66,20 @@ from coe_agents.middleware.guard import (
     not_vouched_for,
 )
 from coe_agents.middleware.marks import is_mark, is_shared, make_mark
-from coe_agents.middleware.once import INCOMPLETE, REGISTER, VouchedAction, new_action
+from coe_agents.middleware.once import (
+    INCOMPLETE,
+    REGISTER,
+    VouchedAction,
+    has_checkpointer,
+    new_action,
+)
 from coe_agents.middleware.open_calls import close_calls
 from coe_agents.middleware.sealed import Sealed, TurnsChannel
 from coe_agents.middleware.verdict import last_reply
 from coe_agents.middleware.withheld import block_calls, is_withheld, not_run, withheld_answer
 from coe_agents.policy import CalibratedPolicy, Policy, SupportPolicy
 from coe_agents.policy.base import majority
+from coe_agents.policy.bounds import Spent, create_cost_budget
 from coe_agents.presets import agents_of
 from coe_agents.types import Agent, AgentReply, Cause
 
@@ -100,6 +111,7 @@ class _Turn(TypedDict, total=False):
         n_blocked: How many proposals were blocked one after another.
         jump: Where the agent continues after a withheld proposal; None after one that goes on.
         pending: The proposal on which a person is to decide, a `PendingProposal`; None without one.
+        cost: What the members' requests of this run cost; None where it is not known.
     """
 
     vouched: _Vouched | None
@@ -107,6 +119,7 @@ class _Turn(TypedDict, total=False):
     n_blocked: int
     jump: Literal["model", "end"] | None
     pending: Sealed | None
+    cost: float | None
 
 
 def _last(former: CouncilDecision | None, new: CouncilDecision | None) -> CouncilDecision | None:
@@ -132,6 +145,7 @@ class CouncilDecided(TypedDict):
     proposer: str | None
     n_calls: int | None
     failed_agents: list[str]
+    observed: bool
 
 
 class CoECouncil(GuardsTools[CouncilState]):
@@ -170,8 +184,12 @@ class CoECouncil(GuardsTools[CouncilState]):
             seconds.
         mode: "verify": the driver's message goes on, or none; "choose": the message of whoever proposed the action that
             most propose, the driver's if it is among them.
-        tools: The names of the gated tools. The driver is then asked first, and the members only if it calls one of
-            them; other messages pass. By default every turn is judged, final answers too.
+        tools: The gated tools, by name or by a pattern of names ("delete_*"): a list, or a mapping to True, False or a
+            condition, a function of LangChain's `ToolCallRequest`. It sees the arguments as the tool's function
+            receives them, and is asked again about the call that reaches the tool; where it fails, or returns no bool,
+            the call is gated. A name takes precedence over patterns. The driver is then asked first, and the members
+            only if it makes a gated call; all its calls of these tools are then compared, and other messages pass. By
+            default every turn is judged, final answers too.
         policy: Takes the place of the majority: it decides on the measurement, in which `proposer` is "driver" under
             "verify". In "verify", the driver's own action must be the one that the policy answers with. A
             `CalibratedPolicy` must be calibrated on calls: in "verify" on those of a proposer.
@@ -184,13 +202,25 @@ class CoECouncil(GuardsTools[CouncilState]):
             texts has no say over calls, as in a graph.
         on_uncertain: "block": the driver is told that its calls were not run and what is contested, without the values
             that others proposed, and goes on; a text that is withheld is replaced by a refusal, which ends the run.
-            "interrupt": a person is asked, in the form of LangChain's `HumanInTheLoopMiddleware` (`HITLRequest`), about
-            each call of the message, or about its text (as an action "answer"). Resume with `{"decisions": [...]}`, one
-            for each: `{"type": "approve"}`, `{"type": "reject", "message": "..."}` or `{"type": "edit",
-            "edited_action": {"name": ..., "args": {...}}}`, of the same tool. Nobody is asked again, and the approved
-            message goes on as it was. After a reply that does not fit, the person is asked again. This needs a
-            checkpointer; without one the run ends there.
+            "observe": nothing is withheld, and nothing vouched for: the driver's message goes on, and the decision,
+            with `observed`, is in the state, the event, the span and what `on_decision` is passed. "interrupt": a
+            person is asked, in the form of LangChain's `HumanInTheLoopMiddleware` (`HITLRequest`), about each call of
+            the message, or about its text (as an action "answer"). Resume with `{"decisions": [...]}`, one for each:
+            `{"type": "approve"}`, `{"type": "reject", "message": "..."}` or `{"type": "edit", "edited_action": {"name":
+            ..., "args": {...}}}`, of the same tool. Nobody is asked again, and the approved message goes on as it was.
+            After a reply that does not fit, the person is asked again. This needs a checkpointer; without one the run
+            ends there.
         max_blocked: After so many blocked proposals in a row the run ends with a refusal.
+        escalate_after: After so many blocked proposals in a row of a run, or where fewer than a majority of the members
+            give a proposal, a person is asked about the next one, as by "interrupt": their decision is about exactly
+            these calls. `max_blocked` is then at least one more. Without a checkpointer the run ends, and says so.
+        min_providers: Of so many providers at least must the members be that vote for what goes on. Providers are as
+            LangChain names them; members whose provider is not known count as of one.
+        cost_budget: The most that the members' requests of a run may cost, in the currency of their prices: once it is
+            spent, no member is asked, and calls are withheld. See `price_per_million` of `ModelAgent`.
+        on_decision: What each judged turn is passed to, as in a graph: `coe_agents.rulings.Recording`, which keeps what
+            an observing council would have blocked, and what people decide; or a function of the
+            `coe_agents.decision.DecidedCase`.
         trust_edits: Whether a call that was vouched for and that a person then edited in a `HumanInTheLoopMiddleware`
             may run as edited.
         name: Distinguishes several councils in one agent; by default the name of the class.
@@ -226,20 +256,23 @@ class CoECouncil(GuardsTools[CouncilState]):
         agents: Sequence[str | BaseChatModel | Agent],
         *,
         mode: Mode = "verify",
-        tools: Collection[str] | None = None,
+        tools: Tools | None = None,
         policy: Policy | None = None,
         min_votes: int | None = None,
         adaptive: bool = False,
         clusterer: Clusterer | None = None,
         on_uncertain: OnUncertain = "block",
         max_blocked: int = 3,
+        escalate_after: int | None = None,
+        min_providers: int | None = None,
+        on_decision: OnDecision | None = None,
+        cost_budget: float | None = None,
         trust_edits: bool = False,
         name: str | None = None,
     ) -> None:
-        super().__init__(name, tools)
+        super().__init__(name, tools, on_uncertain=on_uncertain)
         members = _check_agents(agents)
         one_of(mode, '"mode"', get_args(Mode))
-        one_of(on_uncertain, '"on_uncertain"', get_args(OnUncertain))
         policy = _check_votes(members, policy, min_votes)
         _check_calibration(policy, mode)
         if adaptive and (mode != "verify" or type(policy) is not SupportPolicy):
@@ -249,22 +282,36 @@ class CoECouncil(GuardsTools[CouncilState]):
             )
         if clusterer is not None:
             _check_clusterer(clusterer)
-        where = '"max_blocked" of CoECouncil'
-        integer(max_blocked, where, least=1, advice="3 lets the driver try twice more")
+        if on_decision is not None:
+            check_on_decision(on_decision, '"on_decision" of CoECouncil')
+        _check_providers(members, min_providers)
+        _check_blocked(max_blocked, escalate_after, observes=self._observes)
+
         self._agents = members
-        self._on_uncertain = on_uncertain
-        self._max_blocked = max_blocked
+        self._escalate_after = escalate_after
+        self._max_blocked = max(max_blocked, (escalate_after or 0) + 1)
+        self._on_decision = on_decision
+        self._budget = create_cost_budget(cost_budget, members, '"cost_budget" of CoECouncil')
         self._trust_edits = trust_edits
         self._adaptive = adaptive
         self._schemas = ToolSchemas()
         self._deliberation = Deliberation(
-            members, mode=mode, policy=policy, clusterer=clusterer, min_votes=min_votes
+            members,
+            mode=mode,
+            policy=policy,
+            clusterer=clusterer,
+            min_votes=min_votes,
+            min_providers=min_providers,
         )
 
     def _before_agent(self, state: CouncilState) -> dict[str, Any]:
         """Forgets the former run, too: what nobody decided on is not run any more."""
-        closed = close_calls(state["messages"], self._gates) or {}
-        turn = _Turn(vouched=None, outputs=[], n_blocked=0, jump=None, pending=None)
+        if isinstance(self._on_decision, Recorder):
+            self._on_decision.check()
+        closed: dict[str, Any] = {}
+        if not self._observes:
+            closed = close_calls(state["messages"], self._gates) or {}
+        turn = _Turn(vouched=None, outputs=[], n_blocked=0, jump=None, pending=None, cost=0.0)
         return {**closed, _KEY: {self.name: turn}, "council": None}
 
     def wrap_model_call(
@@ -274,19 +321,24 @@ class CoECouncil(GuardsTools[CouncilState]):
         if self._waits(request.state):
             return ExtendedModelResponse(ModelResponse([]))
         turn = self._prepare(request, is_async=False)
-        members = self._start(turn) if self._asks_at_once else []
+        over = self._over_budget(request.state)
+        members = self._start(turn) if self._asks_at_once and over is None else []
         response = turn.ask_driver(handler)  # if it fails, what the members say is not waited for
         message = self._judged(turn, response)
         if message is None:
             return self._returned(turn, response, None)
 
-        if self._adaptive:
+        if over is not None:
+            result = self._closed_by_budget(turn, message, response, over)
+        elif self._adaptive:
             result = run_steps(self._ask_in_turn(turn, message, response))
         else:
             members = members or self._start(turn)
             replies = self._by_name([member.result() for member in members])
             result = self._deliberation.rule(self._proposals(turn, message, response, replies))
-        return self._settle(turn, message, response, result)
+        settled = self._settle(turn, message, response, result)
+        run_steps(self._pass_on(turn, message, result, settled))
+        return settled
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: AsyncHandler
@@ -295,14 +347,17 @@ class CoECouncil(GuardsTools[CouncilState]):
         if self._waits(request.state):
             return ExtendedModelResponse(ModelResponse([]))
         turn = self._prepare(request, is_async=True)
-        members = self._create_tasks(turn) if self._asks_at_once else []
+        over = self._over_budget(request.state)
+        members = self._create_tasks(turn) if self._asks_at_once and over is None else []
         try:
             response = await turn.aask_driver(handler)
             message = self._judged(turn, response)
             if message is None:
                 return self._returned(turn, response, None)
 
-            if self._adaptive:
+            if over is not None:
+                result = self._closed_by_budget(turn, message, response, over)
+            elif self._adaptive:
                 result = await arun_steps(self._ask_in_turn(turn, message, response))
             else:
                 members = members or self._create_tasks(turn)
@@ -316,7 +371,9 @@ class CoECouncil(GuardsTools[CouncilState]):
                 member.cancel()
             if unfinished:
                 await asyncio.gather(*unfinished, return_exceptions=True)
-        return self._settle(turn, message, response, result)
+        settled = self._settle(turn, message, response, result)
+        await arun_steps(self._pass_on(turn, message, result, settled))
+        return settled
 
     def _after_model(
         self, state: CouncilState, runtime: Runtime[Any]
@@ -343,6 +400,7 @@ class CoECouncil(GuardsTools[CouncilState]):
             if why_not is not None:
                 reviewed = take_back(reviewed, why_not)
         _emit(runtime, reviewed.decision)
+        yield from self._pass_on_review(pending, reviewed.decision)
         proposed = list[ToolCall]()
         for message in pending["messages"]:
             if isinstance(message, AIMessage):
@@ -372,7 +430,7 @@ class CoECouncil(GuardsTools[CouncilState]):
     @property
     def _asks_at_once(self) -> bool:
         """Whether the members are asked while the driver is: all are, and about every turn."""
-        return self._gated is None and not self._adaptive
+        return self._gated.is_all and not self._adaptive
 
     def _prepare(self, request: ModelRequest[Any], *, is_async: bool) -> TurnRequest:
         drivers = []
@@ -382,7 +440,8 @@ class CoECouncil(GuardsTools[CouncilState]):
         must = f'"agents" of {self.name} must have other models than the driver, which would vouch for itself'
         require(not drivers, must, drivers, "Give these members other models")
         schemas = self._schemas.of(request.tools)
-        return TurnRequest(request, schemas, self._gated_keys, is_async=is_async)
+        gated = None if self._gated.is_all else self._gated
+        return TurnRequest(request, schemas, gated, is_async=is_async)
 
     def _ask(self, agent: Agent, turn: TurnRequest) -> Steps[AgentReply | Exception]:
         try:
@@ -410,6 +469,29 @@ class CoECouncil(GuardsTools[CouncilState]):
                 break
         result: CouncilResult = yield Call(self._deliberation.rule, None, (proposals,))
         return result
+
+    def _over_budget(self, state: Any) -> str | None:
+        """Returns why no member is asked any more in this run; None where there is money left."""
+        if self._budget is None:
+            return None
+        return self._budget.end(Spent(cost=self._turn(state).get("cost", 0.0)))
+
+    def _closed_by_budget(
+        self, turn: TurnRequest, message: AIMessage, response: ModelResponse[Any], why: str
+    ) -> CouncilResult:
+        error = AgentError(why, retryable=False)
+        unasked: Replies = dict.fromkeys([agent.name for agent in self._agents], error)
+        result = self._deliberation.rule(self._proposals(turn, message, response, unasked))
+        decision = _closed(result.decision, "budget", why)
+        return replace(result, message=None, decision={**decision, "n_asked": 0})
+
+    def _cost_so_far(self, state: Any, decision: CouncilDecision | None) -> float | None:
+        before = self._turn(state).get("cost", 0.0)
+        if self._budget is None or decision is None or before is None:
+            return before
+        usages = [(name, used) for name, used in decision["tokens"].items() if name != DRIVER]
+        added = self._budget.cost_of(usages)
+        return None if added is None else before + added
 
     def _by_name(self, replies: Sequence[AgentReply | Exception]) -> Replies:
         names = [agent.name for agent in self._agents]
@@ -440,10 +522,15 @@ class CoECouncil(GuardsTools[CouncilState]):
         if any(map(is_withheld, response.result)):
             return None  # another council behind this one has withheld it
         message = turn.message_of(response)
-        if message is None or self._gated is None:
+        if message is None or self._gated.is_all:
             return message
-        for call in [*message.tool_calls, *message.invalid_tool_calls]:
-            if self._gates(call["name"]):
+        for invalid in message.invalid_tool_calls:
+            if self._gates(invalid["name"]):
+                return message
+        for call in message.tool_calls:
+            if self._gated.has_all(call["name"]):
+                return message
+            if self._gates(call["name"]) and self._gated.has(turn.request_of(call, message)):
                 return message
         return None
 
@@ -455,9 +542,12 @@ class CoECouncil(GuardsTools[CouncilState]):
         result: CouncilResult,
     ) -> ExtendedModelResponse[Any]:
         """Returns the response with the message that goes on, or with what takes its place."""
-        asks_person = self._on_uncertain == "interrupt" and result.is_readable
         decision = result.decision
         message = result.message
+        if self._observes:
+            return self._returned(turn, response, {**decision, "observed": True})
+        n_before = self._turn(turn.request.state).get("n_blocked", 0)
+        asks_person = self._asks_person(result, n_before)
         waiting = driver if message is None and asks_person else message
         n_calls = 0 if waiting is None else len(self._gated_calls(waiting, turn))
         if n_calls > turn.n_places:
@@ -474,18 +564,61 @@ class CoECouncil(GuardsTools[CouncilState]):
                 return self._returned(turn, chosen, decision, vouched=turn.message_of(chosen))
             reason = "the chosen message gives no structured answer that can be read"
             decision = _closed(decision, "invalid", reason)
+        if asks_person and self._on_uncertain == "block" and not has_checkpointer():
+            reason = f"{decision['reason']}; a person is to decide now, and the agent has no checkpointer"
+            decision = {**decision, "reason": reason}
+            withheld = ModelResponse[Any]([withheld_answer(decision)])
+            return self._returned(turn, withheld, decision, n_blocked=n_before + 1, jump="end")
         if asks_person:
             pending = self._pend(turn, driver, response, decision)
+            if self._on_decision is not None:
+                pending = mark_pending(
+                    {**pending, "case": turn.case(self.name, driver, result)}, self.name
+                )
             # if this is lost in a crash, the model is asked again: only a checkpoint holds what is sealed
             return self._returned(turn, ModelResponse([]), decision, pending=pending, jump="model")
 
-        n_blocked = self._turn(turn.request.state).get("n_blocked", 0) + 1
+        n_blocked = n_before + 1
         is_text = not driver.tool_calls and not driver.invalid_tool_calls
         if is_text or n_blocked >= self._max_blocked:
             withheld = ModelResponse[Any]([withheld_answer(decision)])
             return self._returned(turn, withheld, decision, n_blocked=n_blocked, jump="end")
         withheld = ModelResponse(list(block_calls(driver, decision)))
         return self._returned(turn, withheld, decision, n_blocked=n_blocked, jump="model")
+
+    def _asks_person(self, result: CouncilResult, n_blocked: int) -> bool:
+        """Returns whether a person decides on a proposal that is not let pass, after so many that were blocked."""
+        if not result.is_readable:
+            return False
+        if self._on_uncertain == "interrupt" or self._escalate_after is None:
+            return self._on_uncertain == "interrupt"
+        members = [agent.name for agent in self._agents if agent.weight > 0]
+        n_failed = len(result.decision["failed_agents"].keys() & {*members})
+        has_quorum = len(members) - n_failed >= majority(len(members))
+        return n_blocked >= self._escalate_after or not has_quorum
+
+    def _pass_on(
+        self,
+        turn: TurnRequest,
+        driver: AIMessage,
+        result: CouncilResult,
+        settled: ExtendedModelResponse[Any],
+    ) -> Steps[None]:
+        """Passes the case on, unless it waits for a person."""
+        update: Any = getattr(settled.command, "update", None) or {}
+        is_waiting = update[_KEY][self.name]["pending"] is not None
+        if self._on_decision is None or is_waiting:
+            return
+        decided = replace(result, decision=update["council"])
+        yield from pass_on(turn.case(self.name, driver, decided), self._on_decision)
+
+    def _pass_on_review(self, pending: PendingProposal, decision: CouncilDecision) -> Steps[None]:
+        case = pending.get("case")
+        if self._on_decision is None or case is None:
+            return
+        answer = case["leading"] if decision["action"] == "answer" else None
+        decided: Any = {**case["decision"], **decision, "answer": answer}
+        yield from pass_on({**case, "decision": decided}, self._on_decision)
 
     def _pend(
         self,
@@ -506,6 +639,7 @@ class CoECouncil(GuardsTools[CouncilState]):
             action_key=new_action(self.name, driver.id),
             is_asked_anew=False,
             forms=turn.forms_of(self._gated_calls(driver, turn)),
+            case=None,
             mark="",
         )
         return mark_pending(pending, self.name)
@@ -539,6 +673,7 @@ class CoECouncil(GuardsTools[CouncilState]):
             n_blocked=n_blocked,
             jump=jump,
             pending=None if pending is None else Sealed(pending),
+            cost=self._cost_so_far(turn.request.state, decision),
         )
         update: dict[str, Any] = {_KEY: {self.name: memory}}
         if decision is not None:
@@ -569,6 +704,10 @@ class CoECouncil(GuardsTools[CouncilState]):
         return _Vouched(
             action_key=action, ids=ids, forms=of_gated, decided_by=decided_by, mark=mark
         )
+
+    def _was_judged(self, request: ToolCallRequest) -> bool:
+        vouched = self._turn(request.state).get("vouched")
+        return vouched is not None and request.tool_call["id"] in vouched["ids"]
 
     def _outputs(self, state: Any) -> Collection[str]:
         return self._turn(state).get("outputs", ())
@@ -696,6 +835,30 @@ def _check_votes(members: Sequence[Agent], policy: Policy | None, min_votes: int
         if n_votes is not None:
             integer(n_votes, where, least=1, most=n_members, advice=advice)
     return policy
+
+
+def _check_blocked(max_blocked: int, escalate_after: int | None, *, observes: bool) -> None:
+    where = '"max_blocked" of CoECouncil'
+    integer(max_blocked, where, least=1, advice="3 lets the driver try twice more")
+    if escalate_after is not None:
+        where = '"escalate_after" of CoECouncil'
+        integer(escalate_after, where, least=1, advice="2 asks a person about the third call")
+        must = f"{where} must go with a gate that withholds"
+        require(not observes, must, "observe", 'Pass on_uncertain="block"')
+
+
+def _check_providers(members: Sequence[Agent], min_providers: int | None) -> None:
+    if min_providers is None:
+        return
+    providers = {provider_of(agent) for agent in members if agent.weight > 0}
+    named = ", ".join(sorted(providers))
+    integer(
+        min_providers,
+        '"min_providers" of CoECouncil',
+        least=1,
+        most=len(providers),
+        advice=f"The members are of {named}; those whose provider is not known count as one",
+    )
 
 
 def _check_calibration(policy: Policy, mode: Mode) -> None:

@@ -3,12 +3,17 @@
 import asyncio
 import inspect
 import uuid
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from functools import cached_property
 from operator import is_
 from typing import Any, cast
 
-from langchain.agents.middleware.types import ExtendedModelResponse, ModelRequest, ModelResponse
+from langchain.agents.middleware.types import (
+    ExtendedModelResponse,
+    ModelRequest,
+    ModelResponse,
+    ToolCallRequest,
+)
 from langchain.agents.structured_output import (
     AutoStrategy,
     OutputToolBinding,
@@ -32,10 +37,13 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from coe_agents.actions.canonical import tool_key
 from coe_agents.agents import ModelAgent
+from coe_agents.decision import GroupDecision
+from coe_agents.decision.case import DecidedCase
 from coe_agents.graph.nodes.agent import disable_streaming
-from coe_agents.middleware.deliberation import Proposals
+from coe_agents.middleware.deliberation import CouncilResult, Proposals
 from coe_agents.middleware.driver import AsyncHandler, Driver, Handler
-from coe_agents.middleware.once import n_places
+from coe_agents.middleware.once import n_places, new_action
+from coe_agents.middleware.open_calls import create_tool_request
 from coe_agents.middleware.parsing import parsers_of, tool_forms
 from coe_agents.middleware.withheld import without_withheld
 from coe_agents.types import Agent, AgentReply, AgentRequest
@@ -74,7 +82,7 @@ class TurnRequest:
     Args:
         request: What the driver is asked.
         schemas: Those of its tools; see `ToolSchemas`.
-        gated: The tools whose calls are compared, as `tool_key` writes their names; None for all.
+        gated: The tools whose calls are compared; None for all.
         is_async: Whether the run is in the asynchronous form.
 
     Attributes:
@@ -90,7 +98,7 @@ class TurnRequest:
         self,
         request: ModelRequest[Any],
         schemas: Sequence[dict[str, Any]],
-        gated: Collection[str] | None,
+        gated: Container[str] | None,
         *,
         is_async: bool,
     ) -> None:
@@ -110,6 +118,7 @@ class TurnRequest:
         self.parsers = parsers_of(request.tools)
 
         named = {tool.name: tool for tool in request.tools if isinstance(tool, BaseTool)}
+        self._named = {tool_key(name): tool for name, tool in named.items()}
         self._compared = list[Any]()
         self._shown = dict[str, Any]()
         for schema in self.tools:
@@ -200,6 +209,33 @@ class TurnRequest:
             if isinstance(message, AIMessage):
                 return message
         return None
+
+    def request_of(self, call: ToolCall, message: AIMessage) -> ToolCallRequest:
+        """Returns the request for a call of a message that is not in the state yet, as it would reach its tool."""
+        state = {**self.request.state, "messages": [*self.request.state["messages"], message]}
+        tool = self._named.get(tool_key(call["name"]))
+        return create_tool_request(call, state, self.request.runtime, tool)
+
+    def case(self, gate: str, message: AIMessage, result: CouncilResult) -> DecidedCase:
+        """Returns what was judged as a case, decided so far by the group."""
+        decided = result.decision
+        is_given = decided["action"] == "answer"
+        nothing = GroupDecision(
+            action="answer" if is_given else "abstain",
+            answer=result.judged if is_given else None,
+            cause=decided["cause"],
+            reason=decided["reason"],
+        )
+        decision: Any = {**nothing.data, **decided}
+        return DecidedCase(
+            id=new_action(gate, message.id),
+            question=self._for_members["question"],
+            conversation=[*self._for_members["messages"]],
+            decision=decision,
+            leading=result.judged,
+            responses=[*result.responses],
+            labels=[*result.labels],
+        )
 
     def proposals(
         self, message: AIMessage, response: ModelResponse[Any], replies: Replies

@@ -10,6 +10,7 @@ from typing_extensions import TypedDict
 
 from coe_agents.actions.canonical import tool_key
 from coe_agents.actions.proposals import check_proposal
+from coe_agents.decision.case import DecidedCase
 from coe_agents.graph.people import ActionRequest, Edit, Reject, Review, ask_for_decisions, fence
 from coe_agents.middleware.deliberation import DRIVER, CouncilDecision, plain_calls
 from coe_agents.middleware.guard import is_same_call
@@ -43,6 +44,7 @@ class PendingProposal(TypedDict):
         tools: The schemas of the tools that it calls.
         action_key: The key of the action; see `new_action`.
         forms: Those of its calls, by their ids; see `tool_forms`.
+        case: What is passed on once the person has decided; None where nobody is told.
         is_asked_anew: Whether the person is asked about it again, since its mark was of another secret.
         mark: By which the council knows that it wrote this; see `make_mark`.
     """
@@ -54,6 +56,7 @@ class PendingProposal(TypedDict):
     decision: CouncilDecision
     action_key: str
     forms: dict[str, list[str]]
+    case: DecidedCase | None
     is_asked_anew: bool
     mark: str
 

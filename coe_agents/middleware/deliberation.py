@@ -6,13 +6,13 @@ All of it is pure, but for the clusterer and the policy that are given.
 import json
 import logging
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast, get_args
 
 from langchain_core.messages import AIMessage, ToolCall
 
-from coe_agents.actions.canonical import Parser, to_line, tool_key
+from coe_agents.actions.canonical import Parser, to_line
 from coe_agents.actions.match import compare_actions
 from coe_agents.actions.proposals import check_proposal
 from coe_agents.agents.requests.endings import IN_WORDS, judge_end
@@ -87,7 +87,9 @@ class CouncilDecision(Proposed):
         votes: Who besides its proposer is known to vote for what goes on, or else for the driver's proposal ("verify")
             or the leading one ("choose"). A vote is more than half of a participant's own samples. None if nothing was
             measured.
-        n_asked: How many members were asked; fewer than all where the others could not change what goes on.
+        n_asked: How many members were asked; fewer than all where the others could not change what goes on. What is
+            `contested` is then measured on those.
+        observed: Whether this was only recorded: the driver's message went on, whatever the action is.
     """
 
     action: Action
@@ -96,6 +98,7 @@ class CouncilDecision(Proposed):
     support: dict[str, float] | None
     votes: list[str] | None
     n_asked: int
+    observed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +108,17 @@ class CouncilResult:
     Attributes:
         message: The message that goes on, unchanged: the driver's or, in "choose", a member's; None if none does.
         is_readable: Whether the driver's own message is a proposal that a person could approve.
+        judged: The action that was judged, in canonical form; None if nothing was measured.
+        responses: What was measured, then the failures; of the members that were asked, and the driver.
+        labels: The cluster of each response that was measured.
     """
 
     decision: CouncilDecision
     message: AIMessage | None
     is_readable: bool = True
+    judged: str | None = None
+    responses: Sequence[Response] = ()
+    labels: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +131,7 @@ class Proposals:
         parsers: As in `coe_agents.actions.canonical_action`.
         finishing: The tools whose call means the same as a text, since the driver's model gives a structured answer
             without a tool.
-        gated: The gated tools, as `tool_key` writes their names: only their calls are compared. None for all tools.
+        gated: The tools of which some calls are gated: only their calls are compared. None for all tools.
     """
 
     driver: AIMessage
@@ -131,7 +140,7 @@ class Proposals:
     question: str
     parsers: Mapping[str, Parser] = field(default_factory=dict)
     finishing: Collection[str] = field(default=())
-    gated: Collection[str] | None = None
+    gated: Container[str] | None = None
     _known: dict[str, str] = field(default_factory=dict, init=False, repr=False)
 
     def check(self, calls: Sequence[Mapping[str, Any]]) -> str:
@@ -148,6 +157,7 @@ class Deliberation:
     Args:
         clusterer: Compares the proposals; by default `ActionMatch`.
         min_votes: How many members must vote for what goes on, whatever the policy says.
+        min_providers: Of how many providers these members must be; None for any.
     """
 
     def __init__(
@@ -158,8 +168,10 @@ class Deliberation:
         policy: Policy,
         clusterer: Clusterer | None,
         min_votes: int | None = None,
+        min_providers: int | None = None,
     ) -> None:
         self._agents = agents
+        self._min_providers = min_providers
         self._mode = mode
         self._policy = policy
         self._clusterer = clusterer
@@ -182,6 +194,7 @@ class Deliberation:
             support=None,
             votes=None,
             n_asked=len(proposals.replies),
+            observed=False,
             contested=None,
             failed_agents=failed,
             tokens=_tokens(proposals),
@@ -201,7 +214,7 @@ class Deliberation:
         # `is_settled`: the vote of whoever was not asked changes nothing
         missing = [_failure(name, "it was not asked") for name in unasked]
         try:
-            measurement, settled = self._decide([driver, *rows, *missing], proposals)
+            measurement, settled, labels = self._decide([driver, *rows, *missing], proposals)
         except Exception as error:  # a user's clusterer or policy may raise anything
             if is_control_flow(error):
                 raise
@@ -216,6 +229,7 @@ class Deliberation:
         decision["reason"] = for_log(settled.reason)
         action = representative_of(measurement, settled.answer)
         self._note_measured(decision, measurement, action, unasked=unasked)
+        blocked = self._with_rows(blocked, measurement, action, rows=[driver, *rows], labels=labels)
         if settled.action != "answer":
             if failed:
                 self._tell_failures(decision, proposals, rows)
@@ -223,7 +237,7 @@ class Deliberation:
                 _tell_without_calls(decision, proposals, rows)
             return blocked
         if is_readable and measurement.proposals.by_agent[DRIVER] == action:
-            return _goes_on(decision, DRIVER, proposals.driver)
+            return _goes_on(blocked, DRIVER, proposals.driver)
         return self._choose(
             blocked,
             action,
@@ -231,6 +245,30 @@ class Deliberation:
             rows=rows,
             proposals=proposals,
         )
+
+    def _with_rows(
+        self,
+        result: CouncilResult,
+        measurement: Measurement,
+        action: str,
+        *,
+        rows: Sequence[Response],
+        labels: Sequence[int],
+    ) -> CouncilResult:
+        """Returns a result with what was judged, and the rows that it was judged on."""
+        measured = list[Response]()
+        failures = list[Response]()
+        of_measured = list[int]()
+        for row, label in zip(rows, labels, strict=False):  # those that were not asked come last
+            if row["error"] is None:
+                measured.append(row)
+                of_measured.append(label)
+            else:
+                failures.append(row)
+        judged = action
+        if self._mode == "verify":
+            judged = measurement.proposals.by_agent[DRIVER]
+        return replace(result, judged=judged, responses=[*measured, *failures], labels=of_measured)
 
     def _note_measured(
         self,
@@ -247,6 +285,9 @@ class Deliberation:
         else:
             votes = measurement.proposals.voters(action)
         decision["votes"] = votes
+        contested = measurement.proposals.contested
+        if contested is not None:
+            decision["contested"] = dict(contested)
         if unasked:
             n_members = quantity(decision["n_asked"], "member")
             others = quantity(len(unasked), "other")
@@ -261,9 +302,6 @@ class Deliberation:
             if name not in decision["failed_agents"]:
                 support[name] = float(value)
         decision["support"] = support
-        contested = measurement.proposals.contested
-        if contested is not None:
-            decision["contested"] = dict(contested)
 
     def is_settled(self, proposals: Proposals) -> bool:
         """Returns whether no reply of the members that were not asked yet can change what goes on.
@@ -278,9 +316,9 @@ class Deliberation:
             driver = _read_driver(proposals)
             _, rows = self._read_members(proposals)
             failing = [_failure(name, "") for name in unasked]
-            _, without_them = self._decide([driver, *rows, *failing], proposals)
+            _, without_them, _ = self._decide([driver, *rows, *failing], proposals)
             agreeing: list[Response] = [{**driver, "agent": name} for name in unasked]
-            _, with_all = self._decide([driver, *rows, *agreeing], proposals)
+            _, with_all, _ = self._decide([driver, *rows, *agreeing], proposals)
         except Exception:  # `rule` meets it again, and says what failed
             return True
         return without_them.action == "answer" or with_all.action != "answer"
@@ -294,7 +332,7 @@ class Deliberation:
 
     def _decide(
         self, responses: Sequence[Response], proposals: Proposals
-    ) -> tuple[Measurement, Decision]:
+    ) -> tuple[Measurement, Decision, list[int]]:
         is_verifying = self._mode == "verify"
         clusterer = compare_actions(self._clusterer, proposals.tools)
         judged = responses[0]["answer"] if is_verifying else None
@@ -306,9 +344,10 @@ class Deliberation:
                 keys.append(label_of[row["answer"] or ""])
             else:  # whoever failed counts as one that proposed something that nobody else does
                 keys.append(row["agent"])
+        labels = by_first_appearance(keys)
         measurement = measure(
             responses,
-            by_first_appearance(keys),
+            labels,
             weights=self._weights,
             aleatoric_threshold=self._aleatoric_threshold,
             epistemic_threshold=self._epistemic_threshold,
@@ -320,7 +359,29 @@ class Deliberation:
         decision = settle(
             self._policy, measurement, self._rules, asked=names, answered=names, spent=Spent()
         )
-        return measurement, decision
+        return measurement, self._check_providers(measurement, decision), labels
+
+    def _check_providers(self, measurement: Measurement, decision: Decision) -> Decision:
+        """Returns the decision, which lets nothing go on by the votes of too few providers."""
+        least = self._min_providers
+        if least is None or decision.action != "answer":
+            return decision
+        action = representative_of(measurement, decision.answer)
+        voters = measurement.proposals.voters(action, besides=DRIVER)
+        of_voters = {}
+        for agent in self._agents:
+            if agent.name in voters and agent.weight > 0:
+                of_voters[agent.name] = provider_of(agent)
+        n_providers = len({*of_voters.values()})
+        if n_providers >= least:
+            return decision
+        named = ", ".join(f"{name} of {provider}" for name, provider in of_voters.items())
+        reason = (
+            f"the votes come from {quantity(n_providers, 'provider')}, and {least} are required"
+        )
+        if named:
+            reason += f": {named}"
+        return replace(decision, action="abstain", answer=None, cause="providers", reason=reason)
 
     def _read_members(self, proposals: Proposals) -> tuple[dict[str, str], list[Response]]:
         """Returns why members that were asked gave no proposal, by name, and a row for each sample of them all."""
@@ -391,7 +452,7 @@ class Deliberation:
             message = _message(row, proposals)
             fault = faulty_ids(message.tool_calls)
             if fault is None:
-                return _goes_on(blocked.decision, row["agent"], message)
+                return _goes_on(blocked, row["agent"], message)
             reason = f"the message of the chosen action is invalid: {fault}"
         decision: CouncilDecision = {
             **blocked.decision,
@@ -474,15 +535,15 @@ def _failure(agent: str, why: str, place: int = 0) -> Response:
 
 
 def _compared(
-    calls: Sequence[dict[str, Any]], action: str, gated: Collection[str] | None
+    calls: Sequence[dict[str, Any]], action: str, gated: Container[str] | None
 ) -> tuple[list[dict[str, Any]], str]:
     """Returns the part of calls and of their canonical action that is compared; the others run, or not, with them."""
     if gated is None:
         return [*calls], action
-    compared = [call for call in calls if tool_key(call["name"]) in gated]
+    compared = [call for call in calls if call["name"] in gated]
     lines = []
     for call in json.loads(action):
-        if tool_key(call["name"]) in gated:
+        if call["name"] in gated:
             lines.append(to_line(call))
     return compared, f"[{','.join(lines)}]"
 
@@ -597,11 +658,17 @@ def plain_calls(calls: Sequence[ToolCall]) -> list[dict[str, Any]]:
     return [{"name": call["name"], "args": call["args"], "id": call["id"]} for call in calls]
 
 
-def _goes_on(decision: CouncilDecision, proposer: str, message: AIMessage) -> CouncilResult:
+def provider_of(agent: Agent) -> str:
+    """Returns the provider of an agent's model; those that are not known are one."""
+    return getattr(agent, "provider", None) or "an unknown provider"
+
+
+def _goes_on(blocked: CouncilResult, proposer: str, message: AIMessage) -> CouncilResult:
+    decision = blocked.decision
     votes = [name for name in decision["votes"] or [] if name != proposer]
     calls = plain_calls(message.tool_calls)
     allowed: CouncilDecision = {**decision, "proposer": proposer, "calls": calls, "votes": votes}
-    return CouncilResult(allowed, message)
+    return replace(blocked, decision=allowed, message=message)
 
 
 def _tokens(proposals: Proposals) -> dict[str, Usage]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from langchain.agents.middleware.types import ModelRequest, ModelResponse
 from langchain_core.messages import AIMessage
+from langchain_core.tools import BaseTool
 
 from coe_agents.agents.requests.chat_models import ModelName, is_same_model, names_in
 from coe_agents.types import Agent
@@ -18,11 +19,12 @@ class Driver:
     """All models that may have given one message.
 
     They are those that a handler behind the gate was asked to call, since other middleware may call another model than
-    the gate was shown, and those that the message itself names.
+    the gate was shown, and those that the message itself names. `tools` are those that they were shown.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tools: Sequence[Any] = ()) -> None:
         self._models: list[Any] = []
+        self._tools = tools
 
     def observe(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
         """Returns an equal request; which models other middleware puts into it is noted."""
@@ -31,6 +33,13 @@ class Driver:
             parts[part.name] = getattr(request, part.name)
         drivers = [*getattr(request, "drivers", ()), self]
         return _ObservedRequest(drivers=drivers, **parts)
+
+    def tool(self, name: str) -> BaseTool | None:
+        """Returns the tool of this name that the models were shown; None of one that is not known."""
+        for tool in self._tools:
+            if isinstance(tool, BaseTool) and tool.name == name:
+                return tool
+        return None
 
     def note(self, model: Any) -> None:
         self._models.append(model)

@@ -6,7 +6,7 @@ import logging
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any, NotRequired, get_args
+from typing import Annotated, Any, NotRequired
 
 from langchain.agents.middleware.types import (
     AgentState,
@@ -25,12 +25,12 @@ from langgraph.runtime import Runtime
 from coe_agents._removed import refuses_removed
 from coe_agents._steps import Steps, arun_steps, invoke, run_steps
 from coe_agents.agents.requests.endings import IN_WORDS, judge_end
-from coe_agents.checks import one_of
 from coe_agents.errors import is_control_flow
 from coe_agents.graph.nodes.agent import without_votes
 from coe_agents.graph.runnables import OneForm, check_compiled, steps_node
 from coe_agents.middleware.driver import AsyncHandler, Driver, Handler
 from coe_agents.middleware.gate_review import WRITTEN, ReviewState, ask_person, by_person
+from coe_agents.middleware.gated import Tools
 from coe_agents.middleware.guard import (
     GuardsTools,
     OnUncertain,
@@ -99,7 +99,7 @@ class CoEMiddleware(GuardsTools[VerdictState]):
 
     Args:
         graph: A compiled graph of `create_coe_graph`, without a checkpointer of its own.
-        tools: The names of the gated tools; None for all tools.
+        tools: The gated tools, by name, pattern or condition, as in `CoECouncil`; None for all tools.
         question: From a call to the question; its `tool` is None, as the call is judged before the tools are reached.
             By default `coe_agents.prompts.review_tool_call`, with the conversation, the calls of this turn
             that were made already, and the other calls of the same message. It must ask for "approve" or "reject",
@@ -108,13 +108,15 @@ class CoEMiddleware(GuardsTools[VerdictState]):
             block that opens it, must be "approve" or "reject" alone (`clustering.answers.parse_choice`); anything
             else counts as a third reply, which approves nothing. The graph's clusterer and canonical answers are not
             used then, and a `ModelAgent` gives the exact probabilities of the two words where its model can.
-        on_uncertain: "block", or "interrupt": a person is asked where the group is uncertain, once for all such calls
-            of a message, in the form of LangChain's `HumanInTheLoopMiddleware` (`HITLRequest`), with each judge's vote,
-            the numbers and what was asked. Resume with `{"decisions": [...]}`, one for each call:
-            `{"type": "approve"}`, `{"type": "reject", "message": "..."}`, `{"type": "respond", "message": "..."}` (in
-            the tool's place) or `{"type": "edit", "edited_action": {"name": ..., "args": {...}}}`; an edited call is
-            judged in turn, and runs unless the group is confident and does not approve. After a reply that does not
-            fit, the person is asked again. This needs a checkpointer; without one the run ends there.
+        on_uncertain: "block"; "observe": nothing is withheld, and nothing vouched for: what the group finds is in the
+            event `gate_observed`, and in what its graph records; or "interrupt": a person is asked where the group is
+            uncertain, once for all such calls of a message, in the form of LangChain's `HumanInTheLoopMiddleware`
+            (`HITLRequest`), with each judge's vote, the numbers and what was asked. Resume with `{"decisions": [...]}`,
+            one for each call: `{"type": "approve"}`, `{"type": "reject", "message": "..."}`, `{"type": "respond",
+            "message": "..."}` (in the tool's place) or `{"type": "edit", "edited_action": {"name": ..., "args":
+            {...}}}`; an edited call is judged in turn, and runs unless the group is confident and does not approve.
+            After a reply that does not fit, the person is asked again. This needs a checkpointer; without one the run
+            ends there.
         final_answer: Whether the final answer, text or structured, is judged, too. A structured answer is judged with
             the text beside it, and after the calls of the same message, with their results. An answer that is not
             approved is replaced in the state. So is one that the group could not be shown in full, such as an answer
@@ -157,7 +159,7 @@ class CoEMiddleware(GuardsTools[VerdictState]):
         self,
         graph: Runnable[Any, Any],
         *,
-        tools: Collection[str] | None,
+        tools: Tools | None,
         question: Callable[[ToolCallRequest], str] | None = None,
         approves: Callable[[str], bool] | None = None,
         on_uncertain: OnUncertain = "block",
@@ -166,10 +168,8 @@ class CoEMiddleware(GuardsTools[VerdictState]):
         trust_edits: bool = False,
         name: str | None = None,
     ) -> None:
-        super().__init__(name, tools, may_gate_none=final_answer)
-        one_of(on_uncertain, '"on_uncertain"', get_args(OnUncertain))
+        super().__init__(name, tools, on_uncertain=on_uncertain, may_gate_none=final_answer)
         self._graph = check_compiled(graph)
-        self._on_uncertain = on_uncertain
         self._question = question
         self._approves = approves
         self._judges_answers = final_answer
@@ -179,7 +179,7 @@ class CoEMiddleware(GuardsTools[VerdictState]):
 
     def wrap_model_call(self, request: ModelRequest[Any], handler: Handler) -> ModelCallResult[Any]:
         """Calls the model as it is, and notes which one answers: it has no vote on what it says."""
-        driver = Driver()
+        driver = Driver(request.tools)
         returned = handler(driver.observe(request))
         self._note(driver, returned)
         return returned
@@ -188,7 +188,7 @@ class CoEMiddleware(GuardsTools[VerdictState]):
         self, request: ModelRequest[Any], handler: AsyncHandler
     ) -> ModelCallResult[Any]:
         """Calls the model as it is; see `wrap_model_call`."""
-        driver = Driver()
+        driver = Driver(request.tools)
         returned = await handler(driver.observe(request))
         self._note(driver, returned)
         return returned
@@ -213,7 +213,7 @@ class CoEMiddleware(GuardsTools[VerdictState]):
         return self._drivers.get(reply.id or "", stated)
 
     def _before_agent(self, state: VerdictState) -> dict[str, Any] | None:
-        return close_calls(state["messages"], self._gates)
+        return None if self._observes else close_calls(state["messages"], self._gates)
 
     def _find_vouched(
         self, request: ToolCallRequest, call: ToolCall
@@ -237,31 +237,49 @@ class CoEMiddleware(GuardsTools[VerdictState]):
         proposed = proposal_of(call, messages)
         if not self._trust_edits or proposed is None or not is_edited(call, request.state):
             return None
-        if not self._gates(proposed["name"]):
-            _, reply = last_reply(messages)
-            return new_action(self.name, reply.id, call["id"])
         verdict = verdicts_of(request.state, proposed).get(self.name)
-        if verdict is None or verdict["outcome"] != "approved":
+        if verdict is not None:
+            return verdict["action_key"] if verdict["outcome"] == "approved" else None
+        if self._gated.has(request.override(tool_call=proposed)):
             return None
-        return verdict["action_key"]
+        _, reply = last_reply(messages)
+        return new_action(self.name, reply.id, call["id"])
+
+    def _was_judged(self, request: ToolCallRequest) -> bool:
+        proposed = proposal_of(request.tool_call, request.state["messages"])
+        return proposed is not None and self.name in verdicts_of(request.state, proposed)
 
     def _after_model(
         self, state: VerdictState, runtime: Runtime[Any]
     ) -> Steps[dict[str, Any] | None]:
         asks = self._about_answer(state)
-        if asks is not None:
+        if asks is not None and not self._observes:  # that judges the end of the run once
             verdict = yield from self._review(asks, state["messages"], get_config())
             return self._decide_answer(state, verdict)
 
         proposed = ProposedCalls(state, self._gates)
-        judged = self._judged(proposed)
+        judged = self._judged(proposed, runtime)
         if judged and self._on_uncertain == "interrupt":
             return (yield from self._settle_with_person(state, proposed, runtime))
         verdicts = dict[str | None, Verdict]()
         # one after another, so that each finds its own run if the group's graph is resumed
         for call in judged:
-            verdicts[call["id"]] = yield from self._review_call(proposed.request(call, runtime))
+            verdict = yield from self._review_call(proposed.request(call, runtime))
+            if self._observes:
+                verdict = {**verdict, "mark": ""}  # it vouches for nothing
+                self._emit(runtime, call["name"], verdict)
+            verdicts[call["id"]] = verdict
         return self._update(state, proposed, verdicts)
+
+    def _emit(self, runtime: Runtime[Any], tool: str | None, verdict: Verdict) -> None:
+        event = {
+            "event": "gate_observed",
+            "gate": self.name,
+            "tool": tool,
+            "outcome": verdict["outcome"],
+            "cause": verdict["cause"],
+        }
+        runtime.stream_writer(event)
 
     def _settle_with_person(
         self, state: VerdictState, proposed: ProposedCalls, runtime: Runtime[Any]
@@ -347,9 +365,22 @@ class CoEMiddleware(GuardsTools[VerdictState]):
                 approved.add(call["id"])
         return about_call(request, approved, include_results=self._include_results)
 
-    def _judged(self, proposed: ProposedCalls) -> list[ToolCall]:
-        """Returns the calls that need a verdict; one without an id can have none."""
-        return [call for call in proposed.calls if self._gates(call["name"]) and call["id"]]
+    def _judged(
+        self, proposed: ProposedCalls, runtime: Runtime[Any], known: Collection[str] = ()
+    ) -> list[ToolCall]:
+        """Returns the calls that need a verdict; one without an id can have none.
+
+        `known` are the ids of those that have had one, before a person edited them.
+        """
+        driver = self._drivers.get(proposed.reply.id or "", Driver())
+        judged = []
+        for call in proposed.calls:
+            if not call["id"] or not self._gates(call["name"]):
+                continue
+            tool = driver.tool(call["name"])
+            if call["id"] in known or self._gated.has(proposed.request(call, runtime), tool):
+                judged.append(call)
+        return judged
 
     def _update(
         self,
@@ -371,7 +402,7 @@ class CoEMiddleware(GuardsTools[VerdictState]):
             verdict = verdicts.get(call["id"])
             if verdict is None:
                 continue
-            if call["id"] in proposed.duplicates:
+            if call["id"] in proposed.duplicates and not self._observes:
                 failed: Verdict = {
                     **verdict,
                     "outcome": "failed",
@@ -381,6 +412,8 @@ class CoEMiddleware(GuardsTools[VerdictState]):
                 verdict = mark_verdict(failed, self.name, call, message_id)
             kept[key] = {**kept.get(key, {}), self.name: verdict}
 
+        if self._observes:
+            return {VERDICTS: kept}
         update: dict[str, Any] = {VERDICTS: kept, DUPLICATES: proposed.duplicates}
         changed = [proposed.reply] if proposed.is_changed else []
         if changed or answers:
@@ -389,19 +422,24 @@ class CoEMiddleware(GuardsTools[VerdictState]):
 
     def after_agent(self, state: VerdictState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Withholds the final answer unless the group has approved exactly this answer."""
-        return run_steps(self._after_agent(state))
+        return run_steps(self._after_agent(state, runtime))
 
     async def aafter_agent(
         self, state: VerdictState, runtime: Runtime[Any]
     ) -> dict[str, Any] | None:
         """Withholds the end of the run unless approved; see `after_agent`."""
-        return await arun_steps(self._after_agent(state))
+        return await arun_steps(self._after_agent(state, runtime))
 
-    def _after_agent(self, state: VerdictState) -> Steps[dict[str, Any] | None]:
+    def _after_agent(
+        self, state: VerdictState, runtime: Runtime[Any]
+    ) -> Steps[dict[str, Any] | None]:
         asks = self._about_end(state)
         if asks is None:
             return None
         verdict = yield from self._review(asks, state["messages"], get_config())
+        if self._observes:
+            self._emit(runtime, None, verdict)
+            return None
         return self._decide_answer(state, verdict)
 
     def _steps(self, proposed: ProposedCalls, runtime: Runtime[Any]) -> Runnable[Any, Any]:
@@ -435,7 +473,7 @@ class CoEMiddleware(GuardsTools[VerdictState]):
                     known[fingerprint(call, message_id)] = {self.name: judged[call["id"]]}
 
             verdicts = {**state["verdicts"]}
-            for call in self._judged(proposed):
+            for call in self._judged(proposed, runtime, state["verdicts"]):
                 id_ = call["id"] or ""
                 if id_ in judged or id_ in state["answers"]:
                     continue

@@ -5,9 +5,9 @@ A call runs if `_admit` returns the action that it belongs to: the gate has vouc
 is at its tools as a whole (`Register.start`).
 """
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 from langchain.agents.middleware import hook_config
 from langchain.agents.middleware.types import AgentMiddleware, AgentState, ToolCallRequest
@@ -18,7 +18,8 @@ from langgraph.runtime import Runtime
 from langgraph.types import Command
 
 from coe_agents._steps import Call, Steps, arun_steps, run_steps
-from coe_agents.actions.canonical import tool_key
+from coe_agents.checks import one_of
+from coe_agents.middleware.gated import GatedTools, Tools
 from coe_agents.middleware.marks import to_text
 from coe_agents.middleware.once import REGISTER, VouchedAction
 from coe_agents.middleware.parsing import INJECTED, tool_forms
@@ -29,7 +30,7 @@ from coe_agents.middleware.withheld import not_run
 from coe_agents.text import for_log
 
 ToolResult = ToolMessage | Command[Any]
-OnUncertain = Literal["block", "interrupt"]
+OnUncertain = Literal["block", "interrupt", "observe"]
 _State = TypeVar("_State", bound=AgentState[Any])
 
 _GUARDED_BY = "coe_guarded_by"
@@ -63,17 +64,21 @@ class GuardsTools(AgentMiddleware[_State, Any, Any]):
     """
 
     def __init__(
-        self, name: str | None, tools: Collection[str] | None, *, may_gate_none: bool = False
+        self,
+        name: str | None,
+        tools: Tools | None,
+        *,
+        on_uncertain: OnUncertain,
+        may_gate_none: bool = False,
     ) -> None:
         super().__init__()
+        one_of(on_uncertain, '"on_uncertain"', get_args(OnUncertain))
         self._name = name or type(self).__name__
-        self._gated: frozenset[str] | None = None
-        """The names of the gated tools; None for all tools."""
-        self._gated_keys: frozenset[str] | None = None
-        if tools is not None:
-            self._gated = _read_names(tools)
-            self._gated_keys = frozenset(map(tool_key, self._gated))
-        if self._gated == frozenset() and not may_gate_none:
+        self._on_uncertain = on_uncertain
+        self._observes = on_uncertain == "observe"
+        """Whether nothing is withheld, and nothing vouched for: what would be is only recorded."""
+        self._gated = GatedTools(tools, self._name)
+        if self._gated.is_none and not may_gate_none:
             raise ValueError(
                 f'"tools" must name at least one tool; got {tools}. Write tools=["transfer_money"]'
             )
@@ -105,6 +110,9 @@ class GuardsTools(AgentMiddleware[_State, Any, Any]):
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], ToolResult]
     ) -> ToolResult:
         """Runs the tool if exactly this call may run; otherwise says why not."""
+        self._check_names(request)
+        if self._observes:
+            return handler(request)
         withheld = run_steps(self._withhold_unguarded(request))
         if withheld is not None:
             return withheld
@@ -116,6 +124,9 @@ class GuardsTools(AgentMiddleware[_State, Any, Any]):
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[ToolResult]]
     ) -> ToolResult:
         """Runs the tool if it may; see `wrap_tool_call`."""
+        self._check_names(request)
+        if self._observes:
+            return await handler(request)
         withheld = await arun_steps(self._withhold_unguarded(request))
         if withheld is not None:
             return withheld
@@ -130,7 +141,25 @@ class GuardsTools(AgentMiddleware[_State, Any, Any]):
         raise NotImplementedError
 
     def _gates(self, name: str | None) -> bool:
-        return self._gated_keys is None or tool_key(name or "") in self._gated_keys
+        """Returns whether some calls of a tool of this name are gated."""
+        return (name or "") in self._gated
+
+    def _was_judged(self, request: ToolCallRequest) -> bool:
+        """Returns whether the gate decided on the call of this id, which may have changed since then."""
+        raise NotImplementedError
+
+    def _gates_call(self, request: ToolCallRequest, tool: BaseTool | None = None) -> bool:
+        """Returns whether a call that is about to run must have been vouched for.
+
+        What was judged stays gated, also where a condition finds otherwise now; `tool` is what runs, whose name may
+        differ from that of the call.
+        """
+        if self._was_judged(request) or self._gated.has(request, tool):
+            return True
+        if tool is None or tool.name == request.tool_call["name"]:
+            return False
+        of_tool = request.override(tool_call={**request.tool_call, "name": tool.name})
+        return self._gated.has(of_tool, tool)
 
     def _outputs(self, state: Any) -> Collection[str]:
         """Returns the names of the tools by which a structured answer is given."""
@@ -142,19 +171,23 @@ class GuardsTools(AgentMiddleware[_State, Any, Any]):
         """Returns what was vouched for together with a gated call that is about to run, or its refusal."""
         raise NotImplementedError
 
-    def _withhold_unguarded(self, request: ToolCallRequest) -> Steps[ToolMessage | None]:
-        """Returns the reply to a call that may not run, where other middleware brings the tool, unguarded."""
+    def _check_names(self, request: ToolCallRequest) -> None:
+        """Refuses a misspelt name, which would gate nothing."""
         known = {tool.name for tool in request.runtime.tools}
-        if known and self._gated is not None:
-            missing = sorted(self._gated.difference(known, self._outputs(request.state)))
-            if missing:  # a misspelt name would gate nothing
+        if known:
+            missing = self._gated.missing_among({*known, *self._outputs(request.state)})
+            if missing:
                 raise ValueError(
                     f'"tools" of {self.name} must name tools of the agent; it has no {", ".join(missing)}. '
                     f"Its tools are {', '.join(sorted(known))}"
                 )
 
+    def _withhold_unguarded(self, request: ToolCallRequest) -> Steps[ToolMessage | None]:
+        """Returns the reply to a call that may not run, where other middleware brings the tool, unguarded."""
         call = request.tool_call
         if request.tool is not None or not self._gates(call["name"]):
+            return None
+        if not self._gates_call(request):
             return None
         admitted = yield from self._admit(request, call)
         if isinstance(admitted, ToolMessage):
@@ -220,7 +253,12 @@ class GuardsTools(AgentMiddleware[_State, Any, Any]):
             if input["name"] == tool.name:  # a call of another name has those of that tool replaced
                 for name in _injected(tool):
                     arguments.pop(name, None)
-            call = ToolCall(name=tool.name, args=arguments, id=input["id"], type="tool_call")
+            call = ToolCall(name=input["name"], args=arguments, id=input["id"], type="tool_call")
+            at_tool = ToolCallRequest(call, tool, request.state, request.runtime)
+            if not self._gates_call(at_tool, tool):
+                return (yield run_tool)
+
+            call = {**call, "name": tool.name}
             action = yield from self._admit(request, call, tool)
             if isinstance(action, ToolMessage):
                 return action
@@ -253,17 +291,6 @@ class GuardsTools(AgentMiddleware[_State, Any, Any]):
         object.__setattr__(guarded, "invoke", invoke)
         object.__setattr__(guarded, "ainvoke", ainvoke)
         return guarded
-
-
-def _read_names(tools: object) -> frozenset[str]:
-    """Returns the names in a collection, which is read once: an iterator would be empty the next time."""
-    if isinstance(tools, Iterable) and not isinstance(tools, str):
-        names = list(tools)
-        if all(isinstance(name, str) for name in names):
-            return frozenset(names)
-    raise TypeError(
-        f'"tools" must be a list of names of tools; got {tools!r}. Write tools=["transfer_money"]'
-    )
 
 
 def is_same_call(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

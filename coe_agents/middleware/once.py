@@ -75,10 +75,16 @@ def new_action(gate: str, message_id: str | None, call_id: str | None = None) ->
 
     `call_id` is that of the call where a single one is the action.
     """
-    if (saver := configurable().get(CONFIG_KEY_CHECKPOINTER)) is None:
+    if not has_checkpointer():
         return uuid.uuid4().hex  # no thread is kept: nothing of this run can run again
+    saver = configurable()[CONFIG_KEY_CHECKPOINTER]
     identity = to_text([gate, thread_id(), _name_memory(saver), message_id, call_id])
     return hashlib.sha256(identity.encode(errors="replace")).hexdigest()
+
+
+def has_checkpointer() -> bool:
+    """Returns whether the present run is kept, so that it can wait for a person."""
+    return configurable().get(CONFIG_KEY_CHECKPOINTER) is not None
 
 
 def _name_memory(saver: BaseCheckpointSaver[Any]) -> str | None:

@@ -13,6 +13,7 @@ from langchain_core.messages import (
     ToolCall,
     ToolMessage,
 )
+from langchain_core.tools import BaseTool
 from langgraph.config import get_config
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.prebuilt.tool_node import ToolRuntime
@@ -112,15 +113,22 @@ class ProposedCalls:
         state: dict[str, Any] = {**self._state, "messages": messages}
         if verdicts is not None:
             state[VERDICTS] = verdicts
-        tool_runtime = ToolRuntime(
-            state=state,
-            context=runtime.context,
-            config=get_config(),
-            stream_writer=runtime.stream_writer,
-            tool_call_id=call["id"],
-            store=runtime.store,
-        )
-        return ToolCallRequest(tool_call=call, tool=None, state=state, runtime=tool_runtime)
+        return create_tool_request(call, state, runtime)
+
+
+def create_tool_request(
+    call: ToolCall, state: dict[str, Any], runtime: Runtime[Any], tool: BaseTool | None = None
+) -> ToolCallRequest:
+    """Returns the request for a call, as it would reach its tool."""
+    tool_runtime = ToolRuntime(
+        state=state,
+        context=runtime.context,
+        config=get_config(),
+        stream_writer=runtime.stream_writer,
+        tool_call_id=call["id"],
+        store=runtime.store,
+    )
+    return ToolCallRequest(tool_call=call, tool=tool, state=state, runtime=tool_runtime)
 
 
 def close_calls(

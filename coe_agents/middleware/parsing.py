@@ -89,6 +89,20 @@ def tool_forms(
     yield hashlib.sha256(line.encode()).hexdigest()
 
 
+def received_arguments(tool: BaseTool | None, call: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the arguments of a call as a tool's function receives them, in objects that nobody else has.
+
+    Where no tool is known, or a JSON schema alone describes it, they are the JSON as it is.
+
+    Raises:
+        ValueError: The tool refuses the arguments, or it cannot be known what its function receives.
+    """
+    if tool is None or not isinstance(tool.args_schema, type):
+        copied: dict[str, Any] = copy_json(call["args"])
+        return copied
+    return _ArgumentParser(tool).values_of(call["args"])
+
+
 def injected_arguments(tool: BaseTool) -> set[str]:
     """Returns the arguments that the agent passes to a tool's function, whatever the model gives for them.
 
@@ -170,16 +184,29 @@ class _ArgumentParser:
             self._forms[written] = form if is_stable else None
         return self._forms[written]
 
+    def values_of(self, args: dict[str, Any]) -> dict[str, Any]:
+        """Returns the values that the function receives, without those that are injected.
+
+        Raises:
+            ValueError: The tool refuses the arguments, or they have no faithful form.
+        """
+        if self.form_of(args) is None:
+            raise ValueError("it cannot be known what the function receives")
+        parsed = self._validate(copy_json(args))
+        names = {*parsed.__dict__, *(getattr(parsed, "__pydantic_extra__", None) or ())}
+        return {name: getattr(parsed, name) for name in names - self._injected}
+
+    def _validate(self, args: dict[str, Any]) -> Any:
+        if self._is_v1:
+            return self._model.parse_obj(args)
+        return self._model.model_validate(args)
+
     def _parse(self, args: dict[str, Any]) -> dict[str, Any] | None:
         if not self._parses_plainly:
             return None
         copied = copy_json(args)  # a validator may change what it is given
         try:
-            parsed: Any
-            if self._is_v1:
-                parsed = self._model.parse_obj(copied)
-            else:
-                parsed = self._model.model_validate(copied)
+            parsed = self._validate(copied)
             passed = {*copied, *_set_fields(parsed)}
             forms = self._fields(parsed, 1, passed=passed)
             for name in self._injected | (_UNPASSED - passed):

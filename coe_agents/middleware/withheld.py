@@ -43,7 +43,7 @@ def block_calls(message: AIMessage, decision: CouncilDecision) -> list[AnyMessag
     """
     why = _why(decision)
     advice = _UNREPEATED
-    if len(decision["failed_agents"]) >= decision["n_asked"]:
+    if decision["cause"] != "budget" and len(decision["failed_agents"]) >= decision["n_asked"]:
         advice = "No model judged the call: it may be repeated."
 
     seen = set[str]()

@@ -74,9 +74,9 @@ class CoETelemetry(BaseCallbackHandler):
     when the run started. They have the attributes of OpenTelemetry's conventions (`gen_ai.operation.name`,
     `gen_ai.agent.name`, `gen_ai.request.model`, `gen_ai.tool.name`, `gen_ai.usage.input_tokens`, ...), `error.type`,
     and `coe.` with `round`, `n_responses`, `n_clusters`, `coe`, `aleatoric`, `epistemic`, `regime`, `action`,
-    `n_rounds`, and the `failed_agents` of a council. A failed agent's span has the status ERROR, and so has that of a
-    council all of whose members failed; an interrupt is not a failure. The tokens of an agent are on the spans of its
-    requests, or on its own if it has none.
+    `n_rounds`, and the `failed_agents` of a council and whether it only `observed`. A failed agent's span has the
+    status ERROR, and so has that of a council all of whose members failed; an interrupt is not a failure. The tokens
+    of an agent are on the spans of its requests, or on its own if it has none.
 
     Events `gen_ai.evaluation.result`, by the Logs API, under the span of the run that was evaluated: for each decision
     "coe" (its label is the regime), "coe.aleatoric", "coe.epistemic" and "coe.decision" (its label is the action);
@@ -286,6 +286,8 @@ class CoETelemetry(BaseCallbackHandler):
         council = update.get("council")
         if run.node is not None and isinstance(council, Mapping):
             run.kind = "GUARDRAIL"
+            if council.get("observed"):
+                span.set_attribute("coe.observed", True)
             if council["failed_agents"]:
                 self._describe_failures(span, council)
             support = (council.get("support") or {}).get(council.get("proposer") or "driver")

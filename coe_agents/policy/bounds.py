@@ -1,11 +1,11 @@
 """Owns the bounds of a run: thresholds, samples, rounds, tokens and time, in one value wherever they are set."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
 from coe_agents.checks import integer, number
-from coe_agents.types import MOST_SAMPLES, Cause
+from coe_agents.types import MOST_SAMPLES, Cause, Usage
 
 MOST_ROUNDS = 1000
 """So many rounds may be asked of a question; LangGraph ends a run after some ten times as many steps."""
@@ -31,6 +31,7 @@ class Spent:
     Attributes:
         round: The present round, from 0.
         tokens: Of all requests, input and output; None where not known.
+        cost: Of these tokens, in the currency of the prices; None where not known.
         seconds: Of the rounds, without the time in which a person is awaited.
         n_responses: How many responses were given.
         n_agents: How many agents a further round asks.
@@ -41,6 +42,7 @@ class Spent:
     seconds: float = 0.0
     n_responses: int = 0
     n_agents: int = 0
+    cost: float | None = None
 
     @property
     def per_response(self) -> float:
@@ -158,6 +160,92 @@ class Bounds:
         return (
             f"no time is left: {spent.seconds:.2f} s are used of a deadline of {self.deadline:g} s"
         )
+
+
+Price = Mapping[str, float]
+"""The price of a million tokens, as {"input": ..., "output": ...}."""
+
+
+def price_of(
+    tokens: Sequence[tuple[str, float, float]], prices: Mapping[str, Price]
+) -> float | None:
+    """Returns what tokens cost: sum of (input price x input tokens + output price x output tokens) / 1,000,000.
+
+    `tokens` are (agent, input tokens, output tokens). None where an agent that used some has no price.
+
+    >>> price_of([("a", 1000, 500)], {"a": {"input": 1.0, "output": 4.0}})
+    0.003
+    """
+    if not prices or any(name not in prices for name, *counts in tokens if any(counts)):
+        return None
+    total = 0.0
+    for name, n_input, n_output in tokens:
+        if price := prices.get(name):
+            total += price["input"] * n_input + price["output"] * n_output
+    return total / 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class CostBudget:
+    """What the agents' requests may cost, by the price of each.
+
+    Attributes:
+        most: In the currency of the prices.
+        prices: By the agent's name.
+    """
+
+    most: float
+    prices: Mapping[str, Price]
+
+    def cost_of(self, usages: Iterable[tuple[str, Usage]]) -> float | None:
+        """Returns what the requests of agents cost; None where an agent does not say how many tokens it used."""
+        tokens = list[tuple[str, float, float]]()
+        for agent, usage in usages:
+            n_input, n_output = usage["input_tokens"], usage["output_tokens"]
+            if n_input is None or n_output is None:
+                return None
+            tokens.append((agent, n_input, n_output))
+        return price_of(tokens, self.prices)
+
+    def end(self, spent: Spent) -> str | None:
+        """Returns a clause if the budget has no room for a response of each agent, else None."""
+        of_budget = f"of a cost_budget of {self.most:g}"
+        if spent.cost is None:
+            return f"it is not known how much is spent {of_budget}"
+        each = 0.0
+        if spent.n_responses:
+            each = spent.cost / spent.n_responses * spent.n_agents
+        if spent.cost + each > self.most or spent.cost >= self.most:
+            return (
+                f"too little money is left: {spent.cost:.4g} is spent {of_budget}, and a response of each agent costs "
+                f"about {each:.4g}"
+            )
+        return None
+
+
+def create_cost_budget(most: float | None, agents: Iterable[Any], where: str) -> CostBudget | None:
+    """Returns the budget of a group of agents, by the prices that they know; None for no budget.
+
+    Raises:
+        ValueError: The price of an agent is not known.
+    """
+    if most is None:
+        return None
+    number(most, where, above=0, advice="0.05 is five cents, where prices are in dollars")
+    prices = {}
+    unknown = []
+    for agent in agents:
+        price = getattr(agent, "price_per_million", None)
+        if price is None:
+            unknown.append(agent.name)
+        else:
+            prices[agent.name] = price
+    if unknown:
+        raise ValueError(
+            f"{where} needs the price of every agent; got none of {', '.join(unknown)}. Pass "
+            'ModelAgent(..., price_per_million={"input": 0.25, "output": 2.0}), or the same in [[agents]]'
+        )
+    return CostBudget(most, prices)
 
 
 NAMES = tuple(each.name for each in fields(Bounds))

@@ -13,7 +13,7 @@ from coe_agents.clustering.refusals import answer_kind
 from coe_agents.measurement.measurement import Measurement, leading_cluster
 from coe_agents.measurement.wording import coe_in_words
 from coe_agents.policy.base import Decision, Policy, count_votes, otherwise, quorum, without_tie
-from coe_agents.policy.bounds import THRESHOLDS, Bounds, Spent
+from coe_agents.policy.bounds import THRESHOLDS, Bounds, CostBudget, Spent
 from coe_agents.text import quantity
 from coe_agents.types import ANSWERABLE, AnswerKind, Cause
 
@@ -32,6 +32,7 @@ class Rules:
         limits: Of the caller, at least as strict; None where the caller sets none. The policy is not told.
         min_agents: How many agents must answer; None for a majority of those that are asked.
         min_votes: How many agents other than its proposer must vote for what is answered; None for no such number.
+        cost_budget: Of the run; None for none.
     """
 
     bounds: Bounds = field(default_factory=lambda: Bounds(max_rounds=1))
@@ -39,6 +40,7 @@ class Rules:
     min_agents: int | None = None
     min_votes: int | None = None
     answerable: Collection[AnswerKind] = ANSWERABLE
+    cost_budget: CostBudget | None = None
 
 
 def settle(
@@ -93,15 +95,7 @@ def settle(
     decision = without_tie(decision, measurement, policy)
     decision = _within(decision, measurement, rules.limits, policy)
     if decision.action == "another_round":
-        for bounds in (rules.bounds, rules.limits):
-            bound = None if bounds is None else bounds.end_of_rounds(spent)
-            if bounds is not None and bound is not None:
-                is_last = bounds.end_by_number(spent) is not None
-                action = "abstain" if is_last else otherwise(policy)
-                if action == "another_round":
-                    action = "abstain"
-                reason = f"{decision.reason}; {bound}"
-                return Decision(action, None, reason, cause=bounds.cause_of_end(spent))
+        decision = _within_bounds(decision, rules, spent, policy)
     if decision.action != "answer":
         return replace(decision, answer=None)
 
@@ -162,6 +156,27 @@ def _within(
             reason = f"{what} exceeds {limit:g} nats, the limit of this request"
             return Decision(otherwise(policy), None, reason, cause="limit_of_caller")
     return decision
+
+
+def _within_bounds(decision: Decision, rules: Rules, spent: Spent, policy: Policy) -> Decision:
+    """Returns the wish for another round, or what takes its place where a bound of the run forbids one."""
+    clause = None
+    cause: Cause = "budget"
+    action = otherwise(policy)
+    for bounds in (rules.bounds, rules.limits):
+        if bounds is not None and clause is None:
+            clause = bounds.end_of_rounds(spent)
+            if clause is not None:
+                cause = bounds.cause_of_end(spent)
+                if bounds.end_by_number(spent) is not None:
+                    action = "abstain"
+    if clause is None and rules.cost_budget is not None:
+        clause = rules.cost_budget.end(spent)
+    if clause is None:
+        return decision
+    if action == "another_round":
+        action = "abstain"
+    return Decision(action, None, f"{decision.reason}; {clause}", cause=cause)
 
 
 def _abstain(cause: Cause, *clauses: str | None) -> Decision:

@@ -139,7 +139,9 @@ def _show(waiting: "list[RecordedCase]", *, as_json: bool) -> None:
         return
     print_lines(f"{_waiting(len(waiting))}:")
     for case in waiting:
-        what = "was answered" if case["kind"] == "audit" else "was escalated; the leading answer is"
+        what = {"audit": "was answered", "observed": "would have been blocked"}.get(
+            case["kind"], "was escalated; the leading answer is"
+        )
         print_lines(f"\n{case['id']}  {case['time']}\n  {clean(case['question'], 500)}")
         print_lines(f"  {what}: {clean(str(case['answer']), 500)}")
 

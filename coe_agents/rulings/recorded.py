@@ -98,7 +98,7 @@ def rule(
             )
         if answer is not None:
             answer = answer.strip() or None
-        if correct is None and (case["kind"] == "audit" or answer is None):
+        if correct is None and (case["kind"] != "escalation" or answer is None):
             raise ValueError(
                 'a ruling must say whether the answer was right; got no "correct". Pass correct=True or correct=False'
             )

@@ -6,6 +6,7 @@ import warnings
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
+from typing import Literal
 
 from langgraph.config import get_store
 
@@ -19,6 +20,8 @@ from coe_agents.rulings.recorded import NAMESPACE, create_ruling, to_storable
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
     """What a graph records in the store of its `compile(store=...)`: all escalations, with what people rule on them.
+
+    An observing `CoECouncil` records all calls that it would have blocked, in the store of `create_agent(store=...)`.
 
     Cases hold the text of your users; see `coe_agents.rulings`.
 
@@ -88,16 +91,20 @@ class Recording:
         decision = case["decision"]
         is_audit = decision["action"] == "answer" and decision["decided_by"] == "group"
         is_ruled = decision["decided_by"] == "person"
+        is_observed = decision.get("observed") is True and not is_audit
         if is_audit and not self._is_drawn(case["id"]):
             return None
-        if not (is_audit or is_ruled or decision["action"] == "escalate"):
+        if not (is_audit or is_ruled or is_observed or decision["action"] == "escalate"):
             return None
+        kind: Literal["escalation", "audit", "observed"] = "escalation"
+        if is_audit or is_observed:
+            kind = "audit" if is_audit else "observed"
         ruling = None
         if is_ruled:
             ruling = create_ruling(correct=None, answer=decision["answer"])
         return RecordedCase(
             id=case["id"],
-            kind="audit" if is_audit else "escalation",
+            kind=kind,
             status="ruled" if is_ruled else "pending",
             time=datetime.now(UTC).isoformat(timespec="milliseconds"),
             seen_probability=self.audit_rate if is_audit else 1.0,

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from coe_agents.cli.inputs import load_quietly
+from coe_agents.cli.inputs import find_config, load_quietly
 from coe_agents.cli.options import ConfigOption
 from coe_agents.cli.stores import AuditRateOption, RecordOption, open_recording
 from coe_agents.cli.terminal import clean_up_after_interrupt, print_lines
@@ -83,6 +83,7 @@ def serve(
     if key is None and host != _LOOPBACK:
         message = f"without a key the server listens at {_LOOPBACK} only. Add --api-key-env"
         raise typer.BadParameter(message, param_hint="--host")
+    config = find_config(config)
     settings = load_quietly(config)
     from coe_agents.serve import Group, create_app
     from coe_agents.serve.access import LOOPBACK

@@ -148,6 +148,12 @@ def test_each_figure_is_that_of_an_independent_program(advised):
     scores = {"vote_share": program.votes, "coe": entropy}
     sure = program.stated.reshape(N, 3, 2).mean(axis=2)
     scores["confidence_vote_share"] = 1 - program.votes_by(equally, confidence=sure).max(axis=1)
+    leads = np.isclose(mean, mean.max(axis=1, keepdims=True), atol=1e-9)
+    support = (program.shares * leads[:, None]).sum(axis=2) / leads.sum(axis=1)[:, None]
+    trust = np.empty((N, 3))
+    for k in range(5):
+        trust[program.fold == k] = program.weights_by_agreement(program.fold != k)
+    scores["trusted_vote_share"] = 1 - (support * trust).sum(axis=1)
     assert found["scores"] == pytest.approx(
         {name: program.auroc(program.right, each) for name, each in scores.items()}
     )
@@ -161,8 +167,6 @@ def test_each_figure_is_that_of_an_independent_program(advised):
         {name: each.mean() for name, each in gains.items()}
     )
 
-    leads = np.isclose(mean, mean.max(axis=1, keepdims=True), atol=1e-9)
-    support = (program.shares * leads[:, None]).sum(axis=2) / leads.sum(axis=1)[:, None]
     usual = program.auroc(program.right, program.votes)
     stated = program.auroc(program.right, scores["confidence_vote_share"]) - usual
     assert values_of(found["confidence_gains"]) == pytest.approx({"stated": stated})
@@ -217,6 +221,22 @@ def test_each_figure_is_that_of_an_independent_program(advised):
     assert found["escalation_gain"][0] == pytest.approx(chance @ (1 - program.right) / N)
 
 
+@pytest.mark.slow
+def test_the_best_agent_alone_is_chosen_on_the_other_folds(advised):
+    found = json.loads(advised[1].stdout)
+    program = Program(invented())
+    each_alone = np.array([program.right_by(program.shares[:, i]) for i in range(3)])
+    alone = np.empty(N)
+    for k in range(5):
+        best = each_alone[:, program.fold != k].mean(axis=1).argmax()
+        alone[program.fold == k] = each_alone[best, program.fold == k]
+    assert found["best"] == AGENTS[each_alone.mean(axis=1).argmax()]
+    assert found["best_accuracy"][0] == pytest.approx(alone.mean())
+    if found["weights"] == "equal":
+        gain = (program.right - alone).mean()
+        assert found["over_best"]["value"] == pytest.approx(gain)
+
+
 def values_of(table):
     return {name: each["value"] for name, each in table.items()}
 
@@ -265,6 +285,9 @@ def test_answers_that_are_all_right_leave_nothing_to_compare(tmp_path):
     rows = [{**each, "text": "right"} for each in invented(50)]
     done = run("advise", write(tmp_path / "s.samples.jsonl", rows), "--resamples", 20)
     assert "50 labelled questions; the group is right in 100.0% [100.0%, 100.0%]." in done.stdout
+    assert (
+        "The best agent alone, a, is right in 100.0% [100.0%, 100.0%]: it is as good" in done.stdout
+    )
     assert done.stdout.count("\n") == 10
     assert (
         "This bound is empirical, since the same labels chose the score and the weights"

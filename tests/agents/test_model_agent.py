@@ -94,11 +94,11 @@ def test_a_model_is_made_at_the_first_use_and_one_that_cannot_be_made_does_not_t
     with pytest.raises(ImportError, match="mistralai"):
         agent.sample(REQUEST)
     monkeypatch.setattr(
-        chat_models, "create_model", partial(chat_models.create_model, api_key="sk-0123456789", n=0)
+        chat_models, "load_model", partial(chat_models.load_model, api_key="sk-0123456789", n=0)
     )
     agent = ModelAgent("a", "openai:m")
     with pytest.raises(
-        ValueError, match="the model cannot be made; the model: Value error, n must be"
+        ValueError, match="the model cannot be made; the model: n must be"
     ) as caught:
         agent.sample(REQUEST)
     assert "sk-0" not in "".join(

@@ -10,7 +10,7 @@ from scipy.stats import chisquare
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from coe_agents.backends import ChatTransformers
-from coe_agents.backends.generation import DrawSettings, SeededSampler
+from coe_agents.backends.generation import DrawSettings, Row, SeededSampler
 from coe_agents.errors import ModelLoadError
 from coe_agents.tinyworld import model_folder
 from coe_agents.tinyworld.facts import MODELS
@@ -67,7 +67,7 @@ def test_log_probabilities_are_those_of_the_raw_logits(chat):
 def drawn_by_sampler(n, probabilities, *, temperature, top_p=1.0):
     """What each of `n` seeds draws from these probabilities."""
     settings = DrawSettings(temperature, top_p, n_top=0, n_new=1, stop=(), max_batch=n)
-    sampler = SeededSampler(range(n), settings)
+    sampler = SeededSampler([Row(0, seed) for seed in range(n)], settings)
     sampler(torch.zeros(n, 1), probabilities.log().repeat(n, 1))
     return [row[0].id for row in sampler.drawn]
 

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from coe_agents.cli.inputs import load_quietly
+from coe_agents.cli.inputs import load_named
+from coe_agents.cli.options import ModelOptions
 from coe_agents.config.schema import load_config
 from tests.cli.command import run
 from tests.configurations import table
@@ -63,7 +64,9 @@ def test_init_writes_the_server_that_the_environment_names_and_how_answers_are_c
     run("config", "init", "--out", path, *more)
     config, asked = (
         load_config(path),
-        load_quietly(None, ["openai:m", "tinyworld:tiny-llama"], answers="sentences"),
+        load_named(
+            None, ModelOptions(models=["openai:m", "tinyworld:tiny-llama"], answers="sentences")
+        ),
     )
     assert (config.agents, config.answers) == (asked.agents, asked.answers)
     served, local = config.agents
@@ -93,6 +96,46 @@ def test_what_the_example_leaves_out_is_valid_as_well(checked, monkeypatch):
     assert "escalation arbiter; openai gpt-4o (key: $OPENAI_API_KEY, set)" in out
     assert "judge openai gpt-4o (key: $OPENAI_API_KEY, set)" in out
     assert "coordination = softmax" in out
+
+
+ALTERNATIVES = re.findall(
+    r"\n# (\[clusterer\].*\n(?:# \w+ = .*\n)+|\[answers\].*\n(?:# \w+ = .*\n)+)",
+    EXAMPLE.read_text(),
+)
+
+
+@pytest.mark.parametrize("alternative", ALTERNATIVES, ids=range(len(ALTERNATIVES)))
+def test_each_alternative_of_the_example_is_valid(alternative, checked, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "secret-of-the-test")
+    Path("my_parts.py").write_text(
+        "class SameNumber:\n"
+        "    def __init__(self, digits): pass\n"
+        "    def cluster(self, responses, questions): return [[0] * len(texts) for texts in responses]\n"
+    )
+    text = re.sub(r"\n\[clusterer\]\n(?:\w+ = .*\n)+", "\n", EXAMPLE.read_text())
+    assert "is valid" in checked(text + "\n[" + alternative.lstrip("[").replace("\n# ", "\n"))
+
+
+def test_a_short_answer_of_a_model_in_this_process_has_a_limit_that_an_option_changes():
+    models = ["openai:m", "tinyworld:tiny-llama"]
+    assert [agent.max_tokens for agent in named(models=models)] == [None, 64]
+    assert [agent.max_tokens for agent in named(models=models, answers="sentences")] == [None, None]
+    asked = named(models=models, max_tokens=9, temperature=0.5, system='Say "no".\n😀')
+    for agent in asked:
+        assert (agent.max_tokens, agent.temperature, agent.system_prompt) == (
+            9,
+            0.5,
+            'Say "no".\n😀',
+        )
+
+
+def named(**options):
+    return load_named(None, ModelOptions(**options)).agents
+
+
+@pytest.mark.parametrize("option", ["--max-tokens", "--temperature", "--system"])
+def test_how_models_are_asked_needs_models(option):
+    assert "it needs --model" in run("ask", "Who?", option, "1", code=2).stderr
 
 
 def test_nothing_is_cut_on_a_narrow_terminal(tmp_path, monkeypatch):

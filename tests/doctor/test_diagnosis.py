@@ -1,5 +1,6 @@
 import io
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -9,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from coe_agents.cli.display.settings import show_examination
+from coe_agents.clustering import EmbeddingSimilarity
 from coe_agents.config.schema import load_config
 from coe_agents.doctor import diagnosis
 from coe_agents.doctor.diagnosis import examine
@@ -229,3 +231,27 @@ def test_threads_that_outlive_the_secret_of_a_process_are_noted(tmp_path, monkey
         assert any("COE_GATE_SECRET" in note for note in examined(tmp_path, server.url).notes)
         monkeypatch.setenv("COE_GATE_SECRET", "a secret of all processes")
         assert not any("COE_GATE_SECRET" in note for note in examined(tmp_path, server.url).notes)
+
+
+class ByWords:
+    """Embeddings that count words: texts that share them are near."""
+
+    def __init__(self, *words):
+        self.words = words
+
+    def embed_documents(self, texts):
+        return [[1.0, *(5.0 * text.count(word) for word in self.words)] for text in texts]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("Paris", "Lyon", "Canberra", "Sydney"), r"threshold = 0\.\d\d lies between"),
+        (("capital",), "no threshold tells them apart"),
+    ],
+)
+def test_the_cosines_of_obvious_pairs_propose_a_threshold(words, says):
+    clusterer = EmbeddingSimilarity(ByWords(*words), threshold=0.5)
+    report = diagnosis.probe_of(clusterer)()
+    (note,) = diagnosis._notes("clusterer", report, is_single=False)
+    assert re.search(says, note)

@@ -6,13 +6,8 @@ import pytest
 
 from coe_agents.errors import SamplesError
 from coe_agents.evaluation.origin import DECISIONS, read_run
-from coe_agents.experiments.comparison import (
-    PolicyOutcomes,
-    compare,
-    outcomes_of,
-    price_of,
-    to_experiment,
-)
+from coe_agents.experiments.comparison import PolicyOutcomes, compare, outcomes_of, to_experiment
+from coe_agents.policy.bounds import price_of
 from tests.experiments.decided import step, written
 
 PRICES = {"a": {"input": 1.0, "output": 4.0}, "b": {"input": 1.0, "output": 4.0}}

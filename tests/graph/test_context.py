@@ -110,3 +110,14 @@ def test_a_resumed_run_keeps_the_agents_that_its_context_named():
     assert set(
         waiting.invoke(ASKED, THREAD)["__interrupt__"][0].value["candidates"][0]["agents"]
     ) == {"a", "c"}
+
+
+def test_a_misspelt_key_reaches_the_graph_on_a_server_and_is_an_error():
+    graph = build()
+    given = {"max_co": 0.4, "deadline": 60, "user_id": "ann"}
+    # as langgraph_api.stream does
+    properties = graph.get_context_jsonschema()["properties"]
+    kept = {key: value for key, value in given.items() if key in properties}
+    assert kept == {"max_co": 0.4, "deadline": 60}  # a key that is no business of the graph is not
+    with pytest.raises(TypeError, match="max_coe"):
+        graph.invoke(ASKED, context=kept)

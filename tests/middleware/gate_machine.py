@@ -165,10 +165,13 @@ class GateMachine(RuleBasedStateMachine):
         stored=st.booleans(),
         asks=st.sampled_from([False, False, False, True]),
         narrow=st.booleans(),
+        when=st.booleans(),
         as_models=st.booleans(),
         falls_back=st.booleans(),
         adaptive=st.booleans(),
         own_clusterer=st.booleans(),
+        observed=st.sampled_from([None, None, "before", "behind"]),
+        escalates=st.booleans(),
         first=st.fixed_dictionaries(PROPOSAL),
     )
     def begin(self, first, own_clusterer, **drawn):
@@ -201,12 +204,14 @@ class GateMachine(RuleBasedStateMachine):
         is_plain = meddling is None and not failing and not self.is_limited
         if not is_plain:
             self.untouched.discard(thread)
-        asked = {"plan": [turn], "meddling": meddling, "failing": failing, "patient": is_plain}
+        plan = [turn, turn] if world.escalates else [turn]
+        asked = {"plan": plan, "meddling": meddling, "failing": failing, "patient": is_plain}
         stops = {"interrupt_before": ["tools"]} if stop else {}
         [outcome] = world.run(
             {"messages": [HumanMessage("Pay.")]}, at(thread), sync=sync, **asked, **stops
         )
-        if is_plain and not stop and not world.asks and thread in self.untouched:
+        is_one_turn = not (world.asks or world.escalates)
+        if is_plain and not stop and is_one_turn and thread in self.untouched:
             assert isinstance(outcome, dict), outcome
             self.must_go_on(thread, turn, outcome)
 

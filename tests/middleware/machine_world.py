@@ -62,10 +62,13 @@ class World:
         stored: Whether a store keeps what was started.
         asks: Whether a tool asks a person, too.
         narrow: Whether the gated tools are named, by an iterator; else all are gated.
+        when: Whether, if so, they are gated by a condition, some of them by a pattern of names.
         as_models: Whether members and judges are chat models.
         falls_back: Whether the driver can fail, and the model of the first member then drives.
         adaptive: Whether a council in "verify" asks one member after another.
         clusterer: The council's own.
+        observed: Whether a council that only observes stands before or behind the gate, whose members agree to all.
+        escalates: Whether a council that blocks asks a person after one block, or where too few members answer.
     """
 
     def __init__(
@@ -78,19 +81,24 @@ class World:
         stored=False,
         asks=False,
         narrow=False,
+        when=False,
         as_models=False,
         falls_back=False,
         adaptive=False,
         clusterer=None,
+        observed=None,
+        escalates=False,
     ):
         self.kind = kind
         self.loop = loop
         self.asks = asks
         self.clusterer = clusterer
         self.is_council = kind.startswith("council")
-        self.can_ask = asks or "interrupt" in kind
+        self.escalates = escalates and kind.startswith("council block")
+        self.can_ask = asks or "interrupt" in kind or self.escalates
         self.is_narrow = narrow
         self.gated = {*NAMES} - {"look"} if self.is_narrow else {*NAMES}
+        self.by_condition = self.gated - {"book"} if narrow and when else set()
         self.is_adaptive = adaptive
         self.as_models = as_models
         self.falls_back = falls_back and as_models
@@ -110,6 +118,11 @@ class World:
         self.invocations = set()
         meddler = Meddler(self)
         gate = [*self._gate(), meddler] if inner else [meddler, *self._gate()]
+        if observed is not None:
+            observer = CoECouncil(
+                [Yes(self, 0)], tools=["pay"], on_uncertain="observe", name="observer"
+            )
+            gate.insert(0 if observed == "before" else len(gate), observer)
         middleware = [Observer(self), *others, *gate]
         if self.falls_back:
             middleware.append(
@@ -123,12 +136,15 @@ class World:
     def _gate(self):
         interrupts = "interrupt" if "interrupt" in self.kind else "block"
         names = iter(sorted(self.gated)) if self.is_narrow else None
+        if self.by_condition:
+            names = {"p*": is_large, "wire": is_large, "send": is_large, "*k": True, "look": False}
         if self.is_council:
             members = [self._asked(Member(self, place)) for place in range(N_MEMBERS)]
             mode = self.kind.split()[2]
             options = {
                 "adaptive": self.is_adaptive and mode == "verify",
                 "clusterer": self.clusterer,
+                "escalate_after": 1 if self.escalates else None,
             }
             yield CoECouncil(members, mode=mode, tools=names, on_uncertain=interrupts, **options)
             return
@@ -210,7 +226,16 @@ class World:
 
     def action(self, calls):
         """The gated ones of some calls, each with how often it is there, in no order."""
+        keys = map(Key.of, calls)
+        return frozenset(Counter(key for key in keys if self.is_gated(key)).items())
+
+    def compared(self, calls):
+        """What of some calls is compared: all those of tools that may be gated."""
         return frozenset(Counter(Key.of(one) for one in calls if one["name"] in self.gated).items())
+
+    def is_gated(self, key):
+        """Whether an effect is to be vouched for: what a condition finds of what the function received."""
+        return key.name in self.gated and (key.name not in self.by_condition or key.amount > 1)
 
     def family(self, ref):
         """What is let pass, or not, together: by a council a whole turn, by judges one call."""
@@ -222,14 +247,16 @@ class World:
         return turn.ends[place] in WHOLE and not drives
 
     def winner(self, turn):
-        """The calls of the action that the members' votes let pass; () if none does."""
+        """The calls of the action that the members' votes let pass; () if none does, or none is gated."""
+        if not self.action(turn.calls):
+            return ()
         given = []
         for place, behaviour in enumerate(turn.votes):
             proposal = turn.proposal(behaviour)
             if proposal is not None and self.has_vote(turn, place):
                 given.append(proposal)
-        votes = Counter(map(self.action, given))
-        own = self.action(turn.calls)
+        votes = Counter(map(self.compared, given))
+        own = self.compared(turn.calls)
         is_whole = turn.end in WHOLE
         if "verify" in self.kind:
             return turn.calls if is_whole and votes[own] > N_MEMBERS / 2 else ()
@@ -239,7 +266,7 @@ class World:
         [(best, n_votes), *rest] = votes.most_common() or [(frozenset(), 0)]
         if n_votes - 1 <= N_MEMBERS / 2 or (rest and rest[0][1] == n_votes):
             return ()
-        return next(one for one in given if self.action(one) == best)
+        return next(one for one in given if self.compared(one) == best)
 
     def say(self, ref, place, amount):
         """What a judge says of a call, None if it fails, and how that reply ends."""
@@ -340,7 +367,7 @@ class World:
     def check(self):
         started = defaultdict(Counter)
         for (thread, key), n in self.started.items():
-            if key.name in self.gated:
+            if self.is_gated(key):
                 started[thread, self.family(key.ref)][key] += n
         for (thread, family), counts in started.items():
             votes = self.vouched[thread, family]
@@ -364,9 +391,27 @@ def _covers(counts, votes, person, capacity):
     )
 
 
+def is_large(request):
+    """A condition that changes what it is shown."""
+    call = request.tool_call
+    amount = call["args"].pop("amount")
+    call["name"] = "look"
+    last = request.state["messages"][-1]
+    for one in getattr(last, "tool_calls", ()):
+        one["args"]["amount"] = EVIL
+    return amount > 1
+
+
 def of_an_added_call(ref):
     """The reference of a call that other middleware adds: it may run beside the one it is like, if a person says so."""
     return ref.split(".")[0] + ".9"
+
+
+class Yes(Member):
+    """A member that proposes what the driver does."""
+
+    def calls(self, shown):
+        return [{"name": one["name"], "args": one["args"]} for one in TURN.get().calls]
 
 
 def thread_id():

@@ -155,13 +155,18 @@ def whole(*_):
 
 def nothing_if_none(self, name):
     """Without names of tools, nothing is gated."""
-    return name in (self._gated or ())
+    return not self._gated.is_all and name in self._gated
 
 
 def confident(*args):
     """A group that has not decided has rejected."""
     verdict = READ_VERDICT(*args)
     return {**verdict, "outcome": "rejected"} if verdict["outcome"] == "uncertain" else verdict
+
+
+def only_what_was_judged(self, request, tool=None):
+    """A condition is asked about the proposal alone, not about the call that reaches the tool."""
+    return self._was_judged(request)
 
 
 def never(*_):
@@ -277,7 +282,17 @@ FAULTS = {
         [(gate, "read_verdict", confident)],
     ),
     "no names of tools": (GATE, among(narrow=False), [(GuardsTools, "_gates", nothing_if_none)]),
+    "a condition that is asked once": (
+        GATE,
+        among(narrow=True, when=True, meddling=("change",)),
+        [(GuardsTools, "_gates_call", only_what_was_judged)],
+    ),
     "twice": (GATE, among(), [(once.Register, "start", always)]),
+    "twice by one approval": (
+        COUNCIL,
+        among("other", escalates=True),
+        [(once.Register, "start", always)],
+    ),
     "half": (
         COUNCIL,
         among(meddling=("answer", "identify", "drop")),

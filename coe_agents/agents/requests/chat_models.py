@@ -1,7 +1,7 @@
 """Owns the preparation of chat models: which are rejected, their settings, and the address of their server."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
@@ -10,8 +10,11 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableBinding
 
+from coe_agents.checks import instance, number, require
 from coe_agents.types import Fields, JsonObject
 
+IN_PROCESS = "transformers"
+"""The provider of models in this process."""
 _SAMPLING = frozenset(
     ("temperature", "top_p", "top_k", "seed", "n", "max_tokens", "logprobs", "stream", "streaming")
 )
@@ -44,6 +47,8 @@ def check_model(model: object) -> None:
         provider, colon, name = model.partition(":")
         if provider == "huggingface":
             raise _pipeline_error(f'"{model}"', name)
+        if provider == IN_PROCESS and name:
+            return
         if not (colon and provider.isidentifier() and find_spec(f"langchain_{provider}")):
             _check_provider(model)
         return
@@ -57,14 +62,13 @@ def check_model(model: object) -> None:
 def _check_provider(name: str) -> None:
     """Refuses a name whose provider LangChain does not know; it knows that of "gpt-5-mini" without being given it."""
     try:
-        create_model(name)
-    except Exception as error:  # whatever a client raises: what it lacks, such as a key, is reported when it is asked
-        if "infer model provider" in str(error):
-            raise ValueError(
-                f'a model must be named as "provider:model", such as "openai:gpt-5-mini"; got "{name}", whose provider '
-                'is not known. Write it in front; for a model in this process, pass "transformers:FOLDER" to ask, and '
-                "coe_agents.backends.ChatTransformers(FOLDER) elsewhere"
-            ) from None
+        load_model(name)
+    except UnknownProviderError:
+        raise
+    except (
+        Exception
+    ):  # whatever a client raises: what it lacks, such as a key, is reported when it is asked
+        return
 
 
 def _pipeline_error(got: str, name: str) -> ValueError:
@@ -75,15 +79,54 @@ def _pipeline_error(got: str, name: str) -> ValueError:
     )
 
 
-def create_model(name: str, **options: Any) -> BaseChatModel:
-    """Returns the chat model that LangChain's `init_chat_model` makes of "provider:model" with these options."""
+class UnknownProviderError(ValueError):
+    """A model's name does not say whose it is."""
+
+
+def load_model(name: str, **options: Any) -> BaseChatModel:
+    """Returns the chat model of a name, by which every part of this package knows it.
+
+    Names are "provider:model", for a provider of LangChain's `init_chat_model`, and "transformers:FOLDER", or a hub id
+    in place of the folder, for `ChatTransformers`, whose weights are read at the first call. A server with OpenAI's
+    protocol has the provider "openai", and the address of `base_url` or of the variable `OPENAI_BASE_URL`.
+
+    Args:
+        name: The name.
+        **options: Of the model's class, such as `temperature`, `max_tokens` or `base_url`.
+
+    Raises:
+        TypeError: If `name` is not a string.
+        ValueError: If its provider is not known, or an option cannot work.
+        ImportError: If a package that the provider needs is not installed.
+
+    Example:
+        >>> from coe_agents.tinyworld import model_folder
+        >>> model = load_model(f"transformers:{model_folder('tiny-llama')}", max_tokens=8)
+        >>> type(model).__name__, model.max_tokens
+        ('ChatTransformers', 8)
+    """
+    advice = 'Write "openai:gpt-5-mini", or "transformers:FOLDER"'
+    instance(name, str, '"name" of load_model', what="a string", advice=advice)
+    provider, _, place = name.partition(":")
+    if provider == IN_PROCESS and place:
+        from coe_agents.backends import ChatTransformers
+
+        return ChatTransformers(place, **options)
     try:
         from langchain.chat_models import init_chat_model
     except ModuleNotFoundError as error:
         raise ImportError(
             f'the model "{name}" needs langchain; pip install "coe-agents[openai]"'
         ) from error
-    model: BaseChatModel = init_chat_model(name, **options)
+    try:
+        model: BaseChatModel = init_chat_model(name, **options)
+    except ValueError as error:
+        if "infer model provider" in str(error):
+            raise UnknownProviderError(
+                f'a model must be named as "provider:model", such as "openai:gpt-5-mini"; got "{name}", whose provider '
+                'is not known. Write it in front; "transformers:FOLDER" is a model in this process'
+            ) from None
+        raise
     check_model(model)
     return model
 
@@ -122,7 +165,8 @@ def without_input(error: ValueError) -> ValueError:
     faults = list[str]()
     for fault in read_faults(include_input=False, include_context=False, include_url=False):
         place = ".".join(map(str, fault["loc"])) or "the model"
-        faults.append(f"{place}: {fault['msg']}")
+        message = str(fault["msg"]).removeprefix("Value error, ")  # pydantic's words
+        faults.append(f"{place}: {message}")
     return ValueError(f"the model cannot be made; {'; '.join(faults)}")
 
 
@@ -221,6 +265,18 @@ def _may_be_one_provider(
 def _identity(model: Any) -> JsonObject:
     parameters = model._identifying_params.items()
     return {name: value for name, value in parameters if name not in _SAMPLING}
+
+
+def read_price(price: Mapping[str, float] | None) -> dict[str, float] | None:
+    """Returns the price of a million tokens that a user gives, once it is known to be one."""
+    if price is None:
+        return None
+    where = '"price_per_million" of ModelAgent'
+    must = f'{where} must have the keys "input" and "output"'
+    require(set(price) == {"input", "output"}, must, [*price], "Name the price of each")
+    for kind, amount in price.items():
+        number(amount, f"{where}, {kind}", least=0, advice="0 for a model that costs nothing")
+    return dict(price)
 
 
 def address_of(model: BaseChatModel) -> str:

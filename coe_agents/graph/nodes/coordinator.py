@@ -51,7 +51,7 @@ def coordinator_node(
         if on_unavailable == "raise" and not answered and not invalid:
             raise _unavailable(state["responses"])
 
-        spent = spent_of(state)
+        spent = spent_of(state, now.rules.cost_budget)
         measurement = None
         if state["measured"] is not None:
             measurement = measurement_of(state, tokens_left=now.bounds.tokens_left(spent))

@@ -176,21 +176,25 @@ def finish_node(on_decision: OnDecision | None) -> TwoForms:
             responses=state["responses"],
             labels=state["labels"],
         )
-        if isinstance(on_decision, Recorder):
-            yield from on_decision.record(case)
-            return update
-        try:
-            yield Call(on_decision, None, (case,))
-        except Exception as error:  # the answer is worth more than what the function does with it
-            function = getattr(on_decision, "__qualname__", type(on_decision).__name__)
-            described = describe_error(error, on_decision)
-            warnings.warn(
-                f'"on_decision", {function}, failed, and the decision stands: {described}',
-                stacklevel=2,
-            )
+        yield from pass_on(case, on_decision)
         return update
 
     return steps_node(steps, name="finish")
+
+
+def pass_on(case: DecidedCase, on_decision: OnDecision) -> Steps[None]:
+    """Passes a decided case on; where that fails it warns, and the decision stands."""
+    if isinstance(on_decision, Recorder):
+        yield from on_decision.record(case)
+        return
+    try:
+        yield Call(on_decision, None, (case,))
+    except Exception as error:  # the answer is worth more than what the function does with it
+        function = getattr(on_decision, "__qualname__", type(on_decision).__name__)
+        described = describe_error(error, on_decision)
+        warnings.warn(
+            f'"on_decision", {function}, failed, and the decision stands: {described}', stacklevel=2
+        )
 
 
 def _id_of_turn(state: CoEState, config: RunnableConfig) -> str:

@@ -1,6 +1,10 @@
+import pytest
 from langchain_openai import ChatOpenAI
 
+from coe_agents import ModelAgent, load_model
 from coe_agents.agents.requests.chat_models import address_of, prepare
+from coe_agents.tinyworld import model_folder
+from tests.doubles import REQUEST
 
 
 def test_an_address_tells_no_secret():
@@ -24,3 +28,18 @@ def test_preparing_leaves_the_model_as_it_was():
     assert chat.root_client.max_retries == 4
     # the connections are shared
     assert ready.root_async_client._client is chat.root_async_client._client
+
+
+def test_a_folder_is_a_name_wherever_a_models_name_is():
+    name = f"transformers:{model_folder('tiny-llama')}"
+    driver = load_model(name, max_tokens=4)
+    assert driver.invoke("What is the capital of France?").usage_metadata["output_tokens"] <= 4
+    member = ModelAgent("a", name, n_samples=2)
+    assert member.uses(driver)  # which then has no vote on what it proposed itself
+    assert len(member.sample(REQUEST)["responses"]) == 2
+
+
+@pytest.mark.parametrize("name", ["my-model", "transformers:", "opnai:m"])
+def test_a_name_without_a_known_provider_is_refused(name):
+    with pytest.raises(ValueError, match="provider"):
+        load_model(name)

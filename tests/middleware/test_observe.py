@@ -1,0 +1,81 @@
+"""A gate that only observes: it never blocks, never vouches, and records what it would have ruled."""
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+
+from coe_agents import CoECouncil, CoEMiddleware
+from tests.middleware.agents import AGAINST, SURE, THREAD, agent, judges
+from tests.middleware.calls import ANN, BOB, DONE, PAY, call, says
+from tests.middleware.council import AGREE, council_agent, members
+
+DISAGREE = [[call(**BOB)], "Done."]
+FAIL = [ConnectionError("down")]
+
+
+def observing(*scripts, **options):
+    return CoECouncil(members(*scripts), on_uncertain="observe", name="observing", **options)
+
+
+@pytest.mark.parametrize("mode", ["verify", "choose"])
+@pytest.mark.parametrize("tools", [None, ["transfer_money"]], ids=["all", "named"])
+@pytest.mark.parametrize(
+    "scripts", [[DISAGREE] * 2, [FAIL] * 2, [AGREE] * 2], ids=["no", "down", "yes"]
+)
+def test_an_observing_council_never_blocks_and_never_vouches(mode, tools, scripts, bank):
+    council = observing(*scripts, mode=mode, tools=tools)
+    paying = agent(None, bank, says(call(**ANN)), DONE, middleware=[council])
+    state = paying.invoke(PAY, THREAD)
+    assert bank.transfers == [("Ann", 1)]
+    assert state["messages"][-1].text == "Done."
+    assert state["council"]["observed"]
+    for snapshot in paying.get_state_history(THREAD):
+        assert (snapshot.values.get("coe_council") or {}).get("observing", {}).get(
+            "vouched"
+        ) is None
+
+
+def test_it_runs_what_cannot_be_read_and_what_comes_twice(bank):
+    twice = says(call(id="c", **ANN), call(id="c", **ANN))
+    agent(None, bank, twice, DONE, middleware=[observing(DISAGREE)]).invoke(PAY, THREAD)
+    assert bank.transfers == [("Ann", 1)] * 2
+
+
+@pytest.mark.parametrize("said", [AGAINST, SURE], ids=["against", "sure"])
+def test_an_observing_gate_never_blocks_and_its_verdicts_have_no_mark(said, bank):
+    gate = CoEMiddleware(judges(*said)[1], tools=None, on_uncertain="observe", final_answer=True)
+    paying = agent(None, bank, says(call(**ANN)), DONE, middleware=[gate])
+    events = [*paying.stream(PAY, THREAD, stream_mode="custom")]
+    assert bank.transfers == [("Ann", 1)]
+    assert paying.get_state(THREAD).values["messages"][-1].text == "Done."
+    found = [(one["tool"], one["outcome"]) for one in events if one.get("event") == "gate_observed"]
+    outcome = "approved" if said == SURE else "rejected"
+    assert found == [("transfer_money", outcome), (None, outcome)]
+    for snapshot in paying.get_state_history(THREAD):
+        for by_gate in (snapshot.values.get("coe_verdicts") or {}).values():
+            assert [verdict["mark"] for verdict in by_gate.values()] == [""]
+
+
+def test_what_an_observing_council_saw_is_vouched_for_by_no_later_council(bank):
+    """The agent is built again, with a council of the same name that blocks: it finds no mark."""
+    saver = InMemorySaver()
+    watching = council_agent(
+        members(AGREE, AGREE), bank, says(call(**ANN)), DONE, saver=saver, on_uncertain="observe"
+    )
+    watching.invoke(PAY, THREAD, interrupt_before=["tools"])
+    blocking = council_agent(
+        members(AGREE, AGREE), bank, DONE, saver=saver, tools=["transfer_money"]
+    )
+    blocking.invoke(None, THREAD)
+    assert bank.transfers == []
+
+
+def test_the_event_says_that_it_was_observed(bank):
+    paying = agent(
+        None,
+        bank,
+        says(call(**ANN)),
+        DONE,
+        middleware=[observing(DISAGREE, tools=["transfer_money"])],
+    )
+    [event] = paying.stream(PAY, THREAD, stream_mode="custom")
+    assert (event["action"], event["observed"]) == ("abstain", True)

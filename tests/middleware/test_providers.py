@@ -1,0 +1,63 @@
+"""Votes of one provider are not independent: a council may require several."""
+
+import pytest
+
+from coe_agents import CoECouncil, ModelAgent
+from coe_agents.testing.driver import ScriptedDriver
+from tests.middleware.agents import THREAD, agent
+from tests.middleware.calls import ANN, BOB, DONE, PAY, call, says
+from tests.middleware.council import AGREE, members
+
+ANN_PAID = [("Ann", 1)]
+
+
+class Served(ScriptedDriver):
+    """A chat model whose class says who provides it."""
+
+    provider: str
+    name_of_model: str
+
+    def _get_ls_params(self, stop=None, **options):
+        return {"ls_provider": self.provider, "ls_model_name": self.name_of_model}
+
+
+def served(place, provider, args=ANN):
+    model = Served(
+        script=lambda messages: says(call(**args)), provider=provider, name_of_model=f"m{place}"
+    )
+    return ModelAgent(f"member{place}", model, n_samples=1, temperature=0.0, retries=0)
+
+
+def group(*providers):
+    return [served(place, provider) for place, provider in enumerate(providers)]
+
+
+def run(bank, agents, **options):
+    council = CoECouncil(agents, tools=["transfer_money"], **options)
+    state = agent(None, bank, says(call(**ANN)), DONE, middleware=[council]).invoke(PAY, THREAD)
+    return state["council"]
+
+
+@pytest.mark.parametrize("adaptive", [False, True])
+@pytest.mark.parametrize(("providers", "n_asked"), [("xxy", 3), ("xyy", 2)])
+def test_votes_of_two_providers_let_a_call_run(providers, n_asked, adaptive, bank):
+    decision = run(bank, group(*providers), min_providers=2, adaptive=adaptive)
+    assert bank.transfers == ANN_PAID
+    assert decision["n_asked"] == (n_asked if adaptive else 3)
+
+
+@pytest.mark.parametrize(
+    ("mode", "adaptive"), [("verify", False), ("verify", True), ("choose", False)]
+)
+def test_votes_of_one_provider_do_not(mode, adaptive, bank):
+    agents = [served(0, "x"), served(1, "x"), served(2, "y", BOB)]
+    decision = run(bank, agents, min_providers=2, mode=mode, adaptive=adaptive)
+    assert bank.transfers == []
+    assert decision["cause"] == "providers"
+    assert "1 provider" in decision["reason"]
+
+
+def test_members_whose_provider_is_not_known_count_as_one(bank):
+    unknown = members(AGREE, AGREE)
+    agents = [*unknown, served(2, "y", BOB)]
+    assert run(bank, agents, min_providers=2)["cause"] == "providers"

@@ -1,0 +1,198 @@
+"""Which calls are gated: by name, by pattern, by a condition on what the tool's function receives."""
+
+import logging
+
+import pytest
+from langchain.agents.middleware import AgentMiddleware
+
+from coe_agents import CoECouncil, CoEMiddleware
+from tests.middleware.agents import AGAINST, THREAD, agent, judges
+from tests.middleware.calls import ANN, BOB, DONE, LOOKS, PAY, call, replies, says
+from tests.middleware.council import AGREE, members
+from tests.middleware.people import decide, edit, people
+
+LARGE = {"to": "Ann", "amount": 200}
+SMALL = {"to": "Ann", "amount": 50}
+KINDS = ("council", "gate")
+OTHERS_PAY_BOB = [[call(**BOB)], "Done."]
+
+
+def is_large(request):
+    return request.tool_call["args"]["amount"] > 100
+
+
+def withholding(kind, tools, **options):
+    """A gate that lets nothing pass of what it is about."""
+    if kind == "gate":
+        return CoEMiddleware(judges(*AGAINST)[1], tools=tools, **options)
+    return CoECouncil(members(OTHERS_PAY_BOB, OTHERS_PAY_BOB), tools=tools, **options)
+
+
+def run(gate, bank, *messages, before=(), behind=()):
+    middleware = [*before, gate, *behind]
+    return agent(None, bank, *messages, DONE, middleware=middleware).invoke(PAY, THREAD)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("tools", "paid"),
+    [
+        ({"transfer_money": is_large}, [50]),
+        ({"transfer_*": is_large}, [50]),
+        ({"transfer_*": True}, []),
+        (["transfer_*"], []),
+        ({"transfer_money": False, "*": True}, [50, 200]),
+        ({"transfer*": is_large, "*money": lambda request: False}, [50]),
+    ],
+    ids=["condition", "condition by pattern", "pattern", "list", "exception", "two patterns"],
+)
+def test_calls_are_gated_by_name_pattern_and_condition(kind, tools, paid, bank):
+    gate = withholding(kind, tools)
+    run(gate, bank, says(call(id="s", **SMALL)), says(call(id="l", **LARGE)))
+    assert [amount for _, amount in bank.transfers] == paid
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_condition_sees_what_the_function_receives(kind, bank):
+    seen = []
+
+    def note(request):
+        seen.append(request.tool_call["args"])
+        return False
+
+    run(withholding(kind, {"transfer_money": note}), bank, says(call(to="Ann", amount="5e1")))
+    assert bank.transfers == [("Ann", 50.0)]
+    assert seen == [{"to": "Ann", "amount": 50.0}] * 2
+    assert [type(args["amount"]) for args in seen] == [float, float]
+
+
+class Raises(AgentMiddleware):
+    """Other middleware, which raises the amount on the way to the tool, or lowers it."""
+
+    def __init__(self, amount):
+        super().__init__()
+        self.amount = amount
+
+    def wrap_tool_call(self, request, handler):
+        changed = {
+            **request.tool_call,
+            "args": {**request.tool_call["args"], "amount": self.amount},
+        }
+        return handler(request.override(tool_call=changed))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("place", ["before", "behind"])
+def test_a_condition_is_asked_again_about_the_call_that_reaches_the_tool(kind, place, bank):
+    gate = withholding(kind, {"transfer_money": is_large})
+    state = run(gate, bank, says(call(**SMALL)), **{place: [Raises(200)]})
+    assert bank.transfers == []
+    assert "amount" in replies(state)[0].text
+
+
+def test_what_was_judged_stays_gated_though_the_condition_finds_otherwise_at_the_tool(bank):
+    answers = [True, False]
+    gate = withholding("gate", {"transfer_money": lambda request: answers.pop(0)})
+    run(gate, bank, says(call(**LARGE)))
+    assert bank.transfers == []
+    run(
+        withholding("gate", {"transfer_money": is_large}),
+        bank,
+        says(call(**LARGE)),
+        behind=[Raises(5)],
+    )
+    assert bank.transfers == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "condition",
+    [lambda request: request.tool_call["args"]["sum"] > 1, lambda request: None, lambda request: 0],
+    ids=["raises", "none", "a number"],
+)
+def test_a_condition_that_fails_gates_and_is_reported_once(kind, condition, bank, caplog):
+    gate = withholding(kind, {"transfer_money": condition})
+    with caplog.at_level(logging.WARNING):
+        run(gate, bank, says(call(id="s", **SMALL)), says(call(id="l", **LARGE)))
+    assert bank.transfers == []
+    reports = [one for one in caplog.records if "condition on" in one.getMessage()]
+    assert len(reports) == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_condition_cannot_change_what_runs(kind, bank):
+    def meddle(request):
+        request.tool_call["args"]["amount"] = 5
+        request.tool_call["name"] = "balance"
+        for message in request.state["messages"]:
+            for one in getattr(message, "tool_calls", ()):
+                one["args"]["amount"] = 6
+        request.state["messages"].clear()
+        return False
+
+    run(withholding(kind, {"transfer_money": meddle}), bank, says(call(**SMALL)))
+    assert bank.transfers == [("Ann", 50)]
+
+
+def test_all_calls_of_the_named_tools_in_a_judged_message_are_one_action(bank):
+    large = call(id="l", **LARGE)
+    agreeing = [[large, call(id="s", **SMALL)], "Done."]
+    both = says(call(id="s", **SMALL), large)
+    for said, paid in ((agreeing, [50, 200]), ([[large], "Done."], [])):
+        bank.transfers.clear()
+        run(CoECouncil(members(said, said), tools={"transfer_money": is_large}), bank, both)
+        assert sorted(amount for _, amount in bank.transfers) == paid
+
+
+def test_a_trusted_edit_of_a_call_that_was_free_runs(bank):
+    options = {"tools": {"transfer_money": is_large}}
+    for trusted, paid in ((True, [("Ann", 200)]), (False, [])):
+        bank.transfers.clear()
+        gate = withholding("gate", trust_edits=trusted, **options)
+        paying = agent(None, bank, says(call(**SMALL)), DONE, middleware=[people(), gate])
+        paying.invoke(PAY, THREAD)
+        paying.invoke(decide(edit(**LARGE)), THREAD)
+        assert bank.transfers == paid
+
+
+def test_two_gates_with_different_conditions_both_gate(bank):
+    to_bob = CoECouncil(
+        members(AGREE, AGREE),
+        tools={"transfer_money": lambda request: request.tool_call["args"]["to"] == "Bob"},
+        name="bob",
+    )
+    large = withholding("council", {"transfer_money": is_large})
+    bob = {"to": "Bob", "amount": 5}
+    calls = [call(id="a", **ANN), call(id="b", **bob), call(id="c", **LARGE)]
+    run(to_bob, bank, *map(says, calls), behind=[large])
+    assert bank.transfers == [("Ann", 1)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "tools",
+    [{"transfr_*": True}, {"transfr": is_large}, ["transfr_*"]],
+    ids=["pattern", "name", "list"],
+)
+def test_a_pattern_that_fits_no_tool_is_an_error(kind, tools, bank):
+    with pytest.raises(ValueError, match="it has no transfr"):
+        run(withholding(kind, tools), bank, says(LOOKS))
+
+
+async def later(request):
+    return False
+
+
+@pytest.mark.parametrize(
+    ("tools", "error"),
+    [
+        ({"x": later}, TypeError),
+        ({}, ValueError),
+        ({"x": False}, ValueError),
+        ({"x": "amount > 1"}, TypeError),
+    ],
+    ids=["coroutine", "empty", "nothing", "text"],
+)
+def test_what_names_no_call_is_refused(tools, error):
+    with pytest.raises(error, match='"tools" must'):
+        CoECouncil(members(AGREE), tools=tools)

@@ -1,0 +1,51 @@
+"""What a council that observes records of the calls that it would have blocked."""
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.messages import AIMessage
+from langgraph.store.memory import InMemoryStore
+
+from coe_agents import CoECouncil
+from coe_agents.rulings import Recording, pending_cases, rule
+from coe_agents.rulings.recorded import cases
+from coe_agents.testing.driver import ScriptedDriver
+from tests.middleware.calls import ANN, BOB, PAY, call
+from tests.middleware.council import members
+
+
+def run_recorded(script, *, audit_rate=0.0, **options):
+    store = InMemoryStore()
+    council = CoECouncil(
+        members(script, script),
+        on_decision=Recording(audit_rate=audit_rate),
+        tools=["pay"],
+        **options,
+    )
+
+    def pay(to: str, amount: int) -> str:
+        """Pays."""
+        return "Paid."
+
+    made = {"name": "pay", "args": ANN, "id": "1"}
+    driver = ScriptedDriver(script=[AIMessage("", tool_calls=[made]), AIMessage("Done.")])
+    create_agent(driver, [pay], middleware=[council], store=store).invoke(PAY)
+    return store
+
+
+def test_what_would_be_blocked_is_recorded_and_ruled_on():
+    store = run_recorded([[call("pay", **BOB)], "Done."], on_uncertain="observe")
+    [case] = pending_cases(store)
+    assert case["kind"] == "observed"
+    assert case["answer"] == '[{"args":{"amount":1,"to":"Ann"},"name":"pay"}]'
+    assert case["question"] == "Send 10 to Ann."
+    assert [row["agent"] for row in case["responses"]] == ["driver", "member0", "member1"]
+    assert case["labels"] == [0, 1, 1]
+    with pytest.raises(ValueError, match="must say whether the answer was right"):
+        rule(store, case["id"], answer="[]")
+    assert rule(store, case["id"], correct=False)["status"] == "ruled"
+
+
+@pytest.mark.parametrize(("rate", "kinds"), [(0.0, []), (1.0, ["audit"])])
+def test_what_would_pass_is_recorded_at_the_audit_rate(rate, kinds):
+    store = run_recorded([[call("pay", **ANN)], "Done."], audit_rate=rate, on_uncertain="observe")
+    assert [case["kind"] for case in cases(store)] == kinds

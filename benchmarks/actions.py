@@ -28,7 +28,8 @@ from calibn import records
 from result_page import result_page
 
 from coe_agents.actions import ActionMatch, canonical_action, contested
-from coe_agents.evaluation import Samples, calibrate, judge_samples
+from coe_agents.evaluation import Samples
+from coe_agents.evaluation.calibration.calibrate import calibrate, judge_samples
 from coe_agents.evaluation.calibration.learned import fit_support, to_folds
 from coe_agents.evaluation.metrics.bootstrap import resamples, with_interval
 from coe_agents.evaluation.metrics.tallies import Ranking, Tally, area_under_roc, join_ties

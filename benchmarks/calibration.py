@@ -20,7 +20,7 @@ from result_page import result_page
 from scipy.stats import beta
 
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.evaluation import calibrate, judge_samples
+from coe_agents.evaluation.calibration.calibrate import calibrate, judge_samples
 from coe_agents.evaluation.calibration.risk_control import choose_threshold
 from coe_agents.evaluation.scoring.correctness import CRITERIA
 

@@ -26,8 +26,7 @@ from result_page import result_page
 
 from coe_agents import RegimePolicy, ThresholdPolicy
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.evaluation import calibrate, judge_samples
-from coe_agents.evaluation.calibration.calibrate import Judged
+from coe_agents.evaluation.calibration.calibrate import Judged, calibrate, judge_samples
 from coe_agents.evaluation.calibration.risk_control import risk_bound
 from coe_agents.evaluation.metrics import auroc
 from coe_agents.evaluation.metrics.tallies import join_ties

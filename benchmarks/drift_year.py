@@ -23,8 +23,7 @@ from coe_agents.evaluation.calibration.risk_control import choose_threshold
 from coe_agents.measurement.measurement import AgentMeasurement
 from coe_agents.policy import CalibratedPolicy, Measurement
 from coe_agents.policy.calibrated import Calibration
-from coe_agents.rulings import recalibrate
-from coe_agents.rulings.audits import Seen
+from coe_agents.rulings.audits import Seen, recalibrate
 
 DAYS, PER_DAY, CHANGE = 365, 200, 183
 RISK, CONFIDENCE, FALSE_ALARMS = 0.1, 0.9, 0.05

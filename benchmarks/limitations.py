@@ -22,7 +22,7 @@ from typing import cast
 import numpy as np
 from result_page import ROOT, result_page
 
-from coe_agents.cli.display.tables import show_experiment
+from coe_agents.cli.terminal import create_console
 from coe_agents.clustering import BidirectionalEntailment, Clusterer, NormalizedMatch
 from coe_agents.clustering.answers import canonical_answer
 from coe_agents.clustering.entailment_wrappers import CachedEntailment, CountingEntailment
@@ -30,6 +30,7 @@ from coe_agents.clustering.normalized import normalize_answer
 from coe_agents.evaluation.scoring.scores import ScoringSetup
 from coe_agents.evaluation.scoring.statistics import iter_statistics
 from coe_agents.experiments.experiment import Cell, Experiment, Row, plain
+from coe_agents.experiments.tables import show_experiment
 from coe_agents.measurement.statistics import Statistics
 from coe_agents.paper.material import create_sampled_material, read_saved_material
 from coe_agents.paper.ranking import judge_group, of_agents, order_by_responses
@@ -411,7 +412,7 @@ def main() -> None:
         for found in experiments(
             options.samples, options.keep or Path(folder), limit=options.limit
         ):
-            show_experiment(found, [])
+            show_experiment(create_console(), found, [])
 
 
 if __name__ == "__main__":

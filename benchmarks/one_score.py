@@ -19,7 +19,7 @@ from defaults import LETTERS, generations
 from result_page import result_page
 
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.evaluation import calibrate, judge_samples
+from coe_agents.evaluation.calibration.calibrate import calibrate, judge_samples
 from coe_agents.measurement.weighted_vote import (
     CONFIDENCE_VOTE_SHARE,
     TRUSTED_VOTE_SHARE,

@@ -12,8 +12,7 @@ from calibn import SETS, to_samples
 from defaults import GROUPS, LARGEST, generations
 
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.evaluation import judge_samples
-from coe_agents.evaluation.calibration.calibrate import Judged
+from coe_agents.evaluation.calibration.calibrate import Judged, judge_samples
 
 CALIBN = {
     "ladder": ("Llama-3.1-70B-Instruct", "Llama-3.1-8B-Instruct", "gemma-2-2b-it"),

@@ -13,7 +13,7 @@ from calibn import EQUALS, samples
 from result_page import result_page
 
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.evaluation import report, score
+from coe_agents.evaluation.scoring.scores import report, score
 
 RUNS = [
     (name, weighting)

@@ -22,8 +22,7 @@ from scipy.stats import binomtest
 from coe_agents.evaluation.calibration.learned import fit_trust, to_folds
 from coe_agents.evaluation.metrics import tallies
 from coe_agents.evaluation.metrics.bootstrap import mean_with_interval
-from coe_agents.measurement.weighted_vote import distributions_of
-from coe_agents.policy import agreement_weights
+from coe_agents.measurement.weighted_vote import agreement_weights, distributions_of
 from coe_agents.uncertainty.ties import shares_lead
 
 RISK, UNEQUAL = 0.3, 0.15

@@ -11,6 +11,16 @@ if TYPE_CHECKING:
     from coe_agents.agents import Arbiter, ModelAgent, load_model
     from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
     from coe_agents.decision import GroupDecision
+    from coe_agents.experiments import (
+        arun,
+        asample,
+        calibrate,
+        compare,
+        evaluate,
+        run,
+        sample,
+        score,
+    )
     from coe_agents.graph import AskPerson, CoEContext, create_coe_graph, create_sequential_graph
     from coe_agents.middleware import CoECouncil, CoEMiddleware
     from coe_agents.observability import CoETelemetry
@@ -40,12 +50,20 @@ __all__ = [
     "SupportPolicy",
     "ThresholdPolicy",
     "aask",
+    "arun",
+    "asample",
     "ask",
+    "calibrate",
+    "compare",
     "create_coe_graph",
     "create_coe_tool",
     "create_sequential_graph",
+    "evaluate",
     "load_model",
     "mathematics",
+    "run",
+    "sample",
+    "score",
     "sentences",
     "short_answers",
 ]
@@ -54,6 +72,16 @@ _NAMES = {
     "agents": ("Arbiter", "ModelAgent", "load_model"),
     "clustering": ("BidirectionalEntailment", "NormalizedMatch"),
     "decision": ("GroupDecision",),
+    "experiments": (
+        "arun",
+        "asample",
+        "calibrate",
+        "compare",
+        "evaluate",
+        "run",
+        "sample",
+        "score",
+    ),
     "graph": ("AskPerson", "CoEContext", "create_coe_graph", "create_sequential_graph"),
     "middleware": ("CoECouncil", "CoEMiddleware"),
     "observability": ("CoETelemetry",),

@@ -47,11 +47,17 @@ REMOVED: Mapping[str, Mapping[str, str]] = {
         "canonical_answer": "Import it from coe_agents.clustering.answers",
     },
     "coe_agents.decisions": {
-        "CoEClassifierResponse": "Import it from coe_agents.decisions.decision_model"
+        "CoEClassifierResponse": "Import it from coe_agents.decisions.decision_model",
+        "QuestionDecision": "Import it from coe_agents.decisions.decision_model",
+    },
+    "coe_agents.config": {"Configuration": "Import it from coe_agents.config.build"},
+    "coe_agents.policy": {
+        "agreement_weights": "Import it from coe_agents.measurement.weighted_vote"
     },
     "coe_agents.experiments": {
-        "ReplayedPolicy": "Import it from coe_agents.experiments.replay",
-        "load_saved": "Import it from coe_agents.experiments.replay",
+        "ReplayedPolicy": "Import it from coe_agents.experiments.replays",
+        "load_saved": "Import it from coe_agents.experiments.replays",
+        "replay": "Call coe_agents.compare(samples, policies={name: policy})",
     },
     "coe_agents.rounds": {
         "AdaptiveSampling": _FIXED_NUMBER,
@@ -61,6 +67,7 @@ REMOVED: Mapping[str, Mapping[str, str]] = {
     "coe_agents.rulings": {
         "RecordedCase": "Import it from coe_agents.decision.case",
         "cases": "Import it from coe_agents.rulings.recorded",
+        "recalibrate": "Import it from coe_agents.rulings.audits",
     },
     "coe_agents.testing": {"TableEntailment": "Import it from coe_agents.testing.doubles"},
     "coe_agents.uncertainty": {
@@ -84,7 +91,9 @@ REMOVED: Mapping[str, Mapping[str, str]] = {
         "SampledQuestion": "Import it from coe_agents.types",
         "Rule": "Import it from coe_agents.evaluation.scoring.correctness",
         "advise": "Import it from coe_agents.advice",
-        "recalibrate": "Import it from coe_agents.rulings",
+        "judge_samples": "Call the method `judge` of Samples",
+        "recalibrate": "Import it from coe_agents.rulings.audits",
+        "score": "Import it from coe_agents; it takes samples, and returns a table",
     },
     "create_coe_graph": {
         "adaptive": _FIXED_NUMBER,

@@ -5,6 +5,7 @@
     ├── DatasetError            a dataset that cannot be read as questions
     ├── StoreError              a run's folder that cannot be written or resumed
     ├── SamplesError            a file of samples that cannot be read
+    ├── NoThresholdError        samples on which no threshold keeps the stated risk
     ├── ModelLoadError          a model that cannot be loaded
     │   └── LabelError          an entailment model whose labels cannot be identified
     ├── ClusteringError         a clusterer whose model failed
@@ -23,9 +24,9 @@
         ├── IgnoredTemperatureError a model whose responses are copies of one, whatever its temperature
         └── InvalidReplyError       a reply that cannot be read, or that holds no response
 
-Each is also the built-in error that fits: `ValueError` for a configuration, a dataset or samples; `RuntimeError` for
-the others, with `TimeoutError` and `ConnectionError` where these say more. A LangGraph server shows its clients the
-message of built-in errors only.
+Each is also the built-in error that fits: `ValueError` for a configuration, a dataset, samples or a threshold;
+`RuntimeError` for the others, with `TimeoutError` and `ConnectionError` where these say more. A LangGraph server shows
+its clients the message of built-in errors only.
 
 Wrong arguments raise the built-in `ValueError` and `TypeError`.
 """
@@ -104,6 +105,10 @@ class StoreError(CoEError, RuntimeError):
 
 class SamplesError(CoEError, ValueError):
     """A file of samples that cannot be read; the message names file and line."""
+
+
+class NoThresholdError(CoEError, ValueError):
+    """Samples on which no threshold keeps the stated risk; the hint says how near they came."""
 
 
 class ModelLoadError(CoEError, RuntimeError):

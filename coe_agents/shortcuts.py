@@ -1,47 +1,20 @@
 """Owns `ask` and `aask`: one call that builds a group, asks it, and returns a `GroupDecision`."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
-from typing_extensions import TypedDict, Unpack
+from typing_extensions import Unpack
 
-from coe_agents.clustering import Clusterer
-from coe_agents.clustering.protocols import AnswerPreset
 from coe_agents.decision import GroupDecision
 from coe_agents.errors import GroupUnavailableError
 from coe_agents.graph import GraphOptions, create_coe_graph
-from coe_agents.graph.nodes.claims import AnswerJudge
-from coe_agents.graph.nodes.escalation import Escalation
-from coe_agents.graph.nodes.finish import OnDecision
-from coe_agents.graph.nodes.prepare import History
-from coe_agents.policy import Policy
+from coe_agents.graph.builder import GraphArguments
 from coe_agents.policy.calibrated import UnkeptRiskWarning
 from coe_agents.presets import agents_of
-from coe_agents.rounds.strategy import Strategy
-from coe_agents.types import Agent, Regime
-
-
-class GraphArguments(TypedDict, total=False):
-    """The arguments of `create_coe_graph`, which `ask` takes, too, and which mean the same there."""
-
-    answers: AnswerPreset | None
-    clusterer: Clusterer | None
-    policy: Policy | None
-    max_rounds: int | None
-    token_budget: int | None
-    deadline: float | None
-    min_agents: int | None
-    strategies: Mapping[Regime, str | Strategy] | str | Strategy | None
-    weights: Mapping[str, float] | None
-    escalation: Escalation | None
-    tools: Sequence[Any] | None
-    history: History
-    answer_judge: AnswerJudge | None
-    on_decision: OnDecision | None
-    options: GraphOptions | None
+from coe_agents.types import Agent
 
 
 def ask(

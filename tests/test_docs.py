@@ -140,7 +140,7 @@ def test_links_into_the_repository_lead_somewhere(name):
 
 REFERENCE = "\n".join(text for page, text in TEXTS.items() if page.startswith("api/"))
 INTERNAL = {"cli", "cli.display", "doctor", "graph.nodes", "agents.choice", "agents.requests"}
-INTERNAL |= {"distributed", "pages", "paper"}
+INTERNAL |= {"distributed", "paper"}
 INTERNAL |= {"measurement"}  # what is public of it is in `coe_agents.policy`
 INTERNAL |= {f"evaluation.{name}" for name in ("calibration", "datasets", "samples", "scoring")}
 """Of the last, `coe_agents.evaluation` has what is public."""

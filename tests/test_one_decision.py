@@ -11,7 +11,7 @@ from coe_agents.actions import ActionMatch
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import Samples
 from coe_agents.evaluation.scoring.correctness import CRITERIA
-from coe_agents.experiments.replay import ReplayedPolicy, load_saved, replay
+from coe_agents.experiments.replays import ReplayedPolicy, load_saved, replay
 from coe_agents.graph import GraphOptions
 from coe_agents.middleware.deliberation import DRIVER, Deliberation, Proposals
 from coe_agents.policy import Decision

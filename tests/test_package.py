@@ -30,8 +30,8 @@ def loaded_after(statement: str) -> set[str]:
 EXPORTED = """
 Arbiter AskPerson BidirectionalEntailment CalibratedPolicy CoEContext CoECouncil CoEMiddleware CoETelemetry
 Debate GroupDecision ModelAgent NormalizedMatch Recording RegimePolicy SupportPolicy
-ThresholdPolicy aask ask create_coe_graph create_coe_tool create_sequential_graph load_model mathematics sentences
-short_answers
+ThresholdPolicy aask arun asample ask calibrate compare create_coe_graph create_coe_tool create_sequential_graph
+evaluate load_model mathematics run sample score sentences short_answers
 """
 
 

@@ -10,10 +10,11 @@ import pytest
 
 from coe_agents import GroupDecision, create_coe_graph
 from coe_agents._removed import REMOVED
-from coe_agents.config import Configuration
+from coe_agents.config.build import Configuration
 from coe_agents.config.schema import read_config
 from coe_agents.errors import ConfigurationError
-from coe_agents.evaluation import Samples, report
+from coe_agents.evaluation import Samples
+from coe_agents.evaluation.scoring.scores import report
 from coe_agents.measurement.estimators import find_score
 from coe_agents.middleware import CoEMiddleware
 from coe_agents.policy import CalibratedPolicy, measure

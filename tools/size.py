@@ -37,8 +37,8 @@ MOST_PARAMETERS = 12
 """A function with more parameters is a wide one."""
 
 BUDGET = {
-    "tokens": 306_500,
-    "tokens of tests": 330_800,
+    "tokens": 318_100,
+    "tokens of tests": 334_100,
     "tokens a line": 8.8,
     "tokens a line of tests": 9.6,
     "comprehensions per 1,000 lines": 31.5,
@@ -50,7 +50,7 @@ BUDGET = {
     "wide functions": 4,
     "public names": 107,
     "public names at the top": 36,
-    "arrows above the foundation": 114,
+    "arrows above the foundation": 116,
 }
 """The most that there may be of each, in the package unless it says tests."""
 

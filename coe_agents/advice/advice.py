@@ -33,11 +33,11 @@ from coe_agents.measurement.weighted_vote import (
     TRUSTED_VOTE_SHARE,
     VOTE_SHARE,
     WeightsFrom,
+    agreement_weights,
     distributions_of,
     fill_confidences,
     weighted_votes,
 )
-from coe_agents.policy import agreement_weights
 from coe_agents.uncertainty.ties import TIE, shares_lead
 
 

@@ -110,7 +110,7 @@ def _calibrate(
     samples: list[Path], setting: "ScoringSetup", rows: "list[Judged]", advice: "Advice"
 ) -> "CalibratedPolicy | None":
     """Returns the advised policy at the lowest risk that it can be shown to keep; None if at none."""
-    from coe_agents.evaluation import calibrate
+    from coe_agents.evaluation.calibration.calibrate import calibrate
     from coe_agents.evaluation.origin import origin_of
 
     for risk in _POLICY_RISKS:
@@ -268,7 +268,8 @@ def weights(
     references, the accuracy with these weights is compared with that of equal ones.
     """
     from coe_agents.advice.advice import check_weights
-    from coe_agents.policy import AgentWeights, agreement_weights
+    from coe_agents.measurement.weighted_vote import agreement_weights
+    from coe_agents.policy import AgentWeights
 
     setting, judging = create_setting(scoring, samples)
     rows, _ = judge_saved(samples, setting, scoring, every_cluster=True)

@@ -202,6 +202,14 @@ class ModelAgent:
         name = chat_models.name_of(self._ready or self._original)
         return None if name is None else name.provider
 
+    @property
+    def configured_provider(self) -> str | None:
+        """The provider in the name of the model; "transformers" for one in this process, None if not known."""
+        model = self._original
+        if isinstance(model, str):
+            return model.partition(":")[0]
+        return "transformers" if model._llm_type == "coe-agents-transformers" else None
+
     def uses(self, model: object) -> bool:
         """Returns whether the agent's model is this one, or has this name, whatever its settings and its address."""
         return chat_models.is_same_model(self._original, model)

@@ -8,7 +8,7 @@ import typer
 
 from coe_agents.cli.inputs import load_quietly
 from coe_agents.cli.options import Exit
-from coe_agents.cli.terminal import clean, print_json, print_lines
+from coe_agents.cli.terminal import clean, create_console, print_json, print_lines
 from coe_agents.text import quantity
 
 if TYPE_CHECKING:
@@ -27,9 +27,9 @@ def show_claim_scores(
     if as_json:
         print_json(figures)
     else:
-        from coe_agents.cli.display.tables import show_claim_figures
+        from coe_agents.experiments.tables import show_claim_figures
 
-        show_claim_figures(figures)
+        show_claim_figures(create_console(), figures)
 
 
 def calibrate_on_claims(

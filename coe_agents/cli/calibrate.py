@@ -9,7 +9,7 @@ import typer
 
 from coe_agents import _ring
 from coe_agents.checks import number
-from coe_agents.cli.inputs import check_proposer, create_setting, judge_saved
+from coe_agents.cli.inputs import as_options, judging_arguments, open_samples
 from coe_agents.cli.options import (
     ClaimsOption,
     Exit,
@@ -23,12 +23,10 @@ from coe_agents.cli.terminal import clean, print_lines
 from coe_agents.text import quantity
 
 if TYPE_CHECKING:
-    from coe_agents.evaluation.calibration.calibrate import Judged
-    from coe_agents.evaluation.calibration.risk_control import Shortfall
+    from coe_agents.experiments.calibrating import CalibrationResult
     from coe_agents.measurement.weighted_vote import WeightsFrom
     from coe_agents.policy.calibrated import Calibration, GroupThreshold
 
-_TO_JUDGE = "response to judge"
 _RARE, _ENOUGH, _LISTED = 0.1, 20, 5
 """The share of agreement up to which an argument is listed, its fewest comparisons, and the most that are listed."""
 
@@ -123,42 +121,27 @@ def calibrate(
 def _choose_threshold(
     samples: list[Path], scoring: ScoringOptions, options: CalibrationOptions
 ) -> None:
-    from coe_agents.evaluation import calibrate as calibrate_rows
-    from coe_agents.evaluation.origin import origin_of
     from coe_agents.evaluation.scoring.correctness import inside_in_words
+    from coe_agents.experiments.calibrating import TO_JUDGE, calibrate_samples
 
-    proposer = options.proposer
     weights = _read_weights(options.weights)
-    of_file = None if isinstance(weights, str) else weights
-    score, chooses_answer = _check_scoring(options, weights)
-    setting, judging = create_setting(scoring, samples)
-    rows, n_silent = judge_saved(
-        samples,
-        setting,
-        scoring,
-        every_cluster=chooses_answer,
-        proposer=proposer,
-        weights=of_file,
-        score=score,
-    )
-    n_judged = _check_rows(rows, n_silent, proposer=proposer, weights=of_file)
-    policy = calibrate_rows(
-        rows,
-        risk=options.risk,
-        confidence=options.confidence,
-        score=score,
-        halves=options.halves,
-        proposer=proposer,
-        clusterer=type(setting.clusterer).__name__,
-        correctness=setting.criterion.name,
-        weights=weights,
-        origin=origin_of(samples),
-    )
-    is_usable = any(group.threshold is not None for group in policy.calibration.groups)
-    if is_usable:
-        policy.save(options.out)
-    _print_calibration(policy.calibration, rows, is_usable=is_usable)
-    for n_skipped, lacking in ((len(rows) - n_judged, "verdict"), (n_silent, _TO_JUDGE)):
+    with open_samples(samples, scoring) as questions, as_options():
+        result = calibrate_samples(
+            questions,
+            risk=options.risk,
+            confidence=options.confidence,
+            score=options.score,
+            weights=weights,
+            proposer=options.proposer,
+            halves=options.halves,
+            **judging_arguments(scoring),
+        )
+    rows = result.rows
+    if result.is_usable:
+        result.policy.save(options.out)
+    _print_calibration(result)
+    n_unjudged = len(rows) - rows.n_judged
+    for n_skipped, lacking in ((n_unjudged, "verdict"), (rows.n_silent, TO_JUDGE)):
         if n_skipped:
             skipped = quantity(
                 n_skipped,
@@ -166,13 +149,14 @@ def _choose_threshold(
                 f"questions without a {lacking} were",
             )
             print_lines(f"{skipped} skipped.")
-    print_lines(judging.note())
+    print_lines(rows.judging.note(names_default=True))
     n_inside = sum(row.is_inside for row in rows)
-    print_lines(inside_in_words(n_inside, n_judged, setting.criterion.name))
-    if not is_usable:
+    correctness = result.policy.calibration.correctness
+    print_lines(inside_in_words(n_inside, rows.n_judged, correctness))
+    if not result.is_usable:
         end_without_policy(options.out)
     of_graph = ""
-    if of_file is not None:
+    if not isinstance(weights, str):
         of_graph = f', and [graph] weights = "{clean(Path(str(options.weights)).name)}"'
     print_use(options.out, of_graph)
 
@@ -187,84 +171,20 @@ def _read_weights(name: str | None) -> "Mapping[str, float] | WeightsFrom":
     return AgentWeights.load(str(name)).weights
 
 
-def _check_scoring(
-    options: CalibrationOptions, weights: "Mapping[str, float] | WeightsFrom"
-) -> tuple[str, bool]:
-    """Returns the score, and whether it chooses the answer, so that each cluster must be judged."""
-    from coe_agents.evaluation.calibration.calibrate import check_score, check_weights_from
-    from coe_agents.measurement.weighted_vote import CONFIDENCE_VOTE_SHARE
+def _print_calibration(result: "CalibrationResult") -> None:
+    from coe_agents.experiments.calibrating import threshold_in_words
 
-    try:
-        score = check_score(options.score, options.proposer)
-    except ValueError as error:
-        raise typer.BadParameter(clean(str(error)), param_hint="--score") from error
-    try:
-        weights_from = check_weights_from(weights, score=score, halves=options.halves)
-    except ValueError as error:
-        hint = "--halves" if options.halves else "--weights"
-        raise typer.BadParameter(clean(str(error)), param_hint=hint) from error
-    is_weighed = score == CONFIDENCE_VOTE_SHARE or weights_from != "equal"
-    return score, is_weighed and options.proposer is None
-
-
-def _check_rows(
-    rows: "list[Judged]",
-    n_silent: int,
-    *,
-    proposer: str | None,
-    weights: Mapping[str, float] | None,
-) -> int:
-    """Returns how many of the questions have a verdict, one at least."""
-    names = {name for row in rows for name in row.measurement.agents}
-    check_proposer(proposer, names)
-    if weights is not None and (different := sorted(names ^ weights.keys())):
-        message = f'the file must name the agents of the samples; only one of the two has "{clean(different[0], 80)}"'
-        raise typer.BadParameter(message, param_hint="--weights")
-    n_judged = sum(row.correct is not None for row in rows)
-    if not n_judged:
-        counts = f"{len(rows) + n_silent}, {n_silent} of these without a {_TO_JUDGE}"
-        message = f"at least one question must have a verdict; got none of {counts}. Add references or labels"
-        raise typer.BadParameter(message, param_hint="'samples'")
-    return n_judged
-
-
-def _print_calibration(
-    calibration: "Calibration", rows: "list[Judged]", *, is_usable: bool
-) -> None:
-    from coe_agents.evaluation.calibration.calibrate import nearest
-
+    calibration = result.policy.calibration
     if calibration.proposer is None:
-        print_lines(_threshold_in_words(calibration))
+        print_lines(threshold_in_words(calibration))
     else:
         _print_support(calibration)
         _print_disagreement(
-            [row.measurement.proposals.by_agent for row in rows], calibration.proposer
+            [row.measurement.proposals.by_agent for row in result.rows], calibration.proposer
         )
-    if not is_usable:
-        print_lines(_shortfall_in_words(nearest(calibration, rows), calibration.risk))
+    if not result.is_usable:
+        print_lines(result.shortfall)
     _print_remarks(calibration)
-
-
-def _threshold_in_words(calibration: "Calibration") -> str:
-    questions, risk = quantity(calibration.n_questions, "question"), f"{calibration.risk:g}"
-    confidence = f"confidence {calibration.confidence:g}"
-    if calibration.threshold is None:
-        return f"No threshold is shown to keep a risk of {risk} with {confidence} on {questions}."
-    limit = calibration.limit_in_words(calibration.threshold)
-    return f"Answer where {limit}: {_counts(calibration, questions)} with {confidence})."
-
-
-def _shortfall_in_words(near: "Shortfall | None", risk: float) -> str:
-    if near is None:
-        return "No question has an answer that could be given."
-    shown = f"{near.n_wrong} wrong, which shows a risk of at most {near.bound:.1%}"
-    least = f"Nearest are the {near.n_surest} surest: {shown}."
-    if near.bound <= risk:
-        least += " But that set is chosen by its errors, and does not count: the search begins with another number."
-    if near.n_more is None:
-        return f"{least} They err too often for that risk, whatever the number of questions: raise --risk."
-    more = quantity(near.n_more, "more labelled question")
-    return f"{least} About {more} like these would show it; or raise --risk."
 
 
 def end_without_policy(out: Path) -> None:
@@ -278,11 +198,6 @@ def print_use(out: Path, of_graph: str = "") -> None:
     """Says how to use the policy that was written; `of_graph` is what [graph] must say besides."""
     use = f'[policy] kind = "calibrated", path = "{clean(out.name)}"{of_graph}'
     print_lines(f"Wrote {clean(str(out))}. To use it: {use}")
-
-
-def _counts(of: "Calibration | GroupThreshold", questions: str) -> str:
-    share, wrong = of.n_answered / of.n_questions, of.n_wrong / of.n_answered
-    return f"{of.n_answered} of {questions} ({share:.1%}), {of.n_wrong} wrong ({wrong:.1%}; at most {of.bound:.1%}"
 
 
 def _print_remarks(calibration: "Calibration") -> None:
@@ -303,6 +218,8 @@ def _print_remarks(calibration: "Calibration") -> None:
 
 def _print_support(calibration: "Calibration") -> None:
     """Prints a statement on each kind of proposal: of each tool with enough samples, the others, and no call."""
+    from coe_agents.experiments.calibrating import counts_in_words
+
     tools = sorted(calibration.tools.items())
     groups: list[tuple[str, Calibration | GroupThreshold]] = []
     for name, threshold in tools:
@@ -324,7 +241,7 @@ def _print_support(calibration: "Calibration") -> None:
             print_lines(f"{kind}: {risk} on {group.n_questions} of them; none passes.")
         else:
             limit = calibration.limit_in_words(group.threshold)
-            counts = _counts(group, str(group.n_questions))
+            counts = counts_in_words(group, str(group.n_questions))
             print_lines(f"{kind} pass where {limit}: {counts} with {confidence}).")
     if len(groups) > 1:
         print_lines(f"Each of these {len(groups)} statements holds with {confidence} by itself.")

@@ -4,7 +4,8 @@ A command reads its arguments, calls these functions and the package, and shows 
 """
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,17 +14,16 @@ import typer
 
 from coe_agents.cli.options import EngineOptions, JudgingOptions, ModelOptions, ScoringOptions
 from coe_agents.cli.terminal import clean, clean_up_after_interrupt, hide, print_lines
-from coe_agents.errors import ConfigurationError
+from coe_agents.errors import CoEError, ConfigurationError
 
 if TYPE_CHECKING:
-    from coe_agents.clustering import Clusterer
     from coe_agents.config.schema import Config
     from coe_agents.evaluation import Samples
     from coe_agents.evaluation.calibration.calibrate import Judged
     from coe_agents.evaluation.origin import ResolvedJudging
     from coe_agents.evaluation.scoring.scores import ScoringSetup
+    from coe_agents.experiments.judging import Check
     from coe_agents.policy import CalibratedPolicy
-    from coe_agents.types import SampledQuestion
 
 _TINYWORLD_NEEDS = ("safetensors", "tokenizers", "torch", "transformers")  # the extra "local"
 
@@ -118,71 +118,44 @@ def create_setting(
     `config` is that of the options, if it is read already. `calibrated` is the criterion by which a policy was
     calibrated, which counts before a record.
     """
+    from coe_agents.experiments.judging import JudgingArguments, create_setup
+
+    arguments = JudgingArguments(**judging_arguments(options, config), calibrated=calibrated)
+    with as_options():
+        return create_setup(samples, arguments)
+
+
+def judging_arguments(options: JudgingOptions, config: "Config | None" = None) -> dict[str, Any]:
+    """Returns what options say of how answers are compared and judged, by the names of `JudgingArguments`."""
+    file = getattr(options, "config", None)
     uses_judge = options.correctness == "judge"
-    if options.clusterer is not None and options.config is not None and not uses_judge:
+    if options.clusterer is not None and file is not None and not uses_judge:
         raise typer.BadParameter(
             "it cannot be combined with --config. Omit one of them", param_hint="--clusterer"
         )
-    from coe_agents.clustering import BidirectionalEntailment
-    from coe_agents.evaluation.origin import RECORD, resolve_judging
-    from coe_agents.evaluation.scoring.correctness import create_criterion
-    from coe_agents.evaluation.scoring.scores import ScoringSetup
-
-    if config is None and options.config is not None:
-        config = load_quietly(options.config)
-    named: dict[str, dict[str, Any]] = {
-        "--clusterer": {"clusterer": options.clusterer},
-        "--correctness": {"correctness": options.correctness},
-        "the policy": {"correctness": calibrated},
+    if config is None and file is not None:
+        config = load_quietly(file)
+    return {
+        "clusterer": options.clusterer,
+        "correctness": options.correctness,
+        "weighting": getattr(options, "weighting", "auto"),
+        "config": config,
     }
-    if config is not None:
-        from coe_agents.config.sampling_group import judging_parts
 
-        named["--config"] = judging_parts(config)
-    judging = resolve_judging(samples, named)
-    used, recorded = judging.used, judging.recorded
 
-    clusterer = _create_clusterer(used.clusterer, judging.sources["clusterer"], config)
-    of_criterion, judge = clusterer, None
-    if used.correctness == "judge" and config is not None:
-        from coe_agents.config.build import create_judge
-
-        judge = create_judge(config)
-    is_own_verdict = judging.sources["correctness"] == RECORD and used.correctness == "entailment"
-    if recorded and is_own_verdict and used.clusterer != recorded.clusterer:
-        # the run's own model says what is right, whatever clusters its responses
-        of_criterion = _create_clusterer(recorded.clusterer, RECORD, None)
+@contextmanager
+def as_options() -> Iterator[None]:
+    """Turns a ValueError about an argument of a function into one about the option of its name."""
     try:
-        criterion = create_criterion(used.correctness, of_criterion, judge)
+        yield
+    except CoEError:  # it says where
+        raise
     except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--correctness") from error
-    model = clusterer.model if isinstance(clusterer, BidirectionalEntailment) else None
-    return ScoringSetup(clusterer, criterion, model, options.weighting), judging
-
-
-def _create_clusterer(
-    name: str | Mapping[str, Any], source: str, config: "Config | None"
-) -> "Clusterer":
-    """Returns the clusterer that a source of a `ResolvedJudging` names."""
-    from coe_agents.actions import ActionMatch
-    from coe_agents.clustering import NormalizedMatch
-
-    if source == "--config" and config is not None:
-        from coe_agents.config.build import create_clusterer
-
-        return create_clusterer(config)
-    if name == "normalized":
-        return NormalizedMatch()
-    if name == "actions":
-        return ActionMatch()
-    from coe_agents.config.sampling_group import create_named_clusterer, create_recorded_clusterer
-
-    if source != "--clusterer":
-        return create_recorded_clusterer(name)
-    try:
-        return create_named_clusterer(str(name))
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--clusterer") from error
+        field = getattr(error, "field", None)
+        if field is None:
+            raise
+        hint = "'samples'" if field == "samples" else f"--{field.replace('_', '-')}"
+        raise typer.BadParameter(clean(str(error)), param_hint=hint) from error
 
 
 def parse_columns(columns: str | None) -> dict[str, str]:
@@ -212,7 +185,7 @@ def judge_saved(
     setting: "ScoringSetup",
     scoring: JudgingOptions,
     *,
-    check: "Callable[[Iterable[SampledQuestion]], Iterable[SampledQuestion]] | None" = None,
+    check: "Check | None" = None,
     **options: Any,
 ) -> "tuple[list[Judged], int]":
     """Returns the questions that have a response to judge, with measurement and verdict, and how many have none.
@@ -220,18 +193,11 @@ def judge_saved(
     `check` is called with the questions, and returns them; by default it refuses rulings. `options` are further ones
     of `judge_samples`.
     """
-    from coe_agents.evaluation import judge_samples
     from coe_agents.evaluation.samples.reader import without_rulings
+    from coe_agents.experiments.judging import judge_saved as judge_questions
 
     with open_samples(samples, scoring) as questions:
-        rows = judge_samples(
-            (check or without_rulings)(questions),
-            clusterer=setting.clusterer,
-            weighting=setting.weighting,
-            criterion=setting.criterion,
-            **options,
-        )
-        return rows, len(questions) - len(rows)
+        return judge_questions(questions, setting, check=check or without_rulings, **options)
 
 
 def load_policy(path: Path, estimator: str | None) -> "CalibratedPolicy":
@@ -244,18 +210,6 @@ def load_policy(path: Path, estimator: str | None) -> "CalibratedPolicy":
     except ValueError as error:
         raise typer.BadParameter(clean(str(error)), param_hint="--estimator") from error
     return CalibratedPolicy.load(path, estimator=computes)
-
-
-def check_proposer(proposer: str | None, agents: Iterable[str]) -> None:
-    """Refuses a proposer that is no agent of the samples."""
-    names = sorted(agents)
-    if proposer is not None and proposer not in names:
-        from coe_agents.extensions import did_you_mean
-
-        hint = did_you_mean(proposer, names) or f"The samples have {', '.join(names)}"
-        raise typer.BadParameter(
-            f'must be an agent of the samples; got "{proposer}". {hint}', param_hint="--proposer"
-        )
 
 
 def names_of(paths: Sequence[Path], *, of: str = "folder", option: str = "PATHS") -> list[str]:

@@ -78,8 +78,9 @@ class ModelOptions:
     answers: Annotated[
         Literal["short", "mathematics", "sentences"] | None,
         typer.Option(
-            help="How answers of --model are compared: short ones (default), mathematics by its value, or sentences, "
-            "which the first model compares."
+            metavar="KIND",
+            help="How answers of --model are compared: short (default), mathematics, by its value, or sentences, "
+            "which the first model compares.",
         ),
     ] = None
     max_tokens: Annotated[

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from coe_agents import _ring
-from coe_agents.cli.inputs import check_proposer, create_setting, open_samples
+from coe_agents.cli.inputs import as_options, create_setting, open_samples
 from coe_agents.cli.options import (
     ClaimsOption,
     JsonOption,
@@ -18,7 +18,7 @@ from coe_agents.cli.options import (
     ScoringOptions,
     expand_options,
 )
-from coe_agents.cli.terminal import print_json
+from coe_agents.cli.terminal import create_console, print_json
 from coe_agents.errors import SamplesError
 from coe_agents.text import quantity
 
@@ -63,27 +63,21 @@ def show_scores(
         show_claim_scores = _ring.load("claims.command:show_claim_scores")
         show_claim_scores(samples, claims, scoring.config, n_resamples=resamples, as_json=as_json)
         return
-    from coe_agents.evaluation import report
-    from coe_agents.evaluation.scoring.scores import score_samples
+    from coe_agents.experiments.scoring import score_with
 
     found, judging = create_setting(scoring, samples)
     setup = replace(found, estimators=_load_estimators(estimator or ()), proposer=proposer)
     n_processes = _n_processes(processes, setup, scoring, samples)
-    with open_samples(samples, scoring) as questions:
-        scores = score_samples(questions, setup, n_processes=n_processes)
-        check_proposer(proposer, scores.agents)
-        figures = {
-            **report(scores, n_resamples=resamples, n_processes=n_processes),
-            "judged": judging.to_json(),
-        }
-    if figures["n_scored"] == 0:
-        raise _nothing_scored(figures)
+    with open_samples(samples, scoring) as questions, as_options():
+        evaluation = score_with(
+            questions, setup, judging, resamples=resamples, n_processes=n_processes
+        )
+    if evaluation.figures["n_scored"] == 0:
+        raise _nothing_scored(evaluation.figures)
     if as_json:
-        print_json(figures)
+        print_json(evaluation.figures)
     else:
-        from coe_agents.cli.display.tables import show_report
-
-        show_report(figures, judging.note())
+        evaluation.show(create_console())
 
 
 score = expand_options(show_scores)

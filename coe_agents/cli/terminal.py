@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -59,7 +59,9 @@ def create_console(*, stderr: bool = False) -> "Console":
     class CleanConsole(Console):
         def render(self, renderable: RenderableType, options: Any = None) -> Iterable[Segment]:
             for segment in super().render(renderable, options):
-                text = segment.text if segment.control else printable(segment.text, keep="\n")
+                text = segment.text
+                if not segment.control:
+                    text = printable(redact(text, _HIDDEN), keep="\n")
                 yield segment if text == segment.text else Segment(text, segment.style)
 
     return CleanConsole(highlight=False, stderr=stderr)
@@ -90,19 +92,23 @@ def clean_up_after_interrupt() -> None:
 
 
 @contextmanager
-def resumable(missing: Callable[[], str]) -> Iterator[None]:
+def resumable() -> Iterator[None]:
     """Says what is missing and how to resume, if the block is interrupted or cannot write a file.
 
-    `missing` returns such as "3 questions are".
+    What is missing is a note of the exception, such as "3 questions are missing".
     """
     clean_up_after_interrupt()
     try:
         yield
-    except KeyboardInterrupt:
-        print_lines(f"Interrupted; {missing()} missing. Rerun the same command to resume.")
-        raise typer.Exit(INTERRUPTED) from None
-    except OSError:
-        print_lines(f"{missing()} missing. Rerun the same command to resume.")
+    except (KeyboardInterrupt, OSError) as error:
+        parts = list(getattr(error, "__notes__", ()))
+        is_interrupted = isinstance(error, KeyboardInterrupt)
+        if is_interrupted:
+            parts.insert(0, "Interrupted")
+        if parts:
+            print_lines(f"{'; '.join(parts)}. Rerun the same command to resume.")
+        if is_interrupted:
+            raise typer.Exit(INTERRUPTED) from None
         raise
 
 

@@ -1,5 +1,13 @@
 """Owns the configuration file: reads TOML, and creates agents, clusterer, policy and graph from it."""
 
-from coe_agents.config.build import Configuration, load
+from typing import TYPE_CHECKING
 
-__all__ = ["Configuration", "load"]
+from coe_agents._removed import missing_name
+from coe_agents.config.build import load
+
+__all__ = ["load"]
+
+if not TYPE_CHECKING:  # a type checker would accept every name
+
+    def __getattr__(name):
+        raise missing_name(__name__, name)

@@ -4,7 +4,7 @@ The name of a clusterer, and a recorded table, are read as a section of a config
 clusterer is made in one place.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 import coe_agents
 from coe_agents.agents import ModelAgent
 from coe_agents.agents.judge import ask_p_false
-from coe_agents.clustering import Clusterer, NormalizedMatch
+from coe_agents.clustering import BidirectionalEntailment, Clusterer, NormalizedMatch
 from coe_agents.clustering.protocols import AnswerPreset
 from coe_agents.clustering.refusals import answer_kind, response_text
 from coe_agents.config import schema
@@ -29,8 +29,8 @@ from coe_agents.extensions import is_reference
 from coe_agents.graph.shown_tools import check_tools
 from coe_agents.presets import preset
 from coe_agents.text import for_prompt, redact_all
-from coe_agents.tinyworld import tinyworld_agents
-from coe_agents.types import AgentReply, AgentRequest, Response, usable
+from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder, tinyworld_agents
+from coe_agents.types import Agent, AgentReply, AgentRequest, Response, usable
 
 NAMES = ("normalized", "mathematics", "actions", "tinyworld")
 """The clusterers that a name is enough for, besides those of other packages."""
@@ -74,6 +74,35 @@ def describe(config: Config) -> str | dict[str, Any]:
     stated = {name: value for name, value in table.items() if value != {}}
     recorded: dict[str, Any] = redact_all(stated, config.secrets)
     return str(recorded["kind"]) if set(recorded) == {"kind"} else recorded
+
+
+def name_of_clusterer(clusterer: Clusterer | str) -> str | dict[str, Any]:
+    """Returns how a clusterer is recorded: by a name or table from which it can be created, else by its class."""
+    if isinstance(clusterer, str):
+        return clusterer
+    kind = type(clusterer)
+    if kind is NormalizedMatch:
+        return "normalized"
+    if (
+        isinstance(clusterer, BidirectionalEntailment)
+        and type(clusterer.model).__name__ == "TransformersEntailment"
+    ):
+        model: Any = clusterer.model
+        plain = BidirectionalEntailment(model, strict=clusterer.strict)
+        if vars(clusterer) == vars(plain):
+            is_tinyworld = model.model == str(model_folder(ENTAILMENT_MODEL))
+            if is_tinyworld and clusterer.strict:
+                return "tinyworld"
+            return {"kind": "entailment", "model": model.model, "strict": clusterer.strict}
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
+def model_of(agent: Agent) -> dict[str, Any]:
+    """Returns what a run records of an agent's model: who serves it, and its name, as far as they are known."""
+    return {
+        "provider": getattr(agent, "configured_provider", None),
+        "model": getattr(agent, "model_name", None),
+    }
 
 
 def create_named_clusterer(name: str) -> Clusterer:
@@ -155,26 +184,57 @@ def create_group(
             section.model_dump(include={"provider", "model", "options"})
             for section in config.agents
         ]
+    answers = None
+    if config is not None and config.answers is not None:
+        section = config.answers
+        answers = preset(section.kind, NormalizedMatch(), section.instruction)
+    return group_of_agents(
+        agents,
+        answers,
+        models=models,
+        at_once=at_once,
+        n_sharing=n_sharing,
+        p_false=p_false,
+        passages=passages,
+        secrets=frozenset() if config is None else config.secrets,
+    )
+
+
+def group_of_agents(
+    agents: Sequence[Agent],
+    answers: AnswerPreset | None,
+    *,
+    models: Sequence[Mapping[str, Any]] | None = None,
+    at_once: int | None = None,
+    n_sharing: int = 1,
+    p_false: bool = False,
+    passages: bool = False,
+    secrets: Collection[str] = (),
+) -> SampledGroup:
+    """Returns the group of these agents; see `create_group`.
+
+    `models` are the provider, the model and perhaps options of each agent; what they tell of themselves if None.
+    `answers` says how short answers are asked
+    for and found, and `secrets` are strings that no error may contain, besides those that the agents hold.
+    """
+    models = list(map(model_of, agents)) if models is None else models
     by_name = {agent.name: agent for agent in agents}
     if len(by_name) < len(agents):
         raise ConfigurationError(
             "two agents have the same name", hint="Give each agent its own name"
         )
-    secrets: frozenset[str] = frozenset().union(*map(secrets_of, agents))
-    answers = None
-    if config is not None:
-        secrets = secrets.union(*map(secrets_of, config.agents))
-        if config.answers is not None:
-            section = config.answers
-            answers = preset(section.kind, NormalizedMatch(), section.instruction)
+    secrets = frozenset(secrets).union(*map(secrets_of, agents))
 
     participants: list[Participant] = []
     recorded: list[dict[str, Any]] = []
     for agent, model in zip(agents, models, strict=True):
         n_at_once = (at_once or default_at_once(model["provider"])) // n_sharing
-        participants.append(Participant(agent.name, agent.n_samples, max(1, n_at_once)))
-        fields = {**{name: getattr(agent, name) for name in _STORED}, **model}
-        if agent.stated_confidence:
+        n_samples = getattr(agent, "n_samples", None)
+        participants.append(Participant(agent.name, n_samples, max(1, n_at_once)))
+        fields = {name: getattr(agent, name) for name in _STORED if hasattr(agent, name)}
+        fields["name"] = agent.name
+        fields.update(model)
+        if getattr(agent, "stated_confidence", False):
             fields["stated_confidence"] = True
         recorded.append(fields)
     settings: dict[str, Any] = {
@@ -198,7 +258,7 @@ def create_group(
 class _Asking:
     """How agents are asked; `passages` says whether they are shown the passage of a question."""
 
-    agents: Mapping[str, ModelAgent]
+    agents: Mapping[str, Agent]
     answers: AnswerPreset | None
     passages: bool
 
@@ -233,6 +293,7 @@ class _Asking:
         p_false: dict[str, float | None] = {}
         for answer in dict.fromkeys(answers):
             if answer_kind(answer) == "answer":
-                p_false[answer] = await ask_p_false(self.agents[name], shown, answer)
+                agent = cast("ModelAgent", self.agents[name])
+                p_false[answer] = await ask_p_false(agent, shown, answer)
         for row, answer in zip(rows, answers, strict=True):
             row["p_false"] = p_false.get(answer)

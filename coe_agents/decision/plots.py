@@ -34,7 +34,7 @@ def draw_decision(
     decision: GroupDecision, title: str, *, aleatoric_threshold: float, epistemic_threshold: float
 ) -> Figure:
     """Draws the answers of each agent next to the plane; see `GroupDecision.plot`."""
-    figure = _figure(9.0, 3.4 + 0.3 * max(0, len(decision.agents) - 3))
+    figure = create_figure(9.0, 3.4 + 0.3 * max(0, len(decision.agents) - 3))
     bars, plane = figure.subplots(1, 2, width_ratios=(1.6, 1.0))
     _draw_bars(bars, decision)
     if handles := bars.get_legend_handles_labels()[0]:
@@ -55,7 +55,7 @@ def draw_decision(
 
 def draw_rounds(decision: GroupDecision) -> Figure:
     """Draws the trajectory of a decision; see `GroupDecision.plot_rounds`."""
-    figure = _figure(9.0, 3.4)
+    figure = create_figure(9.0, 3.4)
     agents, group = figure.subplots(1, 2, sharex=True)
     rounds = [data["round"] for data in decision.trajectory]
     for name in sorted({name for data in decision.trajectory for name in data["entropies"]}):
@@ -137,7 +137,7 @@ def _draw_bars(axes: Axes, decision: GroupDecision) -> None:
         label.set_parse_math(False)
 
 
-def _figure(width: float, height: float) -> Figure:
+def create_figure(width: float, height: float) -> Figure:
     """Returns a figure that a notebook shows by itself; no state of pyplot is touched."""
     try:
         from matplotlib.figure import Figure

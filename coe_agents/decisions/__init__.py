@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from coe_agents._removed import missing_name
 
 try:
-    from coe_agents.decisions.decision_model import CoEDecisionModel, QuestionDecision
+    from coe_agents.decisions.decision_model import CoEDecisionModel
 except ModuleNotFoundError as error:
     if error.name != "langchain_core.decisions":
         raise
@@ -14,7 +14,7 @@ except ModuleNotFoundError as error:
     )
     raise ImportError(needed) from error
 
-__all__ = ["CoEDecisionModel", "QuestionDecision"]
+__all__ = ["CoEDecisionModel"]
 
 if not TYPE_CHECKING:  # a type checker would accept every name
 

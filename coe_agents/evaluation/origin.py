@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -99,10 +100,15 @@ class ResolvedJudging:
             judging["recorded"] = self.recorded.to_json()
         return judging
 
-    def note(self) -> str | None:
-        """Returns a line on what is judged otherwise than recorded, and which option says so; None where nothing is."""
+    def note(self, *, names_default: bool = False) -> str | None:
+        """Returns a line on what is judged otherwise than recorded, and which option says so; None where nothing is.
+
+        With `names_default` it says which clusterer stands in, where neither a record nor an option names one.
+        """
         if self.recorded is None:
-            return None
+            if not names_default or self.sources.get("clusterer") != DEFAULT:
+                return None
+            return "The samples record no clusterer: NormalizedMatch compares their answers."
         overrides = []
         for part, source in self.sources.items():
             value = getattr(self.used, part)
@@ -244,13 +250,14 @@ class Item:
     """What a run decided about one question.
 
     Attributes:
-        action: "answer", "abstain" or "escalate", after all.
+        action: "answer", "abstain" or "escalate", after all; "failed" where the group failed.
         correct: Whether the answer is right, in [0, 1]; None without an answer, or where it is not known.
         verdicts: Whether the group's leading answer was right after each round; None where there was none.
         is_escalated: Whether the policy escalated, whoever decided then.
         decision: The graph's whole decision; see `coe_agents.decision.DecisionData`.
         seconds: How long it took; None if that is not known.
         cost: By the prices of the tokens; None where an agent has none.
+        error: Why the group failed, without a decision; None where it decided.
     """
 
     id: str
@@ -262,6 +269,7 @@ class Item:
     decision: Mapping[str, Any]
     seconds: float | None = None
     cost: float | None = None
+    error: str | None = None
 
     @property
     def is_answered(self) -> bool:
@@ -334,35 +342,57 @@ class Run:
 
 def read_run(folder: Path) -> Run:
     """Reads a run; a SamplesError if it is not one, or holds two decisions on one question."""
+    items: dict[str, Item] = {}
+    errors: dict[str, str] = {}
+    for item in iter_items(folder):
+        if item.error is None:
+            items[item.id] = item
+        else:
+            errors[item.id] = item.error
+    return Run(folder.resolve().name, items, errors, read_settings(folder), read_prices(folder))
+
+
+def iter_items(folder: Path) -> Iterator[Item]:
+    """Yields what a run decided, and where it failed, in the order of the file; one at a time is in memory."""
     path = folder / DECISIONS
     if not path.is_file():
         hint = "Name a folder that coe-agents run --out FOLDER wrote"
         raise SamplesError(f"{folder} holds no {DECISIONS}", hint=hint)
     seconds = _read_seconds(folder / SECONDS)
-    items: dict[str, Item] = {}
-    errors: dict[str, str] = {}
-    lines: dict[str, tuple[int, Mapping[str, Any]]] = {}
+    lines: dict[str, tuple[int, bytes]] = {}
     for number, row in _rows(path):
         identifier = row["id"]
-        number_before, row_before = lines.setdefault(identifier, (number, row))
-        if row != row_before:
+        digest = sha256(json.dumps(row, sort_keys=True).encode()).digest()
+        number_before, digest_before = lines.setdefault(identifier, (number, digest))
+        if digest != digest_before:
             raise SamplesError(
                 f"{path}:{number}: line {number_before} holds another decision on {identifier[:50]!r}",
                 hint="Remove one of the lines, or rerun coe-agents run in another folder",
             )
+        if number != number_before:
+            continue
         try:
-            if row["error"] is not None:
-                errors[identifier] = str(row["error"])
-            else:
-                items[identifier] = _to_item(row, seconds.get(identifier))
+            yield _to_item(row, seconds.get(identifier))
         except (KeyError, ValueError) as error:
             raise _broken(path, number, error) from error
 
+
+def check_items(folder: Path) -> None:
+    """Raises a SamplesError if a run does not hold what this release can read."""
+    for _ in iter_items(folder):
+        pass
+
+
+def read_settings(folder: Path) -> dict[str, Any]:
+    """Returns the settings of a run; {} where it has none."""
     hint = "Restore it, or rerun coe-agents run in another folder"
-    settings = _read(folder / SETTINGS, dict, holds="the settings of a run", hint=hint)
+    return _read(folder / SETTINGS, dict, holds="the settings of a run", hint=hint)
+
+
+def read_prices(folder: Path) -> dict[str, dict[str, float]]:
+    """Returns the prices of a run's agents; {} where it has none."""
     hint = "Rerun coe-agents run to write it"
-    prices = _read(folder / PRICES, _to_prices, holds="prices", hint=hint)
-    return Run(folder.resolve().name, items, errors, settings, prices)
+    return _read(folder / PRICES, _to_prices, holds="prices", hint=hint)
 
 
 def _read_seconds(path: Path) -> dict[str, float | None]:
@@ -386,6 +416,10 @@ def _to_prices(plain: Mapping[str, Any]) -> dict[str, dict[str, float]]:
 
 
 def _to_item(row: Mapping[str, Any], seconds: float | None = None) -> Item:
+    if row["error"] is not None:
+        question = str(row.get("question", ""))
+        error = str(row["error"])
+        return Item(row["id"], question, "failed", None, (), False, {}, error=error)
     try:
         item = Item(
             id=row["id"],
@@ -407,8 +441,14 @@ def _to_item(row: Mapping[str, Any], seconds: float | None = None) -> Item:
 
 
 def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    *lines, _ = path.read_bytes().split(b"\n")  # what follows the last line end is incomplete
+    with path.open("rb") as lines:
+        yield from _parse_rows(path, lines)
+
+
+def _parse_rows(path: Path, lines: Iterable[bytes]) -> Iterator[tuple[int, Mapping[str, Any]]]:
     for number, line in enumerate(lines, start=1):
+        if not line.endswith(b"\n"):  # what follows the last line end is incomplete
+            return
         try:
             row = parse_json(line)
         except ValueError as error:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures.process import BrokenProcessPool
 from typing import TypeVar
 
 _Item = TypeVar("_Item")
@@ -23,7 +24,6 @@ def map_in_processes(
         return
     try:
         from joblib import Parallel, delayed
-        from joblib.externals.loky.process_executor import TerminatedWorkerError
     except ModuleNotFoundError as error:
         raise ImportError(
             'several processes need joblib; pip install "coe-agents[evaluation]"'
@@ -31,7 +31,7 @@ def map_in_processes(
     pool = Parallel(n_processes, pre_dispatch="2*n_jobs", batch_size=1, return_as="generator")
     try:
         yield from pool(delayed(function)(item) for item in items)
-    except TerminatedWorkerError as error:
+    except BrokenProcessPool as error:
         message = (
             f"one of {n_processes} processes was ended; there may be too little memory. Use fewer"
         )

@@ -31,10 +31,13 @@ Annotate = Callable[[str, Question, list[dict[str, Any]]], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Participant:
-    """An agent as the runner sees it: `n_samples` responses a question, and `at_once` questions at a time."""
+    """An agent as the runner sees it: `n_samples` responses a question, and `at_once` questions at a time.
+
+    Where it does not say how many responses it gives, `n_samples` is None, and all count.
+    """
 
     name: str
-    n_samples: int
+    n_samples: int | None
     at_once: int = 8
 
 
@@ -151,14 +154,17 @@ def _to_rows(
     """Returns the rows of a reply; if it is not complete, the last one is a failure."""
     responses = reply["responses"]
     rows = [to_sample(question, response) for response in responses[: agent.n_samples]]
+    if agent.n_samples is None and rows:
+        return [{**row, "n_responses": len(rows)} for row in rows]
     if len(responses) == agent.n_samples:
         return rows
 
     sampling = reply.get("sampling")
     why = (sampling and (sampling["error"] or sampling["probe"])) or "no reason given"
-    error = f"got {len(responses)} of {quantity(agent.n_samples, 'response')}: {why}"
+    n_samples = agent.n_samples or 1
+    error = f"got {len(responses)} of {quantity(n_samples, 'response')}: {why}"
     # where there are too many, it is not known which one is wrong
-    rows = rows[: agent.n_samples - 1]
+    rows = rows[: n_samples - 1]
     failure = to_failure(agent.name, question, safe_message(error, secrets), index=len(rows))
     return [*rows, failure]
 

@@ -1,18 +1,27 @@
-"""Owns experiments: whole policies over a dataset, and their comparison.
+"""Owns experiments: many questions are asked, and the results are scored, compared and calibrated on.
 
-A policy is compared with others from what a run stored (`coe_agents.experiments.comparison.outcomes_of`) or, without a
-model, from saved responses.
+Names are imported on first use, so that a command starts fast.
 """
 
 from typing import TYPE_CHECKING
 
-from coe_agents._removed import missing_name
-from coe_agents.experiments.comparison import compare
-from coe_agents.experiments.replay import replay
+from coe_agents._first_use import on_first_use
 
-__all__ = ["compare", "replay"]
+if TYPE_CHECKING:
+    from coe_agents.experiments.calibrating import calibrate
+    from coe_agents.experiments.comparing import compare
+    from coe_agents.experiments.running import arun, run
+    from coe_agents.experiments.sampling import asample, sample
+    from coe_agents.experiments.scoring import evaluate, score
 
+__all__ = ["arun", "asample", "calibrate", "compare", "evaluate", "run", "sample", "score"]
+
+_NAMES = {
+    "calibrating": ("calibrate",),
+    "comparing": ("compare",),
+    "running": ("arun", "run"),
+    "sampling": ("asample", "sample"),
+    "scoring": ("evaluate", "score"),
+}
 if not TYPE_CHECKING:  # a type checker would accept every name
-
-    def __getattr__(name):
-        raise missing_name(__name__, name)
+    __getattr__, __dir__ = on_first_use(__name__, _NAMES)

@@ -4,17 +4,24 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from coe_agents.errors import SamplesError
+from coe_agents.evaluation.frames import import_pandas
 from coe_agents.evaluation.metrics.bootstrap import Estimate, resamples, to_plain, with_interval
 from coe_agents.evaluation.metrics.tallies import FloatArray
 from coe_agents.evaluation.origin import Item, Run
 from coe_agents.experiments.experiment import Experiment, Row, plain
+from coe_agents.experiments.shown import Shown, create_axes
+from coe_agents.experiments.tables import clean, show_experiment
 from coe_agents.policy.bounds import price_of
 from coe_agents.text import quantity
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from rich.console import Console
 
 Prices = Mapping[str, Mapping[str, float]]
 """Price per million tokens of each agent, as {"input": ..., "output": ...}."""
@@ -109,20 +116,87 @@ class Compared:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """Policies side by side; the first is the reference."""
+@dataclass(frozen=True, repr=False)
+class Comparison(Shown):
+    """Policies side by side; the first is the reference.
+
+    Attributes:
+        judged: How the answers were judged, as JSON has it.
+        note: A line on it, where they were judged otherwise than recorded, or in different ways.
+    """
 
     policies: tuple[Compared, ...]
     n_resamples: int
     settings: Mapping[str, str] = field(default_factory=dict)
+    judged: Mapping[str, Any] = field(default_factory=dict)
+    note: str | None = None
+
+    def show(self, console: "Console") -> None:
+        """Prints a sentence on each policy, and the table."""
+        for line in in_words(self):
+            console.print(clean(line), soft_wrap=True, markup=False)
+        show_experiment(console, to_experiment(self))
+        if self.note is not None:
+            console.print(clean(self.note), soft_wrap=True, markup=False)
+
+    def to_frame(self) -> Any:
+        """Returns a pandas data frame, a row for each figure of each policy, with its interval and its difference."""
+        table = to_experiment(self)
+        return import_pandas().DataFrame(table.rows, columns=table.columns)
+
+    def plot(self) -> "Figure":
+        """Draws coverage against risk, and people asked against wrong answers; needs Matplotlib.
+
+        The step line joins the policies that no other beats in both. Wrong answers are a share of all questions.
+        """
+        figure, (frontier, people) = create_axes(2)
+        points = []
+        for each in self.policies:
+            coverage, *ends = each.figures["coverage"]
+            risk, low, high = each.figures["risk"]
+            escalated = each.figures["escalated"][0]
+            wrong = 0.0 if np.isnan(risk) else coverage * risk
+            people.plot([escalated], [wrong], marker="o", linestyle="", label=clean(each.name))
+            if np.isnan(risk):
+                continue
+            frontier.plot(ends, [risk, risk], color="0.8")
+            frontier.plot([coverage, coverage], [low, high], color="0.8")
+            frontier.plot([coverage], [risk], marker="o", linestyle="", label=clean(each.name))
+            points.append((coverage, risk))
+        best = _undominated(points)
+        frontier.step([x for x, _ in best], [y for _, y in best], where="pre", color="0.4")
+        for axes, across, up in (
+            (frontier, "coverage", "risk"),
+            (
+                people,
+                "share of questions that a person is asked",
+                "share of questions answered wrong",
+            ),
+        ):
+            axes.set_xlabel(across)
+            axes.set_ylabel(up)
+            axes.set_ylim(bottom=0)
+            legend = axes.legend(frameon=False, fontsize=8)
+            for text in legend.get_texts():
+                text.set_parse_math(False)
+        return figure
 
     def to_json(self) -> dict[str, Any]:
         return {
             "reference": self.policies[0].name,
             "n_resamples": self.n_resamples,
             "policies": [each.to_json() for each in self.policies],
+            "judged": dict(self.judged),
         }
+
+
+def _undominated(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Returns the points that no other has at least the coverage of at a lower risk, by coverage."""
+    best = []
+    for coverage, risk in sorted(set(points)):
+        if not any(x >= coverage and y < risk for x, y in points):
+            best.append((coverage, risk))
+    return best
 
 
 def _to_json(figures: Mapping[str, Estimate]) -> dict[str, dict[str, float | None]]:
@@ -170,11 +244,13 @@ def with_cost(item: Item, prices: Prices) -> Item:
     return item if item.usage is None else replace(item, cost=price_of(item.usage, prices))
 
 
-def compare(
+def compare_outcomes(
     policies: Sequence[PolicyOutcomes],
     *,
     n_resamples: int = 1000,
     settings: Mapping[str, str] | None = None,
+    judged: Mapping[str, Any] | None = None,
+    note: str | None = None,
 ) -> Comparison:
     """Returns the figures of each policy with 95 % bootstrap intervals, and paired differences to the first.
 
@@ -229,7 +305,7 @@ def compare(
                 token_ratio=tokens / tokens_of_first if tokens and tokens_of_first else np.nan,
             )
         )
-    return Comparison(tuple(compared), n_resamples, settings or {})
+    return Comparison(tuple(compared), n_resamples, settings or {}, judged or {}, note)
 
 
 def _pair(policy: PolicyOutcomes, first: PolicyOutcomes) -> list[tuple[Item, Item]]:

@@ -7,11 +7,14 @@ import asyncio
 import hashlib
 import json
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.outputs import LLMResult
 from langchain_core.runnables import Runnable
 
 import coe_agents
@@ -32,7 +35,9 @@ from coe_agents.evaluation.scoring.correctness import (
     judge,
 )
 from coe_agents.files import append, write
+from coe_agents.graph.resuming import CoEStateGraph
 from coe_agents.text import redact_all
+from coe_agents.types import Usage, create_usage
 
 _PRICED = "price_per_million"
 _NOT_STORED = {"base_url", "api_key_env", _PRICED}
@@ -43,11 +48,13 @@ class RunGroup:
     """The graph of a run.
 
     Attributes:
-        graph: A compiled CoE graph.
+        graph: A compiled CoE graph, or one that holds a CoE graph.
         at_once: How many questions are asked concurrently.
         settings: All that its decisions depend on, without keys and addresses.
         prices: Price per million tokens of each agent that has one, as {"input": ..., "output": ...}.
         secrets: Strings that no error may contain.
+        input_key: Where the graph takes the question.
+        decision_key: Where its output has the decision; dots lead into what a key holds.
     """
 
     graph: Runnable[Any, Any]
@@ -56,6 +63,8 @@ class RunGroup:
     settings: Mapping[str, Any] = field(default_factory=dict)
     prices: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     secrets: Collection[str] = ()
+    input_key: str = "question"
+    decision_key: str = "decision"
 
     async def decide(self, question: Question) -> tuple[dict[str, Any], float]:
         """Returns the line of a question, and how many seconds it took.
@@ -64,7 +73,7 @@ class RunGroup:
         few agents answered is such a failure: nothing was measured.
         """
         start = time.monotonic()
-        row: dict[str, Any] = {"id": question.id, "agent": DECIDER}
+        row: dict[str, Any] = {"id": question.id, "agent": DECIDER, "question": question.question}
         try:
             row |= {**await self._ask(question), "error": None}
         except Exception as error:  # whatever a part of the user's raises
@@ -72,15 +81,21 @@ class RunGroup:
         return row, time.monotonic() - start
 
     async def _ask(self, question: Question) -> dict[str, Any]:
-        decision = (await self.graph.ainvoke({"question": question.question}))["decision"]
+        usage = UsageCounter()
+        result = await self.graph.ainvoke(
+            {self.input_key: question.question}, {"callbacks": [usage]}
+        )
+        decision = _find_decision(result, self.decision_key)
         if decision["coe"] is None:
             reasons = [f"{name}: {reason}" for name, reason in decision["failed_agents"].items()]
             why = "; ".join(reasons) or decision["reason"]
             raise AgentError(f"too few agents answered. {why}")
         answers = [data["answer"] for data in decision["trajectory"]]
         verdicts = await asyncio.to_thread(self._judge, question, [*answers, decision["answer"]])
+        tokens = decision["tokens"]
+        if not isinstance(getattr(self.graph, "builder", None), CoEStateGraph):
+            tokens = usage.with_others(tokens)
         return {
-            "question": question.question,
             "references": list(question.references),
             "answerable": question.answerable,
             "action": decision["action"],
@@ -89,7 +104,7 @@ class RunGroup:
             "escalated": decision["action"] == "escalate" or decision["decided_by"] != "group",
             "correct": verdicts[-1],
             "verdicts": verdicts[:-1],
-            "decision": {**decision, "tokens": dict(sorted(decision["tokens"].items()))},
+            "decision": {**decision, "tokens": dict(sorted(tokens.items()))},
         }
 
     def _judge(self, question: Question, answers: Sequence[str | None]) -> list[float | None]:
@@ -102,6 +117,47 @@ class RunGroup:
         ]
         verdicts = iter(judge(predictions, self.criterion))
         return [None if answer is None else next(verdicts) for answer in answers]
+
+
+def _find_decision(result: Any, key: str) -> Any:
+    found = result
+    for name in key.split("."):
+        if not isinstance(found, Mapping) or name not in found:
+            has = ", ".join(map(str, found)) if isinstance(found, Mapping) else type(found).__name__
+            raise ValueError(
+                f'"decision_key" must lead to the decision of a CoE graph; got {key!r}, and there is only {has}. '
+                "Name the key of the output that holds it"
+            )
+        found = found[name]
+    return found
+
+
+class UsageCounter(BaseCallbackHandler):
+    """Counts the tokens of all chat models that a graph asks."""
+
+    def __init__(self) -> None:
+        self._tokens = Counter[str]()
+
+    def on_llm_end(self, response: LLMResult, **kwargs: Any) -> None:
+        """Adds the tokens of one request, as far as the server tells them."""
+        for choices in response.generations:
+            # each choice of a request says what all of them took
+            message = getattr(choices[0], "message", None)
+            usage = getattr(message, "usage_metadata", None) or {}
+            for name in ("input_tokens", "output_tokens"):
+                self._tokens[name] += usage.get(name, 0)
+
+    def with_others(self, tokens: Mapping[str, Usage]) -> dict[str, Usage]:
+        """Returns the tokens of a decision; those of "others" are of earlier steps of a chain, and of other nodes."""
+        tokens = dict(tokens)
+        others = self._tokens.copy()
+        for counts in tokens.values():
+            if None in counts.values():
+                return tokens
+            others.subtract(counts)
+        if any(n > 0 for n in others.values()):
+            tokens["others"] = create_usage(others["input_tokens"], others["output_tokens"])
+        return tokens
 
 
 def create_run_group(

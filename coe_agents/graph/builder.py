@@ -8,6 +8,7 @@ from typing import Any, get_args
 from langchain_core.language_models import BaseChatModel
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import RetryPolicy
+from typing_extensions import TypedDict
 
 from coe_agents._removed import refuses_removed
 from coe_agents.checks import at_field, has_method, instance, integer, one_of, require
@@ -58,6 +59,26 @@ _NODES = (
     "escalation",
     *_ENDS,
 )
+
+
+class GraphArguments(TypedDict, total=False):
+    """The arguments of `create_coe_graph`, which `ask` and `run` take, too, and which mean the same there."""
+
+    answers: AnswerPreset | None
+    clusterer: Clusterer | None
+    policy: Policy | None
+    max_rounds: int | None
+    token_budget: int | None
+    deadline: float | None
+    min_agents: int | None
+    strategies: Mapping[Regime, str | Strategy] | str | Strategy | None
+    weights: Mapping[str, float] | None
+    escalation: Escalation | None
+    tools: Sequence[Any] | None
+    history: History
+    answer_judge: AnswerJudge | None
+    on_decision: OnDecision | None
+    options: GraphOptions | None
 
 
 @refuses_removed

@@ -1,11 +1,12 @@
 """Owns the command `report`: one page of saved responses, or of a run."""
 
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from coe_agents.cli.inputs import create_setting, load_quietly, open_samples
+from coe_agents.cli.inputs import as_options, judging_arguments, open_samples
 from coe_agents.cli.options import ResamplesOption, ScoringOptions, expand_options
 from coe_agents.cli.terminal import clean, print_lines
 from coe_agents.files import write
@@ -30,43 +31,27 @@ def report(
     and all questions. For a run it shows what the policy did with each question, round by round. The options of scoring
     are for saved responses. To compare runs: coe-agents compare.
     """
-    from coe_agents.evaluation.origin import DECISIONS, read_run
+    from coe_agents.evaluation.origin import DECISIONS
+    from coe_agents.experiments.judging import JudgingArguments
+    from coe_agents.pages.writing import create_report
 
-    if any((path / DECISIONS).is_file() for path in run):
-        if len(run) > 1:
-            message = f"of decisions it must be one folder; got {len(run)} paths. To compare runs: coe-agents compare"
-            raise typer.BadParameter(message, param_hint="'run'")
-        from coe_agents.pages.run_page import create_run_page
-
-        decided = read_run(run[0])
-        n_questions = len(decided.items) + len(decided.errors)
-        _write(create_run_page(decided, n_resamples=resamples), out, n_questions)
-    else:
-        _report_samples(run, scoring, out, resamples)
-
-
-def _report_samples(paths: list[Path], scoring: ScoringOptions, out: Path, resamples: int) -> None:
-    from coe_agents.pages.report_page import create_page
-
-    config = None if scoring.config is None else load_quietly(scoring.config)
-    setting, judging = create_setting(scoring, paths, config)
+    if len(run) > 1 and any((path / DECISIONS).is_file() for path in run):
+        message = f"of decisions it must be one folder; got {len(run)} paths. To compare runs: coe-agents compare"
+        raise typer.BadParameter(message, param_hint="'run'")
+    named = judging_arguments(scoring)
+    arguments = JudgingArguments(**named)
     policy = None
-    if config is not None:
+    if named["config"] is not None:
         from coe_agents.config.build import create_policy
 
-        policy = create_policy(config)
-    note = judging.note()
-    title = ", ".join(path.resolve().name for path in paths)
-    with open_samples(paths, scoring) as questions:
-        n_questions = len(questions)
-        page = create_page(
-            questions, setting, title=title, n_resamples=resamples, note=note, policy=policy
-        )
-    _write(page, out, n_questions)
-    print_lines(note)
-
-
-def _write(page: str, out: Path, n_questions: int) -> None:
-    write(out, page.encode(errors="replace"))
+        policy = create_policy(named["config"])
+    with ExitStack() as stack:
+        shown: Any = run[0]
+        if not (run[0] / DECISIONS).is_file():
+            shown = stack.enter_context(open_samples(run, scoring))
+        stack.enter_context(as_options())
+        page = create_report(shown, arguments, resamples=resamples, policy=policy)
+    write(out, page.html.encode(errors="replace"))
     size = f"{out.stat().st_size / 1e6:.1f} MB"
-    print_lines(f"{quantity(n_questions, 'question')}: {clean(str(out))}, {size}")
+    print_lines(f"{quantity(page.n_questions, 'question')}: {clean(str(out))}, {size}")
+    print_lines(page.note)

@@ -9,7 +9,7 @@ from typing import Any
 
 from coe_agents.checks import is_number
 from coe_agents.evaluation.origin import Item, Run
-from coe_agents.experiments.comparison import compare, in_words, outcomes_of, to_experiment
+from coe_agents.experiments.comparison import compare_outcomes, in_words, outcomes_of, to_experiment
 from coe_agents.experiments.experiment import format_cell
 from coe_agents.pages.page_data import (
     BLOCK,
@@ -32,7 +32,7 @@ def create_run_page(run: Run, *, n_resamples: int = 1000) -> str:
     `n_resamples` is of the bootstrap behind every interval.
     """
     check_jinja()
-    comparison = compare([outcomes_of(run)], n_resamples=n_resamples)
+    comparison = compare_outcomes([outcomes_of(run)], n_resamples=n_resamples)
     table = to_experiment(comparison)
     details = list(map(_detail, run.items.values()))
     for error in run.errors.values():

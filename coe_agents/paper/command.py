@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from coe_agents.cli.options import ConfigOption, LimitOption, SeedOption
-from coe_agents.cli.terminal import print_lines
+from coe_agents.cli.terminal import create_console, print_lines
 from coe_agents.extensions import did_you_mean
 
 if TYPE_CHECKING:
@@ -82,14 +82,14 @@ def reproduce(
     else:
         material = create_sampled_material(config, dataset, out / "runs", limit=limit, seed=seed)
     names = _all_of(material) if name == "all" else [name]
-    from coe_agents.cli.display.tables import show_experiment
     from coe_agents.experiments.experiment import write_to
+    from coe_agents.experiments.tables import show_experiment
 
     for each in names:
         experiment = _experiment(each, material)
         settings = {**experiment.settings, **material.provenance}
         experiment = replace(experiment, settings=settings)
-        show_experiment(experiment, write_to(experiment, out))
+        show_experiment(create_console(), experiment, write_to(experiment, out))
 
 
 def _all_of(material: "Material") -> list[str]:

@@ -1,7 +1,9 @@
 """Owns the policies: from a `Measurement` of uncertainty to a `Decision`."""
 
+from typing import TYPE_CHECKING
+
+from coe_agents._removed import missing_name
 from coe_agents.measurement.measurement import Measurement, measure
-from coe_agents.measurement.weighted_vote import agreement_weights
 from coe_agents.policy.base import Decision, Policy
 from coe_agents.policy.calibrated import CalibratedPolicy
 from coe_agents.policy.fixed_rounds import FixedRounds
@@ -20,7 +22,11 @@ __all__ = [
     "RegimePolicy",
     "SupportPolicy",
     "ThresholdPolicy",
-    "agreement_weights",
     "measure",
     "settle",
 ]
+
+if not TYPE_CHECKING:  # a type checker would accept every name
+
+    def __getattr__(name):
+        raise missing_name(__name__, name)

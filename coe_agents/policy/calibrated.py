@@ -491,7 +491,11 @@ class CalibratedPolicy:
         if differences and self._differences is None:
             warnings.warn(UnkeptRiskWarning(differences), stacklevel=2)
         promise = f"at most {calibration.risk:g} with confidence {calibration.confidence:g}"
-        claim = f"(for another group: {differences})" if differences else f"(risk {promise})"
+        claim = f"(risk {promise})"
+        if differences:
+            claim = f"(for another group: {differences})"
+        elif round > 0:
+            claim = f"(calibrated without further rounds, for a risk of {promise})"
         proposer = calibration.proposer_of(measurement)
         if proposer is not None and proposer not in measurement.proposals.support:
             return refuse(f"no other agent's proposal can be compared with that of {proposer}")

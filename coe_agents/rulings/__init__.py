@@ -15,17 +15,11 @@ from typing import TYPE_CHECKING
 from coe_agents._first_use import on_first_use
 
 if TYPE_CHECKING:
-    from coe_agents.rulings.audits import recalibrate
     from coe_agents.rulings.recorded import pending_cases, rule
     from coe_agents.rulings.recording import Recording
 else:
     __getattr__, __dir__ = on_first_use(
-        __name__,
-        {
-            "audits": ("recalibrate",),
-            "recorded": ("pending_cases", "rule"),
-            "recording": ("Recording",),
-        },
+        __name__, {"recorded": ("pending_cases", "rule"), "recording": ("Recording",)}
     )
 
-__all__ = ["Recording", "pending_cases", "recalibrate", "rule"]
+__all__ = ["Recording", "pending_cases", "rule"]

@@ -17,7 +17,7 @@ from typing import Any
 from langchain_core.callbacks import BaseCallbackHandler
 from langgraph.store.base import BaseStore
 
-from coe_agents.config import Configuration
+from coe_agents.config.build import Configuration
 from coe_agents.decision import GroupDecision
 from coe_agents.errors import ConfigurationError, GroupUnavailableError
 from coe_agents.extensions import did_you_mean

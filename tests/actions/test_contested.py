@@ -138,7 +138,7 @@ def asking():
 
 def test_a_model_is_not_asked_again_about_what_was_clustered(asking):
     clusterer, match = asking
-    texts = lines([call(x="one")], [call(x="two")], [call(x="one!")], [call()])
+    texts = lines([call(x="one")], [call(x="two")], [call(x="one.")], [call()])
     labels = match.cluster([texts], ["How many?"])[0]
     mass = [0.25] * 4
     for kept in (texts, texts[:3]):  # an earlier round's actions may have been clustered with these

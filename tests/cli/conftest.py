@@ -97,7 +97,7 @@ FILES = {
         each | {"kind": "audit", "seen_probability": 0.5} for each in SAMPLES
     ),
     "cases.jsonl": lines(LABELLED),
-    "broken.jsonl": LINE + "{",
+    "broken.jsonl": lines(SAMPLES[:1]) + "{",
 }
 MAKING = """\
 calibrate s.samples.jsonl --risk 0.4 --out policy.json

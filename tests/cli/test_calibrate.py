@@ -10,7 +10,7 @@ from coe_agents.config import load
 from coe_agents.errors import ConfigurationError
 from coe_agents.evaluation import Samples
 from coe_agents.evaluation.scoring.correctness import CRITERIA
-from coe_agents.experiments.replay import ReplayedPolicy, load_saved, replay
+from coe_agents.experiments.replays import ReplayedPolicy, load_saved, replay
 from coe_agents.policy import AgentWeights
 from coe_agents.testing import ScriptedAgent
 from tests.cli.command import run

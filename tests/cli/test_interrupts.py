@@ -28,9 +28,8 @@ def test_ctrl_c_ends_ask_while_a_server_hangs(tmp_path):
 
 
 def test_a_full_disk_says_how_to_resume_too(capsys):
-    with (
-        pytest.raises(OSError, match="No space left"),
-        terminal.resumable(lambda: "3 questions are"),
-    ):
-        raise OSError(errno.ENOSPC, "No space left on device")
+    full = OSError(errno.ENOSPC, "No space left on device")
+    full.add_note("3 questions are missing")
+    with pytest.raises(OSError, match="No space left"), terminal.resumable():
+        raise full
     assert capsys.readouterr().out == "3 questions are missing. Rerun the same command to resume.\n"

@@ -55,7 +55,7 @@ def test_another_way_is_told(tmp_path):
         "correctness": "reference",
         "recorded": RECORDED,
     }
-    said = "Judged by correctness reference (--correctness), the run recorded f1."
+    said = "Judged by correctness reference (correctness), the run recorded f1."
     page, policy = tmp_path / "r.html", tmp_path / "p.json"
     policies = str(config(tmp_path, AGENT.format(name="a", url="http://127.0.0.1:9/v1", more="")))
     for command in (

@@ -8,9 +8,9 @@ import pytest
 
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.errors import SamplesError
-from coe_agents.evaluation import Samples, report, score
+from coe_agents.evaluation import Samples
 from coe_agents.evaluation.parallel import map_in_processes
-from coe_agents.evaluation.scoring.scores import ScoringSetup, score_samples
+from coe_agents.evaluation.scoring.scores import ScoringSetup, report, score, score_samples
 from tests.evaluation.invented import group, row, write
 
 

@@ -6,7 +6,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.evaluation import Samples, report, score
+from coe_agents.evaluation import Samples
+from coe_agents.evaluation.scoring.scores import report, score
 from coe_agents.testing.doubles import TableEntailment
 from tests.evaluation.invented import row, write
 

@@ -8,10 +8,11 @@ import pytest
 
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.errors import RateLimitError
-from coe_agents.evaluation import Samples, score
+from coe_agents.evaluation import Samples
 from coe_agents.evaluation.datasets.question import Question
 from coe_agents.evaluation.sample_collection import Participant, sample
 from coe_agents.evaluation.samples.store import Store
+from coe_agents.evaluation.scoring.scores import score
 from coe_agents.testing import create_response
 from coe_agents.types import AgentReply, Usage
 from tests.waiting import until

@@ -6,7 +6,12 @@ import pytest
 
 from coe_agents.errors import SamplesError
 from coe_agents.evaluation.origin import DECISIONS, read_run
-from coe_agents.experiments.comparison import PolicyOutcomes, compare, outcomes_of, to_experiment
+from coe_agents.experiments.comparison import (
+    PolicyOutcomes,
+    compare_outcomes,
+    outcomes_of,
+    to_experiment,
+)
 from coe_agents.policy.bounds import price_of
 from tests.experiments.decided import step, written
 
@@ -28,7 +33,7 @@ def four(tmp_path):
 
 
 def test_figures_by_hand(four):
-    (found,) = compare([outcomes_of(read_run(four))], n_resamples=20).policies
+    (found,) = compare_outcomes([outcomes_of(read_run(four))], n_resamples=20).policies
     # an ordinary question costs 2 agents x (10 x 1 + 5 x 4) millionths; the last one twice that
     expected = {
         "coverage": 3 / 4,
@@ -56,7 +61,7 @@ def test_a_difference_is_over_the_questions_of_both_and_of_a_run_to_itself_is_ze
         {"1": step(), "2": step(action="abstain"), "9": step(correct=0.0), "8": "down"},
     )
     runs = [outcomes_of(read_run(path)) for path in (four, four, other)]
-    _, same, found = compare(runs, n_resamples=50).policies
+    _, same, found = compare_outcomes(runs, n_resamples=50).policies
     assert set(same.differences["coverage"]) == {0.0}
     assert (found.n_questions, found.n_common, found.n_failed) == (3, 2, 1)
     assert found.differences["coverage"][0] == 1 / 2 - 1
@@ -74,7 +79,7 @@ def test_an_agent_without_a_price_makes_the_cost_unknown():
 def test_the_table_has_a_line_for_each_figure_of_each_policy(four, tmp_path):
     other = written(tmp_path / "other", {"1": step(by="arbiter"), "2": step()})
     table = to_experiment(
-        compare([outcomes_of(read_run(path)) for path in (four, other)], n_resamples=5)
+        compare_outcomes([outcomes_of(read_run(path)) for path in (four, other)], n_resamples=5)
     )
     found = {row[:2]: dict(zip(table.columns[2:], row[2:], strict=True)) for row in table.rows}
     assert (found["answered", "four"]["value"], found["answered", "four"]["less the first"]) == (
@@ -86,10 +91,10 @@ def test_the_table_has_a_line_for_each_figure_of_each_policy(four, tmp_path):
     assert found["questions of both", "other"]["value"] == 2
     assert found["decided by arbiter", "other"]["value"] == 0.5
     assert ("conformity", "four") not in found
-    alone = to_experiment(compare([outcomes_of(read_run(four))], n_resamples=5))
+    alone = to_experiment(compare_outcomes([outcomes_of(read_run(four))], n_resamples=5))
     assert alone.columns == ("figure", "policy", "value", "low", "high")
     with pytest.raises(ValueError, match="at least one policy"):
-        compare([])
+        compare_outcomes([])
 
 
 @pytest.mark.parametrize("line", ['{"id": "1", "error": null}', "nothing"])
@@ -119,7 +124,7 @@ def test_two_decisions_on_one_question_are_an_error_unless_they_are_equal(tmp_pa
 
 def test_a_share_of_none_or_of_all_has_the_interval_of_clopper_and_pearson(tmp_path):
     run = written(tmp_path / "r", {str(i): step() for i in range(20)})
-    (found,) = compare([outcomes_of(read_run(run))], n_resamples=5).policies
+    (found,) = compare_outcomes([outcomes_of(read_run(run))], n_resamples=5).policies
     least = 0.025 ** (
         1 / 20
     )  # the share p at which 20 of 20 happen with probability 0.025: p^20 = 0.025
@@ -139,7 +144,9 @@ def test_the_intervals_of_differences_allow_for_the_number_of_policies(tmp_path)
 
     def width(n_policies: int) -> float:
         _, low, high = (
-            compare(runs[:n_policies], n_resamples=4000).policies[1].differences["coverage"]
+            compare_outcomes(runs[:n_policies], n_resamples=4000)
+            .policies[1]
+            .differences["coverage"]
         )
         return high - low
 

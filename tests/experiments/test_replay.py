@@ -6,8 +6,8 @@ from coe_agents import ThresholdPolicy
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import Samples
 from coe_agents.evaluation.scoring.correctness import CRITERIA
-from coe_agents.experiments.comparison import compare, in_words
-from coe_agents.experiments.replay import ReplayedPolicy, load_saved, replay
+from coe_agents.experiments.comparison import compare_outcomes, in_words
+from coe_agents.experiments.replays import ReplayedPolicy, load_saved, replay
 from coe_agents.policy import Decision, FixedRounds
 from coe_agents.policy.bounds import Bounds
 from coe_agents.policy.settle import Rules
@@ -79,7 +79,7 @@ def test_tokens_of_what_cannot_be_replayed_are_a_bound_and_two_bounds_are_not_co
     )
 
     def words(*outcomes):
-        return in_words(compare(outcomes, n_resamples=5))[1].rpartition("%. ")[2]
+        return in_words(compare_outcomes(outcomes, n_resamples=5))[1].rpartition("%. ")[2]
 
     assert "takes 1.00 times the tokens" in words(whole, whole)
     assert "takes at least 1.00 times the tokens" in words(whole, debate)

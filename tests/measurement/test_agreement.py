@@ -1,6 +1,6 @@
 import pytest
 
-from coe_agents.policy import agreement_weights
+from coe_agents.measurement.weighted_vote import agreement_weights
 from tests.measurement.measurements import measured_texts as question
 
 SPLIT = question(a=["x"], b=["x"], c=["y"])

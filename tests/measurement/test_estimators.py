@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.evaluation import Samples, score
+from coe_agents.evaluation import Samples
+from coe_agents.evaluation.scoring.scores import score
 from coe_agents.evaluation.scoring.statistics import iter_statistics
 from coe_agents.measurement.estimators import (
     BASELINE,

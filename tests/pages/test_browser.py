@@ -5,7 +5,8 @@ import socket
 import pytest
 
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.evaluation import Samples, judge_samples
+from coe_agents.evaluation import Samples
+from coe_agents.evaluation.calibration.calibrate import judge_samples
 from coe_agents.policy import RegimePolicy, ThresholdPolicy
 from tests.chromium import NEEDS_CHROMIUM, Page
 from tests.evaluation.invented import group, row

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.evaluation import Samples, score
+from coe_agents.evaluation import Samples
 from coe_agents.evaluation.metrics import auroc
-from coe_agents.evaluation.scoring.scores import ScoringSetup
+from coe_agents.evaluation.scoring.scores import ScoringSetup, score
 from coe_agents.pages.report_page import create_page, summarize
 from tests.elements import Elements
 from tests.evaluation.invented import group, row, write

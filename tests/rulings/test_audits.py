@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coe_agents.evaluation import calibrate
-from coe_agents.evaluation.calibration.calibrate import Judged
+from coe_agents.evaluation.calibration.calibrate import Judged, calibrate
 from coe_agents.evaluation.calibration.risk_control import (
     choose_audited_threshold,
     choose_threshold,
@@ -15,8 +14,7 @@ from coe_agents.evaluation.calibration.risk_control import (
     weighted_risk_bound,
 )
 from coe_agents.policy import CalibratedPolicy
-from coe_agents.rulings import recalibrate
-from coe_agents.rulings.audits import Seen, _as_in_traffic
+from coe_agents.rulings.audits import Seen, _as_in_traffic, recalibrate
 from tests.evaluation.invented import group
 from tests.measurement.measurements import measured
 

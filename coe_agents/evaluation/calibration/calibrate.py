@@ -45,10 +45,11 @@ from coe_agents.measurement.weighted_vote import (
     VOTE_SHARE,
     WEIGHTS_FROM,
     WeightsFrom,
+    agreement_weights,
     distributions_of,
 )
 from coe_agents.measurement.weighting import Weighting
-from coe_agents.policy import CalibratedPolicy, Measurement, agreement_weights
+from coe_agents.policy import CalibratedPolicy, Measurement
 from coe_agents.policy.calibrated import (
     SUPPORT,
     AgentWeighting,

@@ -6,19 +6,26 @@ judged here, one by one: so one table of `line` says what is valid.
 
 import glob
 import json
+import shutil
+import tempfile
+import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from coe_agents import _ring
 from coe_agents._removed import refuses_removed
+from coe_agents.clustering import Clusterer
 from coe_agents.errors import SamplesError
 from coe_agents.evaluation.datasets.question import Question
 from coe_agents.evaluation.datasets.records import file_records
 from coe_agents.evaluation.datasets.sources import iter_questions
+from coe_agents.evaluation.frames import import_pandas, rows_of_frame
+from coe_agents.evaluation.origin import Origin, origin_of
 from coe_agents.evaluation.samples.formats import OWN, PAGE, Source, inspect_samples, is_inspect_log
 from coe_agents.evaluation.samples.line import (
     PLAIN,
@@ -38,7 +45,8 @@ from coe_agents.evaluation.tables import (
     RowTable,
     find_form,
 )
-from coe_agents.types import JsonObject, SampledQuestion
+from coe_agents.measurement.weighting import Weighting
+from coe_agents.types import JsonObject, Sample, SampledQuestion
 
 MOST_FAULTS = 20
 """Faulty records that are named at most."""
@@ -49,8 +57,8 @@ class Samples:
 
     Every record is checked when they are opened; iterating then reads one question at a time, by id. The records are
     in temporary files, so memory does not grow with the questions. These may be spread over records and files (an agent
-    a file, say), and the order of records changes nothing. Use it as a context manager: the temporary files end with
-    it.
+    a file, say), and the order of records changes nothing. The temporary files end with the
+    block of a `with`, else when nothing refers to the object.
 
     Args:
         paths: Files of samples: JSON Lines, a JSON array, CSV or Parquet; those that end in ".gz" are compressed. A
@@ -73,15 +81,18 @@ class Samples:
         [('1', 1)]
     """
 
+    clusterer: Clusterer | None = None
+    """What compares the responses, where whoever sampled them passed it; else it is created from its record."""
+
     @refuses_removed
     def __init__(
         self,
-        paths: Sequence[str | Path],
+        paths: str | Path | Sequence[str | Path],
         *,
         columns: Mapping[str, str] | None = None,
         questions: str | Path | None = None,
     ) -> None:
-        self.paths = files_of(paths)
+        self.paths = files_of([paths] if isinstance(paths, str | Path) else paths)
         self._columns = columns or {}
         self._questions = None if questions is None else _read_questions(Path(questions))
         self._files: list[RecordFile] = []
@@ -120,6 +131,76 @@ class Samples:
     def __iter__(self) -> Iterator[SampledQuestion]:
         for _, rows in self._table:
             yield _read_question(self._files, rows)
+
+    @property
+    def origin(self) -> Origin:
+        """What the responses were made with: the agents, the prompt, the preset of answers, and how they are judged.
+
+        All of it is None or empty where no run recorded it, or several runs recorded different things.
+        """
+        return origin_of(self.paths)
+
+    def judge(
+        self,
+        *,
+        clusterer: Any = None,
+        correctness: Any = None,
+        weighting: Weighting = "auto",
+        every_cluster: bool = True,
+        proposer: str | None = None,
+    ) -> Any:
+        """Returns a row of each question that has a response: what a policy is shown, and whether the group was right.
+
+        `coe_agents.calibrate` takes these rows, too.
+
+        Args:
+            clusterer: What compares the responses, or its name; None: as recorded, else `NormalizedMatch()`.
+            correctness: A criterion, or its name; None: as recorded, else "reference_or_label".
+            weighting: How responses count: "auto", "frequency" or "probability".
+            every_cluster: Whether every cluster is judged, and not only the leading one.
+            proposer: The agent whose first response is judged, in place of the group's answer.
+        """
+        # what creates a recorded clusterer stands above this package
+        arguments = _ring.load("experiments.judging:JudgingArguments")
+        judge = _ring.load("experiments.judging:judge")
+        how = arguments(clusterer=clusterer, correctness=correctness, weighting=weighting)
+        return judge(self, how, every_cluster=every_cluster, proposer=proposer)
+
+    def to_frame(self) -> Any:
+        """Returns a pandas data frame, a row for each response, and for each failed request, whose `error` is set."""
+        pandas = import_pandas()
+        rows: list[Sample] = []
+        for question in self:
+            rows += [*question.responses, *question.failures]
+        return pandas.DataFrame(rows)
+
+    @classmethod
+    def from_frame(cls, frame: Any, columns: Mapping[str, str] | None = None) -> "Samples":
+        """Returns the samples of a data frame, a row for each response; they are kept in a temporary file.
+
+        Needed are "id" or "question", "agent" and "text"; the other columns are the fields of a line of samples. Rows
+        of one question and agent are numbered in their order, unless there is an "index". Missing values are left out.
+
+        Args:
+            frame: Of pandas, or of a library whose frames have `to_pandas`.
+            columns: Our name of a column, and the name that it has: `{"text": "response"}`.
+
+        Raises:
+            SamplesError: A row is no response.
+            ValueError: A column does not exist.
+        """
+        folder = tempfile.mkdtemp(prefix="coe-agents-")
+        path = Path(folder, "frame.samples.jsonl")
+        try:
+            with path.open("w", encoding="utf-8") as file:
+                for row in rows_of_frame(frame, columns or {}):
+                    file.write(json.dumps(row) + "\n")
+            samples = cls([path])
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        weakref.finalize(samples, shutil.rmtree, folder, ignore_errors=True)
+        return samples
 
     def parts(self, size: int) -> "Iterator[SamplesPart]":
         """Yields the questions in parts of `size`, in order, for other processes to read."""

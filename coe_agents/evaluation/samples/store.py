@@ -281,7 +281,12 @@ class _Line(NamedTuple):
 
 
 def is_whole(n_responses: int, rows: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether rows are all of a unit of so many responses: as many, or fewer that end in a failure."""
+    """Whether rows are all of a unit of so many responses: as many, or fewer that end in a failure.
+
+    An agent that gives as many as it likes says in each row how many these are.
+    """
+    if rows:
+        n_responses = rows[-1].get("n_responses", n_responses)
     return len(rows) == n_responses or (0 < len(rows) <= n_responses and is_failure(rows[-1]))
 
 

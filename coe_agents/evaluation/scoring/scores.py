@@ -448,7 +448,7 @@ def trusted_vote_share(
 ) -> FloatArray:
     """1 - the vote share of the leading answer in which agents count by how far the others agree with them.
 
-    The weights are those of `coe_agents.policy.agreement_weights`, over all questions and without labels; an agent that
+    The weights are those of `agreement_weights`, over all questions and without labels; an agent that
     did not respond does not count. All NaN where an agent never responded beside another, or no two ever agree, so that
     there are no weights.
 

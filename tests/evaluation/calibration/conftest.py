@@ -1,7 +1,8 @@
 import pytest
 
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.evaluation import Samples, judge_samples
+from coe_agents.evaluation import Samples
+from coe_agents.evaluation.calibration.calibrate import judge_samples
 from tests.evaluation.invented import group, write
 
 

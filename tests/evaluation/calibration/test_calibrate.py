@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from scipy.stats import binom, binomtest
 
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.evaluation import Samples, calibrate, judge_samples
+from coe_agents.evaluation import Samples
+from coe_agents.evaluation.calibration.calibrate import calibrate, judge_samples
 from coe_agents.evaluation.calibration.risk_control import (
     choose_threshold,
     first_count,

@@ -3,7 +3,8 @@ from dataclasses import replace
 import pytest
 from scipy.stats import binomtest
 
-from coe_agents.evaluation import calibrate, check_drift
+from coe_agents.evaluation import check_drift
+from coe_agents.evaluation.calibration.calibrate import calibrate
 from coe_agents.policy import CalibratedPolicy
 from tests.evaluation.invented import group
 

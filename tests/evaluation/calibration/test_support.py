@@ -6,7 +6,7 @@ import pytest
 
 from coe_agents.actions import ActionMatch
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.evaluation import calibrate
+from coe_agents.evaluation.calibration.calibrate import calibrate
 from coe_agents.evaluation.calibration.learned import fit_support
 from coe_agents.evaluation.calibration.risk_control import risk_bound
 from coe_agents.policy import CalibratedPolicy

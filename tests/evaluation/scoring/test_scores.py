@@ -8,10 +8,10 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.evaluation import Samples, report, score
+from coe_agents.evaluation import Samples
 from coe_agents.evaluation.metrics import auroc
 from coe_agents.evaluation.metrics.tallies import join_ties
-from coe_agents.evaluation.scoring.scores import best_single_model
+from coe_agents.evaluation.scoring.scores import best_single_model, report, score
 from tests.evaluation.invented import group, row, write
 
 LOG2 = math.log(2)

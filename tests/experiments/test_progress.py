@@ -2,7 +2,7 @@ import io
 
 from rich.console import Console
 
-from coe_agents.cli.display.progress import progress
+from coe_agents.experiments.progress import progress
 
 
 def shown(*, terminal):

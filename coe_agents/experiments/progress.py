@@ -1,14 +1,14 @@
-"""Owns the progress of a run: bars on a terminal, plain lines elsewhere."""
+"""Owns the progress of a run: bars on a terminal, one line in a notebook, plain lines elsewhere."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from coe_agents.cli.terminal import clean, create_console
-from coe_agents.text import quantity
+from coe_agents.text import for_terminal, quantity, redact, secrets_of_environment
 
 Advance = Callable[[str, bool], None]
 """Takes the name of the agent that replied, and whether the reply is a failure."""
@@ -21,15 +21,22 @@ def progress(
     what: tuple[str, str] = ("reply", "replies"),
     console: Console | None = None,
     every: float = 10.0,
+    is_shown: bool = True,
 ) -> Iterator[Advance]:
     """Shows on standard error the number of replies of each agent, the time left, and the failures.
 
     `totals` holds for each agent the number of replies so far and in the end; `every` are seconds between two lines;
     `what` arrives, one and several.
     """
-    console = console or create_console(stderr=True)
+    console = console or Console(highlight=False, stderr=True)
+    if not is_shown:
+        yield lambda name, failed: None
+        return
+    if console.is_jupyter:
+        yield _lines(totals, what, _line_of_notebook(), every=0.2)
+        return
     if not console.is_terminal:
-        yield _lines(totals, what, console, every)
+        yield _lines(totals, what, lambda line: console.print(line, soft_wrap=True), every)
         return
     columns = (
         TextColumn("{task.description}", markup=False),
@@ -39,10 +46,10 @@ def progress(
         TextColumn("{task.fields[failed]}", style="red"),
     )
     with Progress(*columns, console=console) as bars:
-        tasks = {
-            name: bars.add_task(clean(name), total=total, completed=done, failed="")
-            for name, (done, total) in totals.items()
-        }
+        tasks = {}
+        for name, (done, total) in totals.items():
+            shown_name = for_terminal(redact(name, secrets_of_environment()))
+            tasks[name] = bars.add_task(shown_name, total=total, completed=done, failed="")
         n_failed = dict.fromkeys(totals, 0)
 
         def advance(name: str, failed: bool) -> None:
@@ -53,8 +60,20 @@ def progress(
         yield advance
 
 
+def _line_of_notebook() -> Callable[[str], None]:
+    """Returns what replaces one line of a notebook's output."""
+    from IPython import display
+
+    show: Any = display.display
+    handle = show({"text/plain": ""}, raw=True, display_id=True)
+    return lambda line: handle.update({"text/plain": line}, raw=True)
+
+
 def _lines(
-    totals: Mapping[str, tuple[int, int]], what: tuple[str, str], console: Console, every: float
+    totals: Mapping[str, tuple[int, int]],
+    what: tuple[str, str],
+    show: Callable[[str], None],
+    every: float,
 ) -> Advance:
     done, total = (sum(column) for column in zip(*totals.values(), strict=True))
     start = printed = time.monotonic()
@@ -69,8 +88,6 @@ def _lines(
         printed = now
         rate = n_new / max(now - start, 1e-9)
         left = f"{(total - n_done) / rate:.0f} s left, {n_failed} failed"
-        console.print(
-            f"{n_done} of {quantity(total, *what)}, {rate:.1f} a second, {left}", soft_wrap=True
-        )
+        show(f"{n_done} of {quantity(total, *what)}, {rate:.1f} a second, {left}")
 
     return advance

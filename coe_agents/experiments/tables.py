@@ -1,4 +1,4 @@
-"""Owns the tables of `score`, and of experiments and comparisons: how they look on a terminal."""
+"""Owns the tables of `score`, and of experiments and comparisons: how they look on a console of rich."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,23 +9,26 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from coe_agents.cli.terminal import clean, create_console, print_lines
 from coe_agents.evaluation.scoring.correctness import inside_in_words
 from coe_agents.evaluation.scoring.scores import find_standout
 from coe_agents.experiments.experiment import PAPER, Experiment, caption_of, format_cell
 from coe_agents.measurement.estimators import BASELINE, PROPOSAL_SCORES, group_scores, name_of
-from coe_agents.text import quantity
+from coe_agents.text import for_terminal, quantity, redact, secrets_of_environment
 
 _KINDS = {"call": "a tool is called", "no_call": "no tool is called"}
 _INDENT = 2
 
 
-def show_report(report: Mapping[str, Any], on_judging: str | None) -> None:
+def clean(text: str) -> str:
+    """Returns a text as a table may show it: on one line, without keys."""
+    return for_terminal(redact(text, secrets_of_environment()))
+
+
+def show_report(console: Console, report: Mapping[str, Any], on_judging: str | None) -> None:
     """Prints the object of `score --json` as a table; a score is in bold if it stands out from all others.
 
     `on_judging` is a line on how answers are judged.
     """
-    console = create_console()
 
     def note(text: str) -> None:
         console.print(Text(text, style="dim"))
@@ -50,7 +53,7 @@ def show_report(report: Mapping[str, Any], on_judging: str | None) -> None:
     console.print()
     if report["scores"]:
         console.print(_score_table(report["scores"]))
-        note("--json has paired differences, and accuracies after rejection, too.")
+        note("--json, or `figures`, has paired differences, and accuracies after rejection, too.")
         console.print()
     if "by_kind" in report:
         console.print(_table_by_kind(report["by_kind"]))
@@ -122,7 +125,7 @@ def _table_by_kind(kinds: Mapping[str, Any]) -> Table:
     return table
 
 
-def show_claim_figures(figures: Mapping[str, Any]) -> None:
+def show_claim_figures(console: Console, figures: Mapping[str, Any]) -> None:
     """Prints the object of `score --claims --json` as a table."""
     title = '"This claim is wrong", by the texts of the other agents'
     table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
@@ -142,9 +145,10 @@ def show_claim_figures(figures: Mapping[str, Any]) -> None:
             cells.append(_estimate(of["auroc_within"]))
         cells += map(_number, of["precision"].values())
         table.add_row(*cells)
-    create_console().print(table)
-    print_lines(
-        "Intervals: 95 %, over entities. The last columns: how many are right among so many of most support."
+    console.print(table)
+    console.print(
+        "Intervals: 95 %, over entities. The last columns: how many are right among so many of most support.",
+        soft_wrap=True,
     )
 
 
@@ -157,12 +161,11 @@ def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
 
 
-def show_experiment(experiment: Experiment, written: Sequence[Path] = ()) -> None:
+def show_experiment(console: Console, experiment: Experiment, written: Sequence[Path] = ()) -> None:
     """Prints the title, the table with the paper's rows in another colour, the notes below it, and what was written.
 
     Columns that do not fit a narrow terminal are omitted, from the right, and counted.
     """
-    console = create_console()
     unlimited = console.options.update(width=10_000)
     n_heads = n_columns = len(experiment.heads)
     table = _experiment_table(experiment, n_columns)
@@ -182,7 +185,7 @@ def show_experiment(experiment: Experiment, written: Sequence[Path] = ()) -> Non
     for text in notes:
         console.print(Padding(Text(clean(text), style="dim"), (0, 0, 0, _INDENT)))
     for path in written:
-        print_lines(f"  {path}")
+        console.print(Text(f"  {clean(str(path))}"), soft_wrap=True)
 
 
 def _experiment_table(experiment: Experiment, n_columns: int) -> Table:

@@ -1,0 +1,150 @@
+"""Owns what experiments are told: whom they ask, and which questions."""
+
+import asyncio
+import copy
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from langchain_core.language_models import BaseChatModel
+
+from coe_agents.checks import require
+from coe_agents.config.schema import Config, load_config
+from coe_agents.errors import DatasetError
+from coe_agents.evaluation.datasets.question import ConflictError, Question
+from coe_agents.evaluation.datasets.records import MalformedError, to_question
+from coe_agents.evaluation.datasets.sources import QuestionsOnDisk, on_disk
+from coe_agents.evaluation.frames import is_frame, plain_rows
+from coe_agents.presets import agents_of
+from coe_agents.tinyworld.questions import find_questions
+from coe_agents.types import Agent
+
+TINYWORLD = "tinyworld"
+_WITHOUT_ANSWER = {"id", "question", "context", "tools"}
+Models: TypeAlias = "Sequence[str | BaseChatModel | Agent] | str | Path | Config"
+"""Names of models, chat models and agents; or a configuration: its file, the object, or "tinyworld"."""
+Questions: TypeAlias = "str | Path | Iterable[str | Mapping[str, Any] | Question] | Any"
+"""Texts, records with "question" and perhaps "references", a data frame of these, a file, or the name of a dataset."""
+
+
+def is_configuration(models: object) -> bool:
+    """Returns whether a group is a configuration, and not a list of models."""
+    is_file = isinstance(models, Path) or str(models).endswith(".toml")
+    return is_file or isinstance(models, Config) or is_tinyworld(models)
+
+
+def is_tinyworld(named: object) -> bool:
+    """Returns whether tinyworld is named, as a group or as a dataset."""
+    return isinstance(named, str) and named == TINYWORLD
+
+
+def config_of(models: object) -> Config | None:
+    """Returns the configuration that is named or passed; None for tinyworld's group."""
+    if isinstance(models, Config):
+        return models
+    return None if is_tinyworld(models) else load_config(Path(str(models)))
+
+
+def refuse_beside_configuration(**named: object) -> None:
+    """Refuses arguments that a configuration says."""
+    for name, value in named.items():
+        must = f'"{name}" must be omitted beside a configuration, which says it'
+        require(value is None, must, value, "Write it into the file, or pass a list of models")
+
+
+def members_of(models: Any, *, n_samples: int | None, seed: int) -> list[Agent]:
+    """Returns the agents of a list of models, each with `n_samples` responses unless that is None.
+
+    Agents without a seed of their own take `seed`. The caller's objects stay as they are.
+    """
+    members: list[Agent] = []
+    for agent in agents_of(models, where='"models"', n_samples=n_samples):
+        own: Any = copy.copy(agent)
+        if n_samples is not None and hasattr(own, "n_samples"):
+            own.n_samples = n_samples
+        if getattr(own, "seed", seed) is None:
+            own.seed = seed
+        members.append(own)
+    return members
+
+
+def open_dataset(
+    questions: Questions,
+    *,
+    split: str | None,
+    seed: int,
+    limit: int | None,
+    columns: Mapping[str, str] | None = None,
+) -> tuple[QuestionsOnDisk, dict[str, Any]]:
+    """Returns the questions in the order that a seed draws, the first `limit` of them, and what settings record.
+
+    Raises:
+        DatasetError: A record holds no question, or two of one id differ.
+    """
+    if isinstance(questions, str | Path):
+        found = find_questions(str(questions), split, seed=seed, columns=columns)
+    else:
+        asked = list(_to_questions(questions))
+        try:
+            found = QuestionsOnDisk("a list", on_disk(asked, seed=seed), len(asked))
+        except ConflictError as error:
+            raise DatasetError(str(error), hint="Give every question an id of its own") from error
+        if not asked:
+            raise DatasetError("there is no question", hint="Pass at least one")
+    chosen = QuestionsOnDisk(found.source, found.questions.first(limit or None), found.n_records)
+    return chosen, _describe(found, map(asdict, chosen.questions), limit or 0)
+
+
+def _to_questions(questions: Any) -> Iterator[Question]:
+    for number, record in enumerate(_records(questions)):
+        if isinstance(record, Question):
+            yield record
+            continue
+        plain = {"question": record} if isinstance(record, str) else dict(record)
+        if plain.keys() <= _WITHOUT_ANSWER:
+            plain["references"] = []
+        if isinstance(plain.get("references"), str):
+            plain["references"] = [plain["references"]]
+        try:
+            yield to_question(plain)[1]
+        except MalformedError as error:
+            advice = 'Pass texts, or records with "question" and "references"'
+            raise DatasetError(f"question {number}: {error}", hint=advice) from error
+
+
+def _records(questions: Any) -> Iterable[Any]:
+    return plain_rows(questions) if is_frame(questions) else list(questions)
+
+
+def _describe(dataset: QuestionsOnDisk, questions: Iterable[object], limit: int) -> dict[str, Any]:
+    """Returns what the settings of a run say about its dataset; `questions` are those chosen.
+
+    The digest is that of a list of JSON, of which one value at a time is in memory.
+    """
+    digest = hashlib.sha256(b"[")
+    separator = ""
+    for value in questions:
+        digest.update((separator + json.dumps(value)).encode())
+        separator = ", "
+    digest.update(b"]")
+    return {
+        "source": dataset.source,
+        "n_records": dataset.n_records,
+        "n_questions": len(dataset.questions),
+        "limit": limit,
+        "sha256": digest.hexdigest(),
+    }
+
+
+@contextmanager
+def note_what_is_missing(missing: Any) -> Iterator[None]:
+    """Adds to an interruption, or to a file that cannot be written, a note on what is missing: "3 questions are"."""
+    try:
+        yield
+    except (asyncio.CancelledError, OSError) as error:
+        error.add_note(f"{missing()} missing")
+        raise

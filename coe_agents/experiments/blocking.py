@@ -1,0 +1,83 @@
+"""Owns the two forms of what is prepared and then collected: one is awaited, the other blocks, also in a notebook."""
+
+import asyncio
+import atexit
+import threading
+from collections.abc import Callable, Coroutine
+from functools import cache, wraps
+from typing import Any, ParamSpec, Protocol, TypeVar
+
+_GRACE = 10.0
+"""Seconds that a cancelled call has to close its files."""
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
+_Collected_co = TypeVar("_Collected_co", covariant=True)
+
+
+class Prepared(Protocol[_Collected_co]):
+    """What is known before anybody is asked."""
+
+    async def collect(self) -> _Collected_co:
+        """Asks, and returns the result."""
+        ...
+
+
+def create_awaited(
+    prepare: Callable[_Arguments, Prepared[_Result]], name: str
+) -> Callable[_Arguments, Coroutine[Any, Any, _Result]]:
+    """Returns the coroutine function of this name that prepares and collects."""
+
+    @wraps(prepare)
+    async def call(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
+        return await prepare(*args, **kwargs).collect()
+
+    _rename(call, name)
+    return call
+
+
+def create_blocking(
+    prepare: Callable[_Arguments, Prepared[_Result]], name: str
+) -> Callable[_Arguments, _Result]:
+    """Returns the function of this name that prepares and collects; Ctrl-C cancels it, and waits for its end."""
+
+    @wraps(prepare)
+    def call(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
+        prepared = prepare(*args, **kwargs)
+        has_ended = threading.Event()
+        notes: list[str] = []
+
+        async def work() -> _Result:
+            try:
+                return await prepared.collect()
+            except asyncio.CancelledError as error:
+                notes.extend(getattr(error, "__notes__", ()))
+                raise
+            finally:
+                has_ended.set()
+
+        future = asyncio.run_coroutine_threadsafe(work(), _background_loop())
+        try:
+            return future.result()
+        except KeyboardInterrupt as error:
+            future.cancel()
+            has_ended.wait(_GRACE)
+            for note in notes:
+                error.add_note(note)
+            raise
+
+    _rename(call, name)
+    return call
+
+
+def _rename(function: Callable[..., Any], name: str) -> None:
+    function.__name__ = name
+    function.__qualname__ = name
+
+
+@cache
+def _background_loop() -> asyncio.AbstractEventLoop:
+    """Returns the loop on which all calls of this process run: clients keep connections, which belong to one loop."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="coe-agents", daemon=True).start()
+    atexit.register(loop.call_soon_threadsafe, loop.stop)
+    return loop

@@ -1,0 +1,235 @@
+"""Owns `calibrate`: from samples to a policy that keeps a stated risk."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, ParamSpec
+
+from coe_agents.checks import at_field
+from coe_agents.clustering import Clusterer
+from coe_agents.errors import NoThresholdError
+from coe_agents.evaluation.calibration.calibrate import (
+    Judged,
+    check_score,
+    check_weights_from,
+    nearest,
+)
+from coe_agents.evaluation.calibration.calibrate import calibrate as calibrate_rows
+from coe_agents.evaluation.calibration.risk_control import Shortfall
+from coe_agents.evaluation.origin import Judging, Origin, ResolvedJudging
+from coe_agents.evaluation.scoring.correctness import Criterion
+from coe_agents.experiments.judging import (
+    JudgedSamples,
+    JudgingArguments,
+    SavedSamples,
+    check_proposer,
+    judge,
+    open_samples,
+)
+from coe_agents.measurement.estimators import Estimator
+from coe_agents.measurement.weighted_vote import CONFIDENCE_VOTE_SHARE, WeightsFrom
+from coe_agents.measurement.weighting import Weighting
+from coe_agents.policy import CalibratedPolicy
+from coe_agents.policy.calibrated import Calibration, GroupThreshold
+from coe_agents.text import quantity
+
+if TYPE_CHECKING:
+    from coe_agents.config.schema import Config
+
+TO_JUDGE = "response to judge"
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationResult:
+    """A calibrated policy, which may have no threshold, with the rows that it was calibrated on."""
+
+    policy: CalibratedPolicy
+    rows: JudgedSamples
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether a threshold keeps the risk."""
+        return any(group.threshold is not None for group in self.policy.calibration.groups)
+
+    @property
+    def shortfall(self) -> str:
+        """How near the data are to a threshold, in words."""
+        calibration = self.policy.calibration
+        return _shortfall_in_words(nearest(calibration, self.rows), calibration.risk)
+
+
+def calibrate_samples(
+    samples: SavedSamples | Sequence[Judged],
+    *,
+    risk: float,
+    confidence: float = 0.9,
+    score: str | None = None,
+    weights: Mapping[str, float] | WeightsFrom = "equal",
+    proposer: str | None = None,
+    halves: bool = False,
+    clusterer: Clusterer | str | None = None,
+    correctness: Criterion | str | None = None,
+    config: "Config | str | Path | None" = None,
+    weighting: Weighting = "auto",
+    estimator: Estimator | None = None,
+) -> CalibrationResult:
+    """Returns the policy that answers the most questions at a stated risk of wrong answers.
+
+    Its threshold is chosen on saved responses that are labelled, or that have references. What the policy must know of
+    the group, the clusterer, the criterion and how the agents were asked, is what the samples recorded
+    (`samples.origin`). The guarantee, and how weights are learned, are explained in
+    `coe_agents.evaluation.calibration.calibrate.calibrate`.
+
+    Args:
+        samples: From `sample`, or files of samples, or the folder of a run; or the rows of `Samples.judge`.
+        risk: Highest acceptable share of wrong answers among those given, in (0, 1).
+        confidence: Probability that the risk is kept, in (0, 1).
+        score: What is compared with the threshold: "vote_share", and "support" with a proposer; or another score of
+            `score` that needs nothing but the responses; or an estimator of yours, as "package.module:name".
+        weights: "equal", "agreement" or "learned", or the agents' weights by name.
+        proposer: The agent whose first response is judged, in place of the group's answer.
+        halves: Whether weights that are fitted are fitted on one half, and the threshold is chosen on the other.
+        clusterer: As of `score`; of rows it is the name that the policy records.
+        correctness: As of `score`; of rows it is the name that the policy records.
+        config: As of `score`.
+        weighting: As of `score`.
+        estimator: Computes the score, where it is your own and its name is no "package.module:name".
+
+    Raises:
+        NoThresholdError: No threshold keeps the risk; the message says how near to one the data are.
+        ValueError: An argument is out of range, the arguments do not fit together, or no question has a verdict.
+
+    Example:
+        >>> import pandas
+        >>> from coe_agents.evaluation import Samples
+        >>> said = [(str(n), agent, "Paris") for n in range(30) for agent in ("a", "b")]
+        >>> frame = pandas.DataFrame(said, columns=["id", "agent", "text"]).assign(references="Paris")
+        >>> policy = calibrate(Samples.from_frame(frame), risk=0.1)
+        >>> policy.calibration.n_answered, policy.calibration.clusterer
+        (30, 'NormalizedMatch')
+    """
+    try:
+        judged_by = check_score(score, proposer, estimator)
+    except ValueError as error:
+        raise at_field(error, "score") from None
+    try:
+        weights_from = check_weights_from(weights, score=judged_by, halves=halves)
+    except ValueError as error:
+        raise at_field(error, "halves" if halves else "weights") from None
+
+    judging = JudgingArguments(
+        clusterer=clusterer, correctness=correctness, config=config, weighting=weighting
+    )
+    rows = _judged_rows(samples, judging)
+    if rows is None:
+        is_weighed = judged_by == CONFIDENCE_VOTE_SHARE or weights_from != "equal"
+        with open_samples(samples) as questions:  # type: ignore[arg-type]
+            rows = judge(
+                questions,
+                judging,
+                every_cluster=is_weighed and proposer is None,
+                proposer=proposer,
+                weights=weights if isinstance(weights, Mapping) else None,
+                score=judged_by,
+                estimator=estimator,
+            )
+    _check_rows(rows, proposer, weights)
+    used = rows.judging.used
+    names = (str(used.clusterer), used.correctness)
+    if rows.setup is not None:
+        names = (type(rows.setup.clusterer).__name__, rows.setup.criterion.name)
+    policy = calibrate_rows(
+        rows,
+        risk=risk,
+        confidence=confidence,
+        score=judged_by,
+        halves=halves,
+        proposer=proposer,
+        clusterer=names[0],
+        correctness=names[1],
+        weights=weights,
+        origin=rows.origin,
+        estimator=estimator,
+    )
+    return CalibrationResult(policy, rows)
+
+
+_Arguments = ParamSpec("_Arguments")
+
+
+def _with_threshold(
+    calibrates: Callable[_Arguments, CalibrationResult],
+) -> Callable[_Arguments, CalibratedPolicy]:
+    @wraps(calibrates)
+    def calibrate(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> CalibratedPolicy:
+        result = calibrates(*args, **kwargs)
+        if not result.is_usable:
+            said = threshold_in_words(result.policy.calibration)
+            raise NoThresholdError(said, hint=result.shortfall)
+        return result.policy
+
+    calibrate.__name__ = calibrate.__qualname__ = "calibrate"
+    return calibrate
+
+
+calibrate = _with_threshold(calibrate_samples)
+
+
+def _judged_rows(samples: object, judging: JudgingArguments) -> JudgedSamples | None:
+    """Returns rows that were judged before, named as the arguments say; None of samples that were not."""
+    if isinstance(samples, JudgedSamples):
+        return samples
+    if not isinstance(samples, list | tuple) or not isinstance(next(iter(samples), None), Judged):
+        return None
+    used = Judging(str(judging.clusterer or ""), str(judging.correctness or ""))
+    resolved = ResolvedJudging(used, {})
+    return JudgedSamples(samples, None, resolved, Origin(), n_silent=0)
+
+
+def _check_rows(
+    rows: JudgedSamples, proposer: str | None, weights: Mapping[str, float] | WeightsFrom
+) -> None:
+    names = {name for row in rows for name in row.measurement.agents}
+    check_proposer(proposer, names)
+    if isinstance(weights, Mapping):
+        different = sorted(names ^ weights.keys())
+        if different:
+            message = f'"weights" must name the agents of the samples; only one of the two has "{different[0]:.80}"'
+            raise at_field(ValueError(message), "weights")
+    if not rows.n_judged:
+        n_all = len(rows) + rows.n_silent
+        counts = f"{n_all}, {rows.n_silent} of these without a {TO_JUDGE}"
+        message = f"at least one question must have a verdict; got none of {counts}. Add references or labels"
+        raise at_field(ValueError(message), "samples")
+
+
+def threshold_in_words(calibration: Calibration) -> str:
+    """Returns which answers a policy gives, and what that is shown to risk."""
+    questions = quantity(calibration.n_questions, "question")
+    confidence = f"confidence {calibration.confidence:g}"
+    if calibration.threshold is None:
+        risk = f"{calibration.risk:g}"
+        return f"No threshold is shown to keep a risk of {risk} with {confidence} on {questions}."
+    limit = calibration.limit_in_words(calibration.threshold)
+    return f"Answer where {limit}: {counts_in_words(calibration, questions)} with {confidence})."
+
+
+def counts_in_words(of: Calibration | GroupThreshold, questions: str) -> str:
+    """Returns how many of some questions are answered, and how many of these were wrong."""
+    share = of.n_answered / of.n_questions
+    wrong = of.n_wrong / of.n_answered
+    return f"{of.n_answered} of {questions} ({share:.1%}), {of.n_wrong} wrong ({wrong:.1%}; at most {of.bound:.1%}"
+
+
+def _shortfall_in_words(near: Shortfall | None, risk: float) -> str:
+    if near is None:
+        return "No question has an answer that could be given."
+    shown = f"{near.n_wrong} wrong, which shows a risk of at most {near.bound:.1%}"
+    least = f"Nearest are the {near.n_surest} surest: {shown}."
+    if near.bound <= risk:
+        least += " But that set is chosen by its errors, and does not count: the search begins with another number."
+    if near.n_more is None:
+        return f"{least} They err too often for that risk, whatever the number of questions: raise the risk."
+    more = quantity(near.n_more, "more labelled question")
+    return f"{least} About {more} like these would show it; or raise the risk."

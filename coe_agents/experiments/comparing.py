@@ -1,0 +1,215 @@
+"""Owns `compare`: runs side by side, or policies replayed on saved responses."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from coe_agents.checks import has_method, require
+from coe_agents.clustering import Clusterer
+from coe_agents.config.build import create_policy, load_weights
+from coe_agents.config.schema import load_config
+from coe_agents.evaluation.origin import Judging, origin_of
+from coe_agents.evaluation.origin import in_words as judging_in_words
+from coe_agents.evaluation.samples.reader import without_rulings
+from coe_agents.evaluation.scoring.correctness import Criterion
+from coe_agents.experiments.comparison import Comparison, compare_outcomes, outcomes_of
+from coe_agents.experiments.judging import (
+    JudgingArguments,
+    SavedSamples,
+    create_setup,
+    open_samples,
+)
+from coe_agents.experiments.replays import ReplayedPolicy, Saved, load_saved, replay
+from coe_agents.experiments.runs import Runs
+from coe_agents.policy import Policy
+from coe_agents.policy.bounds import Bounds, CostBudget
+from coe_agents.policy.fixed_rounds import rounds_of
+from coe_agents.policy.settle import Rules
+from coe_agents.rounds.strategies import Strategies
+
+
+def compare(
+    *runs: Runs | SavedSamples,
+    policies: Mapping[str, Policy | str | Path] | None = None,
+    max_rounds: int | None = None,
+    clusterer: Clusterer | str | None = None,
+    correctness: Criterion | str | None = None,
+    resamples: int = 1000,
+) -> Comparison:
+    """Returns coverage, risk, tokens, rounds and cost of policies side by side, with paired intervals of differences.
+
+    Runs are compared on the questions that they share; the first is the reference. With `policies`, each is replayed on
+    saved responses, without a model: the first responses of an agent stand for what it would be asked for, further
+    rounds take the next ones, and a debate, which no saved response answers, ends there without an answer.
+
+    Args:
+        runs: From `run`, or their folders; with `policies` the samples, or their files.
+        policies: By name: policies, or files of configurations, whose agents and bounds count, too.
+        max_rounds: Of policies that ask for another round, as of `create_coe_graph`.
+        clusterer: As of `score`, for `policies`.
+        correctness: As of `score`, for `policies`.
+        resamples: Bootstrap resamples behind each interval.
+
+    Raises:
+        SamplesError: A run decided no question, or two were asked different questions of one id.
+        ValueError: There is nothing to compare, or the arguments do not fit together.
+
+    Example:
+        >>> import pandas
+        >>> from coe_agents import ThresholdPolicy
+        >>> from coe_agents.evaluation import Samples
+        >>> said = [("1", "a", "Paris"), ("1", "b", "Paris"), ("2", "a", "Lima"), ("2", "b", "Rome")]
+        >>> frame = pandas.DataFrame(said, columns=["id", "agent", "text"]).assign(references="Paris")
+        >>> policies = {"strict": ThresholdPolicy(0.1), "lax": ThresholdPolicy(9.0, otherwise="escalate")}
+        >>> comparison = compare(Samples.from_frame(frame), policies=policies, resamples=10)
+        >>> [each.figures["coverage"][0] for each in comparison.policies]
+        [0.5, 0.5]
+    """
+    if policies is None:
+        for name, value in (("clusterer", clusterer), ("correctness", correctness)):
+            must = f'"{name}" must be omitted without "policies": runs are compared as they were judged'
+            require(value is None, must, value, 'Omit it, or add "policies"')
+        return _compare_runs([_as_runs(run) for run in runs], resamples)
+    require(bool(policies), '"policies" must hold at least one', policies, "Pass {name: policy}")
+    judging = JudgingArguments(clusterer=clusterer, correctness=correctness)
+    return compare_policies(_only(runs), policies, judging, max_rounds, resamples)
+
+
+def _as_runs(run: Any) -> Runs:
+    return run if isinstance(run, Runs) else Runs(run)
+
+
+def _only(samples: Sequence[Any]) -> Any:
+    """Returns samples that are passed alone, or the files that are passed."""
+    must = '"runs" must be samples, or their files, with "policies"'
+    require(bool(samples), must, samples, "Pass what `sample` returned")
+    return samples[0] if len(samples) == 1 else samples
+
+
+def _compare_runs(runs: Sequence[Runs], resamples: int) -> Comparison:
+    names = names_of(runs)
+    outcomes = []
+    sources: dict[str, None] = {}
+    judgings = {}
+    for name, run in zip(names, runs, strict=True):
+        outcomes.append(outcomes_of(run.outcomes, name=name))
+        dataset = run.settings.get("dataset")
+        source = str(dataset.get("source")) if isinstance(dataset, dict) else "not recorded"
+        sources[source] = None
+        judgings[name] = origin_of([run.path]).judging
+
+    note = None
+    if len(set(map(_criterion_in_words, judgings.values()))) > 1:
+        each = "; ".join(
+            f"{name}: {judging_in_words(judging)}" for name, judging in judgings.items()
+        )
+        note = f"The runs are judged in different ways: {each}."
+    judged = {name: judging and judging.to_json() for name, judging in judgings.items()}
+    return compare_outcomes(
+        outcomes,
+        n_resamples=resamples,
+        settings={"questions": "; ".join(sources)},
+        judged=judged,
+        note=note,
+    )
+
+
+def _criterion_in_words(judging: Judging | None) -> str:
+    """Returns by what answers were judged; a clusterer counts where it judges them."""
+    if judging is not None and judging.correctness != "entailment":
+        judging = replace(judging, clusterer="")
+    return judging_in_words(judging)
+
+
+def names_of(runs: Sequence[Runs]) -> list[str]:
+    """Returns the name of each run; the later ones of one name have a number behind it."""
+    counts = Counter[str]()
+    names = []
+    for run in runs:
+        counts[run.name] += 1
+        number = counts[run.name]
+        names.append(run.name if number == 1 else f"{run.name} {number}")
+    return names
+
+
+def compare_policies(
+    samples: SavedSamples,
+    policies: Mapping[str, Policy | str | Path],
+    judging: JudgingArguments,
+    max_rounds: int | None,
+    resamples: int,
+) -> Comparison:
+    """Replays policies on saved responses; see `compare`."""
+    with open_samples(samples) as questions:
+        setup, resolved = create_setup(questions.paths, judging, recorded=questions.clusterer)
+        saved = load_saved(without_rulings(questions), setup.clusterer)
+        n_failed = len(questions) - len(saved)
+        names = ", ".join(path.name for path in questions.paths)
+    if not saved:
+        raise ValueError('"runs" must hold a response; no question has one. Sample again')
+
+    outcomes = []
+    for name, policy in policies.items():
+        if isinstance(policy, str | Path):
+            replayed = _policy_of_file(Path(policy), name)
+        else:
+            replayed = _policy_of_samples(policy, name, saved, max_rounds)
+        outcomes.append(replay(saved, replayed, setup.criterion, n_failed=n_failed))
+    settings = {
+        "samples": names,
+        "clusterer": type(setup.clusterer).__name__,
+        "right": setup.criterion.name,
+    }
+    return compare_outcomes(
+        outcomes,
+        n_resamples=resamples,
+        settings=settings,
+        judged=resolved.to_json(),
+        note=resolved.note(),
+    )
+
+
+def _policy_of_samples(
+    policy: Policy, name: str, saved: Sequence[Saved], max_rounds: int | None
+) -> ReplayedPolicy:
+    """Returns a policy that asks each agent for all of its responses, or for an equal part of them in each round."""
+    has_method(policy, "decide", f'"policies" {name!r}', advice="Pass RegimePolicy(), for example")
+    rounds = rounds_of(policy, max_rounds)
+    n_samples: dict[str, int] = {}
+    for question in saved:
+        for agent, n in question.available.items():
+            n_samples[agent] = max(n_samples.get(agent, 1), n // rounds)
+    rules = Rules(bounds=Bounds(max_rounds=rounds))
+    return ReplayedPolicy(name=name, policy=policy, n_samples=n_samples, rules=rules)
+
+
+def _policy_of_file(path: Path, name: str) -> ReplayedPolicy:
+    config = load_config(path)
+    graph = config.graph
+    n_samples = {}
+    weights = {}
+    for agent in config.agents:
+        n_samples[agent.name] = agent.n_samples if agent.temperature > 0 else 1
+        weights[agent.name] = agent.weight
+    weights.update(load_weights(config) or {})
+    policy = create_policy(config)
+    try:
+        bounds = graph.bounds.change(max_rounds=rounds_of(policy, graph.max_rounds))
+    except ValueError as error:
+        raise config.fault(str(error), "graph", "max_rounds") from error
+    cost_budget = None
+    if graph.cost_budget is not None:
+        cost_budget = CostBudget(graph.cost_budget, config.prices)
+    return ReplayedPolicy(
+        name=name,
+        policy=policy,
+        n_samples=n_samples,
+        weights=weights,
+        rules=Rules(bounds=bounds, min_agents=graph.min_agents, cost_budget=cost_budget),
+        strategies=Strategies(dict(graph.strategies)),
+        weighting=graph.weighting,
+        has_arbiter=config.escalation is not None,
+        prices=config.prices,
+    )

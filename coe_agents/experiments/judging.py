@@ -1,0 +1,218 @@
+"""Owns how saved answers are judged: as a call says, else as the samples recorded it."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from coe_agents.checks import at_field, has_method
+from coe_agents.clustering import BidirectionalEntailment, Clusterer, NormalizedMatch
+from coe_agents.evaluation import Samples
+from coe_agents.evaluation.calibration.calibrate import Judged, judge_samples
+from coe_agents.evaluation.origin import RECORD, Origin, ResolvedJudging, resolve_judging
+from coe_agents.evaluation.samples.reader import without_rulings
+from coe_agents.evaluation.scoring.correctness import Criterion, create_criterion
+from coe_agents.evaluation.scoring.scores import ScoringSetup
+from coe_agents.measurement.weighting import Weighting
+from coe_agents.types import SampledQuestion
+
+if TYPE_CHECKING:
+    from coe_agents.config.schema import Config
+
+SavedSamples: TypeAlias = Samples | str | Path | Sequence[str | Path]
+"""Samples, or the files or folders that hold them."""
+Check: TypeAlias = Callable[[Iterable[SampledQuestion]], Iterable[SampledQuestion]]
+
+
+@contextmanager
+def open_samples(samples: SavedSamples) -> Iterator[Samples]:
+    """Opens files of samples for a block; samples that are open stay open."""
+    if isinstance(samples, Samples):
+        yield samples
+        return
+    with Samples([samples] if isinstance(samples, str | Path) else list(samples)) as questions:
+        yield questions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgingArguments:
+    """How answers are compared and judged; what is None is as the samples recorded it.
+
+    Attributes:
+        clusterer: A clusterer, or its name.
+        correctness: A criterion, or its name; without a record "reference_or_label".
+        config: A configuration, or its file, whose clusterer and judge count.
+        weighting: How responses count.
+        calibrated: The criterion by which a policy was calibrated, which counts before a record.
+    """
+
+    clusterer: Clusterer | str | None = None
+    correctness: Criterion | str | None = None
+    config: "Config | str | Path | None" = None
+    weighting: Weighting = "auto"
+    calibrated: str | None = None
+
+
+def create_setup(
+    paths: Iterable[Path], arguments: JudgingArguments, *, recorded: Clusterer | None = None
+) -> tuple[ScoringSetup, ResolvedJudging]:
+    """Returns how responses become scores and verdicts, and what an output says of it.
+
+    Without a record, texts are compared after normalisation, with references or labels. `recorded` is the clusterer
+    that a record names, where it is at hand.
+
+    Raises:
+        ValueError: If the arguments do not fit together; its `field` is the one at fault.
+        ConfigurationError: If the recorded clusterer cannot be created from its record.
+    """
+    clusterer = arguments.clusterer
+    correctness = arguments.correctness
+    config = arguments.config
+    if isinstance(config, str | Path):
+        from coe_agents.config.schema import load_config
+
+        config = load_config(Path(config))
+    named: dict[str, dict[str, Any]] = {
+        "clusterer": {"clusterer": _name_of(clusterer)},
+        "correctness": {"correctness": getattr(correctness, "name", correctness)},
+        "the policy": {"correctness": arguments.calibrated},
+    }
+    if config is not None:
+        from coe_agents.config.sampling_group import judging_parts
+
+        named["config"] = judging_parts(config)
+    judging = resolve_judging(paths, named)
+    used = judging.used
+    source = judging.sources["clusterer"]
+    compares = _create_clusterer(used.clusterer, source, config, clusterer, recorded)
+    of_criterion = compares
+    of_run = judging.recorded
+    is_own_verdict = judging.sources["correctness"] == RECORD and used.correctness == "entailment"
+    if of_run and is_own_verdict and used.clusterer != of_run.clusterer:
+        # the run's own model says what is right, whatever clusters its responses
+        of_criterion = _create_clusterer(of_run.clusterer, RECORD, None, None, recorded)
+
+    judge = None
+    if used.correctness == "judge" and config is not None:
+        from coe_agents.config.build import create_judge
+
+        judge = create_judge(config)
+    criterion = correctness
+    if criterion is None or isinstance(criterion, str):
+        try:
+            criterion = create_criterion(used.correctness, of_criterion, judge)
+        except ValueError as error:
+            raise at_field(error, "correctness") from None
+    model = compares.model if isinstance(compares, BidirectionalEntailment) else None
+    return ScoringSetup(compares, criterion, model, arguments.weighting), judging
+
+
+def _name_of(clusterer: Clusterer | str | None) -> Any:
+    if clusterer is None or isinstance(clusterer, str):
+        return clusterer
+    has_method(clusterer, "cluster", '"clusterer"', advice="Pass NormalizedMatch(), for example")
+    from coe_agents.config.sampling_group import name_of_clusterer
+
+    return name_of_clusterer(clusterer)
+
+
+def _create_clusterer(
+    name: str | Mapping[str, Any],
+    source: str,
+    config: "Config | None",
+    passed: Clusterer | str | None,
+    recorded: Clusterer | None,
+) -> Clusterer:
+    """Returns the clusterer that a source of a `ResolvedJudging` names."""
+    if source == "clusterer" and passed is not None and not isinstance(passed, str):
+        return passed
+    if source == "config" and config is not None:
+        from coe_agents.config.build import create_clusterer
+
+        return create_clusterer(config)
+    if source == RECORD and recorded is not None:
+        return recorded
+    if name == "normalized":
+        return NormalizedMatch()
+    from coe_agents.config.sampling_group import create_named_clusterer, create_recorded_clusterer
+
+    if source != "clusterer":
+        return create_recorded_clusterer(name)
+    try:
+        return create_named_clusterer(str(name))
+    except ValueError as error:
+        raise at_field(error, "clusterer") from None
+
+
+class JudgedSamples(list[Judged]):
+    """The questions that have a response, each with its measurement and whether the group was right.
+
+    Attributes:
+        setup: By what they were clustered and judged; None where that is not at hand.
+        judging: What said so.
+        origin: What the samples were made with.
+        n_silent: How many questions have no response to judge.
+    """
+
+    def __init__(
+        self,
+        rows: Iterable[Judged],
+        setup: ScoringSetup | None,
+        judging: ResolvedJudging,
+        origin: Origin,
+        *,
+        n_silent: int,
+    ) -> None:
+        super().__init__(rows)
+        self.setup = setup
+        self.judging = judging
+        self.origin = origin
+        self.n_silent = n_silent
+
+    def __getitem__(self, place: Any) -> Any:
+        chosen = super().__getitem__(place)
+        if not isinstance(place, slice):
+            return chosen
+        return JudgedSamples(chosen, self.setup, self.judging, self.origin, n_silent=0)
+
+    @property
+    def n_judged(self) -> int:
+        """How many of them have a verdict."""
+        return sum(row.correct is not None for row in self)
+
+
+def judge_saved(
+    samples: Samples, setup: ScoringSetup, *, check: Check = without_rulings, **options: Any
+) -> tuple[list[Judged], int]:
+    """Returns the questions that have a response to judge, with measurement and verdict, and how many have none.
+
+    `check` is called with the questions, and returns them; by default it refuses rulings. `options` are further ones
+    of `judge_samples`.
+    """
+    rows = judge_samples(
+        check(samples),
+        clusterer=setup.clusterer,
+        weighting=setup.weighting,
+        criterion=setup.criterion,
+        **options,
+    )
+    return rows, len(samples) - len(rows)
+
+
+def judge(samples: Samples, arguments: JudgingArguments, **options: Any) -> JudgedSamples:
+    """Measures and judges every question; see `Samples.judge`."""
+    setup, judging = create_setup(samples.paths, arguments, recorded=samples.clusterer)
+    rows, n_silent = judge_saved(samples, setup, **options)
+    return JudgedSamples(rows, setup, judging, samples.origin, n_silent=n_silent)
+
+
+def check_proposer(proposer: str | None, agents: Iterable[str]) -> None:
+    """Refuses a proposer that is no agent of the samples."""
+    names = sorted(agents)
+    if proposer is not None and proposer not in names:
+        from coe_agents.extensions import did_you_mean
+
+        hint = did_you_mean(proposer, names) or f"The samples have {', '.join(names)}"
+        message = f'"proposer" must be an agent of the samples; got "{proposer}". {hint}'
+        raise at_field(ValueError(message), "proposer")

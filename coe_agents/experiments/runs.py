@@ -1,0 +1,204 @@
+"""Owns `Runs`: what a group decided about many questions, round by round, read from the folder that `run` wrote."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from coe_agents.evaluation.frames import import_pandas
+from coe_agents.evaluation.metrics import risk_coverage_curve
+from coe_agents.evaluation.origin import (
+    DECISIONS,
+    Item,
+    Run,
+    iter_items,
+    origin_of,
+    read_prices,
+    read_settings,
+)
+from coe_agents.experiments.shown import Shown, create_axes
+from coe_agents.experiments.tables import clean
+from coe_agents.text import quantity
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from rich.console import Console
+
+_PARTS = ("coe", "aleatoric", "epistemic")
+_OF_DECISION = (
+    "answer",
+    "cause",
+    "reason",
+    "regime",
+    *_PARTS,
+    "n_rounds",
+    "decided_by",
+    "conformity",
+)
+_FOR_STATISTICS = ("tokens", "n_rounds", "conformity", "decided_by", "failed_agents")
+
+
+class Runs(Shown):
+    """What a group decided about each question; iterating reads one `Item` at a time.
+
+    An item has the `decision`, with every round in its `trajectory`, whether the answer was `correct`, and the
+    `verdicts` on the leading answer after each round. Of a question that failed, `action` is "failed", and `error` says
+    why.
+
+    Args:
+        folder: What `run` wrote.
+        name: What it is called in comparisons; the folder's name unless given.
+        criterion: By which its answers were judged; as recorded unless given.
+    """
+
+    def __init__(
+        self, folder: str | Path, *, name: str | None = None, criterion: str | None = None
+    ) -> None:
+        self.path = Path(folder)
+        self.name = name or self.path.resolve().name
+        self.settings = read_settings(self.path)
+        self.prices = read_prices(self.path)
+        judging = origin_of([self.path]).judging
+        self.criterion = criterion or (judging and judging.correctness)
+
+    def __iter__(self) -> Iterator[Item]:
+        yield from iter_items(self.path)  # a generator keeps the object, and with it the folder
+
+    def __len__(self) -> int:
+        return len(self.outcomes.items) + len(self.outcomes.errors)
+
+    @cached_property
+    def outcomes(self) -> Run:
+        """What statistics need of the decisions, which fits in memory where the decisions do not."""
+        items: dict[str, Item] = {}
+        errors: dict[str, str] = {}
+        for item in self:
+            if item.error is None:
+                items[item.id] = replace(item, decision=_for_statistics(item.decision))
+            else:
+                errors[item.id] = item.error
+        return Run(self.name, items, errors, self.settings, self.prices)
+
+    def to_frame(self, *, rounds: bool = False) -> Any:
+        """Returns a pandas data frame, a row for each question; with `rounds` one for each question, round and agent.
+
+        With `rounds`, `answer` is the agent's leading answer and `entropy` its semantic entropy in nats; `changed` says
+        whether the answer means something else than in the round before, and `adopted` whether it became the group's.
+        `group_answer` and `correct` are of the group after the round.
+        """
+        rows: list[Mapping[str, Any]] = []
+        for item in self:
+            if rounds:
+                rows += _rows_of_rounds(item)
+            else:
+                rows.append(_row_of(item))
+        return import_pandas().DataFrame(rows)
+
+    def plot(self) -> "Figure":
+        """Draws uncertainty and accuracy over the rounds, and coverage against risk; needs Matplotlib."""
+        figure, (entropy, accuracy, risk) = create_axes(3)
+        frame = self.to_frame(rounds=True).drop_duplicates(["id", "round"])
+        means = frame.groupby(frame["round"] + 1)[[*_PARTS, "correct"]].mean()
+        means[[*_PARTS]].plot(ax=entropy, marker="o", ylabel="nats, mean over questions")
+        means["correct"].plot(ax=accuracy, marker="o", ylabel="accuracy of the leading answer")
+        for axes in (entropy, accuracy):
+            axes.set_xticks(means.index)
+
+        last = frame.drop_duplicates("id", keep="last").dropna(subset=["coe", "correct"])
+        if len(last):
+            columns = last[["correct", "coe"]].to_numpy(float)
+            curve = risk_coverage_curve(correct=columns[:, 0], uncertainty=columns[:, 1])
+            risk.plot(curve.coverage, curve.values, label="by CoE")
+        figures = self._counts
+        if figures["judged"]:
+            place = (figures["answered"] / max(1, len(self)), figures["wrong"] / figures["judged"])
+            risk.plot(*place, marker="o", linestyle="", label="the policy")
+        risk.set_xlabel("coverage")
+        risk.set_ylabel("risk")
+        risk.legend(frameon=False)
+        return figure
+
+    @property
+    def _counts(self) -> dict[str, float]:
+        counts = dict.fromkeys(
+            ("answered", "judged", "wrong", "escalated", "with_failed_agent"), 0.0
+        )
+        for item in self.outcomes.items.values():
+            counts["answered"] += item.is_answered
+            counts["escalated"] += item.is_escalated
+            counts["with_failed_agent"] += bool(item.decision["failed_agents"])
+            if item.correct is not None:
+                counts["judged"] += 1
+                counts["wrong"] += 1 - item.correct
+        return counts
+
+    def show(self, console: "Console") -> None:
+        """Prints how many questions were answered, wrong, withheld and escalated, and what failed."""
+        for line in self.in_words():
+            console.print(line, soft_wrap=True, markup=False)
+
+    def in_words(self) -> list[str]:
+        """Returns the lines that are printed."""
+        counts = self._counts
+        n_decided = len(self.outcomes.items)
+        judged = ""
+        if counts["judged"]:
+            judged = f", {counts['wrong']:.4g} of these wrong by {clean(str(self.criterion))}"
+        elif counts["answered"]:
+            judged = ", none judged"
+        withheld = f"{n_decided - counts['answered']:g} withheld, {counts['escalated']:g} escalated"
+        answered = f"{quantity(len(self), 'question')}: {counts['answered']:g} answered{judged}"
+        lines = [f"{answered}; {withheld}. {clean(str(self.path / DECISIONS))}"]
+        if counts["with_failed_agent"]:
+            lines.append(
+                f"In {counts['with_failed_agent']:g} of them an agent failed in the last round; the others decided."
+            )
+        errors = self.outcomes.errors
+        if errors:
+            times = "once" if len(errors) == 1 else f"{len(errors)} times"
+            first = clean(next(iter(errors.values())))
+            lines.append(f"The group failed {times}; the first error: {first}")
+        return lines
+
+
+def _for_statistics(decision: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the part of a decision that comparisons read."""
+    agents = {}
+    for name, agent in decision["agents"].items():
+        sampling = [{"n_requests": each["n_requests"]} for each in agent["sampling"]]
+        agents[name] = {"sampling": sampling}
+    return {**{name: decision[name] for name in _FOR_STATISTICS}, "agents": agents}
+
+
+def _row_of(item: Item) -> dict[str, Any]:
+    row: dict[str, Any] = {"id": item.id, "question": item.question, "action": item.action}
+    for name in _OF_DECISION:
+        row[name] = item.decision.get(name)
+    row["correct"] = item.correct
+    row["tokens"] = None if item.error is not None else item.tokens
+    row["seconds"] = item.seconds
+    row["error"] = item.error
+    return row
+
+
+def _rows_of_rounds(item: Item) -> Iterator[dict[str, Any]]:
+    if item.error is not None:
+        yield {"id": item.id, "question": item.question, "error": item.error}
+    for data, verdict in zip(item.decision.get("trajectory", ()), item.verdicts, strict=True):
+        of_group = {name: data[name] for name in ("strategy", *_PARTS, "tokens")}
+        for agent, answer in data["leading"].items():
+            yield {
+                "id": item.id,
+                "question": item.question,
+                "round": data["round"],
+                "agent": agent,
+                "answer": answer,
+                "entropy": data["entropies"].get(agent),
+                "changed": data["flips"].get(agent),
+                "adopted": data["adopted"].get(agent),
+                "group_answer": data["answer"],
+                "correct": verdict,
+                **of_group,
+                "error": None,
+            }

@@ -1,0 +1,236 @@
+"""Owns `sample`: every agent is asked many questions, and each response is kept as it arrives."""
+
+import shutil
+import tempfile
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from typing_extensions import TypedDict, Unpack
+
+from coe_agents._removed import refuse_arguments
+from coe_agents.clustering import Clusterer
+from coe_agents.clustering.protocols import AnswerPreset
+from coe_agents.config.sampling_group import (
+    create_group,
+    group_of_agents,
+    judging_of,
+    name_of_clusterer,
+)
+from coe_agents.config.schema import Config
+from coe_agents.evaluation import Samples
+from coe_agents.evaluation.datasets.sources import QuestionsOnDisk
+from coe_agents.evaluation.origin import JUDGED, Judging, origin_of
+from coe_agents.evaluation.sample_collection import SampledGroup, Units
+from coe_agents.evaluation.sample_collection import sample as sample_all
+from coe_agents.evaluation.samples.store import Store, Unit
+from coe_agents.experiments.asking import (
+    Models,
+    Questions,
+    config_of,
+    is_configuration,
+    is_tinyworld,
+    members_of,
+    note_what_is_missing,
+    open_dataset,
+    refuse_beside_configuration,
+)
+from coe_agents.experiments.blocking import create_awaited, create_blocking
+from coe_agents.experiments.fingerprint import fingerprint
+from coe_agents.experiments.progress import progress as show_progress
+from coe_agents.presets import short_answers
+from coe_agents.text import quantity
+from coe_agents.types import MOST_SAMPLES, Agent
+
+
+class RareSampleArguments(TypedDict, total=False):
+    """The rare arguments of `sample`.
+
+    Attributes:
+        split: Of a named dataset; "validation" unless given.
+        columns: By a field of ours, what a file of questions calls it.
+        with_context: Whether the passage is shown with each question.
+        p_false: Whether each agent is asked how probably its own answers are false.
+    """
+
+    split: str | None
+    columns: Mapping[str, str] | None
+    with_context: bool
+    p_false: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """What is asked of whom, and where the replies are kept.
+
+    Attributes:
+        config: The configuration of the group; None for tinyworld's, and for a group that was built in Python.
+        asking: How the agents are asked: the arguments of `create_group` besides the configuration.
+        out: The folder of the responses; None for one that ends with the samples.
+        clusterer: What compares the responses later, where it was passed.
+    """
+
+    dataset: QuestionsOnDisk
+    group: SampledGroup
+    config: Config | None
+    asking: Mapping[str, Any]
+    settings: Mapping[str, Any]
+    out: Path | None
+    clusterer: Clusterer | None
+    is_shown: bool
+
+    async def collect(self) -> Samples:
+        """Asks what the folder lacks."""
+        folder = self.out or Path(tempfile.mkdtemp(prefix="coe-agents-"))
+        with self.open_store(folder) as (store, on_unit):
+            await sample_all(self.dataset.questions, self.group, store, on_unit=on_unit)
+        samples = Samples([folder])
+        samples.clusterer = self.clusterer
+        if self.out is None:
+            weakref.finalize(samples, shutil.rmtree, folder, ignore_errors=True)
+        return samples
+
+    @contextmanager
+    def open_store(self, folder: Path) -> Iterator[tuple[Store, "OnUnit"]]:
+        """Opens the store of the replies, and shows the progress; each unit that the store gets is passed on."""
+        n_samples = {}
+        for agent in self.group.participants:
+            n_samples[agent.name] = agent.n_samples or MOST_SAMPLES
+        units = Units(self.dataset.questions, n_samples, seed=self.settings["seed"])
+        with Store(folder, self.settings, units) as store:
+            missing = Counter(agent for name, agent in store.pending_units())
+            n_all = len(self.dataset.questions)
+            totals = {name: (n_all - missing[name], n_all) for name in n_samples}
+            with (
+                note_what_is_missing(lambda: quantity(missing.total(), "reply is", "replies are")),
+                show_progress(totals, is_shown=self.is_shown) as show,
+            ):
+
+                def on_unit(unit: Unit) -> None:
+                    _, agent = unit
+                    missing[agent] -= 1
+                    show(agent, store.error_of(unit) is not None)
+
+                yield store, on_unit
+
+
+OnUnit = Callable[[Unit], None]
+
+
+def prepare(
+    models: Models,
+    questions: Questions,
+    *,
+    n_samples: int | None = None,
+    answers: AnswerPreset | None = None,
+    clusterer: Clusterer | str | None = None,
+    correctness: str | None = None,
+    out: str | Path | None = None,
+    seed: int = 0,
+    limit: int | None = None,
+    at_once: int | None = None,
+    progress: bool = True,
+    **rare: Unpack[RareSampleArguments],
+) -> Sampling:
+    """Asks every agent every question, and returns the responses, with what they were made with (`samples.origin`).
+
+    Each response is on the disk as soon as it arrives: in `out`, where the same call resumes, or in a temporary folder
+    that ends with the object. A failed request is a row whose `error` gives the reason; the same call asks it again.
+
+    Args:
+        models: Names such as "openai:gpt-5-mini", chat models or agents, as in `ask`; or a configuration: its file, or
+            "tinyworld".
+        questions: Texts; records with "question", and "references" to judge answers by; a data frame of these; a file;
+            or a dataset's name, such as "triviaqa".
+        n_samples: Responses of each agent to a question; None keeps the agents' own number, 5 for names.
+        answers: How answers are asked for and compared: `short_answers()` unless a `clusterer` is given.
+        clusterer: What compares the responses later, unless `answers` does.
+        correctness: When an answer is right, for later: see `score`.
+        out: A folder for the responses. A folder that holds other settings is refused.
+        seed: Draws the order of the questions, and the responses of agents without a seed of their own.
+        limit: How many questions; all unless given.
+        at_once: Concurrent questions to each agent: 8, and 1 for a model in this process.
+        progress: Whether the progress is shown.
+        rare: See `RareSampleArguments`.
+
+    Raises:
+        ConfigurationError: `out` holds a run with other settings; the message names them.
+        DatasetError: The questions cannot be read.
+        TypeError: An argument is of the wrong kind, or does not exist.
+        ValueError: An argument is given that the configuration says.
+
+    Example:
+        >>> from coe_agents.testing import ScriptedAgent
+        >>> agents = [ScriptedAgent(name, ["Paris", "Paris"]) for name in ("a", "b")]
+        >>> samples = sample(agents, [{"question": "Capital of France?", "references": ["Paris"]}], progress=False)
+        >>> len(samples), list(samples)[0].responses[0]["text"]
+        (1, 'Paris')
+    """
+    refuse_arguments("sample", sorted(rare.keys() - RareSampleArguments.__annotations__.keys()))
+    dataset, described = open_dataset(
+        questions, split=rare.get("split"), seed=seed, limit=limit, columns=rare.get("columns")
+    )
+    passages = rare.get("with_context", False)
+    if passages:
+        _check_passages(dataset)
+
+    asking: dict[str, Any] = {"at_once": at_once, "passages": passages}
+    asking["p_false"] = rare.get("p_false", False)
+    config = None
+    if is_configuration(models):
+        refuse_beside_configuration(n_samples=n_samples, answers=answers)
+        config = config_of(models)
+        group = create_group(config, seed=seed, **asking)
+        judging = judging_of(config, is_tinyworld=is_tinyworld(questions), correctness=correctness)
+    else:
+        if answers is None and clusterer is None:
+            answers = short_answers()
+        group = _group_of(members_of(models, n_samples=n_samples, seed=seed), answers, asking)
+        judging = Judging(correctness=correctness or Judging().correctness)
+        if answers is not None:
+            clusterer = answers.clusterer
+
+    if clusterer is not None:
+        judging = replace(judging, clusterer=name_of_clusterer(clusterer))
+    if out is not None:
+        # no response depends on how answers are judged, so what the folder records stays
+        judging = origin_of([Path(out)]).judging or judging
+    settings = {
+        "dataset": described,
+        "seed": seed,
+        JUDGED: judging.to_json(),
+        "prompt": {"passages": passages},
+        **group.settings,
+    }
+    return Sampling(
+        dataset=dataset,
+        group=group,
+        config=config,
+        asking=asking,
+        settings=settings,
+        out=None if out is None else Path(out),
+        clusterer=None if isinstance(clusterer, str) else clusterer,
+        is_shown=progress,
+    )
+
+
+def _check_passages(dataset: QuestionsOnDisk) -> None:
+    """Raises a ConfigurationError where a question has no passage, before anybody is asked."""
+    for question in dataset.questions:
+        question.prompt(with_context=True)
+
+
+def _group_of(
+    agents: list[Agent], answers: AnswerPreset | None, asking: Mapping[str, Any]
+) -> SampledGroup:
+    """Returns the group of agents that were built in Python, with their fingerprint."""
+    group = group_of_agents(agents, answers, **asking)
+    return replace(group, settings={**group.settings, "sha256": fingerprint(agents, answers)})
+
+
+sample = create_blocking(prepare, "sample")
+asample = create_awaited(prepare, "asample")

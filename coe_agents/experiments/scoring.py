@@ -1,0 +1,180 @@
+"""Owns `score` and `evaluate`: how well scores tell wrong answers from right ones."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from coe_agents.clustering import Clusterer
+from coe_agents.evaluation import Samples
+from coe_agents.evaluation.frames import import_pandas
+from coe_agents.evaluation.origin import ResolvedJudging
+from coe_agents.evaluation.scoring.correctness import Criterion
+from coe_agents.evaluation.scoring.scores import ScoringSetup, report, score_samples
+from coe_agents.experiments.asking import Models, Questions
+from coe_agents.experiments.judging import (
+    JudgingArguments,
+    SavedSamples,
+    check_proposer,
+    create_setup,
+    open_samples,
+)
+from coe_agents.experiments.sampling import sample
+from coe_agents.experiments.shown import Shown, create_axes
+from coe_agents.experiments.tables import show_report
+from coe_agents.measurement.estimators import Estimator, name_of
+from coe_agents.measurement.weighting import Weighting
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from rich.console import Console
+
+    from coe_agents.config.schema import Config
+
+_MEASURES = ("auroc", "aurac", "aurc", "paper_aurac")
+
+
+@dataclass(frozen=True, repr=False)
+class Evaluation(Shown):
+    """What `score` finds; printed as a table.
+
+    Attributes:
+        figures: The figures as plain data: those of `coe-agents score --json`.
+        judging: How answers were compared and judged, and what said so.
+    """
+
+    figures: Mapping[str, Any]
+    judging: ResolvedJudging
+
+    def to_frame(self) -> Any:
+        """Returns a pandas data frame, a row for each score: its areas with 95 % intervals, and accuracies."""
+        rows = []
+        for name, figures in self.figures["scores"].items():
+            row = {"score": name}
+            for measure in _MEASURES:
+                row.update(_with_ends(measure, figures[measure]))
+            for share, estimate in figures["rejection_accuracy"].items():
+                row.update(_with_ends(f"accuracy_at_{share}", estimate))
+            rows.append(row)
+        return import_pandas().DataFrame(rows)
+
+    def plot(self) -> "Figure":
+        """Draws the AUROC of each score with its interval; needs Matplotlib, of the extra `plots`."""
+        figure, (axes,) = create_axes()
+        labels: list[str] = []
+        for name, figures in self.figures["scores"].items():
+            value, low, high = figures["auroc"]
+            if value is not None:
+                axes.plot([low, high], [len(labels)] * 2, color="0.6")
+                axes.plot([value], [len(labels)], marker="o", color="tab:blue")
+                labels.append(name_of(name).label)
+        figure.set_figheight(1.2 + 0.25 * len(labels))
+        axes.set_yticks(range(len(labels)), labels)
+        axes.invert_yaxis()
+        axes.axvline(0.5, color="0.6", linestyle="--")
+        axes.set_xlabel("AUROC: 0.5 is chance, 1 tells each wrong answer from each right one")
+        return figure
+
+    def show(self, console: "Console") -> None:
+        """Prints the table on a console of rich."""
+        show_report(console, self.figures, self.judging.note(names_default=True))
+
+
+def _with_ends(name: str, estimate: Any) -> dict[str, Any]:
+    value, low, high = estimate
+    return {name: value, f"{name}_low": low, f"{name}_high": high}
+
+
+def score(
+    samples: SavedSamples,
+    *,
+    clusterer: Clusterer | str | None = None,
+    correctness: Criterion | str | None = None,
+    config: "Config | str | Path | None" = None,
+    weighting: Weighting = "auto",
+    resamples: int = 1000,
+    proposer: str | None = None,
+    estimators: Mapping[str, Estimator] | None = None,
+) -> Evaluation:
+    """Returns how well each uncertainty score separates wrong answers from right ones, on saved responses.
+
+    The measures are AUROC (of "this answer is wrong"), AURAC and the accuracy on the most certain questions, with 95 %
+    bootstrap intervals.
+
+    Args:
+        samples: From `sample`, or files of samples, or the folder of a run.
+        clusterer: Compares the responses: an object, or "normalized", "actions", "tinyworld". None: as the samples
+            recorded it, else "normalized", and the table says so.
+        correctness: When an answer is right: "reference", "label", "reference_or_label", "f1", "entailment", ..., or an
+            object of your own. None: as the samples recorded it, else "reference_or_label".
+        config: A configuration, or its file, whose clusterer and judge count.
+        weighting: How responses count: "frequency", "probability", or "auto", by probability where an agent has it for
+            all its responses.
+        resamples: Bootstrap resamples behind each interval.
+        proposer: The agent whose first response is judged, in place of the group's answer.
+        estimators: Scores of your own, by name: functions of `Statistics`.
+
+    Raises:
+        SamplesError: A file cannot be read, or holds no question that can be scored.
+        ValueError: The arguments do not fit together, or to the samples.
+
+    Example:
+        >>> import pandas
+        >>> from coe_agents.evaluation import Samples
+        >>> said = [("1", "a", "Paris"), ("1", "b", "Paris"), ("2", "a", "Lima"), ("2", "b", "Rome")]
+        >>> frame = pandas.DataFrame(said, columns=["id", "agent", "text"]).assign(references="Paris")
+        >>> score(Samples.from_frame(frame), resamples=10).figures["scores"]["coe"]["auroc"][0]
+        1.0
+    """
+    arguments = JudgingArguments(
+        clusterer=clusterer, correctness=correctness, config=config, weighting=weighting
+    )
+    with open_samples(samples) as questions:
+        setup, judging = create_setup(questions.paths, arguments, recorded=questions.clusterer)
+        setup = replace(setup, estimators=estimators or {}, proposer=proposer)
+        return score_with(questions, setup, judging, resamples=resamples)
+
+
+def score_with(
+    questions: Samples,
+    setup: ScoringSetup,
+    judging: ResolvedJudging,
+    *,
+    resamples: int,
+    n_processes: int = 1,
+) -> Evaluation:
+    """Scores samples in one way; see `score`."""
+    scores = score_samples(questions, setup, n_processes=n_processes)
+    check_proposer(setup.proposer, scores.agents)
+    figures = report(scores, n_resamples=resamples, n_processes=n_processes)
+    return Evaluation({**figures, "judged": judging.to_json()}, judging)
+
+
+def evaluate(
+    models: Models,
+    questions: Questions,
+    *,
+    weighting: Weighting = "auto",
+    resamples: int = 1000,
+    proposer: str | None = None,
+    **arguments: Any,
+) -> Evaluation:
+    """Asks every agent every question, then scores the responses.
+
+    Args:
+        models: As of `sample`.
+        questions: As of `sample`, with the references by which answers are judged.
+        weighting: As of `score`.
+        resamples: As of `score`.
+        proposer: As of `score`.
+        arguments: Further ones of `sample`, such as `n_samples`, `out`, `clusterer` and `correctness`.
+
+    Example:
+        >>> from coe_agents.testing import ScriptedAgent
+        >>> agents = [ScriptedAgent(name, ["Paris", "Paris"]) for name in ("a", "b")]
+        >>> asked = [{"question": "Capital of France?", "references": ["Paris"]}]
+        >>> evaluate(agents, asked, progress=False, resamples=10).figures["accuracy"]
+        1.0
+    """
+    samples = sample(models, questions, **arguments)
+    return score(samples, weighting=weighting, resamples=resamples, proposer=proposer)

@@ -1,0 +1,286 @@
+"""The functions from Python on scripted agents; tests/cli/test_same_figures.py compares them with the commands."""
+
+import json
+import subprocess
+import sys
+import warnings
+from typing import Any
+
+import pandas as pd
+import pytest
+from langgraph.graph import START, StateGraph
+from typing_extensions import TypedDict
+
+from coe_agents import (
+    RegimePolicy,
+    ThresholdPolicy,
+    arun,
+    asample,
+    calibrate,
+    compare,
+    create_coe_graph,
+    create_sequential_graph,
+    evaluate,
+    run,
+    sample,
+    score,
+)
+from coe_agents.clustering import NormalizedMatch
+from coe_agents.errors import ConfigurationError, DatasetError, NoThresholdError
+from coe_agents.evaluation import Samples
+from coe_agents.evaluation.origin import DECISIONS
+from coe_agents.policy import FixedRounds
+from coe_agents.testing import ScriptedAgent
+
+SILENT: dict[str, Any] = {"progress": False}
+CAPITAL = {"question": "Capital of France?", "references": ["Paris"]}
+ALWAYS = ThresholdPolicy(float("inf"))
+
+
+def agents(a=("Paris", "Paris"), b=("Paris", "Lyon")):
+    return [ScriptedAgent("a", list(a)), ScriptedAgent("b", list(b))]
+
+
+def asked(n):
+    return [{"question": f"Question {number}?", "references": ["Paris"]} for number in range(n)]
+
+
+def test_samples_are_what_was_asked_with_what_made_them():
+    samples = sample(agents(), [CAPITAL, "Capital of Peru?"], **SILENT)
+    assert len(samples) == 2
+    frame = samples.to_frame()
+    assert sorted(frame["agent"]) == ["a"] * 4 + ["b"] * 4
+    assert frame["error"].isna().all()
+    assert samples.origin.judging.clusterer == "normalized"
+    assert (samples.origin.answers, sorted(samples.origin.agents)) == ("short", ["a", "b"])
+
+
+def test_questions_are_a_frame_too():
+    frame = pd.DataFrame({"question": ["Q?", "R?"], "references": ["Paris", None]})
+    (with_reference,) = [each for each in sample(agents(), frame, **SILENT) if each.references]
+    assert (with_reference.text, with_reference.references) == ("Q?", ("Paris",))
+    with pytest.raises(DatasetError, match='question 0: "question"'):
+        sample(agents(), [{"text": "Q?"}], **SILENT)
+
+
+def test_a_failed_request_is_a_row_and_is_asked_again(tmp_path):
+    failing = [ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ConnectionError("down"))]
+    (question,) = sample(failing, [CAPITAL], out=tmp_path, **SILENT)
+    assert [row["error"] for row in question.failures] == ["ConnectionError: down"]
+    other = [ScriptedAgent("a", ["Lyon"]), ScriptedAgent("b", ["Lyon"])]
+    with pytest.raises(ConfigurationError, match="other settings"):
+        sample(other, [CAPITAL], out=tmp_path, **SILENT)
+
+
+def test_a_sample_without_a_folder_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    samples = sample(agents(), [CAPITAL], **SILENT)
+    assert list(samples.paths[0].parent.iterdir())
+    del samples
+    assert not list(tmp_path.iterdir())
+
+
+def test_n_samples_replaces_the_number_of_agents_and_not_the_agents():
+    own = [ScriptedAgent("a", ["Paris"] * 3, n_samples=3)]
+    (question,) = sample(own, [CAPITAL], n_samples=2, **SILENT)
+    assert (len(question.responses), own[0].n_samples) == (2, 3)
+
+
+def test_an_unknown_argument_is_refused():
+    with pytest.raises(TypeError, match="unexpected keyword argument 'smaples'"):
+        sample(agents(), [CAPITAL], smaples=3)
+    with pytest.raises(TypeError, match="smaples"):
+        run(agents(), [CAPITAL], smaples=3)
+
+
+def test_a_configuration_says_its_own_policy(tmp_path):
+    with pytest.raises(ValueError, match='"policy" must be omitted beside a configuration'):
+        run("tinyworld", "tinyworld", policy=ALWAYS)
+    graph = create_coe_graph(agents())
+    with pytest.raises(ValueError, match='"policy" must be omitted beside a graph'):
+        run(graph, [CAPITAL], policy=ALWAYS)
+
+
+def test_a_frame_of_responses_is_samples():
+    said = [("Paris", True), ("Lyon", False)]
+    frame = pd.DataFrame(said, columns=["response", "correct"]).assign(question="Q?", agent="a")
+    samples = Samples.from_frame(frame, columns={"text": "response"})
+    (question,) = samples
+    assert [(row["text"], row["correct"], row["index"]) for row in question.responses] == [
+        ("Paris", True, 0),
+        ("Lyon", False, 1),
+    ]
+    assert samples.origin.judging is None
+    with pytest.raises(ValueError, match='"columns" must be one of'):
+        Samples.from_frame(frame, columns={"text": "answer"})
+
+
+def test_without_a_record_the_output_says_what_clusters():
+    frame = pd.DataFrame({"id": ["1"] * 2, "agent": ["a", "b"], "text": ["Paris"] * 2})
+    evaluation = score(Samples.from_frame(frame.assign(correct=True)), resamples=2)
+    assert "The samples record no clusterer: NormalizedMatch compares" in str(evaluation)
+    assert evaluation.to_frame()["score"].tolist() == list(evaluation.figures["scores"])
+
+
+def test_rows_that_were_judged_calibrate_as_their_samples_do():
+    samples = sample(agents(b=("Paris", "Paris")), asked(30), **SILENT)
+    policy = calibrate(samples, risk=0.1)
+    of_rows = calibrate(samples.judge(), risk=0.1)
+    assert of_rows.calibration.threshold == policy.calibration.threshold == 0.0
+    assert of_rows.calibration.clusterer == policy.calibration.clusterer == "NormalizedMatch"
+    assert policy.calibration.answers == "short"
+    with pytest.raises(NoThresholdError, match="No threshold is shown to keep a risk"):
+        calibrate(samples, risk=0.01)
+    with pytest.raises(ValueError, match='"proposer" must be an agent of the samples; got "c"'):
+        calibrate(samples, risk=0.1, proposer="c")
+
+
+def test_a_calibrated_policy_fits_the_same_agents_and_says_when_rounds_were_added():
+    samples = sample(agents(b=("Paris", "Paris")), asked(30), **SILENT)
+    policy = calibrate(samples, risk=0.1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (once,) = run(agents(b=("Paris", "Paris")), [CAPITAL], policy=policy, **SILENT)
+        (debate,) = run(
+            agents(b=("Paris", "Paris")),
+            [CAPITAL],
+            policy=FixedRounds(2, then=policy),
+            strategies="debate",
+            **SILENT,
+        )
+    assert "(risk at most 0.1 with confidence 0.9)" in once.decision["reason"]
+    assert "(calibrated without further rounds, for a risk of at" in debate.decision["reason"]
+
+
+def test_a_run_has_every_round_of_every_agent():
+    changing = [ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["Lyon"], ["Paris"])]
+    policy = FixedRounds(2, then=RegimePolicy())
+    runs = run(changing, [CAPITAL], policy=policy, strategies="debate", **SILENT)
+    (item,) = runs
+    assert (item.action, item.correct, item.verdicts) == ("answer", 1.0, (0.0, 1.0))
+    frame = runs.to_frame(rounds=True)
+    assert frame[["round", "agent", "answer"]].values.tolist() == [
+        [0, "a", "Paris"],
+        [0, "b", "Lyon"],
+        [1, "a", "Paris"],
+        [1, "b", "Paris"],
+    ]
+    assert frame["changed"].tolist()[2:] == [False, True]
+    assert runs.to_frame()["n_rounds"].tolist() == [2]
+    assert str(runs).startswith("1 question: 1 answered, 0 of these wrong by reference_or_label;")
+    assert len(runs.plot().axes) == 3
+
+
+def test_a_failed_question_is_a_row_and_no_decision(tmp_path):
+    broken = [ScriptedAgent(name, ConnectionError("down")) for name in "ab"]
+    runs = run(broken, [CAPITAL], out=tmp_path, **SILENT)
+    (item,) = runs
+    assert (len(runs), item.action, item.question) == (1, "failed", "Capital of France?")
+    assert "too few agents answered" in runs.to_frame()["error"][0]
+    assert "The group failed once" in str(runs)
+
+
+class Ticket(TypedDict, total=False):
+    text: str
+    verdict: dict[str, Any]
+
+
+def test_a_graph_of_ones_own_holds_a_coe_graph():
+    gate = create_coe_graph(agents(), policy=ALWAYS).compile()
+
+    async def ask(ticket: Ticket) -> Ticket:
+        return {"verdict": await gate.ainvoke({"question": ticket["text"]})}
+
+    graph = StateGraph(Ticket).add_node("ask", ask).add_edge(START, "ask")
+    where = {"input_key": "text", "decision_key": "verdict.decision"}
+    (item,) = run(graph, [CAPITAL], **where, **SILENT)
+    assert (item.action, item.correct) == ("answer", 1.0)
+    (failed,) = run(graph, [CAPITAL], input_key="text", **SILENT)
+    assert '"decision_key" must lead to the decision' in failed.error
+
+
+def test_the_last_step_of_a_chain_is_judged():
+    gate = create_coe_graph(agents(b=("Paris", "Paris")), policy=ALWAYS).compile()
+    chain = create_sequential_graph(gate, next_question=lambda *_: "And then?", max_steps=2)
+    (item,) = run(chain, [CAPITAL], **SILENT)
+    assert (item.correct, item.decision["n_rounds"]) == (1.0, 1)
+
+
+def test_another_graph_in_the_same_folder_is_refused(tmp_path):
+    run(create_coe_graph(agents(), policy=ThresholdPolicy(0.5)), [CAPITAL], out=tmp_path, **SILENT)
+    same = create_coe_graph(agents(), policy=ThresholdPolicy(0.5))
+    assert len(run(same, [CAPITAL], out=tmp_path, **SILENT)) == 1
+    other = create_coe_graph(agents(), policy=ThresholdPolicy(0.4))
+    with pytest.raises(ConfigurationError, match="sha256"):
+        run(other, [CAPITAL], out=tmp_path, **SILENT)
+
+
+async def test_both_forms_run_where_a_loop_runs():
+    samples = await asample(agents(), [CAPITAL], **SILENT)
+    runs = await arun(agents(), [CAPITAL], **SILENT)
+    assert len(samples) == len(runs) == 1
+    assert len(sample(agents(), [CAPITAL], **SILENT)) == 1  # as in a notebook
+
+
+def test_runs_are_compared_by_their_names():
+    once = run(agents(), asked(6), policy=ALWAYS, **SILENT)
+    never = run(agents(), asked(6), policy=RegimePolicy(0.0, 0.0), **SILENT)
+    again = run(agents(), asked(6), policy=ALWAYS, **SILENT)
+    comparison = compare(once, never, again, resamples=20)
+    frame = comparison.to_frame()
+    names = ["ThresholdPolicy", "RegimePolicy", "ThresholdPolicy 2"]
+    assert frame["policy"].unique().tolist() == names
+    answered = frame[frame["figure"] == "answered"]
+    assert answered["value"].tolist() == [1.0, 0.0, 1.0]
+    assert "ThresholdPolicy answers 100.0%" in str(comparison)
+    assert len(comparison.plot().axes) == 2
+    with pytest.raises(ValueError, match='"clusterer" must be omitted without "policies"'):
+        compare(once, clusterer="normalized")
+
+
+def test_policies_are_replayed_without_a_model():
+    people = agents(b=("Paris", "Lyon", "Lyon"))
+    samples = sample(people, asked(5), **SILENT)
+    for agent in people:
+        agent.requests.clear()
+    policies = {"lax": ALWAYS, "asks": ThresholdPolicy(0.0, otherwise="escalate")}
+    lax, asks = compare(samples, policies=policies, resamples=20).policies
+    assert (lax.figures["coverage"][0], lax.figures["escalated"][0]) == (1.0, 0.0)
+    assert (asks.figures["coverage"][0], asks.figures["escalated"][0]) == (0.0, 1.0)
+    assert not people[0].requests
+
+
+def test_evaluate_samples_and_scores():
+    evaluation = evaluate(agents(), asked(2), resamples=2, clusterer=NormalizedMatch(), **SILENT)
+    assert (evaluation.figures["n_scored"], evaluation.figures["accuracy"]) == (2, 1.0)
+
+
+KILLED = """
+import os, sys
+from coe_agents import run
+from coe_agents.testing import ScriptedAgent
+
+class Agent(ScriptedAgent):
+    def sample(self, request, config=None):
+        with open(sys.argv[2], "a") as asked:
+            asked.write(request["question"] + "\\n")
+        if os.path.getsize(sys.argv[2]) > int(sys.argv[3]):
+            os._exit(9)
+        return super().sample(request, config)
+
+questions = [{"question": f"Question {n:03}?", "references": ["Paris"]} for n in range(500)]
+run([Agent("a", ["Paris"])], questions, out=sys.argv[1], at_once=1, progress=False)
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_run_asks_each_question_once(tmp_path):
+    asked_of = tmp_path / "asked"
+    for most, code in ((200 * 14, 9), (10**9, 0)):
+        command = [sys.executable, "-c", KILLED, tmp_path / "run", asked_of, str(most)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == code, done.stderr
+    lines = (tmp_path / "run" / DECISIONS).read_text().splitlines()
+    assert len({json.loads(line)["id"] for line in lines}) == len(lines) == 500
+    # the one in hand when the process was killed is asked again
+    assert len(asked_of.read_text().splitlines()) == 501

@@ -1,0 +1,26 @@
+import coe_agents
+from coe_agents.evaluation import report
+from coe_agents.testing import ScriptedAgent
+from tests.cli.command import run
+
+ASKED = [{"question": "Capital of France?", "references": ["Paris"]}]
+
+
+def test_the_function_writes_the_page_of_the_command(tmp_path):
+    agents = [ScriptedAgent(name, ["Paris", "Paris"]) for name in ("a", "b")]
+    coe_agents.sample(agents, ASKED, out=tmp_path / "samples", progress=False)
+    coe_agents.run(agents, ASKED, out=tmp_path / "run", progress=False)
+    for name in ("samples", "run"):
+        shown = run(
+            "report", tmp_path / name, "--out", tmp_path / "command.html", "--resamples", 20
+        )
+        assert shown.stdout.startswith("1 question: ")
+        page = report(tmp_path / name, tmp_path / "function.html", resamples=20)
+        assert len(page.read_text()) == len((tmp_path / "command.html").read_text())
+
+
+def test_a_page_of_samples_that_are_open(tmp_path):
+    agents = [ScriptedAgent(name, ["Paris", "Paris"]) for name in ("a", "b")]
+    samples = coe_agents.sample(agents, ASKED, progress=False)
+    assert "<html" in report(samples, tmp_path / "page.html", resamples=2).read_text()
+    assert len(list(samples)) == 1

@@ -104,25 +104,14 @@ class ActionRequest:
     allowed: Sequence[str] = ("approve", "edit", "reject", "respond")
 
 
-_REPLIES_TO_OTHERS: dict[str, int] = {}
-"""How many replies were given to requests that this process did not make, by what it asks anew because of them."""
-
-
-def drop_replies(question: str) -> None:
+def drop_replies() -> None:
     """Drops the replies to former requests of this task, which the next request of the run would else be given.
 
-    `question` identifies what is asked in their place.
+    They are over only once the run has gone on to another checkpoint: until then LangGraph gives them again.
     """
-    _REPLIES_TO_OTHERS[question] = 0
     with suppress(GraphInterrupt):
         while True:
             interrupt(None)
-            _REPLIES_TO_OTHERS[question] += 1
-
-
-def is_asked_anew(question: str) -> bool:
-    """Returns whether this process has asked this, instead of something that it could not know."""
-    return question in _REPLIES_TO_OTHERS
 
 
 def ask(

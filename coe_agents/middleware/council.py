@@ -390,7 +390,7 @@ class CoECouncil(GuardsTools[CouncilState]):
         else:
             # another task asks about it, in which no reply to a former request counts
             anew = mark_pending({**pending, "is_asked_anew": True}, self.name)
-            drop_replies(anew["mark"])
+            drop_replies()
             return {_KEY: {self.name: {**turn, "pending": Sealed(anew)}}, "jump_to": "model"}
 
         if reviewed.calls:

@@ -71,12 +71,18 @@ class _ObservedRequest(ModelRequest[Any]):
     def __init__(self, *, drivers: list[Driver], **parts: Any) -> None:
         object.__setattr__(self, "drivers", drivers)
         super().__init__(**parts)
+        # since langchain 1.5.2 a request is filled past its own `__setattr__`
+        for name in ("model", "model_settings"):
+            self._note(name, getattr(self, name))
 
     def __setattr__(self, name: str, value: Any) -> None:
+        self._note(name, value)
+        super().__setattr__(name, value)
+
+    def _note(self, name: str, value: Any) -> None:
         model = value if name == "model" else None
         if name == "model_settings" and "model" in value:
             model = ModelName(None, str(value["model"]))  # it replaces the name of the model itself
         if model is not None:
             for driver in self.drivers:
                 driver.note(model)
-        super().__setattr__(name, value)

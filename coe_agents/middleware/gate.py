@@ -13,6 +13,7 @@ from langchain.agents.middleware.types import (
     ExtendedModelResponse,
     ModelCallResult,
     ModelRequest,
+    ModelResponse,
     PrivateStateAttr,
     ToolCallRequest,
 )
@@ -179,6 +180,8 @@ class CoEMiddleware(GuardsTools[VerdictState]):
 
     def wrap_model_call(self, request: ModelRequest[Any], handler: Handler) -> ModelCallResult[Any]:
         """Calls the model as it is, and notes which one answers: it has no vote on what it says."""
+        if self._waits(request):
+            return ModelResponse([])
         driver = Driver(request.tools)
         returned = handler(driver.observe(request))
         self._note(driver, returned)
@@ -188,10 +191,28 @@ class CoEMiddleware(GuardsTools[VerdictState]):
         self, request: ModelRequest[Any], handler: AsyncHandler
     ) -> ModelCallResult[Any]:
         """Calls the model as it is; see `wrap_model_call`."""
+        if self._waits(request):
+            return ModelResponse([])
         driver = Driver(request.tools)
         returned = await handler(driver.observe(request))
         self._note(driver, returned)
         return returned
+
+    def _waits(self, request: ModelRequest[Any]) -> bool:
+        """Returns whether calls wait for a person, who is asked about them anew: no model is asked again."""
+        if self._on_uncertain != "interrupt":
+            return False
+        return self._is_asked_anew(request.state, ProposedCalls(request.state, self._gates))
+
+    def _is_asked_anew(self, state: Mapping[str, Any], proposed: ProposedCalls) -> bool:
+        """Returns whether a former task found that what a person replied cannot be about these calls."""
+        # also by another process, of another secret
+        known = state.get("coe_verdicts") or {}
+        for call in proposed.calls:
+            verdict = known.get(fingerprint(call, proposed.reply.id), {}).get(self.name)
+            if verdict is not None and verdict["outcome"] == "uncertain":
+                return True
+        return False
 
     def _note(self, driver: Driver, returned: ModelCallResult[Any]) -> None:
         if isinstance(returned, ExtendedModelResponse):
@@ -286,9 +307,20 @@ class CoEMiddleware(GuardsTools[VerdictState]):
     ) -> Steps[dict[str, Any] | None]:
         """Judges the calls, asks a person about the uncertain ones, and returns the update of the agent's state."""
         start = ReviewState(
-            edits={}, verdicts={}, answers={}, is_asked_anew=False, asks_again=True, gives_up=False
+            edits={},
+            verdicts={},
+            answers={},
+            is_asked_anew=self._is_asked_anew(state, proposed),
+            asks_again=False,
+            gives_up=False,
         )
         settled = yield invoke(self._steps(proposed, runtime), start, get_config())
+        if settled["asks_again"]:  # from another checkpoint on, what was replied is over
+            return {
+                **(self._update(state, proposed, settled["verdicts"]) or {}),
+                "jump_to": "model",
+            }
+
         proposed.replace(settled["edits"])
         answers = [*settled["answers"].values()]
         if not settled.get("gives_up"):
@@ -488,7 +520,7 @@ class CoEMiddleware(GuardsTools[VerdictState]):
             return ask_person(proposed, state, self.name, marked(state))
 
         def after_person(state: ReviewState) -> str:
-            return "person" if state["asks_again"] else "judge_edits"
+            return END if state["asks_again"] else "judge_edits"
 
         steps = StateGraph(ReviewState)
         steps.add_node("judge", steps_node(judge, name="judge"))

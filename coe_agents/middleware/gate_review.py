@@ -19,9 +19,8 @@ from coe_agents.graph.people import (
     ask_for_decisions,
     drop_replies,
     fence,
-    is_asked_anew,
 )
-from coe_agents.middleware.marks import NOT_SHARED, is_shared, make_mark
+from coe_agents.middleware.marks import NOT_SHARED, is_shared
 from coe_agents.middleware.open_calls import ProposedCalls
 from coe_agents.middleware.reviewer import NOT_RUN
 from coe_agents.middleware.verdict import (
@@ -51,7 +50,7 @@ class ReviewState(TypedDict):
         verdicts: The verdict of the group, or a person, on each call.
         answers: What the model is told in a tool's place, where a person rejected the call or answered.
         is_asked_anew: Whether a person is asked again, since a mark was of another secret.
-        asks_again: Whether a person is to be asked next.
+        asks_again: Whether a person replied to something else, so that this message is judged and asked about anew.
         gives_up: Whether the run ends, since no process can know what a person decided in another one.
     """
 
@@ -69,7 +68,8 @@ def ask_person(
     """Asks a person about all calls that the group is uncertain about, and returns the update of the decisions.
 
     Where the mark of a verdict is not the gate's, what was replied so far is not used: it may be about another call.
-    The verdicts are then marked anew, for another task that asks.
+    This task then ends without a decision, and another one judges and asks: LangGraph gives a reply that names no
+    interrupt to whatever its checkpoint asks, so only from a new checkpoint on is it over.
     """
     verdicts = dict(state["verdicts"])
     message_id = proposed.reply.id
@@ -83,22 +83,13 @@ def ask_person(
     if not uncertain:
         return {"asks_again": False}
 
-    def question() -> str:
-        calls = [call for call, _ in uncertain]
-        decided = [verdicts[call["id"] or ""] for call in calls]
-        return make_mark("waits", gate, message_id, calls, decided)
-
-    are_own = all(call["id"] in marked for call, _ in uncertain)
-    if not (are_own or is_asked_anew(question())):
+    if not all(call["id"] in marked for call, _ in uncertain):
         if state.get("is_asked_anew") and not is_shared():
             logger.warning("the gate is closed: %s", NOT_SHARED)
             answers = {call["id"] or "": not_run(call, NOT_SHARED) for call in proposed.calls}
             return {"answers": answers, "asks_again": False, "gives_up": True}
-        for call, verdict in uncertain:
-            by_group: Verdict = {**verdict, "decided_by": "group"}
-            verdicts[call["id"] or ""] = mark_verdict(by_group, gate, call, message_id)
-        drop_replies(question())
-        return {"verdicts": verdicts, "is_asked_anew": True, "asks_again": True}
+        drop_replies()
+        return {"asks_again": True}
 
     decisions = ask_for_decisions([_about(call, verdict) for call, verdict in uncertain])
     answers = dict[str, ToolMessage]()

@@ -24,7 +24,6 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.types import Command, Send
 
 from coe_agents.actions import ActionMatch, Text
-from coe_agents.graph import people
 from coe_agents.middleware import marks, once
 from coe_agents.middleware.council import _Vouched
 from coe_agents.middleware.sealed import Sealed
@@ -150,7 +149,6 @@ class GateMachine(RuleBasedStateMachine):
         for patch in (
             mock.patch.object(marks, "_DRAWN", secrets.token_bytes(32)),
             mock.patch.object(once.REGISTER, "_started", {}),
-            mock.patch("coe_agents.graph.people._REPLIES_TO_OTHERS", {}),
         ):
             self.patches.enter_context(patch)
         self.loop = self.patches.enter_context(asyncio.Runner()).get_loop()
@@ -433,7 +431,6 @@ class GateMachine(RuleBasedStateMachine):
             self.untouched.clear()
         if self.world.store is not None:
             once.REGISTER._started = {}
-        people._REPLIES_TO_OTHERS.clear()
 
     @precondition(lambda self: self.world.store is not None)
     @rule(edit=_drawn(lambda machine: st.sampled_from(machine.edits)))

@@ -9,6 +9,7 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.types import Command
 
 from coe_agents.errors import ConfigurationError
+from coe_agents.middleware import gate as gate_module
 from coe_agents.middleware import marks
 from coe_agents.middleware.verdict import fingerprint
 from tests.middleware.agents import SURE, THREAD, UNSURE, Bank
@@ -29,7 +30,6 @@ def other_process(monkeypatch):
 
     def begin():
         monkeypatch.setattr(marks, "_DRAWN", token_bytes(32))
-        monkeypatch.setattr("coe_agents.graph.people._REPLIES_TO_OTHERS", {})
 
     return begin
 
@@ -208,11 +208,31 @@ def test_a_person_is_asked_anew_where_one_of_two_verdicts_is_not_the_gates(bank,
         on_uncertain="interrupt",
     )
     compiled.invoke(PAY, THREAD)
-    monkeypatch.setattr(
-        "coe_agents.middleware.gate.has_mark", lambda verdict, gate, call, _: call["id"] == "c1"
-    )
+    found = iter([True, False])  # of the two that the person was asked about
+    real = gate_module.has_mark
+
+    def has_mark(*verdict):
+        of_asked = next(found, None)
+        return real(*verdict) if of_asked is None else of_asked
+
+    monkeypatch.setattr(gate_module, "has_mark", has_mark)
     assert len(requests(compiled.invoke(decide(APPROVE, APPROVE), THREAD))) == 2
     assert bank.transfers == []
+
+
+@pytest.mark.parametrize("gate", ["council", "verdict"])
+def test_a_reply_that_was_dropped_is_not_given_again_when_the_run_goes_on(
+    gate, bank, other_process
+):
+    compiled = asking(gate, bank)
+    compiled.invoke(PAY, THREAD)
+    other_process()
+    assert requests(compiled.invoke(decide(APPROVE), THREAD))
+    for _ in range(2):
+        compiled.invoke(None, THREAD)
+    assert bank.transfers == []
+    compiled.invoke(decide(APPROVE), THREAD)
+    assert bank.transfers == [("Ann", 1.0)]
 
 
 @pytest.mark.parametrize("gate", ["council", "verdict"])

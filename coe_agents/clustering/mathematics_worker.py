@@ -1,8 +1,8 @@
 r"""Owns the process that reads mathematics by `math-verify`: a line of JSON in, the answer's canonical value out.
 
 It is a program of its own: `mathematics` starts it, and nothing imports it. Answers are untrusted. LaTeX is parsed by
-a grammar, and never by `parse_expr` of SymPy, which runs Python. Whatever takes too long ends by CPU time, in C code,
-too: then the process ends, and the answer has no value.
+a grammar, and never by `parse_expr` of SymPy, which runs Python. What takes too much CPU time ends the process, be it
+in C code, and the answer has no value: an exception in its place could strike anywhere.
 """
 
 import hashlib
@@ -92,34 +92,22 @@ def _key_of_number(number: Any) -> str:
     return parts[0] if parts[1] == "0" else "+i".join(parts)
 
 
-class _OutOfTimeError(BaseException):
-    """Raised in Python code; C code is ended with the process."""
-
-
-def _stop(*_: object) -> None:
-    raise _OutOfTimeError
-
-
 def _limit(seconds: float) -> None:
     if hasattr(signal, "setitimer"):
-        signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
-        signal.setitimer(signal.ITIMER_PROF, 1.5 * seconds)  # without a handler it ends the process
+        signal.setitimer(signal.ITIMER_PROF, seconds)  # without a handler it ends the process
 
 
 def main() -> None:
     """Answers each line, a text in JSON, with its canonical value or null."""
     logging.disable(logging.CRITICAL)
     canonical_value(r"\frac{x^2}{2} + \sqrt{3}")  # what is slow is loaded before the first answer
-    if hasattr(signal, "SIGVTALRM"):
-        signal.signal(signal.SIGVTALRM, _stop)
     for line in sys.stdin:
+        _limit(_CPU_SECONDS)
         try:
-            _limit(_CPU_SECONDS)
             value = canonical_value(json.loads(line))
-        except (_OutOfTimeError, Exception):  # of an answer that is no mathematics, anything
+        except Exception:  # of an answer that is no mathematics, anything
             value = None
-        finally:
-            _limit(0)
+        _limit(0)
         sys.stdout.write(json.dumps(value) + "\n")
         sys.stdout.flush()
 

@@ -75,7 +75,8 @@ def normalize_answer(text: str) -> str:
         before = normalized
         for rule in RULES:
             normalized = rule.apply(normalized)
-        if normalized == before or _NORMAL.fullmatch(normalized):
+        is_long = len(normalized) > _FEW_CHARACTERS
+        if is_long or normalized == before or _NORMAL.fullmatch(normalized):
             break
     return normalized or " ".join(text.casefold().split())
 
@@ -440,5 +441,6 @@ _WORDS = re.compile(r"[A-Za-z][A-Za-z ]*\.?")
 """The most frequent answers: letters of English, spaces, and a full stop."""
 _NORMAL = re.compile("[a-z0-9 ]*")
 _MOST_PASSES = 4
-"""A rule may make what an earlier one reads, seldom and in odd texts."""
+"""A rule may make what an earlier one reads, seldom and in odd texts; a long one is read once."""
+_FEW_CHARACTERS = 1_000
 _NOT_PLAIN = frozenset({"a", "minus", "plus", *_VALUES})

@@ -62,7 +62,7 @@ class Samples:
 
     Args:
         paths: Files of samples: JSON Lines, a JSON array, CSV or Parquet; those that end in ".gz" are compressed. A
-            folder means the samples of the run in it, and a pattern such as "runs/*.jsonl" the files that it matches.
+            folder means the samples of the run in it, and a pattern such as ``runs/*.jsonl`` the files that it matches.
             Logs of inspect_ai, samples of lm-evaluation-harness, batch output of OpenAI and trajectories of tau-bench
             are recognised by their own fields.
         columns: By a field of ours, what the files call it.

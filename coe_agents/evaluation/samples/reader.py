@@ -263,9 +263,9 @@ class Samples:
         missing = missing_fields(sample, is_numbered=not is_loose)
         if missing and not is_loose:
             exists = " OR ".join(f"json_exists(text, '$.{name}')" for name in missing)
-            query_for_any = f"SELECT 1 FROM ({query}) WHERE {exists} LIMIT 1"
+            query_for_any = f"SELECT 1 FROM ({query}) WHERE text IS NULL OR {exists} LIMIT 1"
             if any(self._table.stream(query_for_any, values)):
-                missing = []  # some lines lack them, and are named
+                missing = []  # the lines that lack them, or are no JSON, are named
         if missing:
             raise _unrecognised(file, first, missing)
         return source

@@ -129,6 +129,7 @@ def _sample_on_cluster(engine: EngineOptions, sampling: "Sampling", out: Path) -
             store,
             missing=missing,
             on_unit=on_unit,
+            seed=sampling.settings["seed"],
             **sampling.asking,
         )
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from coe_agents import _ring
-from coe_agents.cli.compare import _policy_of
 from coe_agents.config import load
 from coe_agents.config.schema import load_config
 from coe_agents.errors import ConfigurationError
+from coe_agents.experiments.comparing import _policy_of_file
 from coe_agents.testing import ScriptedAgent
 
 AGENTS = '[[agents]]\nname = "a"\nprovider = "tinyworld"\nmodel = "tiny-llama"\n'
@@ -228,7 +228,7 @@ def test_a_compared_policy_of_fixed_rounds_takes_as_many(folder):
     name = module(folder, f"{code}def twice(): return FixedRounds(2, then=RegimePolicy())\n")
     part = f'[policy]\nkind = "{name}:twice"\n'
     (folder / "coe.toml").write_text(f"{AGENTS}{CLUSTERER}{part}")
-    assert _policy_of(folder / "coe.toml", "twice").rules.bounds.max_rounds == 2
+    assert _policy_of_file(folder / "coe.toml", "twice").rules.bounds.max_rounds == 2
     (folder / "coe.toml").write_text(f"{AGENTS}{CLUSTERER}{part}[graph]\nmax_rounds = 1\n")
     with pytest.raises(ConfigurationError, match=r"graph\.max_rounds"):
-        _policy_of(folder / "coe.toml", "twice")
+        _policy_of_file(folder / "coe.toml", "twice")

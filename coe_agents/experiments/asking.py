@@ -145,6 +145,6 @@ def note_what_is_missing(missing: Any) -> Iterator[None]:
     """Adds to an interruption, or to a file that cannot be written, a note on what is missing: "3 questions are"."""
     try:
         yield
-    except (asyncio.CancelledError, OSError) as error:
+    except (asyncio.CancelledError, KeyboardInterrupt, OSError) as error:
         error.add_note(f"{missing()} missing")
         raise

@@ -20,6 +20,7 @@ from coe_agents.clustering.refusals import answer_kind, response_text
 from coe_agents.errors import invalid_proposal
 from coe_agents.graph.state import CoEState, Turn
 from coe_agents.policy import Measurement
+from coe_agents.text import is_visible
 from coe_agents.types import Response, create_response, end_of
 
 MOST_TOOLS = 128
@@ -112,7 +113,9 @@ def _read(row: Response, tools: Sequence[Any] | None, schema: Mapping[str, Any] 
     try:
         if row.get("calls") and end != "whole":  # another call may have followed
             raise ValueError(f"its reply is {end}, not whole")
-        is_answer = end != "filtered" and answer_kind(row["text"]) == "answer"
+        # of a form such as {"city": ""}, the schema says whether it is an answer
+        is_silent = not any(map(is_visible, "".join(row["text"].split())))
+        is_answer = end != "filtered" and not is_silent and answer_kind(row["text"]) != "refusal"
         if schema is not None and not row.get("calls") and is_answer:
             call = {"name": ANSWER, "args": read_structured(row["text"], schema)}
             row = {**row, "answer": None, "calls": [call]}

@@ -170,3 +170,15 @@ def test_an_agent_with_one_failed_reply_has_answered_and_one_without_another_has
     assert len(n_asked) == 2  # it may have been an outage
     with pytest.raises(GroupUnavailableError):
         ask("Capital?", [ModelAgent(name, ScriptedDriver(script=[failed])) for name in "ab"])
+
+
+@pytest.mark.parametrize(
+    ("text", "fits"), [('{"city": ""}', True), ("Answer:", False), ("<answer></answer>", False)]
+)
+def test_under_a_schema_the_schema_says_whether_a_form_without_words_is_an_answer(text, fits):
+    schema = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+    agents = [ScriptedAgent(name, [text]) for name in "ab"]
+    graph = create_coe_graph(agents).compile()
+    decision = graph.invoke({"question": "Where?", "answer_schema": schema})["decision"]
+    assert (decision["action"] == "answer") is fits
+    assert (decision["coe"] is None) is not fits

@@ -169,6 +169,11 @@ def only_what_was_judged(self, request, tool=None):
     return self._was_judged(request)
 
 
+def ask_whatever_was_replied(proposed, state, gate, marked):
+    """What a person replied to a request counts for the call that has come in its place."""
+    return ASK_PERSON(proposed, state, gate, dict.fromkeys(state["verdicts"]))
+
+
 def never(*_):
     return False
 
@@ -203,6 +208,7 @@ START = once.Register.start
 READ = read_action
 WRITE = write_action
 READ_VERDICT = read_verdict
+ASK_PERSON = gate.ask_person
 FIELDS = _ArgumentParser._fields
 COUNCIL = "council block verify"
 GATE = "gate block"
@@ -280,6 +286,11 @@ FAULTS = {
         "gate interrupt",
         among("copy"),
         [(gate, "read_verdict", confident)],
+    ),
+    "a reply to another call": (
+        "gate interrupt",
+        among("text"),
+        [(gate, "ask_person", ask_whatever_was_replied)],
     ),
     "no names of tools": (GATE, among(narrow=False), [(GuardsTools, "_gates", nothing_if_none)]),
     "a condition that is asked once": (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coe_agents.cli.inputs import create_setting, judge_saved
+from coe_agents.cli.inputs import create_setting, judge_saved, open_samples
 from coe_agents.cli.options import (
     Exit,
     JsonOption,
@@ -21,8 +21,7 @@ from coe_agents.cli.terminal import clean, print_json, print_lines
 from coe_agents.text import quantity
 
 if TYPE_CHECKING:
-    from coe_agents.advice.advice import Advice, Difference, TrustCheck
-    from coe_agents.advice.observed import Observed
+    from coe_agents.advice.advice import Advice, Difference, Observed, TrustCheck
     from coe_agents.evaluation.calibration.calibrate import Judged
     from coe_agents.evaluation.scoring.scores import ScoringSetup
     from coe_agents.measurement.weighted_vote import Agreement
@@ -63,20 +62,21 @@ def advise(
     Of samples that `harvest` wrote of a council that only observed, it says what blocking would have cost and saved.
     """
     from coe_agents.advice.advice import advise as advise_on
-    from coe_agents.advice.observed import read_observed
-    from coe_agents.evaluation import Samples
+    from coe_agents.advice.advice import read_observed
+    from coe_agents.evaluation.samples.reader import without_rulings
+    from coe_agents.experiments.judging import judge_saved as judge_questions
 
-    with Samples(samples) as questions:
+    with open_samples(samples, scoring) as questions:
         observed = read_observed(questions)
-    if observed is not None:
-        if as_json:
-            print_json({"observed": asdict(observed)})
-        else:
-            print_lines(_observed_in_words(observed))
-        return
+        if observed is not None:
+            if as_json:
+                print_json({"observed": asdict(observed)})
+            else:
+                print_lines(_observed_in_words(observed))
+            return
 
-    setting, judging = create_setting(scoring, samples)
-    rows, _ = judge_saved(samples, setting, scoring, every_cluster=True)
+        setting, judging = create_setting(scoring, samples)
+        rows, _ = judge_questions(questions, setting, check=without_rulings, every_cluster=True)
     advice = advise_on(rows, n_resamples=resamples)
     policy = _calibrate(samples, setting, rows, advice)
     calibration = None if policy is None else policy.calibration

@@ -31,3 +31,10 @@ def test_advise_says_what_blocking_would_have_cost_and_saved(tmp_path):
     told = run("advise", samples).stdout
     assert "stopped 3 calls that people ruled on: 1 right (lost), 2 wrong (saved)" in told
     assert "Of what would have passed, 20.0% are wrong" in told
+
+
+def test_advise_reads_the_columns_that_the_options_name(tmp_path):
+    rows = [{"who": each.pop("agent"), **each} for each in ruled("1", "observed", correct=True)]
+    samples = write(tmp_path / "week.samples.jsonl", rows)
+    done = run("advise", samples, "--columns", "agent=who", "--json")
+    assert json.loads(done.stdout)["observed"]["n_lost"] == 1

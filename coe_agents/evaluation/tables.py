@@ -16,7 +16,7 @@ from functools import partial
 from itertools import groupby, islice
 from operator import itemgetter
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import numpy as np
 
@@ -244,7 +244,7 @@ def open_packed(path: Path) -> IO[bytes]:
     """Opens a file, which is unpacked as it is read if it ends in ".gz"."""
     if path.suffix != ".gz":
         return path.open("rb")
-    return gzip.open(path, "rb")  # type: ignore[return-value]
+    return cast("IO[bytes]", gzip.open(path, "rb"))
 
 
 def read_line(file: IO[bytes]) -> bytes:

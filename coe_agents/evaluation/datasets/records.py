@@ -30,6 +30,23 @@ REFERENCE_NAMES = ("references", "gold", "reference", "target")
 _PAGE = "docs/your_own_files.md"
 
 
+def by_our_names(record: Any, columns: Mapping[str, str]) -> Any:
+    """Returns a record whose fields have our names; `columns` has, by these, what the record calls them.
+
+    Raises:
+        MalformedError: A named field is missing.
+    """
+    if not columns or not isinstance(record, dict):
+        return record
+    theirs = set(columns.values())
+    missing = sorted(theirs.difference(record))
+    if missing:
+        has = ", ".join(record)[:300]
+        raise MalformedError(f'"{missing[0]}", which "columns" names, is missing; it has {has}')
+    renamed = {name: value for name, value in record.items() if name not in theirs}
+    return renamed | {ours: record[name] for ours, name in columns.items()}
+
+
 def texts_of(value: Any) -> list[Any]:
     """Returns one text, or a list, as a list; a cell may hold a list of texts as JSON, or as Python prints it.
 

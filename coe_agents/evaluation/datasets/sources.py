@@ -17,7 +17,12 @@ from coe_agents.evaluation.datasets.question import (
     from_plain,
     merge,
 )
-from coe_agents.evaluation.datasets.records import MalformedError, file_records, to_question
+from coe_agents.evaluation.datasets.records import (
+    MalformedError,
+    by_our_names,
+    file_records,
+    to_question,
+)
 from coe_agents.evaluation.tables import RowTable
 
 
@@ -150,11 +155,11 @@ def _records(source: str, split: str | None) -> tuple[str, Iterator[tuple[Callab
 def iter_questions(
     name: str, records: Iterable[tuple[Callable[[], str], Any]], columns: Mapping[str, str]
 ) -> Iterator[Question]:
-    """Yields the questions of records, all of one kind; a DatasetError says where a record is none."""
+    """Yields the questions of records, all of one kind; a DatasetError names a record that holds no question."""
     kind_before: Kind | None = None
     for place, record in records:
         try:
-            kind, question = to_question(_rename(record, columns))
+            kind, question = to_question(by_our_names(record, columns))
         except MalformedError as error:
             raise DatasetError(
                 f"{place()}: {error}", hint="Correct the record, or remove it"
@@ -168,19 +173,6 @@ def iter_questions(
         yield question
     if kind_before is None:
         raise DatasetError(f"{name} holds no record", hint="Check that the file is complete")
-
-
-def _rename(record: Any, columns: Mapping[str, str]) -> Any:
-    if not columns or not isinstance(record, dict):
-        return record
-    renamed = dict(record)
-    for ours, theirs in columns.items():
-        if theirs not in record:
-            raise MalformedError(
-                f'"{theirs}", which --columns names, is missing; it has {", ".join(record)[:300]}'
-            )
-        renamed[ours] = renamed.pop(theirs)
-    return renamed
 
 
 def _hub_records(published: Published, split: str) -> Iterator[tuple[Callable[[], str], Any]]:

@@ -8,7 +8,12 @@ from typing import Any, NamedTuple
 
 from coe_agents.errors import SamplesError
 from coe_agents.evaluation.datasets.question import Question
-from coe_agents.evaluation.datasets.records import REFERENCE_NAMES, solution_of, texts_of
+from coe_agents.evaluation.datasets.records import (
+    REFERENCE_NAMES,
+    by_our_names,
+    solution_of,
+    texts_of,
+)
 from coe_agents.evaluation.samples.line import from_loose
 from coe_agents.evaluation.tables import RecordFile
 from coe_agents.files import parse_json
@@ -61,12 +66,7 @@ class Format(NamedTuple):
 
 def _own(record: JsonObject, source: Source) -> Iterator[JsonObject]:
     """Yields a record with our fields; references may be called `gold`, `reference` or `target`."""
-    for ours, theirs in source.columns.items():
-        if theirs not in record:
-            raise ValueError(
-                f'"{theirs}", which --columns names, is missing; it has {", ".join(record)[:300]}'
-            )
-        record[ours] = record[theirs]
+    record = by_our_names(record, source.columns)
     for name in REFERENCE_NAMES:
         if name in record and "references" not in record:
             record["references"] = texts_of(record[name])

@@ -24,7 +24,7 @@ from coe_agents.errors import SamplesError
 from coe_agents.evaluation.datasets.question import Question
 from coe_agents.evaluation.datasets.records import file_records
 from coe_agents.evaluation.datasets.sources import iter_questions
-from coe_agents.evaluation.frames import import_pandas, rows_of_frame
+from coe_agents.evaluation.frames import import_pandas, to_pandas
 from coe_agents.evaluation.origin import Origin, origin_of
 from coe_agents.evaluation.samples.formats import OWN, PAGE, Source, inspect_samples, is_inspect_log
 from coe_agents.evaluation.samples.line import (
@@ -69,7 +69,7 @@ class Samples:
         questions: A file of questions, for responses that hold none, such as batch output; its ids are theirs.
 
     Raises:
-        SamplesError: A file cannot be read, records are malformed (up to 20 are listed), or there is none.
+        SamplesError: A file cannot be read, records are malformed (up to 20 are listed), or the files hold no record.
 
     Example:
         >>> import tempfile
@@ -178,24 +178,26 @@ class Samples:
     def from_frame(cls, frame: Any, columns: Mapping[str, str] | None = None) -> "Samples":
         """Returns the samples of a data frame, a row for each response; they are kept in a temporary file.
 
-        Needed are "id" or "question", "agent" and "text"; the other columns are the fields of a line of samples. Rows
-        of one question and agent are numbered in their order, unless there is an "index". Missing values are left out.
+        Needed are "id" or "question", and "text"; the other columns are the fields of a line of samples, read as those
+        of a table are. Without an "agent" all responses are of one; rows of one question and agent are numbered in
+        their order, unless there is an "index".
 
         Args:
             frame: Of pandas, or of a library whose frames have `to_pandas`.
             columns: Our name of a column, and the name that it has: `{"text": "response"}`.
 
         Raises:
-            SamplesError: A row is no response.
-            ValueError: A column does not exist.
+            SamplesError: A row is no response, or a column does not exist.
         """
+        rows = to_pandas(frame)
+        named = {"text": "text", **(columns or {})}
+        if "id" not in rows.columns:
+            named.setdefault("id", named.get("question", "question"))
         folder = tempfile.mkdtemp(prefix="coe-agents-")
-        path = Path(folder, "frame.samples.jsonl")
+        path = Path(folder, "frame.json")
         try:
-            with path.open("w", encoding="utf-8") as file:
-                for row in rows_of_frame(frame, columns or {}):
-                    file.write(json.dumps(row) + "\n")
-            samples = cls([path])
+            rows.to_json(path, orient="records")
+            samples = cls([path], columns=named)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise

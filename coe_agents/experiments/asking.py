@@ -4,6 +4,9 @@ import asyncio
 import copy
 import hashlib
 import json
+import shutil
+import tempfile
+import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -138,6 +141,25 @@ def _describe(dataset: QuestionsOnDisk, questions: Iterable[object], limit: int)
         "limit": limit,
         "sha256": digest.hexdigest(),
     }
+
+
+@contextmanager
+def folder_of_result(out: Path | None) -> Iterator[Path]:
+    """Gives the folder in which a result is kept: `out`, or a temporary one, which is removed if the block fails."""
+    if out is not None:
+        yield out
+        return
+    folder = Path(tempfile.mkdtemp(prefix="coe-agents-"))
+    try:
+        yield folder
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def remove_with(result: object, folder: Path) -> None:
+    """Removes a temporary folder once nothing refers to the result in it."""
+    weakref.finalize(result, shutil.rmtree, folder, ignore_errors=True)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 import asyncio
 import atexit
+import inspect
 import threading
 from collections.abc import Callable, Coroutine
 from functools import cache, wraps
@@ -11,6 +12,7 @@ _GRACE = 10.0
 """Seconds that a cancelled call has to close its files."""
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 _Collected_co = TypeVar("_Collected_co", covariant=True)
 
 
@@ -31,8 +33,7 @@ def create_awaited(
     async def call(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
         return await prepare(*args, **kwargs).collect()
 
-    _rename(call, name)
-    return call
+    return with_signature(call, name, returns=_collected(prepare))
 
 
 def create_blocking(
@@ -65,13 +66,21 @@ def create_blocking(
                 error.add_note(note)
             raise
 
-    _rename(call, name)
-    return call
+    return with_signature(call, name, returns=_collected(prepare))
 
 
-def _rename(function: Callable[..., Any], name: str) -> None:
-    function.__name__ = name
-    function.__qualname__ = name
+def _collected(prepare: Callable[..., Prepared[Any]]) -> Any:
+    """Returns what `collect` of the prepared returns, as its hint says."""
+    prepared: Any = inspect.signature(prepare).return_annotation
+    return inspect.signature(prepared.collect).return_annotation
+
+
+def with_signature(function: _Function, name: str, *, returns: Any) -> _Function:
+    """Returns a function under a name, which says what it returns, and not what the function in it returns."""
+    function.__name__ = function.__qualname__ = name
+    signature = inspect.signature(function).replace(return_annotation=returns)
+    function.__signature__ = signature  # type: ignore[attr-defined]
+    return function
 
 
 @cache

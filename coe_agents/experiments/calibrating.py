@@ -6,6 +6,8 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec
 
+from typing_extensions import TypeIs
+
 from coe_agents.checks import at_field
 from coe_agents.clustering import Clusterer
 from coe_agents.errors import NoThresholdError
@@ -19,6 +21,7 @@ from coe_agents.evaluation.calibration.calibrate import calibrate as calibrate_r
 from coe_agents.evaluation.calibration.risk_control import Shortfall
 from coe_agents.evaluation.origin import Judging, Origin, ResolvedJudging
 from coe_agents.evaluation.scoring.correctness import Criterion
+from coe_agents.experiments.blocking import with_signature
 from coe_agents.experiments.judging import (
     JudgedSamples,
     JudgingArguments,
@@ -121,10 +124,13 @@ def calibrate_samples(
     judging = JudgingArguments(
         clusterer=clusterer, correctness=correctness, config=config, weighting=weighting
     )
-    rows = _judged_rows(samples, judging)
-    if rows is None:
+    if isinstance(samples, JudgedSamples):
+        rows = samples
+    elif _are_judged(samples):
+        rows = _named(samples, str(clusterer or ""), str(correctness or ""))
+    else:
         is_weighed = judged_by == CONFIDENCE_VOTE_SHARE or weights_from != "equal"
-        with open_samples(samples) as questions:  # type: ignore[arg-type]
+        with open_samples(samples) as questions:
             rows = judge(
                 questions,
                 judging,
@@ -135,8 +141,7 @@ def calibrate_samples(
                 estimator=estimator,
             )
     _check_rows(rows, proposer, weights)
-    used = rows.judging.used
-    names = (str(used.clusterer), used.correctness)
+    names = (str(rows.judging.used.clusterer), rows.judging.used.correctness)
     if rows.setup is not None:
         names = (type(rows.setup.clusterer).__name__, rows.setup.criterion.name)
     policy = calibrate_rows(
@@ -169,22 +174,21 @@ def _with_threshold(
             raise NoThresholdError(said, hint=result.shortfall)
         return result.policy
 
-    calibrate.__name__ = calibrate.__qualname__ = "calibrate"
-    return calibrate
+    return with_signature(calibrate, "calibrate", returns=CalibratedPolicy)
 
 
 calibrate = _with_threshold(calibrate_samples)
 
 
-def _judged_rows(samples: object, judging: JudgingArguments) -> JudgedSamples | None:
-    """Returns rows that were judged before, named as the arguments say; None of samples that were not."""
-    if isinstance(samples, JudgedSamples):
-        return samples
-    if not isinstance(samples, list | tuple) or not isinstance(next(iter(samples), None), Judged):
-        return None
-    used = Judging(str(judging.clusterer or ""), str(judging.correctness or ""))
-    resolved = ResolvedJudging(used, {})
-    return JudgedSamples(samples, None, resolved, Origin(), n_silent=0)
+def _named(rows: Sequence[Judged], clusterer: str, correctness: str) -> JudgedSamples:
+    """Returns rows that were judged before, under the names of what judged them."""
+    judging = ResolvedJudging(Judging(clusterer, correctness), {})
+    return JudgedSamples(rows, None, judging, Origin(), n_silent=0)
+
+
+def _are_judged(samples: SavedSamples | Sequence[Judged]) -> TypeIs[Sequence[Judged]]:
+    """Returns whether these are rows that were judged before."""
+    return isinstance(samples, list | tuple) and isinstance(next(iter(samples), None), Judged)
 
 
 def _check_rows(

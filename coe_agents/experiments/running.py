@@ -1,8 +1,5 @@
 """Owns `run`: a whole graph is asked many questions, with rounds and escalation, and each decision is kept."""
 
-import shutil
-import tempfile
-import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,12 +24,14 @@ from coe_agents.experiments.asking import (
     Models,
     Questions,
     config_of,
+    folder_of_result,
     is_configuration,
     is_tinyworld,
     members_of,
     note_what_is_missing,
     open_dataset,
     refuse_beside_configuration,
+    remove_with,
 )
 from coe_agents.experiments.blocking import create_awaited, create_blocking
 from coe_agents.experiments.dataset_run import (
@@ -84,14 +83,14 @@ class Running:
 
     async def collect(self) -> Runs:
         """Asks what the folder lacks."""
-        folder = self.out or Path(tempfile.mkdtemp(prefix="coe-agents-"))
-        with self.open_store(folder) as (store, timings, on_row):
-            asked = self.dataset.questions
-            await decide_all(asked, self.group, store, timings, on_row=on_row)
-        name = self.name if self.out is None else None
-        runs = Runs(folder, name=name, criterion=self.group.criterion.name)
+        with folder_of_result(self.out) as folder:
+            with self.open_store(folder) as (store, timings, on_row):
+                asked = self.dataset.questions
+                await decide_all(asked, self.group, store, timings, on_row=on_row)
+            name = self.name if self.out is None else None
+            runs = Runs(folder, name=name, criterion=self.group.criterion.name)
         if self.out is None:
-            weakref.finalize(runs, shutil.rmtree, folder, ignore_errors=True)
+            remove_with(runs, folder)
         return runs
 
     @contextmanager

@@ -1,8 +1,5 @@
 """Owns `sample`: every agent is asked many questions, and each response is kept as it arrives."""
 
-import shutil
-import tempfile
-import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -32,12 +29,14 @@ from coe_agents.experiments.asking import (
     Models,
     Questions,
     config_of,
+    folder_of_result,
     is_configuration,
     is_tinyworld,
     members_of,
     note_what_is_missing,
     open_dataset,
     refuse_beside_configuration,
+    remove_with,
 )
 from coe_agents.experiments.blocking import create_awaited, create_blocking
 from coe_agents.experiments.fingerprint import fingerprint
@@ -85,13 +84,13 @@ class Sampling:
 
     async def collect(self) -> Samples:
         """Asks what the folder lacks."""
-        folder = self.out or Path(tempfile.mkdtemp(prefix="coe-agents-"))
-        with self.open_store(folder) as (store, on_unit):
-            await sample_all(self.dataset.questions, self.group, store, on_unit=on_unit)
-        samples = Samples([folder])
+        with folder_of_result(self.out) as folder:
+            with self.open_store(folder) as (store, on_unit):
+                await sample_all(self.dataset.questions, self.group, store, on_unit=on_unit)
+            samples = Samples([folder])
         samples.clusterer = self.clusterer
         if self.out is None:
-            weakref.finalize(samples, shutil.rmtree, folder, ignore_errors=True)
+            remove_with(samples, folder)
         return samples
 
     @contextmanager

@@ -1,5 +1,6 @@
 """Owns how results look: the same text on a terminal, in a notebook, and in a string."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from io import StringIO
 from typing import TYPE_CHECKING, Any
@@ -13,12 +14,12 @@ if TYPE_CHECKING:
 _WIDTH = 100
 
 
-class Shown:
+class Shown(ABC):
     """A result that is printed by `show`, which takes a console of rich."""
 
+    @abstractmethod
     def show(self, console: "Console") -> None:
         """Prints the result on a console."""
-        raise NotImplementedError
 
     def __str__(self) -> str:
         from rich.console import Console

@@ -78,11 +78,12 @@ def create_report(
     policy: Policy | None = None,
 ) -> Page:
     """Returns the page of samples or of a run; see `report`."""
+    if isinstance(samples, Runs):
+        return _page_of_run(samples.path, resamples)
     folder = _folder_of_run(samples)
     if folder is not None:
-        run = read_run(folder)
-        return Page(create_run_page(run, n_resamples=resamples), len(run.items) + len(run.errors))
-    with open_samples(samples) as questions:  # type: ignore[arg-type]
+        return _page_of_run(folder, resamples)
+    with open_samples(samples) as questions:
         setup, judging = create_setup(questions.paths, arguments, recorded=questions.clusterer)
         titles = []
         for path in questions.paths:
@@ -98,10 +99,13 @@ def create_report(
         return Page(html, len(questions), judging.note())
 
 
-def _folder_of_run(samples: object) -> Path | None:
-    """Returns the folder of a run that is passed or named; None of samples."""
-    if isinstance(samples, Runs):
-        return samples.path
+def _page_of_run(folder: Path, resamples: int) -> Page:
+    run = read_run(folder)
+    return Page(create_run_page(run, n_resamples=resamples), len(run.items) + len(run.errors))
+
+
+def _folder_of_run(samples: SavedSamples) -> Path | None:
+    """Returns the folder of a run that is named; None of samples."""
     if isinstance(samples, str | Path):
         samples = [samples]
     if not isinstance(samples, Sequence):

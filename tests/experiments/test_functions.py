@@ -1,8 +1,10 @@
 """The functions from Python on scripted agents; tests/cli/test_same_figures.py compares them with the commands."""
 
+import inspect
 import json
 import subprocess
 import sys
+import tempfile
 import warnings
 from typing import Any
 
@@ -12,6 +14,7 @@ from langgraph.graph import START, StateGraph
 from typing_extensions import TypedDict
 
 from coe_agents import (
+    CalibratedPolicy,
     RegimePolicy,
     ThresholdPolicy,
     arun,
@@ -29,6 +32,7 @@ from coe_agents.clustering import NormalizedMatch
 from coe_agents.errors import ConfigurationError, DatasetError, NoThresholdError
 from coe_agents.evaluation import Samples
 from coe_agents.evaluation.origin import DECISIONS
+from coe_agents.experiments.runs import Runs
 from coe_agents.policy import FixedRounds
 from coe_agents.testing import ScriptedAgent
 
@@ -53,6 +57,36 @@ def test_samples_are_what_was_asked_with_what_made_them():
     assert frame["error"].isna().all()
     assert samples.origin.judging.clusterer == "normalized"
     assert (samples.origin.answers, sorted(samples.origin.agents)) == ("short", ["a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("function", "returns"),
+    [
+        (sample, Samples),
+        (asample, Samples),
+        (run, Runs),
+        (arun, Runs),
+        (calibrate, CalibratedPolicy),
+    ],
+)
+def test_the_signature_names_what_is_returned(function, returns):
+    assert inspect.signature(function).return_annotation is returns
+
+
+@pytest.mark.parametrize(
+    ("function", "work"), [(sample, "sampling.sample_all"), (run, "running.decide_all")]
+)
+def test_a_temporary_folder_does_not_outlive_a_call_that_fails(
+    function, work, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(f"coe_agents.experiments.{work}", None)
+    with pytest.raises(TypeError, match="NoneType"):
+        function(agents(), [CAPITAL], **SILENT)
+    assert list(tmp_path.glob("coe-agents-*/run.*")) == []
+    assert [
+        path for path in tmp_path.glob("coe-agents-*") if (path / "settings.json").exists()
+    ] == []
 
 
 def test_questions_are_a_frame_too():
@@ -111,7 +145,7 @@ def test_a_frame_of_responses_is_samples():
         ("Lyon", False, 1),
     ]
     assert samples.origin.judging is None
-    with pytest.raises(ValueError, match='"columns" must be one of'):
+    with pytest.raises(ValueError, match='"answer", which "columns" names, is missing'):
         Samples.from_frame(frame, columns={"text": "answer"})
 
 

@@ -35,7 +35,7 @@ _CONFIG = LatexExtractionConfig(
 
 
 def canonical_value(latex: str) -> str | None:
-    """Returns the value of an expression in LaTeX as a text, equal for equal values; None for what is none."""
+    """Returns the value of an expression in LaTeX as a text, equal for equal values; None of what is no mathematics."""
     parsed = parse(f"${latex}$", [_CONFIG], fallback_mode="no_fallback", parsing_timeout=None)
     return _key(parsed[0]) if parsed else None
 

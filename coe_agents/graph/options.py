@@ -35,9 +35,9 @@ class GraphOptions:
             does not contain it: the user is asked to clarify the question (`coe_agents.graph.PersonRequest`; the reply
             is text), and the next round starts afresh. The graph then needs a checkpointer.
         cost_budget: The most that the agents' requests may cost, in the currency of their prices (`price_per_million`
-            of `ModelAgent`): a further round is not
-            begun where a response of each agent would cost more than what is left, as far as those before it tell, nor
-            where a server tells no tokens. An arbiter's requests are not counted.
+            of `ModelAgent`). A further round is not begun where a response of each agent would cost more than what is
+            left, as far as the rounds before it tell, nor where a server tells no tokens. An arbiter's requests are not
+            counted.
 
     Raises:
         TypeError: If a value is of the wrong kind.

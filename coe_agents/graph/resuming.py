@@ -40,7 +40,7 @@ class _MisspeltToo(dict[str, Any]):
     """The properties of a context's schema, which claim to have misspelt ones, too.
 
     A LangGraph server drops the keys that are not `in` them before the graph sees any. Others stay out: a caller's
-    `configurable` stands for a context where there is none, with keys that are no business of the graph.
+    Without a context, `configurable` stands for it, which has keys of others, too.
     """
 
     def __contains__(self, key: object) -> bool:

@@ -7,15 +7,17 @@ from coe_agents.measurement.wording import coe_in_words, is_about_actions, is_un
 from tests.measurement.measurements import AGREED
 from tests.measurement.measurements import measured_texts as measured
 
+RED = ["It is red", "It was red", "It looks red"]
+
 
 @pytest.mark.parametrize(
     ("said", "expected"),
     [
-        (["It is red", "It was red", "It looks red"], True),
-        (["It is red", "It was red"], False),  # two may well be two answers
-        (["It is red", "It was red", "It looks red", "red", "blue", "green"], False),
-        (["It is red", "It was red", "It looks red", *["It is red"] * 6], False),  # many are equal
-        (["It is red", "It was red", "It looks red", *["It is red"] * 5], True),
+        (RED, True),
+        (RED[:2], False),  # two may well be two answers
+        ([*RED, "red", "blue", "green"], False),
+        ([*RED, *RED[:1] * 6], False),  # many are equal
+        ([*RED, *RED[:1] * 5], True),
     ],
 )
 def test_answers_of_several_words_of_which_few_are_equal_are_unlike(said, expected):

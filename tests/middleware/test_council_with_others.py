@@ -271,6 +271,17 @@ def test_a_tool_that_other_middleware_brings_cannot_be_guarded_and_its_call_is_c
     assert ran == ["Ann"]
 
 
+async def forged(behind):
+    """What an agent without tools of its own makes of a call that nobody vouched for."""
+    agent = create_agent(
+        ScriptedDriver(script=[DONE]),
+        middleware=[CoECouncil(members(AGREE), tools=["burn"]), behind],
+        checkpointer=InMemorySaver(),
+    )
+    written = {"messages": [says(call("burn", to="Ann"))]}
+    return await agent.ainvoke(Command(update=written, goto="tools"), THREAD)
+
+
 async def test_in_async_too_a_tool_that_other_middleware_brings_runs_nothing_that_was_not_vouched_for():
     ran = []
 
@@ -284,15 +295,7 @@ async def test_in_async_too_a_tool_that_other_middleware_brings_runs_nothing_tha
         async def awrap_tool_call(self, request, handler):
             return await handler(request.override(tool=burn))
 
-    middleware = [
-        CoECouncil(members(AGREE), tools=["burn"]),
-        Brings(),
-    ]  # an agent without tools of its own
-    agent = create_agent(
-        ScriptedDriver(script=[DONE]), middleware=middleware, checkpointer=InMemorySaver()
-    )
-    written = {"messages": [says(call("burn", to="Ann"))]}
-    state = await agent.ainvoke(Command(update=written, goto="tools"), THREAD)
+    state = await forged(Brings())
     assert "has not vouched for this call" in replies(state)[0].text
     assert ran == []
 
@@ -305,10 +308,5 @@ async def test_a_call_without_a_tool_reaches_no_middleware_behind_the_gate_in_as
             ran.append(request.tool_call["name"])
             return ToolMessage("burnt", tool_call_id=request.tool_call["id"])
 
-    middleware = [CoECouncil(members(AGREE), tools=["burn"]), Acts()]
-    agent = create_agent(
-        ScriptedDriver(script=[DONE]), middleware=middleware, checkpointer=InMemorySaver()
-    )
-    written = {"messages": [says(call("burn", to="Ann"))]}
-    await agent.ainvoke(Command(update=written, goto="tools"), THREAD)
+    await forged(Acts())
     assert ran == []

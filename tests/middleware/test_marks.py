@@ -210,12 +210,7 @@ def test_a_person_is_asked_anew_where_one_of_two_verdicts_is_not_the_gates(bank,
     compiled.invoke(PAY, THREAD)
     found = iter([True, False])  # of the two that the person was asked about
     real = gate_module.has_mark
-
-    def has_mark(*verdict):
-        of_asked = next(found, None)
-        return real(*verdict) if of_asked is None else of_asked
-
-    monkeypatch.setattr(gate_module, "has_mark", has_mark)
+    monkeypatch.setattr(gate_module, "has_mark", lambda *verdict: next(found, real(*verdict)))
     assert len(requests(compiled.invoke(decide(APPROVE, APPROVE), THREAD))) == 2
     assert bank.transfers == []
 

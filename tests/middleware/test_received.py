@@ -53,39 +53,40 @@ class Paying(BaseModel):
         return self
 
 
-class Nested(BaseModel):
+class Moving(BaseModel):
+    """Puts whom it is told to where its function reads it."""
+
     to: str
-    order: Paying = Field(default_factory=Paying)
+
+    def put(self, to):
+        """Nothing is to be put where a factory has read it."""
 
     @model_validator(mode="after")
     def move(self):
-        self.order.recipients.append(self.to)
+        self.put(self.to)
         self.to = ""
         return self
 
 
-class ByData(BaseModel):
-    to: str
+class Nested(Moving):
+    order: Paying = Field(default_factory=Paying)
+
+    def put(self, to):
+        self.order.recipients.append(to)
+
+
+class ByData(Moving):
     recipients: list[str] = Field(default_factory=lambda data: [data["to"]])
 
-    @model_validator(mode="after")
-    def forget(self):
-        self.to = ""
-        return self
 
-
-class Chained(BaseModel):
+class Chained(Moving):
     """The second factory takes what the first one made, which a validator has changed since."""
 
-    to: str
     first: list[str] = Field(default_factory=lambda data: [data["to"]])
     second: list[str] = Field(default_factory=lambda data: data["first"])
 
-    @model_validator(mode="after")
-    def forget(self):
-        self.to = ""
+    def put(self, to):
         self.first = []
-        return self
 
 
 class Wrapped(Paying):
@@ -104,55 +105,39 @@ class Copied(Paying):
     )
 
 
-class OfATemplate(BaseModel):
+class OfATemplate(Moving):
     """A copy of a template that is not deep: each parse changes the template, and so what the factory makes."""
 
-    to: str
     order: dict[str, list[str]] = Field(default_factory=lambda: dict(TEMPLATE))
 
-    @model_validator(mode="after")
-    def move(self):
-        if self.to not in self.order["to"]:
-            self.order["to"].append(self.to)
-        self.to = ""
-        return self
+    def put(self, to):
+        if to not in self.order["to"]:
+            self.order["to"].append(to)
 
 
-class Shared(BaseModel):
-    to: str
+class Shared(Moving):
     recipients: list[str] = Field(default_factory=lambda: SHARED)
 
-    @model_validator(mode="after")
-    def move(self):
-        self.recipients.append(self.to)
-        self.to = ""
-        return self
+    def put(self, to):
+        self.recipients.append(to)
 
 
 class Root(RootModel[list[str]]):
     root: list[str] = Field(default_factory=list)
 
 
-class WithRoot(BaseModel):
-    to: str
+class WithRoot(Moving):
     recipients: Root = Field(default_factory=Root)
 
-    @model_validator(mode="after")
-    def move(self):
-        self.recipients.root.append(self.to)
-        self.to = ""
-        return self
+    def put(self, to):
+        self.recipients.root.append(to)
 
 
-class Extra(BaseModel):
+class Extra(Moving):
     model_config = ConfigDict(extra="allow")
-    to: str
 
-    @model_validator(mode="after")
-    def move(self):
-        self.recipients = [self.to]
-        self.to = ""
-        return self
+    def put(self, to):
+        self.recipients = [to]
 
 
 class Variadic(BaseModel):

@@ -154,16 +154,9 @@ def test_log_probabilities_are_those_of_transformers(servers, capsys):
 def test_all_proposals_of_calls_come_in_one_request_with_log_probabilities(servers, name):
     reply = agent(servers[name], tools=tinyworld_tools()).sample(request(PAY_NINA))
     sampling = reply["sampling"]
-    assert (sampling["rung"], sampling["n_requests"], sampling["n_received"]) == (
-        "n-logprobs",
-        1,
-        5,
-    )
-    assert (sampling["n_invalid_calls"], sampling["logprobs_missing"], sampling["error"]) == (
-        0,
-        0,
-        None,
-    )
+    counts = {"n_requests": 1, "n_received": 5, "n_invalid_calls": 0, "logprobs_missing": 0}
+    assert counts.items() <= sampling.items()
+    assert (sampling["rung"], sampling["error"]) == ("n-logprobs", None)
     assert all(row["calls"] == [{"name": "transfer", "args": NINA}] for row in reply["responses"])
     assert all(row["logprob"] < 0 < row["n_tokens"] for row in reply["responses"])
     seen(

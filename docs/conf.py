@@ -34,6 +34,7 @@ html_theme_options = {"navigation_with_keys": True}
 
 myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
+myst_fence_as_directive = {"math"}  # the fence that forges show as a formula
 
 autodoc_default_options = {"members": True, "undoc-members": True}
 autodoc_member_order = "alphabetical"

@@ -151,7 +151,7 @@ def test_commands_and_their_options_exist():
         assert not unknown, f"docs/{page}: {line}"
 
 
-LANGUAGES = {"", "bash", "console", "json", "python", "text", "toml"}
+LANGUAGES = {"", "bash", "console", "json", "math", "python", "text", "toml"}
 SHOWN = [*sorted(ROOT.glob("*.md")), *PAGES]
 MARKDOWN = MarkdownIt("commonmark").enable("table")
 

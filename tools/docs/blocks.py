@@ -64,7 +64,8 @@ WRITING = Writing()
 
 def run(command: str, hide: str | None = None) -> None:
     """Prints a command of the package and what it printed; what the pattern `hide` finds, such as a time, as "…"."""
-    _print_text(f"$ {command}\n{_run(command)}", hide)
+    printed = _run(command).lstrip("\n")
+    _print_text(f"$ {command}\n{printed}", hide)
 
 
 @functools.cache
@@ -136,11 +137,11 @@ def _keep(figure: Any, path: Path) -> None:
     from matplotlib.testing.compare import compare_images
 
     if not WRITING.is_check:
-        figure.savefig(path)
+        figure.savefig(path, bbox_inches="tight")
         return
     with tempfile.TemporaryDirectory() as folder:
         drawn = Path(folder, path.name)
-        figure.savefig(drawn)
+        figure.savefig(drawn, bbox_inches="tight")
         # fonts differ a little from one version of Matplotlib to another
         difference = compare_images(str(path), str(drawn), tol=10)
     if difference is not None:

@@ -23,22 +23,22 @@ PROLOGUE = "from tools.docs.blocks import *; from tools.docs.reference import *"
 ADVICE = "Write them anew with `make docs-write`, and commit what changed"
 
 
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
     """Writes or checks the pages that are named, or all; returns 0 if they are up to date."""
     parser = argparse.ArgumentParser(prog="python -m tools.docs")
     parser.add_argument(
         "--check", action="store_true", help="write nothing, show what would change"
     )
     parser.add_argument("pages", nargs="*", type=Path, help="by default all that have such blocks")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     pages = options.pages or [page for page in markdown_pages() if "[[[cog" in page.read_text()]
-    arguments = ["cog", "-P", "-n", "utf-8", "--verbosity=1", "-p", PROLOGUE]
+    options_of_cog = ["cog", "-P", "-n", "utf-8", "--verbosity=1", "-p", PROLOGUE]
     if options.check:
-        arguments += ["--check", "--diff", f"--check-fail-msg={ADVICE}"]
+        options_of_cog += ["--check", "--diff", f"--check-fail-msg={ADVICE}"]
     else:
-        arguments.append("-r")
+        options_of_cog.append("-r")
     with WRITING.begin(is_check=options.check):
-        status: int = Cog().main([*arguments, *map(str, pages)])
+        status: int = Cog().main([*options_of_cog, *map(str, pages)])
     return status
 
 

@@ -99,17 +99,22 @@ def read_for_site(app: Sphinx, name: str, source: list[str]) -> None:
     """Puts what only the site has in place of what only a forge shows."""
     text = FOR_SITE.sub(r"\g<site>", source[0])
     text = REFERENCE.sub(_autodoc, text)
-    api = r"(?:[\w./]*/)?api/" if not name.startswith("api/") else ""
-    # with a dot the name is looked up in all modules
-    link = rf"\[`(\w+)`\]\({api}\w+\.md#\w+\)"
-    source[0] = re.sub(link, r"{py:obj}`\1 <.\1>`", text)
+    folder = "" if name.startswith("api/") else r"(?:\.\./)?api/"
+    link = rf"\[`(?P<name>\w+)`\]\({folder}(?P<page>\w+\.md)#\w+\)"
+    source[0] = re.sub(link, lambda found: _link(app, found["name"], found["page"]), text)
+
+
+def _link(app: Sphinx, name: str, page: str) -> str:
+    """Returns a link to a name of the reference, for one that a forge reads as a heading of the page."""
+    calls = REFERENCE.finditer((app.srcdir / "api" / page).read_text("utf-8"))
+    modules = [_arguments(block["call"])[0] for block in calls]
+    owner = next(each for each in modules if hasattr(importlib.import_module(each), name))
+    return f"{{py:obj}}`{name} <{owner}.{name}>`"
 
 
 def _autodoc(block: re.Match[str]) -> str:
     """Returns the directive that writes the reference with whole docstrings, for a block of `tools.docs`."""
-    call = ast.parse(block["call"], mode="eval").body
-    module, *_ = [argument.value for argument in call.args]
-    options = {each.arg: each.value.value.split() for each in call.keywords}
+    module, options = _arguments(block["call"])
     lines = [f".. automodule:: {module}"]
     if "without" in options:
         lines.append(f"   :exclude-members: {', '.join(options['without'])}")
@@ -119,6 +124,13 @@ def _autodoc(block: re.Match[str]) -> str:
         is_class = isinstance(getattr(importlib.import_module(module), name), type)
         lines += [f".. {'autoclass' if is_class else 'autofunction'}:: {module}.{name}", ""]
     return "\n".join(["```{eval-rst}", *lines, "```"])
+
+
+def _arguments(call: str) -> tuple[str, dict[str, list[str]]]:
+    """Returns the module and the options of a call of `reference`."""
+    parsed = ast.parse(call, mode="eval").body
+    options = {each.arg: each.value.value.split() for each in parsed.keywords}
+    return parsed.args[0].value, options
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

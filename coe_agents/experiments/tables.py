@@ -265,6 +265,8 @@ def _cell(numbers: Sequence[Cell], sign: str = "") -> list[str]:
     for number in numbers:
         if isinstance(number, float):
             digits = 3 if abs(number) < 10.0 else 1
+            if abs(number) >= 1000.0:
+                digits = 0
             texts.append(f"{number:{sign}.{digits}f}")
         elif number is not None:
             texts.append(str(number))

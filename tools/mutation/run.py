@@ -64,6 +64,7 @@ ARGUMENTS = (
         "-qq",
         "--no-header",
         "--no-summary",
+        "--tb=native",  # pytest's own form reads the source of each frame, which takes longer than most tests
         "-s",
         "-m",
         "not slow and not clients",
@@ -82,9 +83,10 @@ def path_of(module: str) -> Path:
 
 
 def tests_of(module: str) -> Sequence[str]:
-    """Returns the folders and files of tests that are to notice a change of a module."""
+    """Returns the folders and files of tests that are to notice a change of a module; the package's doctests, too."""
     package = module.split(".", maxsplit=1)[0]
-    return TESTS.get(package, (f"tests/{package}/",))
+    tests = TESTS.get(package, (f"tests/{package}/",))
+    return (*tests, f"{PACKAGE}/{package}/")
 
 
 def run_changes(
@@ -203,6 +205,7 @@ class _Run:
             raise session.Failed("tests cannot be collected")
         self._items = {item.nodeid: item for item in session.items}
         self._reach = self._find_reach()
+        _import_all(self._reach.imported)
         for test in self._reach.failed:
             print(f"fails without a change, and is not used: {test}")
         self._test(list(self._iter_left()))
@@ -301,7 +304,8 @@ class _Run:
         for test in sorted(tests, key=self._reach.seconds.__getitem__):
             place[test] = min(seen[test.split("[")[0]], 3)
             seen[test.split("[")[0]] += 1
-        own = f"tests/{change.module.split('.')[0]}/"
+        package = change.module.split(".")[0]
+        own = (f"tests/{package}/", f"{PACKAGE}/{package}/")
 
         def rank(test: str) -> tuple[float, ...]:
             has_killed = here[test] > 0 or module[test] > 1
@@ -355,6 +359,15 @@ class _Run:
             return OUTCOMES.get(os.waitstatus_to_exitcode(status), "killed")
         limit = 15 + 10 * self._reach.seconds.get(child.current or "", 1)
         return "hung" if child.age() > limit else None
+
+
+def _import_all(names: Sequence[str]) -> None:
+    """Imports modules, so that not each child does: that takes ten times as long as most tests."""
+    for name in names:
+        with suppress(ImportError):
+            importlib.import_module(name)
+    gc.collect()
+    gc.freeze()
 
 
 def _fork(act: Callable[[], int], folder: Path) -> int:

@@ -452,14 +452,36 @@ def test_a_record_of_another_secret_counts_as_started(monkeypatch):
     assert "COE_GATE_SECRET" in run_steps(once.Register().start(ONE, "c1", None, store))
 
 
-def test_a_record_of_the_same_message_with_other_calls_counts_as_started():
+def test_a_record_of_other_calls_or_of_another_action_counts_as_started():
     store = InMemoryStore()
     register = once.Register()
     assert run_steps(register.start(ONE, "c1", None, store)) is None
     run_steps(register.interrupt(ONE, "c1", store))  # to be called again, but with these calls only
     more = once.VouchedAction(ONE.key, frozenset({"c1", "c2"}))
     assert "COE_GATE_SECRET" in run_steps(once.Register().start(more, "c1", None, store))
+    store.put(KEPT, "other", store.get(KEPT, ONE.key).value)
+    other = once.VouchedAction("other", ONE.ids)
+    assert "COE_GATE_SECRET" in run_steps(once.Register().start(other, "c1", None, store))
     assert run_steps(once.Register().start(ONE, "c1", None, store)) is None
+
+
+async def test_a_call_that_another_process_interrupted_runs_without_the_rest_of_its_action():
+    class Id(str):
+        """One whose place in a set differs, as from process to process."""
+
+        def __hash__(self):
+            return 0
+
+    c1, c2 = map(Id, ("c1", "c2"))
+    pair = once.VouchedAction("pair", frozenset([c1, c2]))
+    store = InMemoryStore()
+    register = once.Register()
+    starting = [arun_steps(register.start(pair, id_, None, store)) for id_ in (c1, c2)]
+    assert await asyncio.gather(*starting) == [None, None]
+    run_steps(register.interrupt(pair, c2, store))
+    resumed = once.VouchedAction("pair", frozenset([c2, c1]))
+    async with asyncio.timeout(once.SECONDS_TO_GATHER / 2):
+        assert await arun_steps(once.Register().start(resumed, c2, None, store)) is None
 
 
 def test_a_store_that_fails_closes_the_gate(bank):

@@ -40,6 +40,16 @@ class Reach:
         found = found or set(by_line.get(str(change.statement), ()))
         return [test for test in found if test in self.seconds and test.startswith(tuple(folders))]
 
+    def count_rarest(self, path: Path, lines: Iterable[int]) -> dict[str, int]:
+        """Returns for each test that runs some lines how many do with that of them which the fewest run."""
+        by_line = self.lines.get(str(path), {})
+        rarest = dict[str, int]()
+        for line in lines:
+            tests = by_line.get(str(line), [])
+            for test in tests:
+                rarest[test] = min(rarest.get(test, len(tests)), len(tests))
+        return rarest
+
 
 def load_reach(path: Path, digest: str) -> Reach | None:
     """Returns what was recorded of the same code and the same tests."""

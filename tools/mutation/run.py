@@ -295,26 +295,27 @@ class _Run:
         return _Child(pid, change, digest, folder, time.time())
 
     def _in_order(self, change: Change, tests: list[str]) -> list[str]:
-        """Returns the tests, those first that will probably notice: which killed before, then the quick ones.
+        """Returns the tests, those first that will probably notice: which killed before, and quick and special ones.
 
-        Of a test with many parameters only some come first: one that does not notice is rarely alone.
+        A test is special if it reaches a line of the function that few tests reach. Of a test with many parameters only
+        some come first: one that does not notice is rarely alone.
         """
         here, module = self._kills[f"{change.module}.{change.function}"], self._kills[change.module]
+        lines = {*_lines_of(change.code), *change.lines, change.statement}
+        n_reaching = self._reach.count_rarest(path_of(change.module), lines)
+        cost = {test: self._reach.seconds[test] * n_reaching[test] for test in tests}
         seen, place = Counter[str](), dict[str, int]()
-        for test in sorted(tests, key=self._reach.seconds.__getitem__):
+        for test in sorted(tests, key=cost.__getitem__):
             place[test] = min(seen[test.split("[")[0]], 3)
             seen[test.split("[")[0]] += 1
         package = change.module.split(".")[0]
         own = (f"tests/{package}/", f"{PACKAGE}/{package}/")
 
         def rank(test: str) -> tuple[float, ...]:
-            has_killed = here[test] > 0 or module[test] > 1
-            seconds = self._reach.seconds[test] / (1 + 3 * here[test] + module[test])
             return (
                 not test.startswith(own),
-                not has_killed,
                 0 if here[test] else place[test],
-                seconds,
+                cost[test] / (1 + 3 * here[test] + module[test]),
             )
 
         return sorted(tests, key=rank)
@@ -395,6 +396,10 @@ def _error_of(folder: Path) -> str:
         if (folder / "error").exists()
         else "the process ended"
     )
+
+
+def _lines_of(code: CodeType) -> set[int]:
+    return {line for one in _iter_code(code) for _, _, line in one.co_lines() if line}
 
 
 def _iter_code(code: CodeType) -> Iterator[CodeType]:

@@ -306,6 +306,7 @@ class Swaps(AgentMiddleware):
         elif self.way == "assigned":
             with pytest.warns(DeprecationWarning, match="override"):
                 request.tool = next(self.swapped)
+                request.state = request.state
         return handler(request)
 
 

@@ -4,6 +4,7 @@ import hashlib
 import json
 import sys
 import time
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -40,15 +41,20 @@ class Reach:
         found = found or set(by_line.get(str(change.statement), ()))
         return [test for test in found if test in self.seconds and test.startswith(tuple(folders))]
 
-    def count_rarest(self, path: Path, lines: Iterable[int]) -> dict[str, int]:
-        """Returns for each test that runs some lines how many do with that of them which the fewest run."""
+    def usual(self, path: Path, lines: Iterable[int]) -> dict[str, int]:
+        """Returns how usual it is what each test runs of some lines.
+
+        That is how many tests run just these of them, times how many run the one that the fewest run.
+        """
         by_line = self.lines.get(str(path), {})
-        rarest = dict[str, int]()
-        for line in lines:
+        lines_of, fewest = defaultdict[str, list[int]](list), dict[str, int]()
+        for line in sorted(lines):
             tests = by_line.get(str(line), [])
             for test in tests:
-                rarest[test] = min(rarest.get(test, len(tests)), len(tests))
-        return rarest
+                lines_of[test].append(line)
+                fewest[test] = min(fewest.get(test, len(tests)), len(tests))
+        n_alike = Counter(map(tuple, lines_of.values()))
+        return {test: n_alike[tuple(lines_of[test])] * fewest[test] for test in lines_of}
 
 
 def load_reach(path: Path, digest: str) -> Reach | None:

@@ -270,7 +270,8 @@ class _Run:
         waiting, children = deque(left), list[_Child]()
         try:
             while waiting or children:
-                while waiting and len(children) < self._jobs:
+                # one whose test seems to hang waits, and takes no place
+                while waiting and sum(child.age() < 3 for child in children) < self._jobs:
                     children.append(self._start(*waiting.popleft()))
                 time.sleep(0.01)
                 for child in list(children):
@@ -295,28 +296,25 @@ class _Run:
         return _Child(pid, change, digest, folder, time.time())
 
     def _in_order(self, change: Change, tests: list[str]) -> list[str]:
-        """Returns the tests, those first that will probably notice: which killed before, and quick and special ones.
+        """Returns the tests, those first that will probably notice: which killed before, and quick and unusual ones.
 
-        A test is special if it reaches a line of the function that few tests reach. Of a test with many parameters only
-        some come first: one that does not notice is rarely alone.
+        Unusual is a test that runs the function as few others do: a special case, or one that raises. Each further case
+        of a test counts as slower: one that does not notice is rarely alone.
         """
         here, module = self._kills[f"{change.module}.{change.function}"], self._kills[change.module]
         lines = {*_lines_of(change.code), *change.lines, change.statement}
-        n_reaching = self._reach.count_rarest(path_of(change.module), lines)
-        cost = {test: self._reach.seconds[test] * n_reaching[test] for test in tests}
-        seen, place = Counter[str](), dict[str, int]()
+        usual = self._reach.usual(path_of(change.module), lines)
+        cost = {test: self._reach.seconds[test] * usual[test] for test in tests}
+        seen = Counter[str]()
         for test in sorted(tests, key=cost.__getitem__):
-            place[test] = min(seen[test.split("[")[0]], 3)
-            seen[test.split("[")[0]] += 1
+            name = test.split("[")[0]
+            seen[name] += 1
+            cost[test] *= seen[name] / (1 + 3 * here[test] + module[test])
         package = change.module.split(".")[0]
         own = (f"tests/{package}/", f"{PACKAGE}/{package}/")
 
-        def rank(test: str) -> tuple[float, ...]:
-            return (
-                not test.startswith(own),
-                0 if here[test] else place[test],
-                cost[test] / (1 + 3 * here[test] + module[test]),
-            )
+        def rank(test: str) -> tuple[bool, float]:
+            return not test.startswith(own), cost[test]
 
         return sorted(tests, key=rank)
 

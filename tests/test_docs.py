@@ -30,7 +30,7 @@ PAGES = [
     for path in sorted(DOCS.rglob("*.md"))
     if not {"_build", "results"} & set(path.relative_to(DOCS).parts)
 ]
-INCLUDED = re.compile(r'(include\("[^\n]*\n).*?(?=<!-- \[\[\[end)', re.DOTALL)
+INCLUDED = re.compile(r'(include\("[^\n]*\n).*?(?=<!--end)', re.DOTALL)
 TEXTS = {
     path.relative_to(DOCS).as_posix(): INCLUDED.sub(r"\1", path.read_text(encoding="utf-8"))
     for path in PAGES

@@ -14,9 +14,7 @@ from sphinx.util.docutils import SphinxRole
 NAME = re.compile(r"[A-Za-z_][\w.]*(\(\))?")
 FOR_SITE = re.compile(r"(<!-- forge -->\n(?:(?!<!-- ).)*)?<!-- site\n(?P<site>.*?)\n-->", re.DOTALL)
 """What only the site shows, and before it what a forge shows in its place."""
-REFERENCE = re.compile(
-    r"<!-- \[\[\[cog (?P<call>reference\(.*?\)) \]\]\] -->.*?<!-- \[\[\[end\]\]\] -->", re.DOTALL
-)
+REFERENCE = re.compile(r"<!--\{\{ (?P<call>reference\(.*?\)) \}\}-->.*?<!--end-->", re.DOTALL)
 
 
 class CodeRole(SphinxRole):

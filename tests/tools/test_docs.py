@@ -12,13 +12,13 @@ print("in 3.2 s")
 total + 1
 ```
 
-<!-- [[[cog output(hide="[0-9.]+(?= s$)") ]]] -->
-<!-- [[[end]]] -->
+<!--{{ output(hide="[0-9.]+(?= s$)") }}-->
+<!--end-->
 """
 REFERENCE = """# A page
 
-<!-- [[[cog reference("tools.docs.reference", only="find_definition") ]]] -->
-<!-- [[[end]]] -->
+<!--{{ reference("tools.docs.reference", only="find_definition") }}-->
+<!--end-->
 """
 ENTRY = """
 ## `find_definition`

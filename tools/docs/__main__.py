@@ -2,10 +2,10 @@
 
     python -m tools.docs [--check] [PAGE ...]
 
-A page says by the comments of Cog (https://cog.readthedocs.io) what stands where:
+A page says in comments what stands below them, as Cog (https://cog.readthedocs.io) reads it:
 
-    <!-- [[[cog run('coe-agents ask "What is the capital of France?"') ]]] -->
-    <!-- [[[end]]] -->
+    <!--{{ run('coe-agents ask "What is the capital of France?"') }}-->
+    <!--end-->
 
 The functions for it are those of `tools.docs.blocks` and `tools.docs.reference`. With `--check` nothing is written: the
 exit status is not 0, and the difference is shown, if a page is out of date.
@@ -20,6 +20,7 @@ from cogapp import Cog
 from tools.docs.blocks import ROOT, WRITING
 
 PROLOGUE = "from tools.docs.blocks import *; from tools.docs.reference import *"
+MARKERS = "<!--{{ }}--> <!--end-->"
 ADVICE = "Write them anew with `make docs-write`, and commit what changed"
 
 
@@ -31,8 +32,11 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("pages", nargs="*", type=Path, help="by default all that have such blocks")
     options = parser.parse_args(arguments)
-    pages = options.pages or [page for page in markdown_pages() if "[[[cog" in page.read_text()]
+    pages = options.pages or [
+        page for page in markdown_pages() if "<!--{{" in page.read_text("utf-8")
+    ]
     options_of_cog = ["cog", "-P", "-n", "utf-8", "--verbosity=1", "-p", PROLOGUE]
+    options_of_cog.append(f"--markers={MARKERS}")
     if options.check:
         options_of_cog += ["--check", "--diff", f"--check-fail-msg={ADVICE}"]
     else:

@@ -21,6 +21,8 @@ __all__ = ["commands", "include", "output", "run"]
 ROOT = Path(__file__).parents[2]
 ENDED_WELL = (0, 3, 4)  # an answer, an abstention, an escalation
 PYTHON_BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+WRITTEN = re.compile(r"<!--\{\{.*?<!--end-->", re.DOTALL)
+NUMBER = re.compile(r"\d+(?:\.\d+)?")
 NOT_RUN = "# Needs "
 """How a Python block begins that needs more than the package, such as a key."""
 
@@ -92,11 +94,18 @@ def include(path: str) -> None:
     print(body, end="")
 
 
-def output(hide: str | None = None, picture: str | None = None, alt: str = "") -> None:
+def output(
+    hide: str | None = None, within: float = 0.0, picture: str | None = None, alt: str = ""
+) -> None:
     """Prints what the Python blocks above printed, and the value of the last line, as a notebook does.
 
-    They are run in order, each once. What differs from run to run, by the pattern `hide`, is shown as "…". A figure is
-    kept in the file `picture`, and shown with the text `alt`.
+    The blocks are run in order, each once.
+
+    Args:
+        hide: A pattern of what differs from run to run; it is shown as "…".
+        within: The text stays as it is where only numbers differ, by at most this.
+        picture: The file that keeps the last value, a figure.
+        alt: What the figure shows, in words.
     """
     page = _page()
     example = WRITING.examples[page]
@@ -116,7 +125,7 @@ def output(hide: str | None = None, picture: str | None = None, alt: str = "") -
         # a data frame as a whole, whatever the width of a terminal
         shown = value.to_string(max_colwidth=60) if hasattr(value, "to_string") else value
         print(shown, file=printed)
-    _print_text(printed.getvalue(), hide)
+    _print_text(printed.getvalue(), hide, within)
 
 
 def _execute(block: str, variables: dict[str, Any]) -> object:
@@ -169,18 +178,28 @@ def commands() -> None:
     print(text.replace("```console", "```text").strip())
 
 
-def _print_text(text: str, hide: str | None) -> None:
+def _print_text(text: str, hide: str | None, within: float = 0.0) -> None:
     if hide is not None:
         text = re.sub(hide, "…", text, flags=re.MULTILINE)
     lines = "\n".join(line.rstrip() for line in text.strip("\n").splitlines())
     fence = "````" if "```" in lines else "```"
-    print(f"{fence}text\n{lines}\n{fence}")
+    block = f"{fence}text\n{lines}\n{fence}"
+    previous = str(_cog().previous).strip("\n")
+    print(previous if differs_little(block, previous, within) else block)
+
+
+def differs_little(text: str, other: str, within: float) -> bool:
+    """Whether two texts differ in numbers only, and in each by at most `within`."""
+    if NUMBER.sub("0", text) != NUMBER.sub("0", other):
+        return False
+    pairs = zip(NUMBER.findall(text), NUMBER.findall(other), strict=True)
+    return all(abs(float(one) - float(another)) <= within for one, another in pairs)
 
 
 def page_above() -> str:
-    """Returns the text of the page above the block."""
+    """Returns what people wrote in the page above the block."""
     lines = _page().read_text("utf-8").splitlines(keepends=True)
-    return "".join(lines[: _cog().firstLineNum - 1])
+    return WRITTEN.sub("", "".join(lines[: _cog().firstLineNum - 1]))
 
 
 def _cog() -> Any:

@@ -607,7 +607,7 @@ class CoEMiddleware(GuardsTools[VerdictState]):
         removed = [
             RemoveMessage(message.id) for message in after if message.id and message not in kept
         ]
-        now += [*removed, withheld] if calls else [withheld, *removed]
+        now += [*removed, withheld]
         update: dict[str, Any] = {
             "messages": now,
             "coe_answers": {"": _mark_of("", {}, [withheld])},

@@ -326,14 +326,13 @@ class CoEMiddleware(GuardsTools[VerdictState]):
         if not settled.get("gives_up"):
             return self._update(state, proposed, settled["verdicts"], answers)
 
-        changed = [proposed.reply] if proposed.is_changed else []
         last = AIMessage(
             f"I stop here: {NOT_SHARED}.",
             id=str(uuid.uuid4()),
             response_metadata={WITHHELD_MARK: True},
         )
         return {
-            "messages": [*changed, *answers, last],
+            "messages": [*answers, last],
             "coe_answers": {"": _mark_of("", {}, [last])},
             "jump_to": "end",
         }

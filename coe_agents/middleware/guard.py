@@ -378,7 +378,7 @@ def _reads_alike(
             if known.name == call["name"]:
                 agents_own = known
                 break
-        if agents_own is None and request.tool is not None and request.tool.name == call["name"]:
+        if agents_own is None:
             agents_own = request.tool
         if agents_own is None or agents_own is tool:
             return True

@@ -445,6 +445,7 @@ def test_a_result_that_is_not_shown_whole_or_ends_the_run_by_itself_is_withheld(
     assert ("the run ends with the result of lookup" if ends else why) in state["messages"][-1].text
     assert "SECRET" not in str(state["messages"])
     assert state.get("structured_response") is None
+    assert [message.type for message in state["messages"]] == ["human", "ai", "tool", "ai"]
     assert first.requests == []
 
 

@@ -5,8 +5,10 @@ within two seconds, also while threads wait for a server: Python's own handler r
 thread, which then waits for the threads of LangGraph, and they wait for the server.
 """
 
+import io
 import json
 import os
+import re
 import signal
 import sys
 import threading
@@ -15,7 +17,7 @@ import warnings
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _HIDDEN: set[str] = set()
+_PADDING = re.compile(" +$", re.MULTILINE)
 
 
 def hide(secrets: Collection[str]) -> None:
@@ -52,7 +55,10 @@ def print_json(value: Any) -> None:
 
 
 def create_console(*, stderr: bool = False) -> "Console":
-    """Returns a console that shows control characters in texts as replacement characters."""
+    """Returns a console that shows control characters in texts as replacement characters.
+
+    Rich fills the lines of tables with spaces, which leave no trace on a terminal; elsewhere they are omitted.
+    """
     from rich.console import Console, RenderableType
     from rich.segment import Segment
 
@@ -64,7 +70,23 @@ def create_console(*, stderr: bool = False) -> "Console":
                     text = printable(redact(text, _HIDDEN), keep="\n")
                 yield segment if text == segment.text else Segment(text, segment.style)
 
-    return CleanConsole(highlight=False, stderr=stderr)
+    stream = sys.stderr if stderr else sys.stdout
+    file = None if stream is None or stream.isatty() else _Unpadded(stream)
+    return CleanConsole(highlight=False, stderr=stderr, file=file)
+
+
+class _Unpadded(io.StringIO):
+    """Passes on what is written, without the spaces at the ends of lines."""
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__()
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        return self._stream.write(_PADDING.sub("", text))
+
+    def flush(self) -> None:
+        self._stream.flush()
 
 
 def show_warnings() -> None:

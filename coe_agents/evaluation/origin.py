@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -12,6 +13,7 @@ from coe_agents.decision.group_decision import amount, check_decision, count, sh
 from coe_agents.errors import SamplesError
 from coe_agents.evaluation.samples.store import SETTINGS
 from coe_agents.files import parse_json
+from coe_agents.measurement.wording import lacking_in_words
 from coe_agents.policy.calibrated import AskedAgent
 from coe_agents.types import FinalAction
 
@@ -166,9 +168,23 @@ def resolve_judging(
     return ResolvedJudging(Judging(**values), sources, recorded)
 
 
+def read_max_tokens(paths: Iterable[Path]) -> dict[str, int]:
+    """Returns the most tokens of a response of each agent, by name, as far as the runs of these paths recorded it."""
+    limits = {}
+    for folder in _folders(paths):
+        for agent in read_settings(folder).get("agents", ()):
+            if agent.get("max_tokens") is not None:
+                limits[agent["name"]] = count(agent["max_tokens"], "max_tokens")
+    return limits
+
+
+def _folders(paths: Iterable[Path]) -> Iterable[Path]:
+    return dict.fromkeys(path if path.is_dir() else path.parent for path in paths)
+
+
 def _origins(paths: Iterable[Path]) -> list[Origin]:
     origins = list[Origin]()
-    for folder in dict.fromkeys(path if path.is_dir() else path.parent for path in paths):
+    for folder in _folders(paths):
         hint = "Restore it, or move the samples to a folder without it"
         origin = _read(folder / SETTINGS, _to_origin, holds="the settings of a run", hint=hint)
         if origin not in origins:
@@ -339,6 +355,12 @@ class Run:
     settings: Mapping[str, Any] = field(default_factory=dict)
     prices: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
+    @property
+    def lacking(self) -> str:
+        """How many responses lack an answer, or a part of it, in words; "" where none does."""
+        agents = [item.decision["agents"].values() for item in self.items.values()]
+        return lacking_in_words(chain.from_iterable(agents))
+
 
 def read_run(folder: Path) -> Run:
     """Reads a run; a SamplesError if it is not one, or holds two decisions on one question."""
@@ -433,8 +455,11 @@ def _to_item(row: Mapping[str, Any], seconds: float | None = None) -> Item:
         )
         check_decision(item.decision, _READ)
         for agent in item.decision["agents"].values():
+            for n in (agent.get("n_responses", 0), *(agent.get("lacking") or {}).values()):
+                count(n, "n_responses")
             for sampling in agent["sampling"]:
                 count(sampling["n_requests"], "n_requests")
+                count(sampling.get("max_tokens") or 0, "max_tokens")
     except (KeyError, TypeError, AttributeError, OverflowError) as error:
         raise ValueError(f"{type(error).__name__}: {error}") from error
     return item

@@ -10,7 +10,13 @@ from coe_agents.checks import at_field, has_method
 from coe_agents.clustering import BidirectionalEntailment, Clusterer, NormalizedMatch
 from coe_agents.evaluation import Samples
 from coe_agents.evaluation.calibration.calibrate import Judged, judge_samples
-from coe_agents.evaluation.origin import RECORD, Origin, ResolvedJudging, resolve_judging
+from coe_agents.evaluation.origin import (
+    RECORD,
+    Origin,
+    ResolvedJudging,
+    read_max_tokens,
+    resolve_judging,
+)
 from coe_agents.evaluation.samples.reader import without_rulings
 from coe_agents.evaluation.scoring.correctness import Criterion, create_criterion
 from coe_agents.evaluation.scoring.scores import ScoringSetup
@@ -105,7 +111,10 @@ def create_setup(
         except ValueError as error:
             raise at_field(error, "correctness") from None
     model = compares.model if isinstance(compares, BidirectionalEntailment) else None
-    return ScoringSetup(compares, criterion, model, arguments.weighting), judging
+    setup = ScoringSetup(
+        compares, criterion, model, arguments.weighting, max_tokens=read_max_tokens(paths)
+    )
+    return setup, judging
 
 
 def _name_of(clusterer: Clusterer | str | None) -> Any:

@@ -154,6 +154,8 @@ class Runs(Shown):
             lines.append(
                 f"In {counts['with_failed_agent']:g} of them an agent failed in the last round; the others decided."
             )
+        if self.outcomes.lacking:
+            lines.append(f"{self.outcomes.lacking}.")
         errors = self.outcomes.errors
         if errors:
             times = "once" if len(errors) == 1 else f"{len(errors)} times"
@@ -166,8 +168,11 @@ def _for_statistics(decision: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the part of a decision that comparisons read."""
     agents = {}
     for name, agent in decision["agents"].items():
-        sampling = [{"n_requests": each["n_requests"]} for each in agent["sampling"]]
-        agents[name] = {"sampling": sampling}
+        sampling = []
+        for each in agent["sampling"]:
+            sampling.append({key: each.get(key) for key in ("n_requests", "max_tokens")})
+        counts = {key: agent[key] for key in ("n_responses", "lacking") if key in agent}
+        agents[name] = {**counts, "sampling": sampling}
     return {**{name: decision[name] for name in _FOR_STATISTICS}, "agents": agents}
 
 

@@ -13,6 +13,7 @@ from coe_agents.evaluation.scoring.correctness import inside_in_words
 from coe_agents.evaluation.scoring.scores import find_standout
 from coe_agents.experiments.experiment import PAPER, Experiment, caption_of, format_cell
 from coe_agents.measurement.estimators import BASELINE, PROPOSAL_SCORES, group_scores, name_of
+from coe_agents.measurement.wording import lacking_in_words
 from coe_agents.text import for_terminal, quantity, redact, secrets_of_environment
 
 _KINDS = {"call": "a tool is called", "no_call": "no tool is called"}
@@ -47,11 +48,17 @@ def show_report(console: Console, report: Mapping[str, Any], on_judging: str | N
         Text(f"{right}; clusters by {details['clusterer']}, weighting {details['weighting']}")
     )
     inside = inside_in_words(details["n_inside"], report["n_scored"], report["correctness"])
-    for line in (on_judging, inside):
-        if line is not None:
+    lacking = lacking_in_words(details["agents"].values())
+    for line in (on_judging, inside, lacking and f"{lacking}."):
+        if line:
             console.print(Text(clean(line)))
     console.print()
-    if report["scores"]:
+    has_areas = any(of["auroc"][0] is not None for of in report["scores"].values())
+    if report["scores"] and not has_areas:
+        n_right = round(report["accuracy"] * report["n_scored"])
+        right = quantity(report["n_scored"], "answer is right", "answers are right")
+        console.print(f"{n_right} of {right}: no score can tell wrong answers from right ones.")
+    if has_areas:
         console.print(_score_table(report["scores"]))
         note("--json, or `figures`, has paired differences, and accuracies after rejection, too.")
         console.print()
@@ -72,9 +79,10 @@ def show_report(console: Console, report: Mapping[str, Any], on_judging: str | N
         note(
             "A tie: several answers share the lead; the question counts by the share of them that is right."
         )
-    undefined = "- means undefined: all answers are right, or all are wrong."
-    resamples = quantity(details["n_resamples"], "paired bootstrap resample")
-    note(f"[low, high]: 95 % intervals, {resamples}. {undefined}")
+    if has_areas:
+        undefined = "- means undefined: all answers are right, or all are wrong."
+        resamples = quantity(details["n_resamples"], "paired bootstrap resample")
+        note(f"[low, high]: 95 % intervals, {resamples}. {undefined}")
 
 
 def _print_counts(console: Console, report: Mapping[str, Any]) -> None:

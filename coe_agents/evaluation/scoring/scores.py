@@ -30,6 +30,7 @@ from coe_agents.evaluation.scoring.correctness import (
 )
 from coe_agents.evaluation.scoring.statistics import BATCH, iter_statistics
 from coe_agents.measurement.estimators import BEST_SINGLE_MODEL, Estimator, find_estimators
+from coe_agents.measurement.measurement import count_lacking
 from coe_agents.measurement.statistics import ActionKind, Statistics
 from coe_agents.measurement.weighted_vote import TRUSTED_VOTE_SHARE, mean_agreements, to_weights
 from coe_agents.measurement.weighting import Weighting
@@ -47,6 +48,7 @@ class ScoringSetup:
         estimators: Scores beyond the built-in ones, by name: each takes `Statistics` and returns a
             float, higher = less sure, or None where it cannot be computed.
         proposer: The agent whose first response is judged; None: the group's answer is.
+        max_tokens: The most tokens of a response of each agent, by name, as far as they are known.
     """
 
     clusterer: Clusterer
@@ -55,6 +57,7 @@ class ScoringSetup:
     weighting: Weighting = "auto"
     estimators: Mapping[str, Estimator] = field(default_factory=dict)
     proposer: str | None = None
+    max_tokens: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def all_estimators(self) -> dict[str, Estimator]:
@@ -98,6 +101,7 @@ class ScoredQuestion:
 
     Attributes:
         failures: Failed requests by agent.
+        lacking: By agent, how many of its responses lack an answer or a part of it; see `AgentMeasurement`.
         agents: Of each agent that responded; empty where none did.
         correct: Whether the group's answer was right, in [0, 1]; of a tie the share of its answers that is right. None
             where that is not known. With a proposer, whether its proposal was.
@@ -116,6 +120,7 @@ class ScoredQuestion:
     kind: ActionKind | None = None
     lacks_proposal: bool = False
     is_inside: bool = False
+    lacking: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
 def score_each(
@@ -154,6 +159,7 @@ def score_each(
             kind=statistics.action_kind,
             lacks_proposal=setup.proposer is not None and statistics.proposal is None,
             is_inside=is_inside(statistics, verdict),
+            lacking=count_lacking(statistics.responses),
         )
         yield from unanswered
         unanswered.clear()
@@ -197,13 +203,16 @@ _PART = 2 * BATCH
 class AgentCount:
     """What one agent contributed: questions with a response, responses, and failed requests.
 
-    On `by_probability` of its questions its responses count by probability; by frequency on the others.
+    On `by_probability` of its questions its responses count by probability; by frequency on the others. What `lacking`
+    and `sampling` say is as in `coe_agents.decision.DecisionData`.
     """
 
     n_questions: int = 0
     n_responses: int = 0
     n_failures: int = 0
     by_probability: int = 0
+    lacking: dict[str, int] = field(default_factory=dict)
+    sampling: list[dict[str, int]] = field(default_factory=list)
 
     def add(self, agent: AgentScore) -> None:
         """Counts one question that the agent responded to."""
@@ -307,6 +316,10 @@ def to_scores(rows: Iterable[ScoredQuestion], setup: ScoringSetup) -> Scores:
             agents[name].n_failures += n_failures
         for name, agent in row.agents.items():
             agents[name].add(agent)
+        for name, lacks in row.lacking.items():
+            of_agent = agents[name].lacking
+            for lack, n in lacks.items():
+                of_agent[lack] = of_agent.get(lack, 0) + n
         columns.add_agreements(row.agents)
 
         if row.correct is not None:
@@ -314,6 +327,9 @@ def to_scores(rows: Iterable[ScoredQuestion], setup: ScoringSetup) -> Scores:
             n_inside += row.is_inside
             kinds.append(row.kind)
             columns.add_row(row, row.correct)
+
+    for name, limit in setup.max_tokens.items():
+        agents[name].sampling.append({"max_tokens": limit})
 
     values = {}
     absent = {}

@@ -24,7 +24,7 @@ from coe_agents._ring import ROOMS
 
 PACKAGE, TESTS = "coe_agents", "tests"
 
-FOUNDATION = {"types", "errors", "text", "checks", "files", "extensions"}
+FOUNDATION = {"types", "errors", "text", "checks", "files", "activity", "extensions"}
 FOUNDATION |= {"_first_use", "_removed", "_ring", "_steps"}
 """The bottom layers, which everything may use: arrows to them say nothing about the structure.
 

@@ -14,13 +14,14 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
 
+from coe_agents.activity import announce
 from coe_agents.text import for_terminal, printable, redact, redact_all, secrets_of_environment
 
 if TYPE_CHECKING:
@@ -87,6 +88,32 @@ class _Unpadded(io.StringIO):
 
     def flush(self) -> None:
         self._stream.flush()
+
+
+_is_json = False
+
+
+def note_json(is_wanted: bool) -> bool:
+    """Notes whether the command prints JSON and nothing else, and returns it."""
+    global _is_json  # noqa: PLW0603
+    _is_json = is_wanted
+    return is_wanted
+
+
+def shows_progress() -> bool:
+    """Returns whether a command shows what it does: on a terminal, unless it prints JSON."""
+    return sys.stderr is not None and sys.stderr.isatty() and not _is_json
+
+
+@contextmanager
+def show_work(what: str) -> Iterator[Callable[[str], None]]:
+    """Shows what is done until the block ends, if `shows_progress`; yields a function that changes the text."""
+    with ExitStack() as shown:
+        if shows_progress():
+            from coe_agents.experiments.progress import progress  # rich is slow to import
+
+            shown.enter_context(progress({}, is_kept=False))
+        yield shown.enter_context(announce(what))
 
 
 def show_warnings() -> None:

@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
-from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -358,8 +357,10 @@ class Run:
     @property
     def lacking(self) -> str:
         """How many responses lack an answer, or a part of it, in words; "" where none does."""
-        agents = [item.decision["agents"].values() for item in self.items.values()]
-        return lacking_in_words(chain.from_iterable(agents))
+        items = self.items.values()
+        return lacking_in_words(
+            agent for item in items for agent in item.decision["agents"].values()
+        )
 
 
 def read_run(folder: Path) -> Run:

@@ -76,6 +76,7 @@ def calibrate_samples(
     config: "Config | str | Path | None" = None,
     weighting: Weighting = "auto",
     estimator: Estimator | None = None,
+    progress: bool = True,
 ) -> CalibrationResult:
     """Returns the policy that answers the most questions at a stated risk of wrong answers.
 
@@ -98,6 +99,7 @@ def calibrate_samples(
         config: As of `score`.
         weighting: As of `score`.
         estimator: Computes the score, where it is your own and its name is no "package.module:name".
+        progress: As of `score`.
 
     Raises:
         NoThresholdError: No threshold keeps the risk; the message says how near to one the data are.
@@ -139,6 +141,7 @@ def calibrate_samples(
                 weights=weights if isinstance(weights, Mapping) else None,
                 score=judged_by,
                 estimator=estimator,
+                progress=progress,
             )
     _check_rows(rows, proposer, weights)
     names = (str(rows.judging.used.clusterer), rows.judging.used.correctness)

@@ -15,9 +15,9 @@ from coe_agents.evaluation.metrics.tallies import FloatArray
 from coe_agents.evaluation.origin import Item, Run
 from coe_agents.experiments.experiment import Experiment, Row, plain
 from coe_agents.experiments.shown import Shown, create_axes
-from coe_agents.experiments.tables import clean, show_experiment
+from coe_agents.experiments.tables import show_experiment
 from coe_agents.policy.bounds import price_of
-from coe_agents.text import quantity
+from coe_agents.text import for_screen, quantity
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -134,10 +134,10 @@ class Comparison(Shown):
     def show(self, console: "Console") -> None:
         """Prints a sentence on each policy, and the table."""
         for line in in_words(self):
-            console.print(clean(line), soft_wrap=True, markup=False)
+            console.print(for_screen(line), soft_wrap=True, markup=False)
         show_experiment(console, to_experiment(self))
         if self.note is not None:
-            console.print(clean(self.note), soft_wrap=True, markup=False)
+            console.print(for_screen(self.note), soft_wrap=True, markup=False)
 
     def to_frame(self) -> Any:
         """Returns a pandas data frame, a row for each figure of each policy, with its interval and its difference."""
@@ -156,12 +156,12 @@ class Comparison(Shown):
             risk, low, high = each.figures["risk"]
             escalated = each.figures["escalated"][0]
             wrong = 0.0 if np.isnan(risk) else coverage * risk
-            people.plot([escalated], [wrong], marker="o", linestyle="", label=clean(each.name))
+            people.plot([escalated], [wrong], marker="o", linestyle="", label=for_screen(each.name))
             if np.isnan(risk):
                 continue
             frontier.plot(ends, [risk, risk], color="0.8")
             frontier.plot([coverage, coverage], [low, high], color="0.8")
-            frontier.plot([coverage], [risk], marker="o", linestyle="", label=clean(each.name))
+            frontier.plot([coverage], [risk], marker="o", linestyle="", label=for_screen(each.name))
             points.append((coverage, risk))
         best = _undominated(points)
         frontier.step([x for x, _ in best], [y for _, y in best], where="pre", color="0.4")

@@ -20,6 +20,7 @@ from coe_agents.evaluation.origin import (
 from coe_agents.evaluation.samples.reader import without_rulings
 from coe_agents.evaluation.scoring.correctness import Criterion, create_criterion
 from coe_agents.evaluation.scoring.scores import ScoringSetup
+from coe_agents.experiments.progress import count_questions
 from coe_agents.measurement.weighting import Weighting
 from coe_agents.types import SampledQuestion
 
@@ -192,20 +193,26 @@ class JudgedSamples(list[Judged]):
 
 
 def judge_saved(
-    samples: Samples, setup: ScoringSetup, *, check: Check = without_rulings, **options: Any
+    samples: Samples,
+    setup: ScoringSetup,
+    *,
+    check: Check = without_rulings,
+    progress: bool = False,
+    **options: Any,
 ) -> tuple[list[Judged], int]:
     """Returns the questions that have a response to judge, with measurement and verdict, and how many have none.
 
-    `check` is called with the questions, and returns them; by default it refuses rulings. `options` are further ones
-    of `judge_samples`.
+    `check` is called with the questions, and returns them; by default it refuses rulings. `progress`: whether it is
+    shown. `options` are further ones of `judge_samples`.
     """
-    rows = judge_samples(
-        check(samples),
-        clusterer=setup.clusterer,
-        weighting=setup.weighting,
-        criterion=setup.criterion,
-        **options,
-    )
+    with count_questions(len(samples), is_shown=progress):
+        rows = judge_samples(
+            check(samples),
+            clusterer=setup.clusterer,
+            weighting=setup.weighting,
+            criterion=setup.criterion,
+            **options,
+        )
     return rows, len(samples) - len(rows)
 
 

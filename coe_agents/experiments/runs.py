@@ -18,8 +18,7 @@ from coe_agents.evaluation.origin import (
     read_settings,
 )
 from coe_agents.experiments.shown import Shown, create_axes
-from coe_agents.experiments.tables import clean
-from coe_agents.text import quantity
+from coe_agents.text import for_screen, quantity
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -144,12 +143,12 @@ class Runs(Shown):
         n_decided = len(self.outcomes.items)
         judged = ""
         if counts["judged"]:
-            judged = f", {counts['wrong']:.4g} of these wrong by {clean(str(self.criterion))}"
+            judged = f", {counts['wrong']:.4g} of these wrong by {for_screen(str(self.criterion))}"
         elif counts["answered"]:
             judged = ", none judged"
         withheld = f"{n_decided - counts['answered']:g} withheld, {counts['escalated']:g} escalated"
         answered = f"{quantity(len(self), 'question')}: {counts['answered']:g} answered{judged}"
-        lines = [f"{answered}; {withheld}. {clean(str(self.path / DECISIONS))}"]
+        lines = [f"{answered}; {withheld}. {for_screen(str(self.path / DECISIONS))}"]
         if counts["with_failed_agent"]:
             lines.append(
                 f"In {counts['with_failed_agent']:g} of them an agent failed in the last round; the others decided."
@@ -159,7 +158,7 @@ class Runs(Shown):
         errors = self.outcomes.errors
         if errors:
             times = "once" if len(errors) == 1 else f"{len(errors)} times"
-            first = clean(next(iter(errors.values())))
+            first = for_screen(next(iter(errors.values())))
             lines.append(f"The group failed {times}; the first error: {first}")
         return lines
 

@@ -14,15 +14,10 @@ from coe_agents.evaluation.scoring.scores import find_standout
 from coe_agents.experiments.experiment import PAPER, Experiment, caption_of, format_cell
 from coe_agents.measurement.estimators import BASELINE, PROPOSAL_SCORES, group_scores, name_of
 from coe_agents.measurement.wording import lacking_in_words
-from coe_agents.text import for_terminal, quantity, redact, secrets_of_environment
+from coe_agents.text import for_screen, quantity
 
 _KINDS = {"call": "a tool is called", "no_call": "no tool is called"}
 _INDENT = 2
-
-
-def clean(text: str) -> str:
-    """Returns a text as a table may show it: on one line, without keys."""
-    return for_terminal(redact(text, secrets_of_environment()))
 
 
 def show_report(console: Console, report: Mapping[str, Any], on_judging: str | None) -> None:
@@ -39,11 +34,11 @@ def show_report(console: Console, report: Mapping[str, Any], on_judging: str | N
     for name, agent in details["agents"].items():
         failed = f", {quantity(agent['n_failures'], 'failure')}" if agent["n_failures"] else ""
         note(
-            f"  {clean(name)}: {quantity(agent['n_responses'], 'response')} to "
+            f"  {for_screen(name)}: {quantity(agent['n_responses'], 'response')} to "
             f"{quantity(agent['n_questions'], 'question')}, by probability in {agent['by_probability']}{failed}"
         )
     accuracy = "none" if report["accuracy"] is None else f"{report['accuracy']:.3f}"
-    right = f"accuracy {accuracy}, right by {clean(report['correctness'])}"
+    right = f"accuracy {accuracy}, right by {for_screen(report['correctness'])}"
     console.print(
         Text(f"{right}; clusters by {details['clusterer']}, weighting {details['weighting']}")
     )
@@ -51,7 +46,7 @@ def show_report(console: Console, report: Mapping[str, Any], on_judging: str | N
     lacking = lacking_in_words(details["agents"].values())
     for line in (on_judging, inside, lacking and f"{lacking}."):
         if line:
-            console.print(Text(clean(line)))
+            console.print(Text(for_screen(line)))
     console.print()
     has_areas = any(of["auroc"][0] is not None for of in report["scores"].values())
     if report["scores"] and not has_areas:
@@ -88,7 +83,7 @@ def show_report(console: Console, report: Mapping[str, Any], on_judging: str | N
 def _print_counts(console: Console, report: Mapping[str, Any]) -> None:
     """Prints what is judged, how many questions count, and how many of the others lack what."""
     if "proposer" in report:
-        console.print(Text(f"Is the first response of {clean(report['proposer'])} wrong?"))
+        console.print(Text(f"Is the first response of {for_screen(report['proposer'])} wrong?"))
     questions = quantity(report["n_questions"], "question")
     line = f"{report['n_scored']} of {questions} scored"
     details = report["details"]
@@ -114,7 +109,7 @@ def _score_table(scores: Mapping[str, Any]) -> Table:
         for name in names:
             auroc = _estimate(scores[name]["auroc"])
             aurac = _number(scores[name]["aurac"][0])
-            cells = (f"  {clean(name_of(name).label)}", auroc, aurac)
+            cells = (f"  {for_screen(name_of(name).label)}", auroc, aurac)
             table.add_row(*map(Text, cells), style="bold" if name == standout else "")
     return table
 
@@ -127,7 +122,7 @@ def _table_by_kind(kinds: Mapping[str, Any]) -> Table:
     table.add_row(Text("  questions, accuracy", style="dim"), *counts)
     for name in (*PROPOSAL_SCORES, *BASELINE):
         if all(name in of["scores"] for of in kinds.values()):
-            label = f"  {clean(name_of(name).label)}"
+            label = f"  {for_screen(name_of(name).label)}"
             aurocs = [_estimate(of["scores"][name]["auroc"]) for of in kinds.values()]
             table.add_row(*map(Text, (label, *aurocs)))
     return table
@@ -148,7 +143,7 @@ def show_claim_figures(console: Console, figures: Mapping[str, Any]) -> None:
         table.add_column(column, justify="left" if column == "agent" else "right", overflow="fold")
     for name, of in agents.items():
         wrong = of["n_wrong"] / of["n_claims"]
-        cells = [clean(name), str(of["n_claims"]), _number(wrong), _estimate(of["auroc"])]
+        cells = [for_screen(name), str(of["n_claims"]), _number(wrong), _estimate(of["auroc"])]
         if has_own_samples:
             cells.append(_estimate(of["auroc_within"]))
         cells += map(_number, of["precision"].values())
@@ -184,23 +179,25 @@ def show_experiment(console: Console, experiment: Experiment, written: Sequence[
         n_columns -= 1
         table = _experiment_table(experiment, n_columns)
     console.print()
-    console.print(Text(clean(experiment.title), style="bold"))
+    console.print(Text(for_screen(experiment.title), style="bold"))
     console.print(Padding(table, (0, 0, 0, _INDENT)))
     notes = caption_of(experiment)
     if n_columns < n_heads:
         columns = quantity(n_heads - n_columns, "more column")
         notes = [f"{columns} in a wider terminal and in the files", *notes]
     for text in notes:
-        console.print(Padding(Text(clean(text), style="dim"), (0, 0, 0, _INDENT)))
+        console.print(Padding(Text(for_screen(text), style="dim"), (0, 0, 0, _INDENT)))
     for path in written:
-        console.print(Text(f"  {clean(str(path))}"), soft_wrap=True)
+        console.print(Text(f"  {for_screen(str(path))}"), soft_wrap=True)
 
 
 def _experiment_table(experiment: Experiment, n_columns: int) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for head in experiment.heads[:n_columns]:
-        table.add_column(clean(head), no_wrap=True)
+        table.add_column(for_screen(head), no_wrap=True)
     for line in experiment.lines():
         style = "yellow" if PAPER in line else ""
-        table.add_row(*(Text(clean(format_cell(cell)), style=style) for cell in line[:n_columns]))
+        table.add_row(
+            *(Text(for_screen(format_cell(cell)), style=style) for cell in line[:n_columns])
+        )
     return table

@@ -163,7 +163,8 @@ def lacking_in_words(agents: Iterable[Mapping[str, Any]], *, only_most: bool = F
     for agent in agents:
         lacking = agent.get("lacking") or {}
         if "cut" in lacking:
-            limits.update(record.get("max_tokens") or 0 for record in agent.get("sampling", ()))
+            known = (record.get("max_tokens") for record in agent.get("sampling", ()))
+            limits.update(filter(None, known))
         n_responses += agent.get("n_responses", 0)
         lacks.update(lacking)
         most_lack = most_lack or lacks_most(agent.get("n_responses", 0), lacking)
@@ -175,9 +176,8 @@ def lacking_in_words(agents: Iterable[Mapping[str, Any]], *, only_most: bool = F
         if n:
             of_all = "" if clauses else f" of {quantity(n_responses, 'response')}"
             clauses.append(f"{n}{of_all} {of_one if n == 1 else of_several}")
-            known = sorted(limits - {0})
-            if lack == "cut" and known:
-                clauses[-1] += f" ({' or '.join(map(str, known))})"
+            if lack == "cut" and limits:
+                clauses[-1] += f" ({' or '.join(map(str, sorted(limits)))})"
     return ", ".join(clauses)
 
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from hashlib import sha256
-from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from coe_agents._removed import refuses_removed
+from coe_agents.activity import COUNT, announce
 from coe_agents.clustering import Clusterer, EntailmentModel
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.evaluation.metrics import auroc
@@ -290,8 +290,14 @@ def score_samples(samples: Samples, setup: ScoringSetup, *, n_processes: int = 1
     For several, `setup` is without a model, which every process would load.
     """
     score_part = partial(_score_part, setup)
-    parts = map_in_processes(score_part, samples.parts(_PART), n_processes)
-    return to_scores(chain.from_iterable(parts), setup)
+
+    def rows() -> Iterator[ScoredQuestion]:
+        for part in map_in_processes(score_part, samples.parts(_PART), n_processes):
+            yield from part
+            if n_processes > 1:  # the count of another process is not ours
+                COUNT.get()(len(part))
+
+    return to_scores(rows(), setup)
 
 
 def _score_part(setup: ScoringSetup, part: SamplesPart) -> list[ScoredQuestion]:
@@ -504,7 +510,8 @@ def report(scores: Scores, *, n_resamples: int = 1000, n_processes: int = 1) -> 
         "scores" of the "call" and "no_call" rows apart: by whether what is judged calls a tool.
     """
     estimate = partial(estimate_all, n_resamples=n_resamples, n_processes=n_processes)
-    of_all = _figures(scores.correct, scores.values, estimate)
+    with announce("computing the intervals"):
+        of_all = _figures(scores.correct, scores.values, estimate)
     agents = {name: asdict(count) for name, count in scores.agents.items()}
     figures: dict[str, Any] = {
         "n_questions": scores.n_questions,

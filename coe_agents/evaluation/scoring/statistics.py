@@ -10,12 +10,14 @@ import numpy as np
 
 from coe_agents.actions.match import compare_actions
 from coe_agents.actions.proposals import compared_answer, has_proposals
+from coe_agents.activity import COUNT, announce
 from coe_agents.clustering import Clusterer, EntailmentModel, cluster_many
 from coe_agents.clustering.answers import canonical_answer
 from coe_agents.clustering.protocols import ENTAILMENT
 from coe_agents.clustering.refusals import response_text
 from coe_agents.measurement.statistics import Statistics, compute_statistics
 from coe_agents.measurement.weighting import Weighting
+from coe_agents.text import quantity
 from coe_agents.types import SampledQuestion
 from coe_agents.uncertainty import collaborative_entropy
 
@@ -57,6 +59,7 @@ def iter_statistics(
             yield from statistics
         else:
             yield from _with_distances(statistics, entailment)
+        COUNT.get()(len(together))
 
 
 def _compute_all(
@@ -145,7 +148,8 @@ def _with_distances(
 
     probabilities = []
     if pairs:
-        probabilities = np.asarray(entailment.predict(pairs))[:, ENTAILMENT].tolist()
+        with announce(f"measuring distances by {quantity(len(pairs), 'pair')}"):
+            probabilities = np.asarray(entailment.predict(pairs))[:, ENTAILMENT].tolist()
     remaining = iter(probabilities)
 
     for statistics in batch:

@@ -72,7 +72,7 @@ def main(n_questions: int) -> None:
     )
     chain = run(create_chain(), **asked)
     alone = run(
-        tinyworld_agents(n_samples=36)[:1], clusterer=clusterer, policy=tinyworld_policy(), **asked
+        tinyworld_agents(n_samples=40)[:1], clusterer=clusterer, policy=tinyworld_policy(), **asked
     )
     for name, runs in (("debate", debate), ("chain", chain), ("alone", alone)):
         runs.name = name

@@ -21,7 +21,7 @@ settings.register_profile(
     "mutation", settings.get_profile("unhurried"), max_examples=15, derandomize=True, database=None
 )
 settings.register_profile(
-    "quick", settings.get_profile("unhurried"), max_examples=40
+    "quick", settings.get_profile("unhurried"), max_examples=25
 )  # `make test`; .ci/run: 100
 settings.register_profile(
     "soak", settings.get_profile("unhurried"), max_examples=2000

@@ -15,8 +15,9 @@ BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
 # those on vLLM run in tests/vllm, that with inspect_ai in tests/test_inspect_approver.py
+SLOW = {"sequential_agents", "three_ways"}
 EXAMPLES = [
-    pytest.param(path.name, marks=pytest.mark.slow if path.stem == "sequential_agents" else ())
+    pytest.param(path.name, marks=pytest.mark.slow if path.stem in SLOW else ())
     for path in sorted(ROOT.glob("examples/*.py"))
     if not path.stem.startswith(("vllm_", "inspect_"))
 ]

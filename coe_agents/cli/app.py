@@ -10,9 +10,10 @@ import os
 import sqlite3
 import sys
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 import coe_agents
 from coe_agents import _ring
@@ -33,8 +34,19 @@ def _show_version(is_wanted: bool) -> None:
         raise typer.Exit
 
 
+class _Commands(TyperGroup):
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            # typer hands on pydantic's words
+            error.message = error.message.removeprefix("Value error, ")
+            raise
+
+
 app = typer.Typer(
     name="coe-agents",
+    cls=_Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",  # "rich" would read "[clusterer]" as markup and drop it

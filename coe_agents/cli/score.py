@@ -102,27 +102,27 @@ def _n_processes(
 ) -> int:
     """Returns how many processes are used; a model is loaded once."""
     from coe_agents.actions import ActionMatch
-    from coe_agents.clustering import NormalizedMatch
+    from coe_agents.clustering import MathematicsMatch, NormalizedMatch
     from coe_agents.evaluation.parallel import n_cores
     from coe_agents.evaluation.samples.reader import files_of
     from coe_agents.evaluation.scoring.correctness import CRITERIA
 
-    is_plain = setup.criterion in CRITERIA.values()
-    if (
-        wanted is not None
-        and wanted > 1
-        and (options.config is not None or setup.entailment or not is_plain)
-    ):
-        message = (
-            "more than one cannot be combined with --config or an entailment model, which is in one"
-        )
+    in_one_process = None
+    if options.config is not None:
+        in_one_process = "what --config names"
+    elif setup.entailment:
+        in_one_process = "an entailment model"
+    elif isinstance(setup.clusterer, MathematicsMatch):
+        in_one_process = "--clusterer mathematics"
+    elif setup.criterion not in CRITERIA.values():
+        in_one_process = f'the criterion "{setup.criterion.name}"'
+    if wanted is not None and wanted > 1 and in_one_process:
+        message = f"more than one cannot be combined with {in_one_process}, which is in one"
         raise typer.BadParameter(f"{message}. Omit it", param_hint="--processes")
     if wanted is not None:
         return wanted
-    needs_none = (
-        options.config is None
-        and is_plain
-        and isinstance(setup.clusterer, NormalizedMatch | ActionMatch)
+    needs_none = in_one_process is None and isinstance(
+        setup.clusterer, NormalizedMatch | ActionMatch
     )
     n_bytes = sum(file.stat().st_size for file in files_of(samples) if file.exists())
     return n_cores() if needs_none and n_bytes >= _LARGE else 1

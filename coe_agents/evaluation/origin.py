@@ -255,6 +255,8 @@ PRICES = "prices.json"
 """The prices of the configuration; results do not depend on them."""
 DECIDER = "group"
 """What stands as the agent in each line: the whole group has decided."""
+OTHERS = "others"
+"""What stands as the agent of the tokens that other nodes of a graph of one's own took."""
 _PARTS = ("coe", "aleatoric", "epistemic")
 _READ = (*_PARTS, "conformity", "tokens", "n_rounds", "trajectory", "decided_by", "failed_agents")
 """The keys of a decision that statistics read; what else it holds is shown only where it can be."""
@@ -273,6 +275,7 @@ class Item:
         seconds: How long it took; None if that is not known.
         cost: By the prices of the tokens; None where an agent has none.
         error: Why the group failed, without a decision; None where it decided.
+        other_requests: How many requests other nodes of a graph of one's own sent, and had answered.
     """
 
     id: str
@@ -285,6 +288,7 @@ class Item:
     seconds: float | None = None
     cost: float | None = None
     error: str | None = None
+    other_requests: int = 0
 
     @property
     def is_answered(self) -> bool:
@@ -321,20 +325,25 @@ class Item:
 
     @property
     def n_requests(self) -> int:
-        """How many requests the agents were sent and answered; one more if an arbiter decided."""
-        n_requests = 0
-        for agent in self.decision["agents"].values():
-            n_requests += sum(sampling["n_requests"] for sampling in agent["sampling"])
-
-        # who is no agent and has tokens is the arbiter
-        arbiters = set(self.decision["tokens"] or ())
-        arbiters.difference_update(self.decision["agents"], self.decision["failed_agents"])
-        return n_requests + len(arbiters)
+        """How many requests were sent and answered: of agents, an arbiter, and what else a graph of one's own asked."""
+        return count_requests(self.decision) + self.other_requests
 
     @property
     def decided_by(self) -> str:
         """Who: "group", or an arbiter's name; "nobody" where it stayed escalated."""
         return "nobody" if self.action == "escalate" else str(self.decision["decided_by"])
+
+
+def count_requests(decision: Mapping[str, Any]) -> int:
+    """Returns how many requests the agents of a decision answered; one more if an arbiter decided."""
+    n_requests = 0
+    for agent in decision["agents"].values():
+        n_requests += sum(sampling["n_requests"] for sampling in agent["sampling"])
+
+    # who is no agent and has tokens is the arbiter
+    arbiters = set(decision["tokens"] or ())
+    arbiters.difference_update(decision["agents"], decision["failed_agents"], {OTHERS})
+    return n_requests + len(arbiters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -453,6 +462,7 @@ def _to_item(row: Mapping[str, Any], seconds: float | None = None) -> Item:
             is_escalated=bool(row["escalated"]),
             decision=row["decision"],
             seconds=seconds,
+            other_requests=count(row.get("other_requests", 0), "other_requests"),
         )
         check_decision(item.decision, _READ)
         for agent in item.decision["agents"].values():

@@ -24,7 +24,7 @@ from coe_agents.config.sampling_group import create_named_clusterer, judging_of
 from coe_agents.config.schema import CalibratedSection, Config, MathematicsClusterer
 from coe_agents.errors import AgentError, ConfigurationError, describe_error
 from coe_agents.evaluation.datasets.question import Question
-from coe_agents.evaluation.origin import DECIDER, JUDGED, PRICES, SECONDS
+from coe_agents.evaluation.origin import DECIDER, JUDGED, OTHERS, PRICES, SECONDS, count_requests
 from coe_agents.evaluation.sample_collection import run_all
 from coe_agents.evaluation.samples.store import Store
 from coe_agents.evaluation.scoring.correctness import (
@@ -93,8 +93,10 @@ class RunGroup:
         answers = [data["answer"] for data in decision["trajectory"]]
         verdicts = await asyncio.to_thread(self._judge, question, [*answers, decision["answer"]])
         tokens = decision["tokens"]
+        other_requests = 0
         if not isinstance(getattr(self.graph, "builder", None), CoEStateGraph):
             tokens = usage.with_others(tokens)
+            other_requests = max(0, usage.n_requests - count_requests(decision))
         return {
             "references": list(question.references),
             "answerable": question.answerable,
@@ -104,6 +106,7 @@ class RunGroup:
             "escalated": decision["action"] == "escalate" or decision["decided_by"] != "group",
             "correct": verdicts[-1],
             "verdicts": verdicts[:-1],
+            "other_requests": other_requests,
             "decision": {**decision, "tokens": dict(sorted(tokens.items()))},
         }
 
@@ -133,14 +136,16 @@ def _find_decision(result: Any, key: str) -> Any:
 
 
 class UsageCounter(BaseCallbackHandler):
-    """Counts the tokens of all chat models that a graph asks."""
+    """Counts the requests to all chat models that a graph asks, and their tokens."""
 
     def __init__(self) -> None:
+        self.n_requests = 0
         self._tokens = Counter[str]()
 
     def on_llm_end(self, response: LLMResult, **kwargs: Any) -> None:
         """Adds the tokens of one request, as far as the server tells them."""
         for choices in response.generations:
+            self.n_requests += 1
             # each choice of a request says what all of them took
             message = getattr(choices[0], "message", None)
             usage = getattr(message, "usage_metadata", None) or {}
@@ -156,7 +161,7 @@ class UsageCounter(BaseCallbackHandler):
                 return tokens
             others.subtract(counts)
         if any(n > 0 for n in others.values()):
-            tokens["others"] = create_usage(others["input_tokens"], others["output_tokens"])
+            tokens[OTHERS] = create_usage(others["input_tokens"], others["output_tokens"])
         return tokens
 
 

@@ -217,7 +217,7 @@ class Register:
                 return gathered, action.ids == started.invocations.keys()
 
             is_retry = started.runs and invocation is not None and former is not None
-            if started.why_not is None and is_retry and former() is invocation:
+            if is_retry and former() is invocation:
                 gathered.set_result(None)
             else:
                 gathered.set_result(started.why_not or SPENT)

@@ -1,6 +1,7 @@
 """Owns the commands `audit` and `harvest`, and what `calibrate --current` does with rulings."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -51,7 +52,8 @@ def harvest(
 
     lines = []
     labelled = []
-    n_waiting = n_abstained = n_audits = n_escalations = 0
+    counted = Counter[str]()
+    n_waiting = n_abstained = 0
     for case in every_case:
         if case["status"] != "ruled":
             n_waiting += 1
@@ -61,22 +63,22 @@ def harvest(
             labelled.append(audited)
 
         rows = list(sample_rows(case))
-        if not rows:
-            n_abstained += 1
-        elif case["kind"] == "audit":
-            n_audits += 1
+        if rows:
+            counted[case["kind"]] += 1
         else:
-            n_escalations += 1
+            n_abstained += 1
         for row in rows:
             lines.append(json.dumps(row) + "\n")
     write(out, "".join(lines).encode())
 
-    audits = quantity(n_audits, "audited answer")
-    escalations = quantity(n_escalations, "escalation")
+    audits = quantity(counted["audit"], "audited answer")
+    if counted["observed"]:
+        audits += ", " + quantity(counted["observed"], "observed call")
+    escalations = quantity(counted["escalation"], "escalation")
     print_lines(f"{clean(str(out))}: {audits} and {escalations}; {_waiting(n_waiting)}.")
     if n_abstained:
         print_lines(f"Left out, since the person abstained: {n_abstained}.")
-    if not n_audits:
+    if not counted["audit"]:
         print_lines(
             "Without audits nothing is known of the risk of the answers that were given, so that no threshold will be "
             "raised. To audit a share of them: create_coe_graph(..., on_decision=Recording(audit_rate=0.05))."

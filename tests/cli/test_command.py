@@ -75,6 +75,7 @@ def test_the_demo_shows_every_regime():
     assert "They disagree about `name` of `transfer`" in " ".join(done.stdout.split())
 
 
+@pytest.mark.slow
 @needs("claims")
 def test_the_demo_declines_what_is_outside_its_world_and_runs_only_an_agreed_call():
     done = run("demo")

@@ -33,6 +33,14 @@ LISTED = [
     ),
     ("score s.samples.jsonl --clusterer normalised", "got 'normalised'. Did you mean"),
     ("score s.samples.jsonl --claims overlap", "*.claims.jsonl"),
+    (
+        "score s.samples.jsonl --correctness nope",
+        "Invalid value for '--correctness': 'nope' is not",
+    ),
+    (
+        "score s.samples.jsonl --clusterer mathematics --processes 2",
+        "cannot be combined with --clusterer mathematics",
+    ),
     ("score broken.jsonl", "broken.jsonl:2: this is not JSON"),
     (
         "reproduce all --out new --samples s.samples.jsonl --dataset tinyworld",

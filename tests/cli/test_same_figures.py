@@ -23,6 +23,7 @@ def folder(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_sample(folder, tmp_path):
     samples = coe_agents.sample(
         "tinyworld", "tinyworld", limit=4, out=tmp_path / "samples", progress=False
@@ -40,6 +41,7 @@ def test_run_and_compare(folder, tmp_path):
     assert coe_agents.compare(folder / "run", resamples=20).to_json() == shown
 
 
+@pytest.mark.slow
 def test_score(folder):
     shown = run("score", folder / "samples", "--resamples", 20)
     as_json = run("score", folder / "samples", "--resamples", 20, "--json")

@@ -73,6 +73,7 @@ def test_clusters_do_not_depend_on_order(answers):
     assert sorted(map(sorted, together.values())) == sorted(sorted(group) for group in SAME[:6])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", ["9^{9^{9^9}}", "10^{1000000000}", "9**9**9**9", "7" * 10**6])
 def test_an_answer_that_explodes_is_compared_as_text_in_any_thread(answer):
     keys = []

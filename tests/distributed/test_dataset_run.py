@@ -6,6 +6,8 @@ import tracemalloc
 from contextlib import contextmanager
 from dataclasses import asdict
 
+import pytest
+
 from coe_agents import ThresholdPolicy
 from coe_agents.distributed.parts import _Deciding, fail_questions
 from coe_agents.distributed.ray_cluster import cut_parts, unpack
@@ -98,6 +100,7 @@ def peak_of_a_run(folder, n):
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_the_drivers_memory_does_not_grow_with_the_questions(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda file: None)
     peak_of_a_run(tmp_path / "first", 50)  # so that everything is loaded

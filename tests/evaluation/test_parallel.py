@@ -53,6 +53,7 @@ def end_process(_):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_a_process_that_is_ended_is_named():
     with pytest.raises(ChildProcessError, match="one of 2 processes was ended"):
         list(map_in_processes(end_process, [1, 2], 2))

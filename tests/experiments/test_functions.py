@@ -1,6 +1,7 @@
 """The functions from Python on scripted agents; tests/cli/test_same_figures.py compares them with the commands."""
 
 import inspect
+import itertools
 import json
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
 from langgraph.graph import START, StateGraph
 from typing_extensions import TypedDict
@@ -38,6 +40,7 @@ from coe_agents.experiments.runs import Runs
 from coe_agents.policy import FixedRounds
 from coe_agents.testing import ScriptedAgent
 from coe_agents.testing.driver import ScriptedDriver
+from coe_agents.types import create_usage
 
 SILENT: dict[str, Any] = {"progress": False}
 CAPITAL = {"question": "Capital of France?", "references": ["Paris"]}
@@ -255,6 +258,25 @@ def test_a_graph_of_ones_own_holds_a_coe_graph():
     assert '"decision_key" must lead to the decision' in failed.error
 
 
+def test_requests_of_other_nodes_count_one_each():
+    usage = {**create_usage(3, 1), "total_tokens": 4}
+    said = AIMessage("Paris", usage_metadata=usage)
+    chat = GenericFakeChatModel(messages=itertools.cycle([said]))
+    members = [ModelAgent(name, chat, n_samples=2) for name in "ab"]
+    gate = create_coe_graph(members, policy=ALWAYS).compile()
+
+    async def ask(ticket: Ticket) -> Ticket:
+        for _ in range(3):
+            await chat.ainvoke(ticket["text"])
+        return {"verdict": await gate.ainvoke({"question": ticket["text"]})}
+
+    graph = StateGraph(Ticket).add_node("ask", ask).add_edge(START, "ask")
+    where = {"input_key": "text", "decision_key": "verdict.decision"}
+    (item,) = run(graph, [CAPITAL], **where, **SILENT)
+    assert item.decision["tokens"]["others"] == create_usage(9, 3)
+    assert item.n_requests == 3 + 2 * 2
+
+
 def test_the_last_step_of_a_chain_is_judged():
     gate = create_coe_graph(agents(b=("Paris", "Paris")), policy=ALWAYS).compile()
     chain = create_sequential_graph(gate, next_question=lambda *_: "And then?", max_steps=2)
@@ -315,6 +337,7 @@ KILLED = """
 import os, sys
 from coe_agents import run
 from coe_agents.testing import ScriptedAgent
+from coe_agents.types import create_usage
 
 class Agent(ScriptedAgent):
     def sample(self, request, config=None):

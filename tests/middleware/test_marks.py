@@ -114,8 +114,9 @@ def test_every_part_of_what_was_decided_is_marked_and_a_secret_that_is_too_short
         {"calls": [call("balance", **ANN)]},
         {"calls": [call(**ANN)] * 2},
     ]
-    found = {marked("1"), marked("2"), *(marked("1", **changed) for changed in variants)}
-    assert len(found) == 2 + len(variants)
+    threads = {marked(thread) for thread in ("1", "2", None, "None")}
+    found = {*threads, *(marked("1", **changed) for changed in variants)}
+    assert len(found) == 4 + len(variants)
     assert marked("1") == marked("1")
     monkeypatch.setenv(marks.SECRET, "short")
     with pytest.raises(ConfigurationError, match="at least 16 characters; got 5"):

@@ -304,8 +304,9 @@ class Swaps(AgentMiddleware):
         elif self.way == "replaced":
             request = replace(request, tool=next(self.swapped))
         elif self.way == "assigned":
-            with pytest.warns(DeprecationWarning, match="override"):
-                request.tool = next(self.swapped)
+            for name, value in {"tool": next(self.swapped), "state": request.state}.items():
+                with pytest.warns(DeprecationWarning, match="override"):
+                    setattr(request, name, value)
         return handler(request)
 
 

@@ -44,6 +44,7 @@ def test_all_that_saved_samples_allow(samples, tmp_path):
     assert "in place of TriviaQA" in (tmp_path / "triviaqa.svg").read_text()
 
 
+@pytest.mark.slow
 def test_the_order_of_agents_is_the_callers_and_a_narrow_terminal_leaves_columns_out(
     samples, tmp_path
 ):

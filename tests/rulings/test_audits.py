@@ -111,6 +111,7 @@ def ruled(policy, traffic):
     return traffic, seen
 
 
+@pytest.mark.slow
 def test_audits_raise_a_threshold_that_is_too_low(policy, traffic):
     strict = replace(policy.calibration, threshold=policy.calibration.uncertainties[120])
     cases, seen = ruled(CalibratedPolicy(strict), traffic)
@@ -164,6 +165,7 @@ def audited(policy, rate, *, wrong, seed):
     return CalibratedPolicy(replace(policy.calibration, threshold=0.5)), rows, seen
 
 
+@pytest.mark.slow
 def test_with_audits_of_one_rate_the_risk_is_kept_as_often_as_stated(policy):
     """Each answer is wrong exactly as often as is allowed: no bound may lie below that, at whatever threshold."""
     broken, n = 0, 100

@@ -52,6 +52,7 @@ def store(tmp_path, content):
     return path
 
 
+@pytest.mark.slow
 def test_harvest_recalibrate_and_follow(tmp_path, store, policy):
     out, cases = tmp_path / "ruled.samples.jsonl", tmp_path / "cases.jsonl"
     done = run("harvest", "--store", store, "--out", out, "--cases", cases)

@@ -4,11 +4,13 @@ import pytest
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage
 from langgraph.store.memory import InMemoryStore
+from langgraph.store.sqlite import SqliteStore
 
 from coe_agents import CoECouncil
 from coe_agents.rulings import Recording, pending_cases, rule
-from coe_agents.rulings.recorded import cases
+from coe_agents.rulings.recorded import NAMESPACE, cases
 from coe_agents.testing.driver import ScriptedDriver
+from tests.cli.command import run
 from tests.middleware.calls import ANN, BOB, PAY, call
 from tests.middleware.council import members
 
@@ -49,3 +51,15 @@ def test_what_would_be_blocked_is_recorded_and_ruled_on():
 def test_what_would_pass_is_recorded_at_the_audit_rate(rate, kinds):
     store = run_recorded([[call("pay", **ANN)], "Done."], audit_rate=rate, on_uncertain="observe")
     assert [case["kind"] for case in cases(store)] == kinds
+
+
+def test_what_was_observed_is_no_escalation_where_it_is_harvested(tmp_path):
+    store = run_recorded([[call("pay", **BOB)], "Done."], on_uncertain="observe")
+    [case] = pending_cases(store)
+    ruled = rule(store, case["id"], correct=False)
+    path = tmp_path / "cases.sqlite"
+    with SqliteStore.from_conn_string(str(path)) as kept:
+        kept.setup()
+        kept.put(NAMESPACE, case["id"], dict(ruled))
+    done = run("harvest", "--store", path, "--out", tmp_path / "x.samples.jsonl")
+    assert "0 audited answers, 1 observed call and 0 escalations" in done.stdout

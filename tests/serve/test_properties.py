@@ -56,6 +56,7 @@ ITEM = st.dictionaries(
 )
 
 
+@pytest.mark.slow
 @given(
     st.dictionaries(st.sampled_from(response_request.KNOWN), JSON, max_size=4),
     st.lists(ITEM, max_size=3) | JSON,

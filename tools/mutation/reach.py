@@ -2,7 +2,9 @@
 
 import hashlib
 import json
+import sys
 import time
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -23,12 +25,14 @@ class Reach:
         seconds: The time of each test that passed.
         failed: The tests that failed, which can show nothing.
         lines: For each file and line, the tests that ran it.
+        imported: The modules that the tests imported.
     """
 
     of: str
     seconds: dict[str, float]
     failed: list[str]
     lines: dict[str, dict[str, list[str]]]
+    imported: list[str]
 
     def tests_of(self, path: Path, change: Change, folders: Sequence[str]) -> list[str]:
         """Returns the tests of some folders that run a changed line, or else the first line of its statement."""
@@ -37,13 +41,28 @@ class Reach:
         found = found or set(by_line.get(str(change.statement), ()))
         return [test for test in found if test in self.seconds and test.startswith(tuple(folders))]
 
+    def usual(self, path: Path, lines: Iterable[int]) -> dict[str, int]:
+        """Returns how usual it is what each test runs of some lines.
+
+        That is how many tests run just these of them, times how many run the one that the fewest run.
+        """
+        by_line = self.lines.get(str(path), {})
+        lines_of, fewest = defaultdict[str, list[int]](list), dict[str, int]()
+        for line in sorted(lines):
+            tests = by_line.get(str(line), [])
+            for test in tests:
+                lines_of[test].append(line)
+                fewest[test] = min(fewest.get(test, len(tests)), len(tests))
+        n_alike = Counter(map(tuple, lines_of.values()))
+        return {test: n_alike[tuple(lines_of[test])] * fewest[test] for test in lines_of}
+
 
 def load_reach(path: Path, digest: str) -> Reach | None:
     """Returns what was recorded of the same code and the same tests."""
     if not path.exists():
         return None
-    reach = Reach(**json.loads(path.read_text("utf-8")))
-    return reach if reach.of == digest else None
+    record = json.loads(path.read_text("utf-8"))
+    return Reach(**record) if record["of"] == digest else None
 
 
 def record_reach(
@@ -58,6 +77,7 @@ def record_reach(
         data_file=None, config_file=False, include=[str(each) for each in paths]
     )
     seconds, failed = {}, []
+    known = {*sys.modules}
     recorder.start()
     for item, following in zip(items, [*items[1:], None], strict=True):
         recorder.switch_context(item.nodeid)
@@ -76,8 +96,10 @@ def record_reach(
         }
         for file in data.measured_files()
     }
+    imported = [name for name in sys.modules if name not in known]  # in their order
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(asdict(Reach(digest, seconds, failed, lines))), "utf-8")
+    reach = Reach(digest, seconds, failed, lines, imported)
+    path.write_text(json.dumps(asdict(reach)), "utf-8")
 
 
 def digest_of(files: Iterable[Path | str], words: Iterable[str] = ()) -> str:

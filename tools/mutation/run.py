@@ -64,6 +64,7 @@ ARGUMENTS = (
         "-qq",
         "--no-header",
         "--no-summary",
+        "--tb=native",  # pytest's own form reads the source of each frame, which takes longer than most tests
         "-s",
         "-m",
         "not slow and not clients",
@@ -82,9 +83,10 @@ def path_of(module: str) -> Path:
 
 
 def tests_of(module: str) -> Sequence[str]:
-    """Returns the folders and files of tests that are to notice a change of a module."""
+    """Returns the folders and files of tests that are to notice a change of a module; the package's doctests, too."""
     package = module.split(".", maxsplit=1)[0]
-    return TESTS.get(package, (f"tests/{package}/",))
+    tests = TESTS.get(package, (f"tests/{package}/",))
+    return (*tests, f"{PACKAGE}/{package}/")
 
 
 def run_changes(
@@ -203,6 +205,7 @@ class _Run:
             raise session.Failed("tests cannot be collected")
         self._items = {item.nodeid: item for item in session.items}
         self._reach = self._find_reach()
+        _import_all(self._reach.imported)
         for test in self._reach.failed:
             print(f"fails without a change, and is not used: {test}")
         self._test(list(self._iter_left()))
@@ -267,7 +270,8 @@ class _Run:
         waiting, children = deque(left), list[_Child]()
         try:
             while waiting or children:
-                while waiting and len(children) < self._jobs:
+                # one whose test seems to hang waits, and takes no place
+                while waiting and sum(child.age() < 3 for child in children) < self._jobs:
                     children.append(self._start(*waiting.popleft()))
                 time.sleep(0.01)
                 for child in list(children):
@@ -292,26 +296,25 @@ class _Run:
         return _Child(pid, change, digest, folder, time.time())
 
     def _in_order(self, change: Change, tests: list[str]) -> list[str]:
-        """Returns the tests, those first that will probably notice: which killed before, then the quick ones.
+        """Returns the tests, those first that will probably notice: which killed before, and quick and unusual ones.
 
-        Of a test with many parameters only some come first: one that does not notice is rarely alone.
+        Unusual is a test that runs the function as few others do: a special case, or one that raises. Each further case
+        of a test counts as slower: one that does not notice is rarely alone.
         """
         here, module = self._kills[f"{change.module}.{change.function}"], self._kills[change.module]
-        seen, place = Counter[str](), dict[str, int]()
-        for test in sorted(tests, key=self._reach.seconds.__getitem__):
-            place[test] = min(seen[test.split("[")[0]], 3)
-            seen[test.split("[")[0]] += 1
-        own = f"tests/{change.module.split('.')[0]}/"
+        lines = {*_lines_of(change.code), *change.lines, change.statement}
+        usual = self._reach.usual(path_of(change.module), lines)
+        cost = {test: self._reach.seconds[test] * usual[test] for test in tests}
+        seen = Counter[str]()
+        for test in sorted(tests, key=cost.__getitem__):
+            name = test.split("[")[0]
+            seen[name] += 1
+            cost[test] *= seen[name] / (1 + 3 * here[test] + module[test])
+        package = change.module.split(".")[0]
+        own = (f"tests/{package}/", f"{PACKAGE}/{package}/")
 
-        def rank(test: str) -> tuple[float, ...]:
-            has_killed = here[test] > 0 or module[test] > 1
-            seconds = self._reach.seconds[test] / (1 + 3 * here[test] + module[test])
-            return (
-                not test.startswith(own),
-                not has_killed,
-                0 if here[test] else place[test],
-                seconds,
-            )
+        def rank(test: str) -> tuple[bool, float]:
+            return not test.startswith(own), cost[test]
 
         return sorted(tests, key=rank)
 
@@ -357,6 +360,15 @@ class _Run:
         return "hung" if child.age() > limit else None
 
 
+def _import_all(names: Sequence[str]) -> None:
+    """Imports modules, so that not each child does: that takes ten times as long as most tests."""
+    for name in names:
+        with suppress(ImportError):
+            importlib.import_module(name)
+    gc.collect()
+    gc.freeze()
+
+
 def _fork(act: Callable[[], int], folder: Path) -> int:
     """Returns the id of a child that acts in silence, has its files in a folder, and ends with the status returned."""
     sys.stdout.flush()
@@ -382,6 +394,10 @@ def _error_of(folder: Path) -> str:
         if (folder / "error").exists()
         else "the process ended"
     )
+
+
+def _lines_of(code: CodeType) -> set[int]:
+    return {line for one in _iter_code(code) for _, _, line in one.co_lines() if line}
 
 
 def _iter_code(code: CodeType) -> Iterator[CodeType]:

@@ -115,6 +115,7 @@ def test_one_model_is_asked_in_several_event_loops_at_once_and_not_more_often_th
     assert 1 <= model._now[1] <= 3
 
 
+@pytest.mark.slow
 def test_one_client_of_a_server_is_used_in_several_event_loops_at_once():
     now = [0, 0]
     lock = threading.Lock()

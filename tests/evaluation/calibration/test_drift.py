@@ -16,6 +16,7 @@ def policy(known_rows):
     return calibrate(known_rows, weights="learned", **NAMED)
 
 
+@pytest.mark.slow
 def test_the_same_kind_of_questions_shows_none(policy, rows):
     found = check_drift(policy, rows(group(300, seed=1)), clusterer="NormalizedMatch")
     assert found.holds

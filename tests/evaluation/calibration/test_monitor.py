@@ -60,6 +60,7 @@ def test_the_expected_evidence_under_audits_is_the_evidence(losses, dear):
     assert 0.5 * first + 0.5 * second == pytest.approx(now, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_false_alarms_are_at_most_as_stated():
     generator, n_runs, alarms = np.random.default_rng(0), 100, 0
     for _ in range(n_runs):

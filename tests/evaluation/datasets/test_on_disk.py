@@ -38,6 +38,7 @@ def test_the_questions_are_those_of_a_subset_in_memory(tmp_path, seed):
         assert list(found.questions.first(limit)) == expected[:limit]
 
 
+@pytest.mark.slow
 @given(st.lists(st.binary(max_size=2)))
 @settings(max_examples=20, deadline=None)
 def test_a_table_is_sorted_by_its_keys(keys):

@@ -158,6 +158,7 @@ def test_references_have_the_names_that_others_give_them(tmp_path, name, value):
     assert read(path)[""][0] == ["Paris"]
 
 
+@pytest.mark.slow
 def test_a_record_beyond_the_bound_is_named(tmp_path):
     for size in (20, 40):
         path = write(tmp_path / "s.jsonl", [row(), row("q2", text="x" * size * 2**20)])

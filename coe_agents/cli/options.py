@@ -10,8 +10,6 @@ from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
 
-from coe_agents.cli.terminal import note_json
-
 
 class Exit(IntEnum):
     """The meaning of the exit status."""
@@ -42,9 +40,7 @@ ConfigOption = Annotated[
         "which may not name code, else tinyworld, three small models that are shipped.",
     ),
 ]
-JsonOption = Annotated[
-    bool, typer.Option("--json", help="Print one JSON object and nothing else.", callback=note_json)
-]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 LimitOption = Annotated[
     int, typer.Option(min=0, help="Number of questions, chosen by --seed; 0 for all.")
 ]

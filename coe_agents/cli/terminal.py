@@ -5,7 +5,6 @@ within two seconds, also while threads wait for a server: Python's own handler r
 thread, which then waits for the threads of LangGraph, and they wait for the server.
 """
 
-import io
 import json
 import os
 import re
@@ -16,8 +15,8 @@ import time
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from types import FrameType
-from typing import TYPE_CHECKING, Any, TextIO
+from types import FrameType, SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _HIDDEN: set[str] = set()
-_PADDING = re.compile(" +$", re.MULTILINE)
 
 
 def hide(secrets: Collection[str]) -> None:
@@ -72,37 +70,19 @@ def create_console(*, stderr: bool = False) -> "Console":
                 yield segment if text == segment.text else Segment(text, segment.style)
 
     stream = sys.stderr if stderr else sys.stdout
-    file = None if stream is None or stream.isatty() else _Unpadded(stream)
+    file: Any = None
+    if not stream.isatty():
+
+        def write(text: str) -> None:
+            stream.write(re.sub(" +\n", "\n", text))
+
+        file = SimpleNamespace(write=write, flush=stream.flush)
     return CleanConsole(highlight=False, stderr=stderr, file=file)
-
-
-class _Unpadded(io.StringIO):
-    """Passes on what is written, without the spaces at the ends of lines."""
-
-    def __init__(self, stream: TextIO) -> None:
-        super().__init__()
-        self._stream = stream
-
-    def write(self, text: str) -> int:
-        return self._stream.write(_PADDING.sub("", text))
-
-    def flush(self) -> None:
-        self._stream.flush()
-
-
-_is_json = False
-
-
-def note_json(is_wanted: bool) -> bool:
-    """Notes whether the command prints JSON and nothing else, and returns it."""
-    global _is_json  # noqa: PLW0603
-    _is_json = is_wanted
-    return is_wanted
 
 
 def shows_progress() -> bool:
     """Returns whether a command shows what it does: on a terminal, unless it prints JSON."""
-    return sys.stderr is not None and sys.stderr.isatty() and not _is_json
+    return sys.stderr.isatty() and "--json" not in sys.argv
 
 
 @contextmanager

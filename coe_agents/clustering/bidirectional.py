@@ -6,7 +6,6 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from coe_agents.activity import announce
 from coe_agents.checks import has_method, number
 from coe_agents.clustering.normalized import normalize_answer
 from coe_agents.clustering.protocols import (
@@ -17,7 +16,6 @@ from coe_agents.clustering.protocols import (
     check_batch,
     check_probabilities,
 )
-from coe_agents.text import quantity
 
 _Pairs = list[tuple[str, str]]
 
@@ -133,9 +131,9 @@ class BidirectionalEntailment:
 
     def _judge(self, pairs: _Pairs) -> NDArray[np.intp]:
         """Returns each pair's label as a column index; ties go to the label that speaks more against a match."""
-        with announce(f"judging {quantity(len(pairs), 'pair')}"):
-            judged = self.model.predict(pairs)
-        probabilities = check_probabilities(judged, n_pairs=len(pairs), model=self.model)
+        probabilities = check_probabilities(
+            self.model.predict(pairs), n_pairs=len(pairs), model=self.model
+        )
         if self.threshold is None:
             labels: NDArray[np.intp] = np.argmax(probabilities, axis=1)
             return labels

@@ -11,7 +11,6 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseChatModel
 from pydantic import ValidationError
 
-from coe_agents.activity import announce
 from coe_agents.agents.requests.chat_models import free_name, load_model
 from coe_agents.config.schema import ModelSection
 from coe_agents.errors import ConfigurationError
@@ -67,8 +66,7 @@ def create_embeddings(section: ModelSection, *, owner: str) -> Embeddings:
         # otherwise the client would send token ids, in an encoding that it downloads
         options.setdefault("check_embedding_ctx_length", False)
     create = partial(init_embeddings, section.model, provider=section.provider)
-    with announce(f"loading {section.model}"):
-        return _connect(section, owner, options, create, lists="init_embeddings")
+    return _connect(section, owner, options, create, lists="init_embeddings")
 
 
 def _local(section: ModelSection, options: Mapping[str, Any], owner: str) -> BaseChatModel:

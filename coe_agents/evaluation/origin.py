@@ -168,22 +168,18 @@ def resolve_judging(
 
 
 def read_max_tokens(paths: Iterable[Path]) -> dict[str, int]:
-    """Returns the most tokens of a response of each agent, by name, as far as the runs of these paths recorded it."""
+    """Returns the most tokens of a response of each agent, by name, 0 where none was recorded."""
     limits = {}
-    for folder in _folders(paths):
-        for agent in read_settings(folder).get("agents", ()):
-            if agent.get("max_tokens") is not None:
-                limits[agent["name"]] = count(agent["max_tokens"], "max_tokens")
+    for path in paths:
+        settings = read_settings(path if path.is_dir() else path.parent)
+        for agent in settings.get("agents", ()):
+            limits[agent["name"]] = count(agent.get("max_tokens") or 0, "max_tokens")
     return limits
-
-
-def _folders(paths: Iterable[Path]) -> Iterable[Path]:
-    return dict.fromkeys(path if path.is_dir() else path.parent for path in paths)
 
 
 def _origins(paths: Iterable[Path]) -> list[Origin]:
     origins = list[Origin]()
-    for folder in _folders(paths):
+    for folder in dict.fromkeys(path if path.is_dir() else path.parent for path in paths):
         hint = "Restore it, or move the samples to a folder without it"
         origin = _read(folder / SETTINGS, _to_origin, holds="the settings of a run", hint=hint)
         if origin not in origins:

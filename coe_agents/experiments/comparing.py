@@ -145,7 +145,6 @@ def compare_policies(
     judging: JudgingArguments,
     max_rounds: int | None,
     resamples: int,
-    *,
     progress: bool,
 ) -> Comparison:
     """Replays policies on saved responses; see `compare`."""

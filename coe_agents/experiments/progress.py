@@ -3,11 +3,17 @@
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 from rich.console import Console, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.spinner import Spinner
 
 from coe_agents.activity import COUNT, activities
@@ -47,8 +53,9 @@ def progress(
         yield _lines(totals, what, _line_of_notebook(), every=0.2)
         return
     if not console.is_terminal:
-        show = partial(console.print, soft_wrap=True)
-        yield _lines(totals, what, show, every, is_kept=is_kept)
+        yield _lines(
+            totals, what, lambda line: console.print(line, soft_wrap=True), every, is_kept=is_kept
+        )
         return
     columns = (
         TextColumn("{task.description}", markup=False),
@@ -56,6 +63,7 @@ def progress(
         MofNCompleteColumn(),
         TimeRemainingColumn(),
         TextColumn("{task.fields[failed]}", style="red"),
+        SpinnerColumn(),
     )
     with _Display(*columns, console=console, transient=not is_kept) as bars:
         tasks = {}
@@ -116,7 +124,6 @@ def _lines(
     what: tuple[str, str],
     show: Callable[[str], None],
     every: float,
-    *,
     is_kept: bool = True,
 ) -> Advance:
     done, total = (sum(column) for column in zip(*totals.values(), strict=True))

@@ -49,14 +49,14 @@ def show_report(console: Console, report: Mapping[str, Any], on_judging: str | N
             console.print(Text(for_screen(line)))
     console.print()
     has_areas = any(of["auroc"][0] is not None for of in report["scores"].values())
-    if report["scores"] and not has_areas:
-        n_right = round(report["accuracy"] * report["n_scored"])
-        right = quantity(report["n_scored"], "answer is right", "answers are right")
-        console.print(f"{n_right} of {right}: no score can tell wrong answers from right ones.")
     if has_areas:
         console.print(_score_table(report["scores"]))
         note("--json, or `figures`, has paired differences, and accuracies after rejection, too.")
         console.print()
+    elif report["scores"]:
+        n_right = round(report["accuracy"] * report["n_scored"])
+        right = quantity(report["n_scored"], "answer is right", "answers are right")
+        console.print(f"{n_right} of {right}: no score can tell wrong answers from right ones.")
     if "by_kind" in report:
         console.print(_table_by_kind(report["by_kind"]))
         note(

@@ -83,6 +83,7 @@ class AgentScore(NamedTuple):
     Attributes:
         agreement: The mean probability that another agent gives the same answer, in [0, 1]; NaN if no other responded.
         support: Its probability of the leading answer, in [0, 1]; the mean over answers that tie.
+        lacking: How many of its responses lack an answer or a part of it: see `AgentMeasurement`.
     """
 
     entropy: float
@@ -90,9 +91,10 @@ class AgentScore(NamedTuple):
     by_probability: bool
     agreement: float
     support: float
+    lacking: Mapping[str, int]
 
 
-_NO_SCORE = AgentScore(np.nan, 0, False, np.nan, np.nan)
+_NO_SCORE = AgentScore(np.nan, 0, False, np.nan, np.nan, {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,6 @@ class ScoredQuestion:
 
     Attributes:
         failures: Failed requests by agent.
-        lacking: By agent, how many of its responses lack an answer or a part of it; see `AgentMeasurement`.
         agents: Of each agent that responded; empty where none did.
         correct: Whether the group's answer was right, in [0, 1]; of a tie the share of its answers that is right. None
             where that is not known. With a proposer, whether its proposal was.
@@ -120,7 +121,6 @@ class ScoredQuestion:
     kind: ActionKind | None = None
     lacks_proposal: bool = False
     is_inside: bool = False
-    lacking: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
 def score_each(
@@ -159,7 +159,6 @@ def score_each(
             kind=statistics.action_kind,
             lacks_proposal=setup.proposer is not None and statistics.proposal is None,
             is_inside=is_inside(statistics, verdict),
-            lacking=count_lacking(statistics.responses),
         )
         yield from unanswered
         unanswered.clear()
@@ -169,6 +168,7 @@ def score_each(
 def _agent_scores(statistics: Statistics) -> dict[str, AgentScore]:
     leading = list(statistics.leading)
     supports = statistics.distributions[:, leading].mean(axis=1).tolist()
+    lacking = count_lacking(statistics.responses)
     scores = map(
         AgentScore,
         statistics.entropies,
@@ -176,6 +176,7 @@ def _agent_scores(statistics: Statistics) -> dict[str, AgentScore]:
         statistics.counts_by_probability,
         _agreements(statistics),
         supports,
+        (lacking.get(name, {}) for name in statistics.names),
     )
     return dict(zip(statistics.names, scores, strict=True))
 
@@ -219,6 +220,8 @@ class AgentCount:
         self.n_questions += 1
         self.n_responses += agent.n_responses
         self.by_probability += agent.by_probability
+        for lack, n in agent.lacking.items():
+            self.lacking[lack] = self.lacking.get(lack, 0) + n
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,10 +325,6 @@ def to_scores(rows: Iterable[ScoredQuestion], setup: ScoringSetup) -> Scores:
             agents[name].n_failures += n_failures
         for name, agent in row.agents.items():
             agents[name].add(agent)
-        for name, lacks in row.lacking.items():
-            of_agent = agents[name].lacking
-            for lack, n in lacks.items():
-                of_agent[lack] = of_agent.get(lack, 0) + n
         columns.add_agreements(row.agents)
 
         if row.correct is not None:

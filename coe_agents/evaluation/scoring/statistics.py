@@ -10,14 +10,13 @@ import numpy as np
 
 from coe_agents.actions.match import compare_actions
 from coe_agents.actions.proposals import compared_answer, has_proposals
-from coe_agents.activity import COUNT, announce
+from coe_agents.activity import COUNT
 from coe_agents.clustering import Clusterer, EntailmentModel, cluster_many
 from coe_agents.clustering.answers import canonical_answer
 from coe_agents.clustering.protocols import ENTAILMENT
 from coe_agents.clustering.refusals import response_text
 from coe_agents.measurement.statistics import Statistics, compute_statistics
 from coe_agents.measurement.weighting import Weighting
-from coe_agents.text import quantity
 from coe_agents.types import SampledQuestion
 from coe_agents.uncertainty import collaborative_entropy
 
@@ -148,8 +147,7 @@ def _with_distances(
 
     probabilities = []
     if pairs:
-        with announce(f"measuring distances by {quantity(len(pairs), 'pair')}"):
-            probabilities = np.asarray(entailment.predict(pairs))[:, ENTAILMENT].tolist()
+        probabilities = np.asarray(entailment.predict(pairs))[:, ENTAILMENT].tolist()
     remaining = iter(probabilities)
 
     for statistics in batch:

@@ -150,7 +150,7 @@ def _choose_threshold(
                 f"questions without a {lacking} were",
             )
             print_lines(f"{skipped} skipped.")
-    print_lines(rows.judging.note(names_default=True))
+    print_lines(rows.judging.note())
     n_inside = sum(row.is_inside for row in rows)
     correctness = result.policy.calibration.correctness
     print_lines(inside_in_words(n_inside, rows.n_judged, correctness))

@@ -1,5 +1,6 @@
 """Owns the command `compare`: what policies did with the same questions, side by side."""
 
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +15,7 @@ from coe_agents.cli.terminal import (
     show_work,
     shows_progress,
 )
+from coe_agents.files import write
 
 if TYPE_CHECKING:
     from coe_agents.experiments.comparison import Comparison
@@ -30,6 +32,12 @@ def compare(
     scoring: JudgingOptions,
     as_json: JsonOption = False,
     out: Annotated[Path | None, typer.Option(help="Folder for the table as CSV.")] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            help="File for a picture of risk over coverage, such as risk.png; needs coe-agents[plots]."
+        ),
+    ] = None,
     resamples: ResamplesOption = 1000,
     policies: Annotated[
         str | None,
@@ -60,12 +68,24 @@ def compare(
         raise typer.BadParameter(advice, param_hint="--clusterer and --correctness")
 
     written = [] if out is None else write_to(to_experiment(comparison), out)
+    if plot is not None:
+        _save_plot(comparison, plot)
+        written.append(plot)
     if as_json:
         print_json(comparison.to_json())
         return
     comparison.show(create_console())
     for path in written:
         print_lines(f"  {path}")
+
+
+def _save_plot(comparison: "Comparison", path: Path) -> None:
+    picture = BytesIO()
+    try:
+        comparison.plot().savefig(picture, format=path.suffix.removeprefix(".") or "png", dpi=150)
+    except ValueError as error:
+        raise typer.BadParameter(f"{error}. Name a file.png", param_hint="--plot") from error
+    write(path, picture.getvalue())
 
 
 def _replay(

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, get_args
 from coe_agents import checks
 from coe_agents.decision.group_decision import amount, check_decision, count, share
 from coe_agents.errors import SamplesError
-from coe_agents.evaluation.samples.store import SETTINGS
+from coe_agents.evaluation.samples.store import SETTINGS, differences
 from coe_agents.files import parse_json
 from coe_agents.measurement.wording import lacking_in_words
 from coe_agents.policy.calibrated import AskedAgent
@@ -44,14 +44,35 @@ class Judging:
 
 
 def in_words(judging: Judging | None) -> str:
-    """Returns each part of it by its name."""
+    """Returns each part of it that is not empty, by its name."""
     if judging is None:
         return "not recorded"
-    return ", ".join(f"{part} {_name(value)}" for part, value in judging.to_json().items())
+    parts = judging.to_json().items()
+    return ", ".join(f"{part} {_name(value)}" for part, value in parts if value)
 
 
 def _name(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+    """Returns a part of a `Judging`; of a table its kind, with what else it says in brackets."""
+    if not isinstance(value, Mapping):
+        return str(value)
+    fields = dict(value)
+    kind = str(fields.pop("kind", "clusterer"))
+    said = ", ".join(f"{name} {json.dumps(each)}" for name, each in fields.items())
+    return f"{kind} ({said})" if said else kind
+
+
+def _change(used: Any, recorded: Any) -> str | None:
+    """Returns what is used in place of what; of two tables of one kind, only the fields that differ, if any do."""
+    fields = list(differences(recorded, used))
+    if not fields:  # a field that is null says as little as one that is absent
+        return None
+    are_tables = isinstance(used, Mapping) and isinstance(recorded, Mapping)
+    if not are_tables or used.get("kind") != recorded.get("kind"):
+        return f"{_name(used)} in place of {_name(recorded)}"
+    changes = []
+    for name, before, now in fields:
+        changes.append(f"{name} {json.dumps(now)} in place of {json.dumps(before)}")
+    return f"{used.get('kind')} ({', '.join(changes)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,25 +122,24 @@ class ResolvedJudging:
             judging["recorded"] = self.recorded.to_json()
         return judging
 
-    def note(self, *, names_default: bool = False) -> str | None:
-        """Returns a line on what is judged otherwise than recorded, and which option says so; None where nothing is.
+    def note(self) -> str | None:
+        """Returns a line on what is judged otherwise than recorded, and what says so; None where nothing is.
 
-        With `names_default` it says which clusterer stands in, where neither a record nor an option names one.
+        Where neither a record nor an option names a clusterer, it says which one stands in.
         """
-        if self.recorded is None:
-            if not names_default or self.sources.get("clusterer") != DEFAULT:
-                return None
+        if self.sources.get("clusterer") == DEFAULT:
             return "The samples record no clusterer: NormalizedMatch compares their answers."
-        overrides = []
-        for part, source in self.sources.items():
-            value = getattr(self.used, part)
-            recorded = getattr(self.recorded, part)
-            if value != recorded:
-                named = f"{part} {_name(value)} ({source})"
-                overrides.append(f"{named}, the run recorded {_name(recorded)}")
-        if not overrides:
+        if self.recorded is None:
             return None
-        return f"Judged by {'; '.join(overrides)}."
+        changes = []
+        for part, source in self.sources.items():
+            change = _change(getattr(self.used, part), getattr(self.recorded, part))
+            if change is not None:
+                by = "" if source == part else f", by {source}"
+                changes.append(f"{part}: {change}{by}")
+        if not changes:
+            return None
+        return f"Not judged as the run recorded. {'; '.join(changes)}."
 
 
 def resolve_judging(

@@ -106,10 +106,9 @@ def _compare_runs(runs: Sequence[Runs], resamples: int) -> Comparison:
         judgings[name] = origin_of([run.path]).judging
 
     note = None
-    if len(set(map(_criterion_in_words, judgings.values()))) > 1:
-        each = "; ".join(
-            f"{name}: {judging_in_words(judging)}" for name, judging in judgings.items()
-        )
+    criteria = {name: _criterion_in_words(judging) for name, judging in judgings.items()}
+    if len(set(criteria.values())) > 1:
+        each = "; ".join(f"{name}: {criterion}" for name, criterion in criteria.items())
         note = f"The runs are judged in different ways: {each}."
     judged = {name: judging and judging.to_json() for name, judging in judgings.items()}
     return compare_outcomes(
@@ -145,6 +144,7 @@ def compare_policies(
     judging: JudgingArguments,
     max_rounds: int | None,
     resamples: int,
+    *,
     progress: bool,
 ) -> Comparison:
     """Replays policies on saved responses; see `compare`."""

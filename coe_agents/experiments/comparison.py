@@ -15,7 +15,7 @@ from coe_agents.evaluation.metrics.tallies import FloatArray
 from coe_agents.evaluation.origin import Item, Run
 from coe_agents.experiments.experiment import Experiment, Row, plain
 from coe_agents.experiments.shown import Shown, create_axes
-from coe_agents.experiments.tables import show_experiment
+from coe_agents.experiments.tables import show_side_by_side
 from coe_agents.policy.bounds import price_of
 from coe_agents.text import for_screen, quantity
 
@@ -134,10 +134,10 @@ class Comparison(Shown):
     def show(self, console: "Console") -> None:
         """Prints a sentence on each policy, and the table."""
         for line in in_words(self):
-            console.print(for_screen(line), soft_wrap=True, markup=False)
-        show_experiment(console, to_experiment(self))
+            console.print(for_screen(line), markup=False)
+        show_side_by_side(console, to_experiment(self))
         if self.note is not None:
-            console.print(for_screen(self.note), soft_wrap=True, markup=False)
+            console.print(for_screen(self.note), markup=False)
 
     def to_frame(self) -> Any:
         """Returns a pandas data frame, a row for each figure of each policy, with its interval and its difference."""
@@ -145,40 +145,46 @@ class Comparison(Shown):
         return import_pandas().DataFrame(table.rows, columns=table.columns)
 
     def plot(self) -> "Figure":
-        """Draws coverage against risk, and people asked against wrong answers; needs Matplotlib.
+        """Draws risk over coverage and, where a policy asks people, wrong answers over people asked; needs Matplotlib.
 
         The step line joins the policies that no other beats in both. Wrong answers are a share of all questions.
         """
-        figure, (frontier, people) = create_axes(2)
+        asks_people = any(each.figures["escalated"][0] > 0.0 for each in self.policies)
+        figure, (frontier, *others) = create_axes(2 if asks_people else 1)
         points = []
-        for each in self.policies:
+        marks = []
+        for place, each in enumerate(self.policies):
+            name = for_screen(each.name)
+            # of one colour in both, and whole on an edge
+            marks.append(
+                {
+                    "marker": "o",
+                    "linestyle": "",
+                    "color": f"C{place}",
+                    "label": name,
+                    "clip_on": False,
+                }
+            )
             coverage, *ends = each.figures["coverage"]
             risk, low, high = each.figures["risk"]
-            escalated = each.figures["escalated"][0]
-            wrong = 0.0 if np.isnan(risk) else coverage * risk
-            people.plot([escalated], [wrong], marker="o", linestyle="", label=for_screen(each.name))
             if np.isnan(risk):
                 continue
             frontier.plot(ends, [risk, risk], color="0.8")
             frontier.plot([coverage, coverage], [low, high], color="0.8")
-            frontier.plot([coverage], [risk], marker="o", linestyle="", label=for_screen(each.name))
+            frontier.plot([coverage], [risk], **marks[place])
             points.append((coverage, risk))
         best = _undominated(points)
         frontier.step([x for x, _ in best], [y for _, y in best], where="pre", color="0.4")
-        for axes, across, up in (
-            (frontier, "coverage", "risk"),
-            (
-                people,
-                "share of questions that a person is asked",
-                "share of questions answered wrong",
-            ),
-        ):
-            axes.set_xlabel(across)
-            axes.set_ylabel(up)
-            axes.set_ylim(bottom=0)
-            legend = axes.legend(frameon=False, fontsize=8)
-            for text in legend.get_texts():
-                text.set_parse_math(False)
+        _finish(frontier, "coverage", "risk")
+
+        for people in others:
+            for each, mark in zip(self.policies, marks, strict=True):
+                escalated = each.figures["escalated"][0]
+                wrong = np.nan_to_num(each.figures["coverage"][0] * each.figures["risk"][0])
+                people.plot([escalated], [wrong], **mark)
+            people.set_xlim(left=0)
+            across = "share of questions that a person is asked"
+            _finish(people, across, "share of questions answered wrong")
         return figure
 
     def to_json(self) -> dict[str, Any]:
@@ -188,6 +194,16 @@ class Comparison(Shown):
             "policies": [each.to_json() for each in self.policies],
             "judged": dict(self.judged),
         }
+
+
+def _finish(axes: Any, across: str, up: str) -> None:
+    """Labels axes whose points have labels, and starts them at 0."""
+    axes.set_xlabel(across)
+    axes.set_ylabel(up)
+    axes.set_ylim(bottom=0)
+    if axes.get_legend_handles_labels()[0]:
+        for text in axes.legend(frameon=False, fontsize=8).get_texts():
+            text.set_parse_math(False)
 
 
 def _undominated(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -410,7 +426,7 @@ def to_experiment(comparison: Comparison) -> Experiment:
             *(f"{', '.join(names)}: {note}" for note, names in policies_by_note.items()),
             "Risk and accuracy of answered are over the answered questions. Accuracy of all: of the leading answer.",
             "Tokens, requests, seconds and rounds are means a question.",
-            f"low, high: 95 % intervals, {quantity(comparison.n_resamples, 'bootstrap resample')}.",
+            f"Intervals: 95 %, {quantity(comparison.n_resamples, 'bootstrap resample')}.",
             paired,
         ),
     )

@@ -78,7 +78,7 @@ class Evaluation(Shown):
 
     def show(self, console: "Console") -> None:
         """Prints the table on a console of rich."""
-        show_report(console, self.figures, self.judging.note(names_default=True))
+        show_report(console, self.figures, self.judging.note())
 
 
 def _with_ends(name: str, estimate: Any) -> dict[str, Any]:

@@ -1,9 +1,12 @@
 """Owns the tables of `score`, and of experiments and comparisons: how they look on a console of rich."""
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
@@ -11,7 +14,7 @@ from rich.text import Text
 
 from coe_agents.evaluation.scoring.correctness import inside_in_words
 from coe_agents.evaluation.scoring.scores import find_standout
-from coe_agents.experiments.experiment import PAPER, Experiment, caption_of, format_cell
+from coe_agents.experiments.experiment import PAPER, Cell, Experiment, caption_of, format_cell
 from coe_agents.measurement.estimators import BASELINE, PROPOSAL_SCORES, group_scores, name_of
 from coe_agents.measurement.wording import lacking_in_words
 from coe_agents.text import for_screen, quantity
@@ -178,17 +181,100 @@ def show_experiment(console: Console, experiment: Experiment, written: Sequence[
     ):
         n_columns -= 1
         table = _experiment_table(experiment, n_columns)
-    console.print()
-    console.print(Text(for_screen(experiment.title), style="bold"))
-    console.print(Padding(table, (0, 0, 0, _INDENT)))
     notes = caption_of(experiment)
     if n_columns < n_heads:
         columns = quantity(n_heads - n_columns, "more column")
         notes = [f"{columns} in a wider terminal and in the files", *notes]
-    for text in notes:
-        console.print(Padding(Text(for_screen(text), style="dim"), (0, 0, 0, _INDENT)))
+    _print_tables(console, experiment.title, [table], notes)
     for path in written:
         console.print(Text(f"  {for_screen(str(path))}"), soft_wrap=True)
+
+
+def _print_tables(
+    console: Console, title: str, tables: Sequence[Table], notes: Sequence[str]
+) -> None:
+    console.print()
+    console.print(Text(for_screen(title), style="bold"))
+    for table in tables:
+        console.print(Padding(table, (0, 0, 0, _INDENT)))
+    for text in filter(None, notes):
+        console.print(Padding(Text(for_screen(text), style="dim"), (0, 0, 0, _INDENT)))
+
+
+def show_side_by_side(console: Console, experiment: Experiment) -> None:
+    """Prints an experiment of two keys: a row for each first key, a column for each second one.
+
+    The other columns are a value with its interval, and what it is less the first column's, with its interval. Columns
+    that do not fit follow in further blocks. Rows in which no column differs are one sentence.
+    """
+    names = list(dict.fromkeys(str(row[1]) for row in experiment.rows))
+    lines: list[_Line] = []
+    same = []
+    for key, group in groupby(experiment.rows, itemgetter(0)):
+        rows = list(group)
+        label = for_screen(str(key))
+        values = {str(row[1]): _cell(row[2:5]) for row in rows}
+        differences = {str(row[1]): _cell(row[5:8], "+") for row in rows}
+        is_difference = any(cell for row in rows for cell in row[5:])
+        if len(names) > 1 and len({row[2] for row in rows}) == 1 and not is_difference:
+            same.append(f"{label} {next(iter(values.values()))[0]}")
+            continue
+        lines.append((label, values))
+        if any(differences.values()):
+            lines.append(("  less the first", differences))
+
+    notes = caption_of(experiment)
+    if same:
+        notes.insert(0, f"The same for all: {', '.join(same)}.")
+    _print_tables(console, experiment.title, _blocks(names, lines, console.width), notes)
+
+
+_Line: TypeAlias = tuple[str, Mapping[str, Sequence[str]]]
+"""A label, and by column a number and its interval, as far as they are known."""
+_GAP = 2
+
+
+def _blocks(names: Sequence[str], lines: Sequence[_Line], width: int) -> list[Table]:
+    """Returns tables of `width` characters that have a column for each name; intervals are below where it is narrow."""
+    labels = min(width // 3, max(cell_len(label) for label, _ in lines))
+    room = width - _INDENT - labels - _GAP
+    cells = [cell for _, by_name in lines for cell in by_name.values()]
+    separator = " "
+    widest = max(len(" ".join(cell)) for cell in cells)
+    if (widest + _GAP) * len(names) > room:
+        separator = "\n"
+        widest = max(len(part) for cell in cells for part in cell)
+    n_columns = min(len(names), max(1, room // (widest + _GAP)))
+    longest = max(widest, *map(cell_len, names))
+    column = max(1, min(longest, room // n_columns - _GAP))
+
+    tables = []
+    for start in range(0, len(names), n_columns):
+        block = names[start : start + n_columns]
+        table = Table(box=None, padding=(0, _GAP, 0, 0), header_style="dim")
+        table.add_column("figure", width=labels, overflow="fold")
+        for name in block:
+            table.add_column(Text(for_screen(name)), width=column, overflow="fold")
+        for label, by_name in lines:
+            texts = [separator.join(by_name.get(name, ())) for name in block]
+            table.add_row(*map(Text, (label, *texts)))
+        tables.append(table)
+    return tables
+
+
+def _cell(numbers: Sequence[Cell], sign: str = "") -> list[str]:
+    """Returns a number and its interval, as far as they are known."""
+    texts = []
+    for number in numbers:
+        if isinstance(number, float):
+            digits = 3 if abs(number) < 10.0 else 1
+            if abs(number) >= 1000.0:
+                digits = 0
+            texts.append(f"{number:{sign}.{digits}f}")
+        elif number is not None:
+            texts.append(str(number))
+    interval = ", ".join(texts[1:])
+    return [*texts[:1], f"[{interval}]"] if interval else texts
 
 
 def _experiment_table(experiment: Experiment, n_columns: int) -> Table:

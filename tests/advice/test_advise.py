@@ -288,7 +288,7 @@ def test_answers_that_are_all_right_leave_nothing_to_compare(tmp_path):
     assert (
         "The best agent alone, a, is right in 100.0% [100.0%, 100.0%]: it is as good" in done.stdout
     )
-    assert done.stdout.count("\n") == 10
+    assert done.stdout.count("\n") == 11
     assert (
         "This bound is empirical, since the same labels chose the score and the weights"
         in done.stdout

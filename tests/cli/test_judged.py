@@ -55,7 +55,7 @@ def test_another_way_is_told(tmp_path):
         "correctness": "reference",
         "recorded": RECORDED,
     }
-    said = "Judged by correctness reference (correctness), the run recorded f1."
+    said = "Not judged as the run recorded. correctness: reference in place of f1."
     page, policy = tmp_path / "r.html", tmp_path / "p.json"
     policies = str(config(tmp_path, AGENT.format(name="a", url="http://127.0.0.1:9/v1", more="")))
     for command in (
@@ -67,7 +67,7 @@ def test_another_way_is_told(tmp_path):
     ):
         done = run(*command, "--correctness", "reference", code=None)
         assert said in " ".join(done.stdout.split()), (command, done.stdout, done.stderr)
-        assert "the run recorded" not in run(*command, code=None).stdout
+        assert "as the run recorded" not in run(*command, code=None).stdout
     assert said not in page.read_text()
 
 

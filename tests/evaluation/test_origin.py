@@ -50,10 +50,29 @@ def test_the_note_names_what_is_overridden_and_nothing_else(tmp_path):
 
     other = resolve_judging([folder], {"--config": {"clusterer": "actions", "judge": "openai:k"}})
     assert other.note() == (
-        "Judged by clusterer actions (--config), the run recorded normalized; "
-        "judge openai:k (--config), the run recorded openai:j."
+        "Not judged as the run recorded. clusterer: actions in place of normalized, by --config; "
+        "judge: openai:k in place of openai:j, by --config."
     )
     assert resolve_judging([tmp_path], {"--clusterer": {"clusterer": "actions"}}).note() is None
+
+
+@pytest.mark.parametrize(
+    ("used", "change"),
+    [
+        ({"threshold": 0.6}, "clusterer: embedding (threshold 0.6 in place of 0.5), by --config."),
+        ({"base_url": None}, None),
+        (
+            {"kind": "llm"},
+            'clusterer: llm (model "e", threshold 0.5) in place of embedding (model "e", threshold 0.5), by --config.',
+        ),
+    ],
+    ids=["one field", "null says nothing", "another kind"],
+)
+def test_of_two_tables_only_the_fields_that_differ_are_told(tmp_path, used, change):
+    recorded = {"kind": "embedding", "model": "e", "threshold": 0.5}
+    folder = run_of(tmp_path / "r", {**JUDGED, "clusterer": recorded})
+    note = resolve_judging([folder], {"--config": {"clusterer": {**recorded, **used}}}).note()
+    assert note == (change and f"Not judged as the run recorded. {change}")
 
 
 def test_runs_that_differ_need_an_option_for_each_part(tmp_path):

@@ -1,8 +1,10 @@
 import json
 import math
+from io import StringIO
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from coe_agents.errors import SamplesError
 from coe_agents.evaluation.origin import DECISIONS, read_run
@@ -95,6 +97,41 @@ def test_the_table_has_a_line_for_each_figure_of_each_policy(four, tmp_path):
     assert alone.columns == ("figure", "policy", "value", "low", "high")
     with pytest.raises(ValueError, match="at least one policy"):
         compare_outcomes([])
+
+
+def _shown(comparison, width):
+    out = StringIO()
+    comparison.show(Console(file=out, width=width))
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("n_policies", [1, 2, 3, 7])
+def test_nothing_is_wider_than_the_terminal_and_each_figure_is_a_row(tmp_path, n_policies):
+    runs = []
+    for place in range(n_policies):
+        rows = {str(i): step(tokens={"a": (10 ** min(place, 4), i)}) for i in range(20)}
+        rows["0"] = step(action="abstain" if place % 2 else "answer")
+        folder = written(tmp_path / f"policy-of-20-chars-{place}", rows)
+        runs.append(outcomes_of(read_run(folder)))
+    comparison = compare_outcomes(runs, n_resamples=100)
+
+    text = _shown(comparison, 80)
+
+    assert max(map(len, text.splitlines())) <= 80
+    n_blocks = -(-n_policies // 3)
+    assert text.count("\n  answered ") == text.count("\n  figure ") == n_blocks
+    assert ("  less the first" in text) is (n_policies > 1)
+    assert ("The same for all: questions 20" in text) is (n_policies > 1)
+    assert "\n  rounds " not in text or n_policies == 1
+
+
+def test_a_figure_that_is_equal_in_the_mean_alone_keeps_its_row(tmp_path):
+    questions = [str(i) for i in range(20)]
+    odd = {name: step(action="abstain" if int(name) % 2 else "answer") for name in questions}
+    even = {name: step(action="answer" if int(name) % 2 else "abstain") for name in questions}
+    folders = [written(tmp_path / "odd", odd), written(tmp_path / "even", even)]
+    comparison = compare_outcomes([outcomes_of(read_run(each)) for each in folders])
+    assert "less the first +0.000 [-0.500, +0.500]" in " ".join(_shown(comparison, 80).split())
 
 
 @pytest.mark.parametrize("line", ['{"id": "1", "error": null}', "nothing"])

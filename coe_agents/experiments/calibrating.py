@@ -144,9 +144,7 @@ def calibrate_samples(
                 progress=progress,
             )
     _check_rows(rows, proposer, weights)
-    names = (str(rows.judging.used.clusterer), rows.judging.used.correctness)
-    if rows.setup is not None:
-        names = (type(rows.setup.clusterer).__name__, rows.setup.criterion.name)
+    compared_by, judged_right_by = _names_in(rows)
     policy = calibrate_rows(
         rows,
         risk=risk,
@@ -154,13 +152,20 @@ def calibrate_samples(
         score=judged_by,
         halves=halves,
         proposer=proposer,
-        clusterer=names[0],
-        correctness=names[1],
+        clusterer=compared_by,
+        correctness=judged_right_by,
         weights=weights,
         origin=rows.origin,
         estimator=estimator,
     )
     return CalibrationResult(policy, rows)
+
+
+def _names_in(rows: JudgedSamples) -> tuple[str, str]:
+    """Returns the clusterer and the criterion that a policy records."""
+    if rows.setup is None:
+        return str(rows.judging.used.clusterer), rows.judging.used.correctness
+    return type(rows.setup.clusterer).__name__, rows.setup.criterion.name
 
 
 _Arguments = ParamSpec("_Arguments")

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 COUNT: ContextVar[Callable[[int], None]] = ContextVar("count", default=lambda n: None)
-"""Is called with how many more questions were worked on, by what clusters and scores them."""
+"""Is called with how many more questions are done."""
 
 _doing: dict[object, str] = {}
 

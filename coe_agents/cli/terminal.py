@@ -72,11 +72,9 @@ def create_console(*, stderr: bool = False) -> "Console":
     stream = sys.stderr if stderr else sys.stdout
     file: Any = None
     if not stream.isatty():
-
-        def write(text: str) -> None:
-            stream.write(re.sub(" +\n", "\n", text))
-
-        file = SimpleNamespace(write=write, flush=stream.flush)
+        file = SimpleNamespace(
+            write=lambda text: stream.write(re.sub(" +\n", "\n", text)), flush=stream.flush
+        )
     return CleanConsole(highlight=False, stderr=stderr, file=file)
 
 

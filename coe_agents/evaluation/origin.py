@@ -382,9 +382,8 @@ class Run:
     @property
     def lacking(self) -> str:
         """How many responses lack an answer, or a part of it, in words; "" where none does."""
-        items = self.items.values()
         return lacking_in_words(
-            agent for item in items for agent in item.decision["agents"].values()
+            agent for item in self.items.values() for agent in item.decision["agents"].values()
         )
 
 

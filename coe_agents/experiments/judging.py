@@ -112,10 +112,8 @@ def create_setup(
         except ValueError as error:
             raise at_field(error, "correctness") from None
     model = compares.model if isinstance(compares, BidirectionalEntailment) else None
-    setup = ScoringSetup(
-        compares, criterion, model, arguments.weighting, max_tokens=read_max_tokens(paths)
-    )
-    return setup, judging
+    limits = read_max_tokens(paths)
+    return ScoringSetup(compares, criterion, model, arguments.weighting, max_tokens=limits), judging
 
 
 def _name_of(clusterer: Clusterer | str | None) -> Any:

@@ -83,8 +83,9 @@ def progress(
 def count_questions(n_questions: int, *, is_shown: bool) -> Iterator[None]:
     """Shows how many questions of saved samples were worked on in the block."""
     totals = {"questions": (0, n_questions)}
-    what = ("question", "questions")
-    with progress(totals, what=what, is_shown=is_shown, is_kept=False) as advance:
+    with progress(
+        totals, what=("question", "questions"), is_shown=is_shown, is_kept=False
+    ) as advance:
 
         def count(n: int) -> None:
             for _ in range(n):

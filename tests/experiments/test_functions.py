@@ -230,6 +230,7 @@ def test_a_run_has_every_round_of_every_agent():
     assert len(runs.plot().axes) == 3
 
 
+@pytest.mark.wording
 def test_a_failed_question_is_a_row_and_no_decision(tmp_path):
     broken = [ScriptedAgent(name, ConnectionError("down")) for name in "ab"]
     runs = run(broken, [CAPITAL], out=tmp_path, **SILENT)
@@ -244,6 +245,7 @@ class Ticket(TypedDict, total=False):
     verdict: dict[str, Any]
 
 
+@pytest.mark.wording
 def test_a_graph_of_ones_own_holds_a_coe_graph():
     gate = create_coe_graph(agents(), policy=ALWAYS).compile()
 

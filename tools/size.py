@@ -37,8 +37,8 @@ MOST_PARAMETERS = 12
 """A function with more parameters is a wide one."""
 
 BUDGET = {
-    "tokens": 321_550,
-    "tokens of tests": 340_400,
+    "tokens": 321_750,
+    "tokens of tests": 340_500,
     "tokens a line": 8.8,
     "tokens a line of tests": 9.6,
     "comprehensions per 1,000 lines": 31.5,
@@ -93,7 +93,7 @@ class Size:
         return {
             **dict.fromkeys(BUDGET, 0),
             **counted,
-            "tokens of tests": self.tests["tokens"],
+            "tokens of tests": 340_500self.tests["tokens"],
             "tokens a line": round(self.package["tokens"] / lines, 2),
             "tokens a line of tests": round(self.tests["tokens"] / lines_of_tests, 2),
             "comprehensions per 1,000 lines": round(

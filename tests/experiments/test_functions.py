@@ -226,8 +226,15 @@ def test_a_run_has_every_round_of_every_agent():
     ]
     assert frame["changed"].tolist()[2:] == [False, True]
     assert runs.to_frame()["n_rounds"].tolist() == [2]
-    assert str(runs).startswith("1 question: 1 answered, 0 of these wrong by reference_or_label;")
+    said = (
+        "1 question: 1 answered, 0 of these wrong by reference_or_label; 0 withheld, 0 escalated."
+    )
+    assert str(runs).strip() == said  # no word of a folder that goes with it
     assert len(runs.plot().axes) == 3
+
+
+def test_a_run_without_references_is_drawn_without_accuracy():
+    assert len(run(agents(), ["Capital of Peru?"], policy=ALWAYS, **SILENT).plot().axes) == 1
 
 
 @pytest.mark.wording

@@ -309,6 +309,18 @@ async def test_both_forms_run_where_a_loop_runs():
     assert len(sample(agents(), [CAPITAL], **SILENT)) == 1  # as in a notebook
 
 
+def test_a_faulty_file_of_a_policy_is_named_before_anything_is_clustered(tmp_path):
+    class Never:
+        def cluster(self, responses, questions):
+            raise AssertionError("it was clustered")
+
+    faulty = tmp_path / "strict.toml"
+    faulty.write_text('[policy]\nkind = "threshold"\n')
+    samples = sample(agents(), [CAPITAL], **SILENT)
+    with pytest.raises(ConfigurationError, match="strict"):
+        compare(samples, policies={"strict": faulty}, clusterer=Never())
+
+
 def test_runs_are_compared_by_their_names():
     once = run(agents(), asked(6), policy=ALWAYS, **SILENT)
     never = run(agents(), asked(6), policy=RegimePolicy(0.0, 0.0), **SILENT)

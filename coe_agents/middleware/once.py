@@ -59,12 +59,14 @@ class _Started:
 
     Attributes:
         invocations: The invocation of each call's tool.
+        retried: The calls whose tool was called before in the same invocation, and came to an end.
         waiting: The calls that are at their tools.
         why_not: Why none of its calls may run; None while they may.
         runs: Whether its calls may run now.
     """
 
     invocations: dict[str, Any] = field(default_factory=dict)
+    retried: set[str] = field(default_factory=set)
     waiting: list[Future[str | None]] = field(default_factory=list)
     why_not: str | None = None
     runs: bool = False
@@ -186,9 +188,15 @@ class Register:
     def interrupt(
         self, action: VouchedAction, call_id: str, store: BaseStore | None
     ) -> Steps[None]:
-        """Notes that a tool interrupted the run: when that is resumed, LangGraph calls the tool again."""
+        """Notes that a tool interrupted the run: when that is resumed, LangGraph calls the tool again.
+
+        Where a retry interrupts it, the tool may have had its effect before: then it is not called again.
+        """
         with self._lock:
-            self._started[action.key].invocations[call_id] = _INTERRUPTED
+            started = self._started[action.key]
+            if call_id in started.retried:
+                return
+            started.invocations[call_id] = _INTERRUPTED
         yield from self._keep(action, store)
 
     def close(self, key: str) -> None:
@@ -209,6 +217,7 @@ class Register:
             former: Any = started.invocations.get(call_id)
             is_open = former is _INTERRUPTED or (former is None and not started.runs)
             if started.why_not is None and is_open:
+                started.retried.discard(call_id)
                 started.invocations[call_id] = _over
                 if invocation is not None:
                     started.invocations[call_id] = weakref.ref(invocation)
@@ -218,6 +227,7 @@ class Register:
 
             is_retry = started.runs and invocation is not None and former is not None
             if is_retry and former() is invocation:
+                started.retried.add(call_id)
                 gathered.set_result(None)
             else:
                 gathered.set_result(started.why_not or SPENT)

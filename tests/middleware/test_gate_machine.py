@@ -174,6 +174,12 @@ def ask_whatever_was_replied(proposed, state, gate, marked):
     return ASK_PERSON(proposed, state, gate, dict.fromkeys(state["verdicts"]))
 
 
+def interrupt_whatever_ran(self, action, call_id, store):
+    """A call whose retry asks a person waits, though it has run."""
+    self._started[action.key].retried.clear()
+    return INTERRUPT(self, action, call_id, store)
+
+
 def never(*_):
     return False
 
@@ -205,6 +211,7 @@ def among(
 SPEAKING = {"as_models": True, "falls_back": True}
 RULE = Deliberation.rule
 START = once.Register.start
+INTERRUPT = once.Register.interrupt
 READ = read_action
 WRITE = write_action
 READ_VERDICT = read_verdict
@@ -303,6 +310,11 @@ FAULTS = {
         COUNCIL,
         among("other", escalates=True),
         [(once.Register, "start", always)],
+    ),
+    "a retry that asks a person": (
+        GATE,
+        among(asks=True),
+        [(once.Register, "interrupt", interrupt_whatever_ran)],
     ),
     "half": (
         COUNCIL,

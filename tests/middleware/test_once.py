@@ -406,6 +406,36 @@ def test_a_tool_that_asks_a_person_is_called_again_when_the_run_is_resumed(
         assert bank.transfers == [("Ann", "yes")]
 
 
+class CallsTwice(AgentMiddleware):
+    """Calls a tool again that has run, as a retry does."""
+
+    def wrap_tool_call(self, request, handler):
+        handler(request)
+        return handler(request)
+
+
+@pytest.mark.parametrize("store", [None, InMemoryStore()])
+@pytest.mark.parametrize("place", ["before", "behind"])
+def test_what_ran_is_not_called_again_because_its_retry_asks_a_person(
+    store, place, other_process, bank
+):
+    @tool
+    def transfer_money(to: str, amount: float) -> str:
+        """Sends money."""
+        bank.transfers.append((to, interrupt("sure?")))
+        return "sent"
+
+    bank.tools = [transfer_money]
+    compiled = stored(bank, store, **{place: [CallsTwice()]})
+    compiled.invoke(PAY, THREAD)
+    for _ in range(2):
+        if store is not None:
+            other_process()
+        state = compiled.invoke(Command(resume="yes"), THREAD)
+    assert once.SPENT in replies(state)[0].text
+    assert bank.transfers == [("Ann", "yes")]
+
+
 KEPT = ("coe_gate", "started")
 
 

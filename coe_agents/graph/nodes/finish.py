@@ -22,7 +22,7 @@ from coe_agents.errors import describe_error
 from coe_agents.graph.runnables import OneForm, TwoForms, steps_node
 from coe_agents.graph.state import CoEState, new_responses
 from coe_agents.rounds.trajectory import conformity
-from coe_agents.types import WITHHELD_MARK, End, end_of, usable
+from coe_agents.types import WITHHELD_MARK, End, Response, end_of, usable
 
 WITHHELD = {"abstain": "I will not answer this: ", "escalate": "This needs someone else: "}
 """How the message of a run begins that gives no answer."""
@@ -67,6 +67,13 @@ def _failures(state: CoEState) -> dict[str, str]:
 
     Beside a reply that its provider failed, any other reply counts; beside an invalid one, a proposal.
     """
+    failed = list[Response]()
+    for row in state["responses"]:
+        if row["error"] is not None and row["round"] == state["round"]:
+            failed.append(row)
+    if not failed:
+        return {}
+
     answering: set[str] = set()
     proposing: set[str] = set()
     for row in new_responses(state):
@@ -75,11 +82,10 @@ def _failures(state: CoEState) -> dict[str, str]:
             proposing.add(row["agent"])
 
     failures: dict[str, str] = {}
-    for row in state["responses"]:
+    for row in failed:
         counting = answering if row.get("fault") == "failed" else proposing
-        is_new = row["round"] == state["round"]
-        if is_new and row["error"] is not None and row["agent"] not in counting:
-            failures[row["agent"]] = row["error"]
+        if row["agent"] not in counting:
+            failures[row["agent"]] = str(row["error"])
     return failures
 
 
@@ -96,8 +102,11 @@ def _end_of_answer(state: CoEState, answer: str | None) -> End | None:
     ends: set[End] = set()
     for row in usable(state["responses"]):
         if answer in (response_text(row).strip(), row["text"].strip()):
-            ends.add(end_of(row))
-    return None if not ends or "whole" in ends else min(ends)
+            end = end_of(row)
+            if end == "whole":
+                return None
+            ends.add(end)
+    return min(ends, default=None)
 
 
 def _structured(state: CoEState, answer: str, written: Mapping[str, Any]) -> str:

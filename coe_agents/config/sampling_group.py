@@ -15,6 +15,7 @@ from pydantic import TypeAdapter
 import coe_agents
 from coe_agents.agents import ModelAgent
 from coe_agents.agents.judge import ask_p_false
+from coe_agents.checks import at_field
 from coe_agents.clustering import BidirectionalEntailment, Clusterer, NormalizedMatch
 from coe_agents.clustering.embedding import EmbeddingSimilarity
 from coe_agents.clustering.protocols import AnswerPreset
@@ -25,7 +26,7 @@ from coe_agents.config.models import default_at_once
 from coe_agents.config.schema import Config, describe_unknown
 from coe_agents.errors import ConfigurationError, InvalidReplyError, secrets_of
 from coe_agents.evaluation.datasets.question import Question
-from coe_agents.evaluation.kept import Kept, KeptEmbeddings, KeptEntailment
+from coe_agents.evaluation.kept import Kept
 from coe_agents.evaluation.origin import Judging
 from coe_agents.evaluation.sample_collection import Participant, SampledGroup
 from coe_agents.extensions import is_reference
@@ -110,9 +111,12 @@ def model_of(agent: Agent) -> dict[str, Any]:
 
 def create_named_clusterer(name: str) -> Clusterer:
     """Returns the clusterer of a name: one without a model, tinyworld's, or one of the user's; else a ValueError."""
-    if name not in NAMES and not is_reference(name):
-        raise ValueError(describe_unknown("clusterer", NAMES, name))
-    return clusterer_of(section_of(name), folder=Path())
+    try:
+        if name not in NAMES and not is_reference(name):
+            raise ValueError(describe_unknown("clusterer", NAMES, name))
+        return clusterer_of(section_of(name), folder=Path())
+    except ValueError as error:
+        raise at_field(error, "clusterer") from None
 
 
 def section_of(clusterer: str | Mapping[str, Any]) -> schema.ClustererSection:
@@ -162,13 +166,11 @@ def create_kept_clusterer(
         section = None  # `create` says what is wrong
     match section:
         case schema.EmbeddingClusterer():
-            kept = Kept(path, identity_of(section))
-            embeddings = KeptEmbeddings(lambda: create().embeddings, kept)
-            return EmbeddingSimilarity(embeddings, threshold=section.threshold)
+            kept = Kept(path, identity_of(section), lambda: create().embeddings)
+            return EmbeddingSimilarity(kept, threshold=section.threshold)
         case schema.EntailmentClusterer() | schema.JudgeClusterer():
-            kept = Kept(path, identity_of(section))
-            model = KeptEntailment(lambda: create().model, kept)
-            return BidirectionalEntailment(model, strict=section.strict)
+            kept = Kept(path, identity_of(section), lambda: create().model)
+            return BidirectionalEntailment(kept, strict=section.strict)
         case _:
             clusterer: Clusterer = create()
             return clusterer
@@ -185,8 +187,7 @@ def identity_of(section: Any) -> list[Any]:
     files = []
     for file in sorted([*folder.glob("*"), *folder.glob("*/*")]):
         if file.is_file():
-            state = file.stat()
-            files.append([str(file), state.st_size, state.st_mtime_ns])
+            files.append([str(file), file.stat().st_size, file.stat().st_mtime_ns])
     return [coe_agents.__version__, settings, files]
 
 

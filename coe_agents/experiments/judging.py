@@ -11,7 +11,7 @@ from coe_agents.checks import at_field, has_method
 from coe_agents.clustering import BidirectionalEntailment, Clusterer, NormalizedMatch
 from coe_agents.evaluation import Samples
 from coe_agents.evaluation.calibration.calibrate import Judged, judge_samples
-from coe_agents.evaluation.kept import Kept, KeptVerdicts, path_of_kept
+from coe_agents.evaluation.kept import Kept, path_of_kept
 from coe_agents.evaluation.origin import RECORD, Origin, ResolvedJudging, resolve_judging
 from coe_agents.evaluation.samples.reader import without_rulings
 from coe_agents.evaluation.scoring.correctness import Criterion, create_criterion
@@ -105,7 +105,7 @@ def create_setup(
 
         judge = create_judge(config)
         if judge is not None and kept is not None:
-            judge = KeptVerdicts(judge, Kept(kept, identity_of(config.judge)))
+            judge = Kept(kept, identity_of(config.judge), partial(create_judge, config), judge.name)
     criterion = correctness
     if criterion is None or isinstance(criterion, str):
         try:
@@ -148,19 +148,10 @@ def _create_clusterer(
         named = arguments.config
         create = partial(build.create_clusterer, named)
     elif source == "clusterer":
-        create = partial(_create_named, str(name))
+        create = partial(sampling_group.create_named_clusterer, str(name))
     if kept is None:
         return create()
     return sampling_group.create_kept_clusterer(named, create, kept)
-
-
-def _create_named(name: str) -> Clusterer:
-    from coe_agents.config.sampling_group import create_named_clusterer
-
-    try:
-        return create_named_clusterer(name)
-    except ValueError as error:
-        raise at_field(error, "clusterer") from None
 
 
 class JudgedSamples(list[Judged]):

@@ -14,7 +14,7 @@ LOWEST_TESTS := tests/uncertainty tests/clustering tests/policy tests/rounds tes
 VLLM_PYTHON := $(abspath $(VLLM_VENV))/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo reproduce playground serve test test-all wording clients test-lowest test-newest coverage mutation soak docs vllm test-vllm check static format lint \
+.PHONY: help demo reproduce playground serve test test-all wording clients test-lowest test-newest coverage mutation soak docs docs-write vllm test-vllm check static format lint \
 	typecheck imports ring benchmark size models clean
 
 help: ## Show this list
@@ -112,10 +112,14 @@ test-newest: ## Run what `make test` runs with the newest versions of everything
 mutation: $(READY) ## Change what decides in small ways, and list the changes that no test notices (about three hours)
 	$(BIN)/python -m tools.mutation $(MODULES) $(if $(SAMPLE),--sample $(SAMPLE))
 
-docs: $(READY) ## Build the documentation in docs/_build/html and run its notebooks; a warning is an error
+docs: $(READY) ## Check that the pages show what they would print today, and build them in docs/_build/html; a warning is an error
+	$(BIN)/python -m tools.docs --check
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx --builder html --fail-on-warning --keep-going --quiet \
 		docs docs/_build/html
 	@echo docs/_build/html/index.html
+
+docs-write: $(READY) ## Run what the pages show, and write its output, the results and the reference of the code into them
+	$(BIN)/python -m tools.docs
 
 $(VLLM_READY): constraints-vllm.txt
 	$(PYTHON) -m venv $(VLLM_VENV)
@@ -172,6 +176,7 @@ benchmark-served_sampling: ARGUMENTS = --vllm-python $(VLLM_PYTHON)
 benchmark-served_sampling: $(VLLM_READY)
 benchmark-%: $(READY)
 	$(BIN)/python benchmarks/$*.py $(ARGUMENTS) --write docs/results/$*.md
+	$(BIN)/python -m tools.docs docs/results.md docs/performance.md docs/paper.md
 
 size: ## Count code tokens, their density, public names and arrows between packages; BEFORE=REVISION compares with an older one
 	$(PYTHON) -m tools.size $(BEFORE)

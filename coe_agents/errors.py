@@ -108,7 +108,7 @@ class SamplesError(CoEError, ValueError):
 
 
 class NoThresholdError(CoEError, ValueError):
-    """Samples on which no threshold keeps the stated risk; the hint says how near they came."""
+    """Samples on which no threshold keeps the stated risk; the hint says how close they are to one."""
 
 
 class ModelLoadError(CoEError, RuntimeError):

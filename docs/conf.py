@@ -1,13 +1,10 @@
 """Owns how the documentation is built: `make docs`."""
 
-import os
 import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "_ext"))
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # tinyworld's matrices are too small to share
-os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 
 import coe_agents  # noqa: E402
 
@@ -17,13 +14,13 @@ project_copyright = f"2026, {author}"
 version = release = coe_agents.__version__
 
 extensions = [
-    "myst_nb",
+    "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
     "coe_docs",
 ]
-# `results` holds what benchmarks write; pages include it
+# `results` holds what benchmarks write, which other pages show
 exclude_patterns = ["_build", "_ext", "_*.md", "results"]
 default_role = "code"  # of coe_docs: single backticks in docstrings are code, and a link where the name is known
 
@@ -37,15 +34,7 @@ html_theme_options = {"navigation_with_keys": True}
 
 myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
-
-nb_execution_mode = os.environ.get("COE_NOTEBOOKS", "force")  # "off" to work on other pages
-if nb_execution_mode == "off":
-    suppress_warnings = [
-        "misc.highlighting_failure"
-    ]  # only a kernel says that "%" begins a command
-nb_execution_raise_on_error = True
-nb_execution_timeout = 180
-nb_merge_streams = True
+myst_fence_as_directive = {"math"}  # the fence that forges show as a formula
 
 autodoc_default_options = {"members": True, "undoc-members": True}
 autodoc_member_order = "alphabetical"

@@ -3,21 +3,25 @@
 import ast
 import contextlib
 import importlib
+import itertools
 import pkgutil
 import platform
 import re
 import shlex
 import sys
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
 import typer
+from markdown_it import MarkdownIt
 
 import coe_agents
 from coe_agents.cli.app import app
 from coe_agents.config import load
 from coe_agents.config.schema import load_config
+from tools.docs.blocks import NOT_RUN
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -26,7 +30,12 @@ PAGES = [
     for path in sorted(DOCS.rglob("*.md"))
     if not {"_build", "results"} & set(path.relative_to(DOCS).parts)
 ]
-TEXTS = {path.relative_to(DOCS).as_posix(): path.read_text(encoding="utf-8") for path in PAGES}
+INCLUDED = re.compile(r'(include\("[^\n]*\n).*?(?=<!--end)', re.DOTALL)
+TEXTS = {
+    path.relative_to(DOCS).as_posix(): INCLUDED.sub(r"\1", path.read_text(encoding="utf-8"))
+    for path in PAGES
+}
+"""The pages, without the results that they show."""
 FENCE = re.compile(r"^```(\S[^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
@@ -36,9 +45,12 @@ def blocks(page: str, *languages: str) -> list[str]:
 
 
 def with_blocks(*languages: str) -> list[str]:
-    return [
-        page for page in TEXTS if blocks(page, *languages) and not page.startswith("notebooks/")
-    ]
+    return [page for page in TEXTS if blocks(page, *languages)]
+
+
+def needs_more(block: str) -> bool:
+    """Whether a Python block says that it needs more than the package, such as a key."""
+    return block.startswith(NOT_RUN)
 
 
 LONG = ("guides/rounds.md", "guides/tinyworld.md")
@@ -56,20 +68,24 @@ def marked(page):
     return pytest.param(page, marks=marks)
 
 
-@pytest.mark.parametrize("page", [marked(page) for page in with_blocks("python")])
+TRIED = [page for page in with_blocks("python") if not page.startswith(("api/", "notebooks/"))]
+"""The pages whose Python blocks run here. `make docs` runs those of the notebooks, and compares what they print."""
+
+
+@pytest.mark.parametrize("page", [marked(page) for page in TRIED])
 def test_python_blocks_run_in_order(page, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)  # some write files
     namespace = {"__name__": "docs"}
     for number, block in enumerate(blocks(page, "python"), start=1):
-        exec(compile(block, f"docs/{page}, block {number}", "exec"), namespace)
+        if not needs_more(block):
+            exec(compile(block, f"docs/{page}, block {number}", "exec"), namespace)
 
 
-@pytest.mark.parametrize("page", with_blocks("{code-block} python"))
-def test_blocks_that_need_more_say_so_and_import_what_exists(page):
-    for block in blocks(page, "{code-block} python"):
-        assert block.startswith(":caption: Needs ")
-        for statement in ast.walk(ast.parse(block.partition("\n\n")[2])):
-            if isinstance(statement, ast.ImportFrom):
+@pytest.mark.parametrize("page", with_blocks("python"))
+def test_blocks_that_need_more_import_what_exists(page):
+    for block in filter(needs_more, blocks(page, "python")):
+        for statement in ast.walk(ast.parse(block)):
+            if isinstance(statement, ast.ImportFrom) and "coe_agents" in statement.module:
                 module = importlib.import_module(statement.module)
                 assert all(hasattr(module, alias.name) for alias in statement.names)
 
@@ -111,7 +127,8 @@ def test_commands_and_their_options_exist():
     lines = [
         (page, line)
         for page in TEXTS
-        for line in re.findall(r"^(?:\$ |```\{run\} )?(coe-agents .*)$", TEXTS[page], re.MULTILINE)
+        for line in re.findall(r"^(?:\$ )?(coe-agents .*)$", TEXTS[page], re.MULTILINE)
+        if "[OPTIONS]" not in line  # the help of the command itself
     ]
     assert len(lines) > 20
     for page, line in lines:
@@ -130,12 +147,52 @@ def test_commands_and_their_options_exist():
         assert not unknown, f"docs/{page}: {line}"
 
 
-@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])
-def test_links_into_the_repository_lead_somewhere(name):
-    links = re.findall(
-        r'\]\(([^)#:]+)(?:#[^)]*)?\)|(?:src|srcset)="([^":]+)"', (ROOT / name).read_text()
-    )
-    assert all((ROOT / (link or picture)).exists() for link, picture in links)
+LANGUAGES = {"", "bash", "console", "json", "math", "python", "text", "toml"}
+SHOWN = [*sorted(ROOT.glob("*.md")), *PAGES]
+MARKDOWN = MarkdownIt("commonmark").enable("table")
+
+
+@cache
+def parse(path):
+    return MARKDOWN.parse(path.read_text(encoding="utf-8"))
+
+
+def inline(path):
+    """The pieces of text and the links of a page, as a forge reads it."""
+    for token in parse(path):
+        yield from token.children or []
+
+
+@cache
+def anchors(path):
+    """What may stand behind "#" in a link to a page."""
+    titles = [
+        text.content.replace("`", "").lower()
+        for heading, text in itertools.pairwise(parse(path))
+        if heading.type == "heading_open"
+    ]
+    return {re.sub(r"[^\w -]", "", title).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("path", SHOWN, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_a_forge_can_show_the_page(path):
+    assert {token.info for token in parse(path) if token.type == "fence"} <= LANGUAGES
+    for before, after in itertools.pairwise(inline(path)):
+        is_role = after.type == "code_inline" and re.search(r"\{[\w:-]+\}$", before.content)
+        assert not is_role, after.content
+        assert not before.content.startswith(":::")
+
+
+@pytest.mark.parametrize("path", SHOWN, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_links_into_the_repository_lead_somewhere(path):
+    pictures = re.findall(r'(?:src|srcset)="([^":]+)"', path.read_text(encoding="utf-8"))
+    links = [str(token.attrGet("href") or token.attrGet("src") or "") for token in inline(path)]
+    for link in [*pictures, *filter(None, links)]:
+        name, _, anchor = link.partition("#")
+        target = path.parent / name if name else path
+        if ":" not in link:
+            assert target.exists(), link
+            assert not anchor or anchor in anchors(target.resolve()), link
 
 
 REFERENCE = "\n".join(text for page, text in TEXTS.items() if page.startswith("api/"))
@@ -150,9 +207,9 @@ def test_the_reference_has_every_package_and_every_name_of_the_first():
     for _, package, is_package in pkgutil.walk_packages(coe_agents.__path__, "coe_agents."):
         if is_package and package.removeprefix("coe_agents.") not in INTERNAL:
             assert hasattr(importlib.import_module(package), "__all__"), package
-            assert f".. automodule:: {package}\n" in REFERENCE
+            assert f'reference("{package}"' in REFERENCE
     for name in coe_agents.__all__:
-        assert re.search(rf"(:: coe_agents\.|`){name}\b", TEXTS["api/coe_agents.md"]), name
+        assert f"`{name}`" in TEXTS["api/coe_agents.md"], name
 
 
 def test_the_picture_of_the_regimes_is_the_one_that_the_script_draws(tmp_path, monkeypatch):
@@ -239,9 +296,7 @@ def test_every_benchmark_has_a_page_and_make_runs_it():
     lists = re.findall(r"^(?:DATA_)?BENCHMARKS := (.*)$", makefile, re.MULTILINE)
     by_itself = {"entailment", "gpu", "served_sampling"}
     assert {name for line in lists for name in line.split()} | by_itself == pages
-    included = re.findall(
-        r"^```\{include\} .*results/(\w+)\.md$", "\n".join(TEXTS.values()), re.MULTILINE
-    )
+    included = re.findall(r'include\("results/(\w+)\.md"\)', "\n".join(TEXTS.values()))
     assert set(included) == pages
 
 

@@ -24,7 +24,7 @@ from coe_agents._ring import ROOMS
 
 PACKAGE, TESTS = "coe_agents", "tests"
 
-FOUNDATION = {"types", "errors", "text", "checks", "files", "extensions"}
+FOUNDATION = {"types", "errors", "text", "checks", "files", "activity", "extensions"}
 FOUNDATION |= {"_first_use", "_removed", "_ring", "_steps"}
 """The bottom layers, which everything may use: arrows to them say nothing about the structure.
 
@@ -37,8 +37,8 @@ MOST_PARAMETERS = 12
 """A function with more parameters is a wide one."""
 
 BUDGET = {
-    "tokens": 319_750,
-    "tokens of tests": 336_100,
+    "tokens": 321_550,
+    "tokens of tests": 338_050,
     "tokens a line": 8.8,
     "tokens a line of tests": 9.6,
     "comprehensions per 1,000 lines": 31.5,
@@ -47,7 +47,7 @@ BUDGET = {
     "nested conditional expressions": 0,
     "assignments of three": 4,
     "long functions": 2,
-    "wide functions": 4,
+    "wide functions": 5,
     "public names": 107,
     "public names at the top": 36,
     "arrows above the foundation": 116,

@@ -1,24 +1,20 @@
-"""Owns what the documentation needs beyond Sphinx: single backticks, formulas, docstrings, the command's reference."""
+"""Owns what the documentation needs beyond Sphinx: single backticks, formulas, docstrings, what only the site has."""
 
-import os
+import ast
+import importlib
 import re
-import shlex
-import subprocess
-import sys
-import tempfile
-from pathlib import Path
 from typing import Any
 
 from docutils import nodes
 from docutils.utils.math import latex2mathml
 from sphinx.application import Sphinx
 from sphinx.domains.python import PyObject, PyXRefRole
-from sphinx.util.docutils import SphinxDirective, SphinxRole
+from sphinx.util.docutils import SphinxRole
 
 NAME = re.compile(r"[A-Za-z_][\w.]*(\(\))?")
-ROOT = Path(__file__).parents[2]
-ENDED_WELL = (0, 3, 4)  # an answer, an abstention, an escalation
-COMMAND_PAGE, COMMAND_MARK = "command", "<!-- the command's reference -->"
+FOR_SITE = re.compile(r"(<!-- forge -->\n(?:(?!<!-- ).)*)?<!-- site\n(?P<site>.*?)\n-->", re.DOTALL)
+"""What only the site shows, and before it what a forge shows in its place."""
+REFERENCE = re.compile(r"<!--\{\{ (?P<call>reference\(.*?\)) \}\}-->.*?<!--end-->", re.DOTALL)
 
 
 class CodeRole(SphinxRole):
@@ -29,35 +25,6 @@ class CodeRole(SphinxRole):
             link = PyXRefRole()
             return link("py:obj", self.rawtext, self.text, self.lineno, self.inliner)
         return [nodes.literal(self.rawtext, self.text, classes=["code"])], []
-
-
-class RunDirective(SphinxDirective):
-    """Runs a command of the package when the site is built, and shows it with what it printed."""
-
-    required_arguments = 1
-    final_argument_whitespace = True
-
-    def run(self) -> list[nodes.Node]:
-        program, *arguments = shlex.split(self.arguments[0])
-        if program != "coe-agents":
-            raise self.error(
-                f'"run" must run coe-agents; got {program!r}. Show other commands as text'
-            )
-        done = subprocess.run(
-            [sys.executable, "-m", "coe_agents", *arguments],
-            capture_output=True,
-            text=True,
-            check=False,
-            cwd=tempfile.gettempdir(),
-            env={**os.environ, "COLUMNS": "80", "NO_COLOR": "1", "PYTHONPATH": str(ROOT)},
-        )
-        if done.returncode not in ENDED_WELL:
-            raise self.error(
-                f"{self.arguments[0]} ended with {done.returncode}: {done.stderr[-2000:]}"
-            )
-        shown = "\n".join(line.rstrip() for line in done.stdout.strip("\n").splitlines())
-        shown = re.sub(r", \d+\.\d\d s$", "", shown)  # how long this build took, beside other work
-        return [nodes.literal_block(shown, f"$ {self.arguments[0]}\n{shown}", language="text")]
 
 
 def skip_fields(
@@ -126,37 +93,42 @@ def math_to_html(visitor: Any, node: nodes.Node) -> None:
     raise nodes.SkipNode
 
 
-def insert_command_reference(app: Sphinx, name: str, source: list[str]) -> None:
-    """Puts the reference of the command, made from the command itself, in place of the mark on its page."""
-    if name == COMMAND_PAGE:
-        source[0] = source[0].replace(COMMAND_MARK, command_reference())
+def read_for_site(app: Sphinx, name: str, source: list[str]) -> None:
+    """Puts what only the site has in place of what only a forge shows."""
+    text = FOR_SITE.sub(r"\g<site>", source[0])
+    text = REFERENCE.sub(_autodoc, text)
+    folder = "" if name.startswith("api/") else r"(?:\.\./)?api/"
+    link = rf"\[`(?P<name>\w+)`\]\({folder}(?P<page>\w+\.md)#\w+\)"
+    source[0] = re.sub(link, lambda found: _link(app, found["name"], found["page"]), text)
 
 
-def command_reference() -> str:
-    """Returns the help of every command as MyST Markdown."""
-    import typer
-    from typer.cli import get_docs_for_click
+def _link(app: Sphinx, name: str, page: str) -> str:
+    """Returns a link to a name of the reference, for one that a forge reads as a heading of the page."""
+    calls = REFERENCE.finditer((app.srcdir / "api" / page).read_text("utf-8"))
+    modules = [_arguments(block["call"])[0] for block in calls]
+    owner = next(each for each in modules if hasattr(importlib.import_module(each), name))
+    return f"{{py:obj}}`{name} <{owner}.{name}>`"
 
-    from coe_agents.cli.app import app
 
-    command = typer.main.get_command(app)
-    with command.make_context("coe-agents", [], resilient_parsing=True) as context:
-        text = get_docs_for_click(
-            obj=command, ctx=context, indent=1, name="coe-agents", title="All commands"
-        )
-    for (
-        name,
-        one,
-    ) in command.commands.items():  # the list of commands shows the first words of each only
-        summary = (one.help or "").strip().partition("\n\n")[0]
-        text = re.sub(
-            rf"^\* `{name}`:.*$",
-            lambda _, s=summary, n=name: f"* `{n}`: {s}",
-            text,
-            count=1,
-            flags=re.M,
-        )
-    return text.replace("```console", "```text")
+def _autodoc(block: re.Match[str]) -> str:
+    """Returns the directive that writes the reference with whole docstrings, for a block of `tools.docs`."""
+    module, options = _arguments(block["call"])
+    lines = [f".. automodule:: {module}"]
+    if "without" in options:
+        lines.append(f"   :exclude-members: {', '.join(options['without'])}")
+    if "only" in options:
+        lines += ["   :no-members:", ""]
+    for name in options.get("only", []):
+        is_class = isinstance(getattr(importlib.import_module(module), name), type)
+        lines += [f".. {'autoclass' if is_class else 'autofunction'}:: {module}.{name}", ""]
+    return "\n".join(["```{eval-rst}", *lines, "```"])
+
+
+def _arguments(call: str) -> tuple[str, dict[str, list[str]]]:
+    """Returns the module and the options of a call of `reference`."""
+    parsed = ast.parse(call, mode="eval").body
+    options = {each.arg: each.value.value.split() for each in parsed.keywords}
+    return parsed.args[0].value, options
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
@@ -165,10 +137,9 @@ def setup(app: Sphinx) -> dict[str, bool]:
         if field.name == "variable":
             field.label = "Attributes"
     app.add_role("code", CodeRole(), override=True)
-    app.add_directive("run", RunDirective)
     app.add_html_math_renderer("mathml", (math_to_html, None), (math_to_html, None))
     app.connect("autodoc-process-docstring", translate_docstring, priority=400)  # before napoleon's
     app.connect("autodoc-skip-member", skip_fields)
     app.connect("autodoc-process-signature", shorten_signature)
-    app.connect("source-read", insert_command_reference)
+    app.connect("source-read", read_for_site)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,1 @@
+"""Owns what a command writes into the Markdown of the documentation."""

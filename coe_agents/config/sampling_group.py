@@ -120,7 +120,7 @@ def create_named_clusterer(name: str) -> Clusterer:
 
 
 def section_of(clusterer: str | Mapping[str, Any]) -> schema.ClustererSection:
-    """Returns the section that a name or a recorded table stands for; a ValueError if it is none."""
+    """Returns the section that a name or a recorded table stands for; a ValueError if there is no such one."""
     table: Any = clusterer
     if isinstance(clusterer, str):
         table = _TINYWORLD if clusterer == "tinyworld" else {"kind": clusterer}

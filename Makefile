@@ -22,10 +22,14 @@ help: ## Show this list
 
 # torch comes first and pinned, so that the build at hand is kept and nothing later pulls another
 $(READY): pyproject.toml constraints.txt
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --upgrade pip uv
-	$(BIN)/pip install --quiet torch --constraint constraints.txt
-	$(UV) --python $(BIN)/python --constraint constraints.txt --editable '.[all,langgraph-server]' --group dev --group docs
+	@echo "1 of 4: an environment in $(VENV); the set-up takes minutes, and happens once"
+	@$(PYTHON) -m venv $(VENV)
+	@echo "2 of 4: pip and uv, which install the rest"
+	@$(BIN)/pip install --quiet --upgrade pip uv
+	@echo "3 of 4: torch, the largest part"
+	@$(BIN)/pip install --quiet torch --constraint constraints.txt
+	@echo "4 of 4: the package, and all that it, its tests and its documentation need"
+	@$(UV) --python $(BIN)/python --constraint constraints.txt --editable '.[all,langgraph-server]' --group dev --group docs
 	@touch $@
 
 .PHONY: .env .vllm

@@ -75,6 +75,11 @@ def for_terminal(text: str, limit: int | None = None) -> str:
     return printable(one_line(text, limit))
 
 
+def for_screen(text: str) -> str:
+    """Returns `text` as `for_terminal` does, without the secrets of the environment."""
+    return for_terminal(redact(text, secrets_of_environment()))
+
+
 def for_page(text: str, limit: int | None = None) -> str:
     """Returns `text` as `for_terminal` does, for a page of HTML, where it stays text.
 

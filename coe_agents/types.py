@@ -274,6 +274,7 @@ class Sampling(TypedDict):
             its probe.
         counted: "each" response counts; where the temperature is ignored, copies count "once" or do "not".
         error: What ended the sampling early; None if nothing did.
+        max_tokens: The most tokens of a response; None, or absent, where that is not known.
     """
 
     round: int
@@ -291,6 +292,7 @@ class Sampling(TypedDict):
     probe: str | None
     counted: Literal["each", "once", "not"]
     error: str | None
+    max_tokens: NotRequired[int | None]
 
 
 class Uncertainty(TypedDict):

@@ -17,7 +17,7 @@ from coe_agents.cli.options import (
     ScoringOptions,
     expand_options,
 )
-from coe_agents.cli.terminal import clean, print_json, print_lines
+from coe_agents.cli.terminal import clean, print_json, print_lines, show_work, shows_progress
 from coe_agents.text import quantity
 
 if TYPE_CHECKING:
@@ -63,7 +63,6 @@ def advise(
     """
     from coe_agents.advice.advice import advise as advise_on
     from coe_agents.advice.advice import read_observed
-    from coe_agents.evaluation.samples.reader import without_rulings
     from coe_agents.experiments.judging import judge_saved as judge_questions
 
     with open_samples(samples, scoring) as questions:
@@ -76,9 +75,10 @@ def advise(
             return
 
         setting, judging = create_setting(scoring, samples)
-        rows, _ = judge_questions(questions, setting, check=without_rulings, every_cluster=True)
-    advice = advise_on(rows, n_resamples=resamples)
-    policy = _calibrate(samples, setting, rows, advice)
+        rows, _ = judge_questions(questions, setting, progress=shows_progress(), every_cluster=True)
+    with show_work("comparing scores, weights and agents"):
+        advice = advise_on(rows, n_resamples=resamples)
+        policy = _calibrate(samples, setting, rows, advice)
     calibration = None if policy is None else policy.calibration
 
     if as_json:

@@ -511,6 +511,7 @@ class ModelAgent:
             asker.ask, messages=messages, observed=observed, deadline=deadline, tools=tools
         )
         drawn = yield from draw(self._ladder, request, self._seeds(request), ask, needed)
+        limit = getattr(self.model(), "max_tokens", None) or self.max_tokens
         read = partial(
             to_reply,
             drawn,
@@ -518,6 +519,7 @@ class ModelAgent:
             request,
             agent=self.name,
             max_chars=self.max_response_chars,
+            max_tokens=limit if isinstance(limit, int) else None,
             states_confidence=self._asks_confidence(request),
         )
         if not tools:

@@ -10,6 +10,7 @@ import torch
 from safetensors import SafetensorError
 from transformers import AutoConfig, AutoTokenizer, GenerationConfig
 
+from coe_agents.activity import announce
 from coe_agents.errors import ModelLoadError
 
 SMALL = 10_000_000
@@ -90,9 +91,10 @@ def load(
         loaded = _loaded.get(key)
         if loaded is None:
             try:
-                loaded = _read(
-                    auto_class, name, device=device, dtype=dtype, revision=revision, token=token
-                )
+                with announce(f"loading {Path(name).name}"):
+                    loaded = _read(
+                        auto_class, name, device=device, dtype=dtype, revision=revision, token=token
+                    )
             except _FAILURES as error:
                 lines = [line for line in str(error).splitlines() if line.strip()]
                 reason = lines[0] if lines else "no reason given"

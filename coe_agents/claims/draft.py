@@ -179,7 +179,7 @@ class Claims:
 
         best = min(drafts, key=_Draft.rank)
         trusted = {name for name, weight in zip(names, trust, strict=True) if weight > 0}
-        return best.answer(has_others=bool(trusted - {best.agent}))
+        return best.answer(self.policy, has_others=bool(trusted - {best.agent}))
 
 
 class _Draft(NamedTuple):
@@ -204,8 +204,9 @@ class _Draft(NamedTuple):
         support = 0.0 if math.isnan(mean) else round(mean, 9)
         return -_n_words(kept), -_n_words(given), -support, self.text, self.agent
 
-    def answer(self, *, has_others: bool) -> ClaimedAnswer:
+    def answer(self, policy: ClaimPolicy, *, has_others: bool) -> ClaimedAnswer:
         """Returns what is given of the draft, and why; `has_others`: whether another model counts."""
+        too_little = f"by the other models is below {policy.least_support:.0%}"
         data = list[ClaimData]()
         for number, (claim, action) in enumerate(zip(self.claims, self.actions, strict=True)):
             data.append(_data(claim, number, self.measured, action))
@@ -215,14 +216,14 @@ class _Draft(NamedTuple):
         if n_dropped == n_claims:
             why = "no other model answered"
             if has_others:
-                why = "the other models support none of them enough"
+                why = f"the support of each {too_little}"
             return ClaimedAnswer(answer=None, claims=data, reason=f"{reason}: {why}")
 
         n_marked = self.actions.count("mark")
         if n_marked:
-            reason += f", {n_marked} of them marked"
+            reason += f", {n_marked} of them marked: support below {policy.min_support:.0%}"
         if n_dropped:
-            reason += f"; {n_dropped} left out for too little support by the other models"
+            reason += f"; {n_dropped} left out, whose support {too_little}"
         places = [(claim.start, claim.end) for claim in self.claims]
         texts = [claim.text for claim in self.claims]
         answer = compose(self.text, places, texts, self.actions)

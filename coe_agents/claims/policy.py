@@ -102,14 +102,18 @@ class ClaimPolicy:
                 message = f"{wanted}; got {self.mark_from:g}. Lower it, or pass None"
                 raise at_field(ValueError(message), "mark_from")
 
+    @property
+    def least_support(self) -> float:
+        """The support below which a claim is dropped."""
+        return self.min_support if self.mark_from is None else self.mark_from
+
     def actions(self, between: npt.ArrayLike) -> list[ClaimAction]:
         """Returns what becomes of each claim, by its support between models; NaN, no other model, is dropped."""
-        mark_from = self.min_support if self.mark_from is None else self.mark_from
         actions = list[ClaimAction]()
         for support in np.asarray(between, dtype=np.float64):
             if support >= self.min_support - TIE:
                 actions.append("keep")
-            elif support >= mark_from - TIE:
+            elif support >= self.least_support - TIE:
                 actions.append("mark")
             else:
                 actions.append("drop")

@@ -3,7 +3,7 @@
 import sys
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,7 +12,8 @@ from coe_agents import _ring
 from coe_agents.cli.inputs import load_named, load_quietly
 from coe_agents.cli.options import ConfigOption, Exit, JsonOption, ModelOptions, expand_options
 from coe_agents.cli.stores import AuditRateOption, RecordOption, open_recording
-from coe_agents.cli.terminal import print_json, print_lines
+from coe_agents.cli.terminal import print_json, print_lines, show_work
+from coe_agents.text import quantity
 
 if TYPE_CHECKING:
     from langchain_core.callbacks import BaseCallbackHandler
@@ -50,7 +51,9 @@ def ask(
     nodes = list[str | None]()
     with open_recording(settings, record, audit_rate) as recording:
         observed = {"callbacks": [record_nodes(nodes)]}
-        result = _create_graph(settings, **recording).invoke({"question": question}, observed)
+        with show_work("loading the group") as show:
+            graph = _create_graph(settings, **recording)
+            result = _decide(graph, {"question": question}, show, **observed)
     seconds = time.perf_counter() - start
     if as_json:
         from coe_agents.decision.views import to_json
@@ -67,6 +70,23 @@ def ask(
             n_judged=sum(node not in agents for node in nodes),
         )
     raise typer.Exit(_BY_ACTION[result["decision"]["action"]])
+
+
+def _decide(
+    graph: Any, asked: Mapping[str, Any], show: Callable[[str], None], **config: Any
+) -> Any:
+    """Returns the result of a graph on a question; `show` is passed what is done now."""
+    result = None
+    agents: dict[str, bool] = {}
+    for mode, chunk in graph.stream(asked, config, stream_mode=["custom", "values"]):
+        if mode == "values":
+            result = chunk
+        elif "agent" in chunk:  # it was asked, or has answered
+            agents[chunk["agent"]] = chunk.get("n_responses", 0) > 0
+            answered = [name for name, has_answered in agents.items() if has_answered]
+            n_answered = f"{len(answered)} of {quantity(len(agents), 'agent')} answered"
+            show(": ".join(filter(None, (n_answered, ", ".join(answered)))))
+    return result
 
 
 def record_nodes(nodes: list[str | None]) -> "BaseCallbackHandler":
@@ -99,14 +119,14 @@ def demo() -> None:
     )
     from coe_agents.tinyworld.tools import tool_schemas
 
-    graph, tools = (
-        _create_graph(load_quietly(None)),
-        {tool.name: tool for tool in tinyworld_tools()},
-    )
+    with show_work("loading the group"):
+        graph = _create_graph(load_quietly(None))
+    tools = {tool.name: tool for tool in tinyworld_tools()}
 
     def show_asked(request: str, note: str, asked: Any = graph, **options: Any) -> None:
         start = time.perf_counter()
-        decision = asked.invoke({"question": request, **options})["decision"]
+        with show_work("asking") as show:
+            decision = _decide(asked, {"question": request, **options}, show)["decision"]
         show_decision(request, decision, time.perf_counter() - start, note=note)
         for call in decision["calls"] or []:
             show_note(f"  {call['name']} was run: {tools[call['name']].invoke(call['args'])}")

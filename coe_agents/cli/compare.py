@@ -8,7 +8,13 @@ import typer
 
 from coe_agents.cli.inputs import as_options, judging_arguments, names_of, open_samples
 from coe_agents.cli.options import JsonOption, JudgingOptions, ResamplesOption, expand_options
-from coe_agents.cli.terminal import create_console, print_json, print_lines
+from coe_agents.cli.terminal import (
+    create_console,
+    print_json,
+    print_lines,
+    show_work,
+    shows_progress,
+)
 from coe_agents.files import write
 
 if TYPE_CHECKING:
@@ -55,7 +61,8 @@ def compare(
     elif scoring == JudgingOptions():
         named = zip(names_of(paths), paths, strict=True)
         runs = [Runs(path, name=name) for name, path in named]
-        comparison = compare_runs(*runs, resamples=resamples)
+        with show_work("comparing the runs"):
+            comparison = compare_runs(*runs, resamples=resamples)
     else:
         advice = 'runs are compared as they were judged: "run --correctness" names how. Omit it, or add --policies'
         raise typer.BadParameter(advice, param_hint="--clusterer, --correctness and --fresh")
@@ -96,4 +103,6 @@ def _replay(
         by_name[name.removesuffix(".toml")] = file
     judging = JudgingArguments(**judging_arguments(options))
     with open_samples(paths, options) as questions, as_options():
-        return compare_policies(questions, by_name, judging, None, resamples)
+        return compare_policies(
+            questions, by_name, judging, None, resamples, progress=shows_progress()
+        )

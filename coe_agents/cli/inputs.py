@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from coe_agents.cli.options import EngineOptions, JudgingOptions, ModelOptions, ScoringOptions
-from coe_agents.cli.terminal import clean, clean_up_after_interrupt, hide, print_lines
+from coe_agents.cli.terminal import clean, clean_up_after_interrupt, hide, print_lines, show_work
 from coe_agents.errors import CoEError, ConfigurationError
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def create_setting(
     from coe_agents.experiments.judging import JudgingArguments, create_setup
 
     arguments = JudgingArguments(**judging_arguments(options, config), calibrated=calibrated)
-    with as_options():
+    with as_options(), show_work("preparing the comparison of answers"):
         return create_setup(samples, arguments)
 
 
@@ -180,7 +180,8 @@ def open_samples(paths: Sequence[Path], options: JudgingOptions) -> "Samples":
 
     if options.fresh and (kept := path_of_kept(paths)):
         kept.unlink(missing_ok=True)
-    return Samples(paths, columns=parse_columns(options.columns), questions=options.questions)
+    with show_work("reading the samples"):
+        return Samples(paths, columns=parse_columns(options.columns), questions=options.questions)
 
 
 def judge_saved(

@@ -18,7 +18,7 @@ from coe_agents.cli.options import (
     ScoringOptions,
     expand_options,
 )
-from coe_agents.cli.terminal import create_console, print_json
+from coe_agents.cli.terminal import create_console, print_json, shows_progress
 from coe_agents.errors import SamplesError
 from coe_agents.text import quantity
 
@@ -70,7 +70,12 @@ def show_scores(
     n_processes = _n_processes(processes, setup, scoring, samples)
     with open_samples(samples, scoring) as questions, as_options():
         evaluation = score_with(
-            questions, setup, judging, resamples=resamples, n_processes=n_processes
+            questions,
+            setup,
+            judging,
+            resamples=resamples,
+            n_processes=n_processes,
+            progress=shows_progress(),
         )
     if evaluation.figures["n_scored"] == 0:
         raise _nothing_scored(evaluation.figures)

@@ -7,18 +7,20 @@ thread, which then waits for the threads of LangGraph, and they wait for the ser
 
 import json
 import os
+import re
 import signal
 import sys
 import threading
 import time
 import warnings
-from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from types import FrameType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from coe_agents.activity import announce
 from coe_agents.text import for_terminal, printable, redact, redact_all, secrets_of_environment
 
 if TYPE_CHECKING:
@@ -52,7 +54,10 @@ def print_json(value: Any) -> None:
 
 
 def create_console(*, stderr: bool = False) -> "Console":
-    """Returns a console that shows control characters in texts as replacement characters."""
+    """Returns a console that shows control characters in texts as replacement characters.
+
+    Rich fills the lines of tables with spaces, which leave no trace on a terminal; elsewhere they are omitted.
+    """
     from rich.console import Console, RenderableType
     from rich.segment import Segment
 
@@ -64,7 +69,29 @@ def create_console(*, stderr: bool = False) -> "Console":
                     text = printable(redact(text, _HIDDEN), keep="\n")
                 yield segment if text == segment.text else Segment(text, segment.style)
 
-    return CleanConsole(highlight=False, stderr=stderr)
+    stream = sys.stderr if stderr else sys.stdout
+    file: Any = None
+    if not stream.isatty():
+        file = SimpleNamespace(
+            write=lambda text: stream.write(re.sub(" +\n", "\n", text)), flush=stream.flush
+        )
+    return CleanConsole(highlight=False, stderr=stderr, file=file)
+
+
+def shows_progress() -> bool:
+    """Returns whether a command shows what it does: on a terminal, unless it prints JSON."""
+    return sys.stderr.isatty() and "--json" not in sys.argv
+
+
+@contextmanager
+def show_work(what: str) -> Iterator[Callable[[str], None]]:
+    """Shows what is done until the block ends, if `shows_progress`; yields a function that changes the text."""
+    with ExitStack() as shown:
+        if shows_progress():
+            from coe_agents.experiments.progress import progress  # rich is slow to import
+
+            shown.enter_context(progress({}, is_kept=False))
+        yield shown.enter_context(announce(what))
 
 
 def show_warnings() -> None:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any
 
+from coe_agents.activity import announce
 from coe_agents.checks import instance
 from coe_agents.clustering.protocols import (
     Clusterer,
@@ -108,7 +109,8 @@ def _cluster_batch(
             clustered.append((kinds, question))
 
     if answers:
-        returned = clusterer.cluster(answers, [question for _, question in clustered])
+        with announce("comparing the answers"):
+            returned = clusterer.cluster(answers, [question for _, question in clustered])
         rows = _check_labels(returned, answers, clusterer)
         for (kinds, _), texts, labels in zip(clustered, answers, rows, strict=True):
             # reversed, so that the first of equal texts decides

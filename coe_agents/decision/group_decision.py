@@ -311,18 +311,8 @@ def create_decision(
     measured = measured or {}
     proposals = measured.get("proposals", {})
     usages: dict[str, list[Usage]] = {}
-    samplings: dict[str, list[Sampling]] = {}
     for each in spent:
         usages.setdefault(each["agent"], []).append(each["usage"])
-        if each["sampling"] is not None:
-            samplings.setdefault(each["agent"], []).append(each["sampling"])
-    agents = {
-        name: {
-            **said,
-            "sampling": sorted(samplings.get(name, []), key=lambda record: record["round"]),
-        }
-        for name, said in measured.get("agents", {}).items()
-    }
     representatives = measured.get("representatives", ())
     decided: dict[str, Any] = {
         "choices": choices,
@@ -335,7 +325,7 @@ def create_decision(
         "fields": proposals.get("fields"),
         "n_rounds": len(trajectory),
         "failed_agents": failed_agents,
-        "agents": agents,
+        "agents": agents_as_data(measured.get("agents", {}), spent),
         "tokens": {
             name: add_usages(used) if len(used) > 1 else used[0] for name, used in usages.items()
         },
@@ -346,6 +336,22 @@ def create_decision(
     return GroupDecision(
         **{**view(measured, DecisionData), **view(settled, DecisionData), **decided}
     ).data
+
+
+def agents_as_data(
+    measured: Mapping[str, Any], spent: Iterable[AgentTokens]
+) -> dict[str, dict[str, Any]]:
+    """Returns the measurement of each agent, with how its requests were sampled, in the order of rounds."""
+    samplings: dict[str, list[Sampling]] = {}
+    for each in spent:
+        if each["sampling"] is not None:
+            samplings.setdefault(each["agent"], []).append(each["sampling"])
+
+    agents = {}
+    for name, said in measured.items():
+        in_order = sorted(samplings.get(name, []), key=lambda record: record["round"])
+        agents[name] = {**said, "sampling": in_order}
+    return agents
 
 
 _ADVICE = "Pass the decision of a graph of create_coe_graph, or run it again"

@@ -12,6 +12,7 @@ from coe_agents.decision.group_decision import amount, check_decision, count, sh
 from coe_agents.errors import SamplesError
 from coe_agents.evaluation.samples.store import SETTINGS, differences
 from coe_agents.files import parse_json
+from coe_agents.measurement.wording import lacking_in_words
 from coe_agents.policy.calibrated import AskedAgent
 from coe_agents.types import FinalAction
 
@@ -183,6 +184,16 @@ def resolve_judging(
             sources[part] = DEFAULT if recorded is None else RECORD
             values[part] = getattr(recorded or Judging(), part)
     return ResolvedJudging(Judging(**values), sources, recorded)
+
+
+def read_max_tokens(paths: Iterable[Path]) -> dict[str, int]:
+    """Returns the most tokens of a response of each agent, by name, 0 where none was recorded."""
+    limits = {}
+    for path in paths:
+        settings = read_settings(path if path.is_dir() else path.parent)
+        for agent in settings.get("agents", ()):
+            limits[agent["name"]] = count(agent.get("max_tokens") or 0, "max_tokens")
+    return limits
 
 
 def _origins(paths: Iterable[Path]) -> list[Origin]:
@@ -367,6 +378,13 @@ class Run:
     settings: Mapping[str, Any] = field(default_factory=dict)
     prices: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
+    @property
+    def lacking(self) -> str:
+        """How many responses lack an answer, or a part of it, in words; "" where none does."""
+        return lacking_in_words(
+            agent for item in self.items.values() for agent in item.decision["agents"].values()
+        )
+
 
 def read_run(folder: Path) -> Run:
     """Reads a run; a SamplesError if it is not one, or holds two decisions on one question."""
@@ -462,8 +480,11 @@ def _to_item(row: Mapping[str, Any], seconds: float | None = None) -> Item:
         )
         check_decision(item.decision, _READ)
         for agent in item.decision["agents"].values():
+            for n in (agent.get("n_responses", 0), *(agent.get("lacking") or {}).values()):
+                count(n, "n_responses")
             for sampling in agent["sampling"]:
                 count(sampling["n_requests"], "n_requests")
+                count(sampling.get("max_tokens") or 0, "max_tokens")
     except (KeyError, TypeError, AttributeError, OverflowError) as error:
         raise ValueError(f"{type(error).__name__}: {error}") from error
     return item

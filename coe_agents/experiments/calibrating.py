@@ -76,6 +76,7 @@ def calibrate_samples(
     config: "Config | str | Path | None" = None,
     weighting: Weighting = "auto",
     estimator: Estimator | None = None,
+    progress: bool = True,
 ) -> CalibrationResult:
     """Returns the policy that answers the most questions at a stated risk of wrong answers.
 
@@ -98,6 +99,7 @@ def calibrate_samples(
         config: As of `score`.
         weighting: As of `score`.
         estimator: Computes the score, where it is your own and its name is no "package.module:name".
+        progress: As of `score`.
 
     Raises:
         NoThresholdError: No threshold keeps the risk; the message says how near to one the data are.
@@ -139,11 +141,10 @@ def calibrate_samples(
                 weights=weights if isinstance(weights, Mapping) else None,
                 score=judged_by,
                 estimator=estimator,
+                progress=progress,
             )
     _check_rows(rows, proposer, weights)
-    names = (str(rows.judging.used.clusterer), rows.judging.used.correctness)
-    if rows.setup is not None:
-        names = (type(rows.setup.clusterer).__name__, rows.setup.criterion.name)
+    compared_by, judged_right_by = _names_in(rows)
     policy = calibrate_rows(
         rows,
         risk=risk,
@@ -151,13 +152,20 @@ def calibrate_samples(
         score=judged_by,
         halves=halves,
         proposer=proposer,
-        clusterer=names[0],
-        correctness=names[1],
+        clusterer=compared_by,
+        correctness=judged_right_by,
         weights=weights,
         origin=rows.origin,
         estimator=estimator,
     )
     return CalibrationResult(policy, rows)
+
+
+def _names_in(rows: JudgedSamples) -> tuple[str, str]:
+    """Returns the clusterer and the criterion that a policy records."""
+    if rows.setup is None:
+        return str(rows.judging.used.clusterer), rows.judging.used.correctness
+    return type(rows.setup.clusterer).__name__, rows.setup.criterion.name
 
 
 _Arguments = ParamSpec("_Arguments")

@@ -21,6 +21,7 @@ from coe_agents.experiments.judging import (
     create_setup,
     open_samples,
 )
+from coe_agents.experiments.progress import count_questions
 from coe_agents.experiments.replays import ReplayedPolicy, Saved, load_saved, replay
 from coe_agents.experiments.runs import Runs
 from coe_agents.policy import Policy
@@ -37,6 +38,7 @@ def compare(
     clusterer: Clusterer | str | None = None,
     correctness: Criterion | str | None = None,
     resamples: int = 1000,
+    progress: bool = True,
 ) -> Comparison:
     """Returns coverage, risk, tokens, rounds and cost of policies side by side, with paired intervals of differences.
 
@@ -51,6 +53,7 @@ def compare(
         clusterer: As of `score`, for `policies`.
         correctness: As of `score`, for `policies`.
         resamples: Bootstrap resamples behind each interval.
+        progress: As of `score`, for `policies`.
 
     Raises:
         SamplesError: A run decided no question, or two were asked different questions of one id.
@@ -74,7 +77,9 @@ def compare(
         return _compare_runs([_as_runs(run) for run in runs], resamples)
     require(bool(policies), '"policies" must hold at least one', policies, "Pass {name: policy}")
     judging = JudgingArguments(clusterer=clusterer, correctness=correctness)
-    return compare_policies(_only(runs), policies, judging, max_rounds, resamples)
+    return compare_policies(
+        _only(runs), policies, judging, max_rounds, resamples, progress=progress
+    )
 
 
 def _as_runs(run: Any) -> Runs:
@@ -139,11 +144,14 @@ def compare_policies(
     judging: JudgingArguments,
     max_rounds: int | None,
     resamples: int,
+    *,
+    progress: bool,
 ) -> Comparison:
     """Replays policies on saved responses; see `compare`."""
     with open_samples(samples) as questions:
         setup, resolved = create_setup(questions.paths, judging, recorded=questions.clusterer)
-        saved = load_saved(without_rulings(questions), setup.clusterer)
+        with count_questions(len(questions), is_shown=progress):
+            saved = load_saved(without_rulings(questions), setup.clusterer)
         n_failed = len(questions) - len(saved)
         names = ", ".join(path.name for path in questions.paths)
     if not saved:

@@ -15,9 +15,9 @@ from coe_agents.evaluation.metrics.tallies import FloatArray
 from coe_agents.evaluation.origin import Item, Run
 from coe_agents.experiments.experiment import Experiment, Row, plain
 from coe_agents.experiments.shown import Shown, create_axes
-from coe_agents.experiments.tables import clean, show_side_by_side
+from coe_agents.experiments.tables import show_side_by_side
 from coe_agents.policy.bounds import price_of
-from coe_agents.text import quantity
+from coe_agents.text import for_screen, quantity
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -134,10 +134,10 @@ class Comparison(Shown):
     def show(self, console: "Console") -> None:
         """Prints a sentence on each policy, and the table."""
         for line in in_words(self):
-            console.print(clean(line), markup=False)
+            console.print(for_screen(line), markup=False)
         show_side_by_side(console, to_experiment(self))
         if self.note is not None:
-            console.print(clean(self.note), markup=False)
+            console.print(for_screen(self.note), markup=False)
 
     def to_frame(self) -> Any:
         """Returns a pandas data frame, a row for each figure of each policy, with its interval and its difference."""
@@ -154,7 +154,7 @@ class Comparison(Shown):
         points = []
         marks = []
         for place, each in enumerate(self.policies):
-            name = clean(each.name)
+            name = for_screen(each.name)
             # of one colour in both, and whole on an edge
             marks.append(
                 {

@@ -12,10 +12,17 @@ from coe_agents.clustering import BidirectionalEntailment, Clusterer, Normalized
 from coe_agents.evaluation import Samples
 from coe_agents.evaluation.calibration.calibrate import Judged, judge_samples
 from coe_agents.evaluation.kept import Kept, path_of_kept
-from coe_agents.evaluation.origin import RECORD, Origin, ResolvedJudging, resolve_judging
+from coe_agents.evaluation.origin import (
+    RECORD,
+    Origin,
+    ResolvedJudging,
+    read_max_tokens,
+    resolve_judging,
+)
 from coe_agents.evaluation.samples.reader import without_rulings
 from coe_agents.evaluation.scoring.correctness import Criterion, create_criterion
 from coe_agents.evaluation.scoring.scores import ScoringSetup
+from coe_agents.experiments.progress import count_questions
 from coe_agents.measurement.weighting import Weighting
 from coe_agents.types import SampledQuestion
 
@@ -113,7 +120,8 @@ def create_setup(
         except ValueError as error:
             raise at_field(error, "correctness") from None
     model = compares.model if isinstance(compares, BidirectionalEntailment) else None
-    return ScoringSetup(compares, criterion, model, arguments.weighting), judging
+    limits = read_max_tokens(paths)
+    return ScoringSetup(compares, criterion, model, arguments.weighting, max_tokens=limits), judging
 
 
 def _name_of(clusterer: Clusterer | str | None) -> Any:
@@ -192,20 +200,26 @@ class JudgedSamples(list[Judged]):
 
 
 def judge_saved(
-    samples: Samples, setup: ScoringSetup, *, check: Check = without_rulings, **options: Any
+    samples: Samples,
+    setup: ScoringSetup,
+    *,
+    check: Check = without_rulings,
+    progress: bool = False,
+    **options: Any,
 ) -> tuple[list[Judged], int]:
     """Returns the questions that have a response to judge, with measurement and verdict, and how many have none.
 
-    `check` is called with the questions, and returns them; by default it refuses rulings. `options` are further ones
-    of `judge_samples`.
+    `check` is called with the questions, and returns them; by default it refuses rulings. `progress`: whether it is
+    shown. `options` are further ones of `judge_samples`.
     """
-    rows = judge_samples(
-        check(samples),
-        clusterer=setup.clusterer,
-        weighting=setup.weighting,
-        criterion=setup.criterion,
-        **options,
-    )
+    with count_questions(len(samples), is_shown=progress):
+        rows = judge_samples(
+            check(samples),
+            clusterer=setup.clusterer,
+            weighting=setup.weighting,
+            criterion=setup.criterion,
+            **options,
+        )
     return rows, len(samples) - len(rows)
 
 

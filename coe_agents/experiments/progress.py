@@ -1,14 +1,23 @@
-"""Owns the progress of a run: bars on a terminal, one line in a notebook, plain lines elsewhere."""
+"""Owns the signs of life: bars, and what is done now, on a terminal, one line in a notebook, plain lines elsewhere."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.console import Console, RenderableType
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.spinner import Spinner
 
-from coe_agents.text import for_terminal, quantity, redact, secrets_of_environment
+from coe_agents.activity import COUNT, activities
+from coe_agents.text import for_screen, quantity
 
 Advance = Callable[[str, bool], None]
 """Takes the name of the agent that replied, and whether the reply is a failure."""
@@ -22,11 +31,19 @@ def progress(
     console: Console | None = None,
     every: float = 10.0,
     is_shown: bool = True,
+    is_kept: bool = True,
 ) -> Iterator[Advance]:
     """Shows on standard error the number of replies of each agent, the time left, and the failures.
 
-    `totals` holds for each agent the number of replies so far and in the end; `every` are seconds between two lines;
-    `what` arrives, one and several.
+    A terminal shows what is done now, too, also without `totals`: see `coe_agents.activity`.
+
+    Args:
+        totals: For each agent the number of replies so far and in the end.
+        what: What arrives, one and several.
+        console: Where it is shown.
+        every: Seconds between two lines.
+        is_shown: Whether anything is.
+        is_kept: Whether it stays when the block ends, and the last line is printed before its time.
     """
     console = console or Console(highlight=False, stderr=True)
     if not is_shown:
@@ -36,7 +53,9 @@ def progress(
         yield _lines(totals, what, _line_of_notebook(), every=0.2)
         return
     if not console.is_terminal:
-        yield _lines(totals, what, lambda line: console.print(line, soft_wrap=True), every)
+        yield _lines(
+            totals, what, lambda line: console.print(line, soft_wrap=True), every, is_kept=is_kept
+        )
         return
     columns = (
         TextColumn("{task.description}", markup=False),
@@ -44,12 +63,12 @@ def progress(
         MofNCompleteColumn(),
         TimeRemainingColumn(),
         TextColumn("{task.fields[failed]}", style="red"),
+        SpinnerColumn(),
     )
-    with Progress(*columns, console=console) as bars:
+    with _Display(*columns, console=console, transient=not is_kept) as bars:
         tasks = {}
         for name, (done, total) in totals.items():
-            shown_name = for_terminal(redact(name, secrets_of_environment()))
-            tasks[name] = bars.add_task(shown_name, total=total, completed=done, failed="")
+            tasks[name] = bars.add_task(for_screen(name), total=total, completed=done, failed="")
         n_failed = dict.fromkeys(totals, 0)
 
         def advance(name: str, failed: bool) -> None:
@@ -58,6 +77,38 @@ def progress(
             bars.update(tasks[name], advance=1, failed=shown)
 
         yield advance
+
+
+@contextmanager
+def count_questions(n_questions: int, *, is_shown: bool) -> Iterator[None]:
+    """Shows how many questions of saved samples were worked on in the block."""
+    totals = {"questions": (0, n_questions)}
+    with progress(
+        totals, what=("question", "questions"), is_shown=is_shown, is_kept=False
+    ) as advance:
+
+        def count(n: int) -> None:
+            for _ in range(n):
+                advance("questions", False)
+
+        before = COUNT.set(count)
+        try:
+            yield
+        finally:
+            COUNT.reset(before)
+
+
+class _Display(Progress):
+    """Bars, and below them what is done now."""
+
+    _spinner = Spinner("dots")
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        if self.tasks:
+            yield self.make_tasks_table(self.tasks)
+        if now := for_screen("; ".join(activities())):
+            self._spinner.update(text=now)
+            yield self._spinner
 
 
 def _line_of_notebook() -> Callable[[str], None]:
@@ -74,6 +125,7 @@ def _lines(
     what: tuple[str, str],
     show: Callable[[str], None],
     every: float,
+    is_kept: bool = True,
 ) -> Advance:
     done, total = (sum(column) for column in zip(*totals.values(), strict=True))
     start = printed = time.monotonic()
@@ -83,7 +135,7 @@ def _lines(
         nonlocal printed, n_new, n_failed
         n_new, n_failed, now = n_new + 1, n_failed + failed, time.monotonic()
         n_done = done + n_new
-        if now - printed < every and n_done < total:
+        if now - printed < every and (n_done < total or not is_kept):
             return
         printed = now
         rate = n_new / max(now - start, 1e-9)

@@ -18,8 +18,7 @@ from coe_agents.evaluation.origin import (
     read_settings,
 )
 from coe_agents.experiments.shown import Shown, create_axes
-from coe_agents.experiments.tables import clean
-from coe_agents.text import quantity
+from coe_agents.text import for_screen, quantity
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -144,20 +143,22 @@ class Runs(Shown):
         n_decided = len(self.outcomes.items)
         judged = ""
         if counts["judged"]:
-            judged = f", {counts['wrong']:.4g} of these wrong by {clean(str(self.criterion))}"
+            judged = f", {counts['wrong']:.4g} of these wrong by {for_screen(str(self.criterion))}"
         elif counts["answered"]:
             judged = ", none judged"
         withheld = f"{n_decided - counts['answered']:g} withheld, {counts['escalated']:g} escalated"
         answered = f"{quantity(len(self), 'question')}: {counts['answered']:g} answered{judged}"
-        lines = [f"{answered}; {withheld}. {clean(str(self.path / DECISIONS))}"]
+        lines = [f"{answered}; {withheld}. {for_screen(str(self.path / DECISIONS))}"]
         if counts["with_failed_agent"]:
             lines.append(
                 f"In {counts['with_failed_agent']:g} of them an agent failed in the last round; the others decided."
             )
+        if self.outcomes.lacking:
+            lines.append(f"{self.outcomes.lacking}.")
         errors = self.outcomes.errors
         if errors:
             times = "once" if len(errors) == 1 else f"{len(errors)} times"
-            first = clean(next(iter(errors.values())))
+            first = for_screen(next(iter(errors.values())))
             lines.append(f"The group failed {times}; the first error: {first}")
         return lines
 
@@ -166,8 +167,11 @@ def _for_statistics(decision: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the part of a decision that comparisons read."""
     agents = {}
     for name, agent in decision["agents"].items():
-        sampling = [{"n_requests": each["n_requests"]} for each in agent["sampling"]]
-        agents[name] = {"sampling": sampling}
+        sampling = []
+        for each in agent["sampling"]:
+            sampling.append({key: each.get(key) for key in ("n_requests", "max_tokens")})
+        counts = {key: agent[key] for key in ("n_responses", "lacking") if key in agent}
+        agents[name] = {**counts, "sampling": sampling}
     return {**{name: decision[name] for name in _FOR_STATISTICS}, "agents": agents}
 
 

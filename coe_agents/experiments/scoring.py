@@ -19,6 +19,7 @@ from coe_agents.experiments.judging import (
     create_setup,
     open_samples,
 )
+from coe_agents.experiments.progress import count_questions
 from coe_agents.experiments.sampling import sample
 from coe_agents.experiments.shown import Shown, create_axes
 from coe_agents.experiments.tables import show_report
@@ -95,6 +96,7 @@ def score(
     resamples: int = 1000,
     proposer: str | None = None,
     estimators: Mapping[str, Estimator] | None = None,
+    progress: bool = True,
 ) -> Evaluation:
     """Returns how well each uncertainty score separates wrong answers from right ones, on saved responses.
 
@@ -113,6 +115,7 @@ def score(
         resamples: Bootstrap resamples behind each interval.
         proposer: The agent whose first response is judged, in place of the group's answer.
         estimators: Scores of your own, by name: functions of `Statistics`.
+        progress: Whether the progress is shown.
 
     Raises:
         SamplesError: A file cannot be read, or holds no question that can be scored.
@@ -132,7 +135,7 @@ def score(
     with open_samples(samples) as questions:
         setup, judging = create_setup(questions.paths, arguments, recorded=questions.clusterer)
         setup = replace(setup, estimators=estimators or {}, proposer=proposer)
-        return score_with(questions, setup, judging, resamples=resamples)
+        return score_with(questions, setup, judging, resamples=resamples, progress=progress)
 
 
 def score_with(
@@ -142,11 +145,13 @@ def score_with(
     *,
     resamples: int,
     n_processes: int = 1,
+    progress: bool,
 ) -> Evaluation:
     """Scores samples in one way; see `score`."""
-    scores = score_samples(questions, setup, n_processes=n_processes)
-    check_proposer(setup.proposer, scores.agents)
-    figures = report(scores, n_resamples=resamples, n_processes=n_processes)
+    with count_questions(len(questions), is_shown=progress):
+        scores = score_samples(questions, setup, n_processes=n_processes)
+        check_proposer(setup.proposer, scores.agents)
+        figures = report(scores, n_resamples=resamples, n_processes=n_processes)
     return Evaluation({**figures, "judged": judging.to_json()}, judging)
 
 
@@ -177,4 +182,10 @@ def evaluate(
         1.0
     """
     samples = sample(models, questions, **arguments)
-    return score(samples, weighting=weighting, resamples=resamples, proposer=proposer)
+    return score(
+        samples,
+        weighting=weighting,
+        resamples=resamples,
+        proposer=proposer,
+        progress=arguments.get("progress", True),
+    )

@@ -16,15 +16,11 @@ from coe_agents.evaluation.scoring.correctness import inside_in_words
 from coe_agents.evaluation.scoring.scores import find_standout
 from coe_agents.experiments.experiment import PAPER, Cell, Experiment, caption_of, format_cell
 from coe_agents.measurement.estimators import BASELINE, PROPOSAL_SCORES, group_scores, name_of
-from coe_agents.text import for_terminal, quantity, redact, secrets_of_environment
+from coe_agents.measurement.wording import lacking_in_words
+from coe_agents.text import for_screen, quantity
 
 _KINDS = {"call": "a tool is called", "no_call": "no tool is called"}
 _INDENT = 2
-
-
-def clean(text: str) -> str:
-    """Returns a text as a table may show it: on one line, without keys."""
-    return for_terminal(redact(text, secrets_of_environment()))
 
 
 def show_report(console: Console, report: Mapping[str, Any], on_judging: str | None) -> None:
@@ -41,23 +37,29 @@ def show_report(console: Console, report: Mapping[str, Any], on_judging: str | N
     for name, agent in details["agents"].items():
         failed = f", {quantity(agent['n_failures'], 'failure')}" if agent["n_failures"] else ""
         note(
-            f"  {clean(name)}: {quantity(agent['n_responses'], 'response')} to "
+            f"  {for_screen(name)}: {quantity(agent['n_responses'], 'response')} to "
             f"{quantity(agent['n_questions'], 'question')}, by probability in {agent['by_probability']}{failed}"
         )
     accuracy = "none" if report["accuracy"] is None else f"{report['accuracy']:.3f}"
-    right = f"accuracy {accuracy}, right by {clean(report['correctness'])}"
+    right = f"accuracy {accuracy}, right by {for_screen(report['correctness'])}"
     console.print(
         Text(f"{right}; clusters by {details['clusterer']}, weighting {details['weighting']}")
     )
     inside = inside_in_words(details["n_inside"], report["n_scored"], report["correctness"])
-    for line in (on_judging, inside):
-        if line is not None:
-            console.print(Text(clean(line)))
+    lacking = lacking_in_words(details["agents"].values())
+    for line in (on_judging, inside, lacking and f"{lacking}."):
+        if line:
+            console.print(Text(for_screen(line)))
     console.print()
-    if report["scores"]:
+    has_areas = any(of["auroc"][0] is not None for of in report["scores"].values())
+    if has_areas:
         console.print(_score_table(report["scores"]))
         note("--json, or `figures`, has paired differences, and accuracies after rejection, too.")
         console.print()
+    elif report["scores"]:
+        n_right = round(report["accuracy"] * report["n_scored"])
+        right = quantity(report["n_scored"], "answer is right", "answers are right")
+        console.print(f"{n_right} of {right}: no score can tell wrong answers from right ones.")
     if "by_kind" in report:
         console.print(_table_by_kind(report["by_kind"]))
         note(
@@ -75,15 +77,16 @@ def show_report(console: Console, report: Mapping[str, Any], on_judging: str | N
         note(
             "A tie: several answers share the lead; the question counts by the share of them that is right."
         )
-    undefined = "- means undefined: all answers are right, or all are wrong."
-    resamples = quantity(details["n_resamples"], "paired bootstrap resample")
-    note(f"[low, high]: 95 % intervals, {resamples}. {undefined}")
+    if has_areas:
+        undefined = "- means undefined: all answers are right, or all are wrong."
+        resamples = quantity(details["n_resamples"], "paired bootstrap resample")
+        note(f"[low, high]: 95 % intervals, {resamples}. {undefined}")
 
 
 def _print_counts(console: Console, report: Mapping[str, Any]) -> None:
     """Prints what is judged, how many questions count, and how many of the others lack what."""
     if "proposer" in report:
-        console.print(Text(f"Is the first response of {clean(report['proposer'])} wrong?"))
+        console.print(Text(f"Is the first response of {for_screen(report['proposer'])} wrong?"))
     questions = quantity(report["n_questions"], "question")
     line = f"{report['n_scored']} of {questions} scored"
     details = report["details"]
@@ -109,7 +112,7 @@ def _score_table(scores: Mapping[str, Any]) -> Table:
         for name in names:
             auroc = _estimate(scores[name]["auroc"])
             aurac = _number(scores[name]["aurac"][0])
-            cells = (f"  {clean(name_of(name).label)}", auroc, aurac)
+            cells = (f"  {for_screen(name_of(name).label)}", auroc, aurac)
             table.add_row(*map(Text, cells), style="bold" if name == standout else "")
     return table
 
@@ -122,7 +125,7 @@ def _table_by_kind(kinds: Mapping[str, Any]) -> Table:
     table.add_row(Text("  questions, accuracy", style="dim"), *counts)
     for name in (*PROPOSAL_SCORES, *BASELINE):
         if all(name in of["scores"] for of in kinds.values()):
-            label = f"  {clean(name_of(name).label)}"
+            label = f"  {for_screen(name_of(name).label)}"
             aurocs = [_estimate(of["scores"][name]["auroc"]) for of in kinds.values()]
             table.add_row(*map(Text, (label, *aurocs)))
     return table
@@ -143,7 +146,7 @@ def show_claim_figures(console: Console, figures: Mapping[str, Any]) -> None:
         table.add_column(column, justify="left" if column == "agent" else "right", overflow="fold")
     for name, of in agents.items():
         wrong = of["n_wrong"] / of["n_claims"]
-        cells = [clean(name), str(of["n_claims"]), _number(wrong), _estimate(of["auroc"])]
+        cells = [for_screen(name), str(of["n_claims"]), _number(wrong), _estimate(of["auroc"])]
         if has_own_samples:
             cells.append(_estimate(of["auroc_within"]))
         cells += map(_number, of["precision"].values())
@@ -184,18 +187,18 @@ def show_experiment(console: Console, experiment: Experiment, written: Sequence[
         notes = [f"{columns} in a wider terminal and in the files", *notes]
     _print_tables(console, experiment.title, [table], notes)
     for path in written:
-        console.print(Text(f"  {clean(str(path))}"), soft_wrap=True)
+        console.print(Text(f"  {for_screen(str(path))}"), soft_wrap=True)
 
 
 def _print_tables(
     console: Console, title: str, tables: Sequence[Table], notes: Sequence[str]
 ) -> None:
     console.print()
-    console.print(Text(clean(title), style="bold"))
+    console.print(Text(for_screen(title), style="bold"))
     for table in tables:
         console.print(Padding(table, (0, 0, 0, _INDENT)))
     for text in filter(None, notes):
-        console.print(Padding(Text(clean(text), style="dim"), (0, 0, 0, _INDENT)))
+        console.print(Padding(Text(for_screen(text), style="dim"), (0, 0, 0, _INDENT)))
 
 
 def show_side_by_side(console: Console, experiment: Experiment) -> None:
@@ -209,7 +212,7 @@ def show_side_by_side(console: Console, experiment: Experiment) -> None:
     same = []
     for key, group in groupby(experiment.rows, itemgetter(0)):
         rows = list(group)
-        label = clean(str(key))
+        label = for_screen(str(key))
         values = {str(row[1]): _cell(row[2:5]) for row in rows}
         differences = {str(row[1]): _cell(row[5:8], "+") for row in rows}
         is_difference = any(cell for row in rows for cell in row[5:])
@@ -251,7 +254,7 @@ def _blocks(names: Sequence[str], lines: Sequence[_Line], width: int) -> list[Ta
         table = Table(box=None, padding=(0, _GAP, 0, 0), header_style="dim")
         table.add_column("figure", width=labels, overflow="fold")
         for name in block:
-            table.add_column(Text(clean(name)), width=column, overflow="fold")
+            table.add_column(Text(for_screen(name)), width=column, overflow="fold")
         for label, by_name in lines:
             texts = [separator.join(by_name.get(name, ())) for name in block]
             table.add_row(*map(Text, (label, *texts)))
@@ -277,8 +280,10 @@ def _cell(numbers: Sequence[Cell], sign: str = "") -> list[str]:
 def _experiment_table(experiment: Experiment, n_columns: int) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for head in experiment.heads[:n_columns]:
-        table.add_column(clean(head), no_wrap=True)
+        table.add_column(for_screen(head), no_wrap=True)
     for line in experiment.lines():
         style = "yellow" if PAPER in line else ""
-        table.add_row(*(Text(clean(format_cell(cell)), style=style) for cell in line[:n_columns]))
+        table.add_row(
+            *(Text(for_screen(format_cell(cell)), style=style) for cell in line[:n_columns])
+        )
     return table

@@ -275,7 +275,7 @@ def _measure_agents(
 
     stated = stated_confidences(clustered.responses)
     of_tokens = token_confidences(clustered.responses)
-    lacking = _count_lacking(clustered.responses)
+    lacking = count_lacking(clustered.responses)
     n_responses = clustered.n_responses.tolist()
     agents: dict[str, AgentMeasurement] = {}
     for agent, (name, entropy) in enumerate(zip(clustered.names, entropies.tolist(), strict=True)):
@@ -295,7 +295,7 @@ def _measure_agents(
     return agents
 
 
-def _count_lacking(responses: Sequence[Response]) -> dict[str, dict[str, int]]:
+def count_lacking(responses: Sequence[Response]) -> dict[str, dict[str, int]]:
     """Returns by agent how many responses are not whole, or empty."""
     counts: dict[str, dict[str, int]] = {}
     for response in responses:

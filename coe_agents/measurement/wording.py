@@ -134,7 +134,7 @@ def regime_in_words(
 
 
 _LACKS = {
-    "cut": ("was cut off", "were cut off"),
+    "cut": ("was cut at max_tokens", "were cut at max_tokens"),
     "filtered": ("was filtered by its provider", "were filtered by their providers"),
     "unknown": (
         "did not end as its provider ends whole ones",
@@ -148,19 +148,23 @@ def lacking_in_words(agents: Iterable[Mapping[str, Any]], *, only_most: bool = F
     """Returns how many responses lack an answer, or a part of it, and why; "" where none does.
 
     Args:
-        agents: As in the data of a decision.
+        agents: As in the data of a decision. Where `max_tokens` of a "sampling" is known, it is told.
         only_most: Whether to say so only where most responses of an agent do, so that it has no view to differ.
 
     Example:
-        >>> agents = {"n_responses": 5, "lacking": {"cut": 2, "empty": 1}}, {"n_responses": 5, "lacking": {"cut": 1}}
-        >>> lacking_in_words(agents)
-        '3 of 10 responses were cut off, 1 is empty'
+        >>> a = {"n_responses": 5, "lacking": {"cut": 2, "empty": 1}, "sampling": [{"max_tokens": 20}]}
+        >>> lacking_in_words([a, {"n_responses": 5, "lacking": {"cut": 1}}])
+        '3 of 10 responses were cut at max_tokens (20), 1 is empty'
     """
     n_responses = 0
     lacks = Counter[str]()
+    limits = set[int]()
     most_lack = False
     for agent in agents:
         lacking = agent.get("lacking") or {}
+        if "cut" in lacking:
+            known = (record.get("max_tokens") for record in agent.get("sampling", ()))
+            limits.update(filter(None, known))
         n_responses += agent.get("n_responses", 0)
         lacks.update(lacking)
         most_lack = most_lack or lacks_most(agent.get("n_responses", 0), lacking)
@@ -172,6 +176,8 @@ def lacking_in_words(agents: Iterable[Mapping[str, Any]], *, only_most: bool = F
         if n:
             of_all = "" if clauses else f" of {quantity(n_responses, 'response')}"
             clauses.append(f"{n}{of_all} {of_one if n == 1 else of_several}")
+            if lack == "cut" and limits:
+                clauses[-1] += f" ({' or '.join(map(str, sorted(limits)))})"
     return ", ".join(clauses)
 
 
@@ -301,7 +307,7 @@ def _lead(
     n_leading = behind.pop(leading, 0)
     is_hidden = len(counts) > 1 and n_leading == 0
     if is_hidden or any(n >= n_leading for n in behind.values()):
-        return f"; {_named(leading)} leads with {share:.0%}"
+        return f"; {_named(leading)} leads with {share:.0%} of the group"
     return ""
 
 

@@ -8,7 +8,7 @@ import typer
 
 from coe_agents.cli.inputs import as_options, judging_arguments, open_samples
 from coe_agents.cli.options import ResamplesOption, ScoringOptions, expand_options
-from coe_agents.cli.terminal import clean, print_lines
+from coe_agents.cli.terminal import clean, print_lines, shows_progress
 from coe_agents.files import write
 from coe_agents.text import quantity
 
@@ -50,7 +50,9 @@ def report(
         if not (run[0] / DECISIONS).is_file():
             shown = stack.enter_context(open_samples(run, scoring))
         stack.enter_context(as_options())
-        page = create_report(shown, arguments, resamples=resamples, policy=policy)
+        page = create_report(
+            shown, arguments, resamples=resamples, policy=policy, progress=shows_progress()
+        )
     write(out, page.html.encode(errors="replace"))
     size = f"{out.stat().st_size / 1e6:.1f} MB"
     print_lines(f"{quantity(page.n_questions, 'question')}: {clean(str(out))}, {size}")

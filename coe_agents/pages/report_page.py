@@ -13,6 +13,7 @@ from coe_agents.evaluation.scoring.scores import (
     to_scores,
 )
 from coe_agents.measurement.estimators import BASELINE, group_scores, name_of
+from coe_agents.measurement.wording import lacking_in_words
 from coe_agents.pages.page_data import SCRIPT, STYLE, Rows, check_jinja, pack, read_parts, render
 from coe_agents.policy import Policy
 from coe_agents.text import quantity
@@ -46,6 +47,8 @@ def create_page(
     scores = to_scores(scored, setup)
     figures = report(scores, n_resamples=n_resamples)
     facts = summarize(rows.columns, figures)
+    if lacking := lacking_in_words(figures["details"]["agents"].values()):
+        facts.append(f"{lacking}.")
     if note is not None:
         facts.append(note)
     return render(

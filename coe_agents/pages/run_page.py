@@ -41,6 +41,9 @@ def create_run_page(run: Run, *, n_resamples: int = 1000) -> str:
     for start in range(0, len(details), BLOCK):
         blocks.append(pack(details[start : start + BLOCK]))
 
+    facts = in_words(comparison)
+    if run.lacking:
+        facts.append(f"{run.lacking}.")
     lines = []
     for line in table.lines():
         lines.append(list(map(format_cell, line)))
@@ -50,7 +53,7 @@ def create_run_page(run: Run, *, n_resamples: int = 1000) -> str:
         script=read_parts(*SCRIPT, *_SCRIPT),
         title=run.name,
         topic="decisions of a group of models",
-        facts=in_words(comparison),
+        facts=facts,
         heads=table.heads,
         lines=lines,
         notes=table.notes,

@@ -16,6 +16,7 @@ from coe_agents.experiments.judging import (
     create_setup,
     open_samples,
 )
+from coe_agents.experiments.progress import count_questions
 from coe_agents.experiments.runs import Runs
 from coe_agents.files import write
 from coe_agents.measurement.weighting import Weighting
@@ -76,6 +77,7 @@ def create_report(
     *,
     resamples: int,
     policy: Policy | None = None,
+    progress: bool = False,
 ) -> Page:
     """Returns the page of samples or of a run; see `report`."""
     if isinstance(samples, Runs):
@@ -88,14 +90,15 @@ def create_report(
         titles = []
         for path in questions.paths:
             titles.append((path.parent if path.name == SAMPLES else path).resolve().name)
-        html = create_page(
-            questions,
-            setup,
-            title=", ".join(titles),
-            n_resamples=resamples,
-            note=judging.note(),
-            policy=policy,
-        )
+        with count_questions(len(questions), is_shown=progress):
+            html = create_page(
+                questions,
+                setup,
+                title=", ".join(titles),
+                n_resamples=resamples,
+                note=judging.note(),
+                policy=policy,
+            )
         return Page(html, len(questions), judging.note())
 
 

@@ -102,9 +102,11 @@ def settle(
     answer = measurement.answer if decision.answer is None else decision.answer
     kind = measurement.answer_kind if answer == measurement.answer else answer_kind(answer)
     if kind not in rules.answerable:
-        why = f"an answer of the kind {kind} is not wanted here"
-        cause, why = _NO_ANSWER.get(kind, ("invalid", why))
-        return _abstain(cause, why, decision.reason)
+        if kind in _NO_ANSWER:  # that the policy was confident of it is no reason
+            return _abstain(*_NO_ANSWER[kind])
+        return _abstain(
+            "invalid", f"an answer of the kind {kind} is not wanted here", decision.reason
+        )
     judged = measurement.proposals.proposer
     chosen = representative_of(measurement, answer)
     if judged is not None and measurement.proposals.by_agent.get(judged) != chosen:

@@ -60,7 +60,7 @@ def test_reasoning_is_no_part_of_a_draft_and_names_and_order_of_agents_change_no
     [
         (
             {"a": ["Ada is so."], "b": ["Bob ate it."]},
-            "0 of 1 claim of .'s draft are given: the other models support",
+            "0 of 1 claim of .'s draft are given: the support of each by the other models is below 50%",
         ),
         ({"a": ["Ada is so."]}, "no other model answered"),
         ({"a": ["I don't know."], "b": ["I'm not sure."]}, "no draft has claims"),

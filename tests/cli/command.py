@@ -16,12 +16,18 @@ from coe_agents.cli import main
 COMMAND = str(Path(sys.executable).with_name("coe-agents"))
 
 
-def run(*arguments, wide=200, code=0):
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def run(*arguments, wide=200, code=0, err=None):
     """Calls the command's `main` in this process; warnings are shown on standard error, as in a process.
 
-    The command must end with the status `code`, unless that is None.
+    The command must end with the status `code`, unless that is None. `err` is its standard error, such as a `Terminal`.
     """
-    out, err = io.StringIO(), io.StringIO()
+    out = io.StringIO()
+    err = io.StringIO() if err is None else err
     with (
         patch.dict(os.environ, {"COLUMNS": str(wide)}),
         patch.object(sys, "argv", ["coe-agents", *map(str, arguments)]),

@@ -92,6 +92,15 @@ def test_a_console_shows_no_control_character_that_a_display_forgot(capsys):
     assert "\ufffd" in out
 
 
+def test_lines_of_a_table_are_not_padded_where_no_terminal_is(capsys):
+    table = Table(box=None)
+    table.add_column("x")
+    table.add_row(Text("a  b"))
+    table.add_row(Text("longer"))
+    terminal.create_console().print(table)
+    assert capsys.readouterr().out.splitlines() == [" x", " a  b", " longer"]
+
+
 def test_warnings_are_one_clean_line(capsys):
     with warnings.catch_warnings():
         warnings.simplefilter("always")

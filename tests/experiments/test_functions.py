@@ -39,6 +39,7 @@ from coe_agents.evaluation.origin import DECISIONS
 from coe_agents.experiments.runs import Runs
 from coe_agents.policy import FixedRounds
 from coe_agents.testing import ScriptedAgent
+from coe_agents.testing.driver import ScriptedDriver
 from coe_agents.types import create_usage
 
 SILENT: dict[str, Any] = {"progress": False}
@@ -62,6 +63,25 @@ def test_samples_are_what_was_asked_with_what_made_them():
     assert frame["error"].isna().all()
     assert samples.origin.judging.clusterer == "normalized"
     assert (samples.origin.answers, sorted(samples.origin.agents)) == ("short", ["a", "b"])
+
+
+@pytest.mark.wording
+def test_replies_that_max_tokens_cut_are_told_of_samples_and_runs():
+    cut = AIMessage("Paris", response_metadata={"finish_reason": "length"})
+    model = ScriptedDriver(script=[cut])
+    group = [ModelAgent(name, model, n_samples=3, max_tokens=20) for name in "ab"]
+    told = "6 of 6 responses were cut at max_tokens (20)."
+    samples = sample(group, [CAPITAL], **SILENT)
+    runs = run(group, [CAPITAL], **SILENT)
+    for shown in (score(samples, resamples=2), runs):
+        assert told in str(shown)
+
+
+@pytest.mark.wording
+def test_where_all_answers_are_wrong_a_sentence_stands_for_the_scores():
+    shown = str(score(sample(agents(["Rome"], ["Lima"]), asked(3), **SILENT), resamples=2))
+    assert "0 of 3 answers are right: no score can tell" in shown
+    assert "AUROC" not in shown
 
 
 @pytest.mark.parametrize(

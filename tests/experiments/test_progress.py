@@ -2,6 +2,7 @@ import io
 
 from rich.console import Console
 
+from coe_agents.activity import announce
 from coe_agents.experiments.progress import progress
 
 
@@ -33,3 +34,18 @@ def test_a_terminal_has_a_bar_for_each_agent():
     assert "3/3" in text
     assert "2/2" in text
     assert "1 failed" in text
+
+
+def test_a_terminal_shows_what_is_done_now():
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=True, width=100)
+    with announce("loading a\x1b[2Jb"), progress({}, console=console, is_kept=False):
+        pass
+    assert "loading a\ufffd[2Jb" in out.getvalue()
+
+
+def test_without_a_terminal_what_is_not_kept_leaves_no_line():
+    out = io.StringIO()
+    with progress({"a": (0, 1)}, console=Console(file=out), is_kept=False) as advance:
+        advance("a", False)
+    assert out.getvalue() == ""

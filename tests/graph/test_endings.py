@@ -49,7 +49,7 @@ def test_a_response_that_is_not_whole_counts_as_an_answer(end):
 @pytest.mark.wording
 def test_that_responses_are_not_whole_is_told():
     for end, told in (
-        ("cut", "3 of 6 responses were cut off"),
+        ("cut", "3 of 6 responses were cut at max_tokens"),
         ("unknown", "3 of 6 responses did not end as their providers end whole ones"),
     ):
         decision = ask_both(["Suva"] * 3, ["Suva"] * 3, end)
@@ -72,7 +72,7 @@ def test_what_is_cut_off_or_empty_is_not_answered(said, end, other):
 def test_what_is_cut_off_or_empty_is_no_conflict():
     for (said, end), other in product((CUT, EMPTY), OTHERS):
         decision = ask_both(said, other, end)
-        told = f"3 of 6 responses {'were cut off' if end == 'cut' else 'are empty'}"
+        told = f"3 of 6 responses {'were cut at max_tokens' if end == 'cut' else 'are empty'}"
         for shown in (decision.explain(), on_screen(decision), refusal(decision.data)):
             assert told in shown
             assert "onflict" not in shown
@@ -91,9 +91,29 @@ def test_a_conflict_is_one_where_few_responses_are_cut_off():
 
     said = ask("Capital?", [Once("a", ["Suva"] * 3), ScriptedAgent("b", ["Nadi"] * 3)]).explain()
     assert (
-        "a tie; 1 of 6 responses was cut off; conflict, each is confident, but they disagree"
+        "a tie; 1 of 6 responses was cut at max_tokens; conflict, each is confident, but they disagree"
         in said
     )
+
+
+@pytest.mark.wording
+def test_the_limit_that_cut_responses_is_told():
+    script = [AIMessage("Suva", response_metadata={"finish_reason": "length"})]
+    drivers = [ScriptedDriver(script=script) for _ in "ab"]
+    agents = []
+    for name, driver, limit in zip("ab", drivers, (8, 20), strict=True):
+        agents.append(ModelAgent(name, driver, n_samples=1, max_tokens=limit))
+    decision = ask("Capital?", agents)
+    told = "2 of 2 responses were cut at max_tokens (8 or 20)"
+    assert told in decision.explain()
+    assert told in on_screen(decision)
+
+
+@pytest.mark.wording
+def test_a_group_that_refuses_is_not_called_confident():
+    decision = ask("Capital?", [ScriptedAgent(name, ["I can't answer this."]) for name in "ab"])
+    assert decision.cause == "refusal"
+    assert decision.reason.endswith("; a refusal is not an answer")
 
 
 @pytest.mark.parametrize("text", ["Suva", '{"city": "Suva"}'])

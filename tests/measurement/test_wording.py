@@ -39,7 +39,7 @@ def test_who_says_what():
         ),
         (
             ["A,B", "A,C"],
-            'a is split between "A" and "B", b is split between "A" and "C"; "A" leads with 50%',
+            'a is split between "A" and "B", b is split between "A" and "C"; "A" leads with 50% of the group',
         ),
         # the same answers in other shares are the same doubt
         (
@@ -73,7 +73,7 @@ def test_agents_that_are_split_like_the_rest_do_not_give_other_answers():
         said = {name: ["Paris", f"x{place}"] for place, name in enumerate(names)}
         sentence = who_says_what(measured(**said))
         assert f", {rest};" in sentence
-        assert sentence.endswith('; "Paris" leads with 50%')
+        assert sentence.endswith('; "Paris" leads with 50% of the group')
 
 
 @pytest.mark.wording
@@ -83,7 +83,7 @@ def test_what_leads_is_named_where_the_numbers_do_not_show_it_and_who_did_not_an
     )
     assert (
         who_says_what(outweighed)
-        == 'two of three agents say "Lyon", one says "Paris"; "Paris" leads with 60%'
+        == 'two of three agents say "Lyon", one says "Paris"; "Paris" leads with 60% of the group'
     )
     assert who_says_what(AGREED) == ""  # a measurement without agents
     assert who_says_what(measured(a=["Paris"], b=["Paris"]), n_agents=3) == (

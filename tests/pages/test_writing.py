@@ -1,3 +1,5 @@
+import pytest
+
 import coe_agents
 from coe_agents.evaluation import report
 from coe_agents.testing import ScriptedAgent
@@ -24,3 +26,12 @@ def test_a_page_of_samples_that_are_open(tmp_path):
     samples = coe_agents.sample(agents, ASKED, progress=False)
     assert "<html" in report(samples, tmp_path / "page.html", resamples=2).read_text()
     assert len(list(samples)) == 1
+
+
+@pytest.mark.wording
+def test_cut_replies_are_told_on_both_pages(tmp_path):
+    agents = [ScriptedAgent(name, ["Paris"], end="cut") for name in ("a", "b")]
+    for made in (coe_agents.sample, coe_agents.run):
+        shown = made(agents, ASKED, progress=False)
+        page = report(shown, tmp_path / "page.html", resamples=2)
+        assert "2 of 2 responses were cut at max_tokens." in page.read_text()

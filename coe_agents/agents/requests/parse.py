@@ -55,6 +55,7 @@ def to_reply(
     *,
     agent: str,
     max_chars: int,
+    max_tokens: int | None = None,
     states_confidence: bool = False,
 ) -> AgentReply:
     """Returns the reply of an agent; `states_confidence`: whether it was asked to end in its confidence."""
@@ -88,6 +89,7 @@ def to_reply(
         probe=None,
         counted="each",
         error=None if drawn.failure is None else f"{type(drawn.failure).__name__}: {drawn.failure}",
+        max_tokens=max_tokens,
     )
     usage = add_usages(map(usage_of, answered))
     agent_reply = AgentReply(responses=responses, usage=usage, sampling=sampling)

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from hashlib import sha256
-from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from coe_agents._removed import refuses_removed
+from coe_agents.activity import COUNT, announce
 from coe_agents.clustering import Clusterer, EntailmentModel
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.evaluation.metrics import auroc
@@ -30,6 +30,7 @@ from coe_agents.evaluation.scoring.correctness import (
 )
 from coe_agents.evaluation.scoring.statistics import BATCH, iter_statistics
 from coe_agents.measurement.estimators import BEST_SINGLE_MODEL, Estimator, find_estimators
+from coe_agents.measurement.measurement import count_lacking
 from coe_agents.measurement.statistics import ActionKind, Statistics
 from coe_agents.measurement.weighted_vote import TRUSTED_VOTE_SHARE, mean_agreements, to_weights
 from coe_agents.measurement.weighting import Weighting
@@ -47,6 +48,7 @@ class ScoringSetup:
         estimators: Scores beyond the built-in ones, by name: each takes `Statistics` and returns a
             float, higher = less sure, or None where it cannot be computed.
         proposer: The agent whose first response is judged; None: the group's answer is.
+        max_tokens: The most tokens of a response of each agent, by name, as far as they are known.
     """
 
     clusterer: Clusterer
@@ -55,6 +57,7 @@ class ScoringSetup:
     weighting: Weighting = "auto"
     estimators: Mapping[str, Estimator] = field(default_factory=dict)
     proposer: str | None = None
+    max_tokens: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def all_estimators(self) -> dict[str, Estimator]:
@@ -80,6 +83,7 @@ class AgentScore(NamedTuple):
     Attributes:
         agreement: The mean probability that another agent gives the same answer, in [0, 1]; NaN if no other responded.
         support: Its probability of the leading answer, in [0, 1]; the mean over answers that tie.
+        lacking: How many of its responses lack an answer or a part of it: see `AgentMeasurement`.
     """
 
     entropy: float
@@ -87,9 +91,10 @@ class AgentScore(NamedTuple):
     by_probability: bool
     agreement: float
     support: float
+    lacking: Mapping[str, int]
 
 
-_NO_SCORE = AgentScore(np.nan, 0, False, np.nan, np.nan)
+_NO_SCORE = AgentScore(np.nan, 0, False, np.nan, np.nan, {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +168,7 @@ def score_each(
 def _agent_scores(statistics: Statistics) -> dict[str, AgentScore]:
     leading = list(statistics.leading)
     supports = statistics.distributions[:, leading].mean(axis=1).tolist()
+    lacking = count_lacking(statistics.responses)
     scores = map(
         AgentScore,
         statistics.entropies,
@@ -170,6 +176,7 @@ def _agent_scores(statistics: Statistics) -> dict[str, AgentScore]:
         statistics.counts_by_probability,
         _agreements(statistics),
         supports,
+        (lacking.get(name, {}) for name in statistics.names),
     )
     return dict(zip(statistics.names, scores, strict=True))
 
@@ -197,19 +204,24 @@ _PART = 2 * BATCH
 class AgentCount:
     """What one agent contributed: questions with a response, responses, and failed requests.
 
-    On `by_probability` of its questions its responses count by probability; by frequency on the others.
+    On `by_probability` of its questions its responses count by probability; by frequency on the others. What `lacking`
+    and `sampling` say is as in `coe_agents.decision.DecisionData`.
     """
 
     n_questions: int = 0
     n_responses: int = 0
     n_failures: int = 0
     by_probability: int = 0
+    lacking: dict[str, int] = field(default_factory=dict)
+    sampling: list[dict[str, int]] = field(default_factory=list)
 
     def add(self, agent: AgentScore) -> None:
         """Counts one question that the agent responded to."""
         self.n_questions += 1
         self.n_responses += agent.n_responses
         self.by_probability += agent.by_probability
+        for lack, n in agent.lacking.items():
+            self.lacking[lack] = self.lacking.get(lack, 0) + n
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,8 +293,14 @@ def score_samples(samples: Samples, setup: ScoringSetup, *, n_processes: int = 1
     For several, `setup` is without a model, which every process would load.
     """
     score_part = partial(_score_part, setup)
-    parts = map_in_processes(score_part, samples.parts(_PART), n_processes)
-    return to_scores(chain.from_iterable(parts), setup)
+
+    def rows() -> Iterator[ScoredQuestion]:
+        for part in map_in_processes(score_part, samples.parts(_PART), n_processes):
+            yield from part
+            if n_processes > 1:  # the count of another process is not ours
+                COUNT.get()(len(part))
+
+    return to_scores(rows(), setup)
 
 
 def _score_part(setup: ScoringSetup, part: SamplesPart) -> list[ScoredQuestion]:
@@ -314,6 +332,9 @@ def to_scores(rows: Iterable[ScoredQuestion], setup: ScoringSetup) -> Scores:
             n_inside += row.is_inside
             kinds.append(row.kind)
             columns.add_row(row, row.correct)
+
+    for name, limit in setup.max_tokens.items():
+        agents[name].sampling.append({"max_tokens": limit})
 
     values = {}
     absent = {}
@@ -488,7 +509,8 @@ def report(scores: Scores, *, n_resamples: int = 1000, n_processes: int = 1) -> 
         "scores" of the "call" and "no_call" rows apart: by whether what is judged calls a tool.
     """
     estimate = partial(estimate_all, n_resamples=n_resamples, n_processes=n_processes)
-    of_all = _figures(scores.correct, scores.values, estimate)
+    with announce("computing the intervals"):
+        of_all = _figures(scores.correct, scores.values, estimate)
     agents = {name: asdict(count) for name, count in scores.agents.items()}
     figures: dict[str, Any] = {
         "n_questions": scores.n_questions,

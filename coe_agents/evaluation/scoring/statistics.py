@@ -10,6 +10,7 @@ import numpy as np
 
 from coe_agents.actions.match import compare_actions
 from coe_agents.actions.proposals import compared_answer, has_proposals
+from coe_agents.activity import COUNT
 from coe_agents.clustering import Clusterer, EntailmentModel, cluster_many
 from coe_agents.clustering.answers import canonical_answer
 from coe_agents.clustering.protocols import ENTAILMENT
@@ -57,6 +58,7 @@ def iter_statistics(
             yield from statistics
         else:
             yield from _with_distances(statistics, entailment)
+        COUNT.get()(len(together))
 
 
 def _compute_all(

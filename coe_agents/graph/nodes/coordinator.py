@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from langgraph.types import Command
 
+from coe_agents.decision.group_decision import agents_as_data
 from coe_agents.errors import GroupUnavailableError
 from coe_agents.graph import events
 from coe_agents.graph.context import RunSettings
@@ -81,7 +82,7 @@ def coordinator_node(
         _emit(state, decision)
 
         measured_agents = (state["measured"] or {}).get("agents", {})
-        lacking = lacking_in_words(measured_agents.values())
+        lacking = lacking_in_words(agents_as_data(measured_agents, state["usages"]).values())
         reason = "; ".join(filter(None, (who, lacking, decision.reason)))
         verdict = {**fields_of(decision), "reason": reason, "regime": regime}
         clock = {**state["clock"], "elapsed": seconds_used(state)}

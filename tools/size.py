@@ -37,8 +37,8 @@ MOST_PARAMETERS = 12
 """A function with more parameters is a wide one."""
 
 BUDGET = {
-    "tokens": 321_550,
-    "tokens of tests": 338_050,
+    "tokens": 321_800,
+    "tokens of tests": 340_620,
     "tokens a line": 8.8,
     "tokens a line of tests": 9.6,
     "comprehensions per 1,000 lines": 31.5,

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -72,6 +72,9 @@ def advise(
                 print_json({"observed": asdict(observed)})
             else:
                 print_lines(_observed_in_words(observed))
+            if out is not None:
+                reason = "observed calls say what blocking costs, and calibrate no policy"
+                _end_without_policy(out, reason, to_stderr=as_json)
             return
 
         setting, judging = create_setting(scoring, samples)
@@ -97,13 +100,15 @@ def advise(
     if out is None:
         return
     if policy is None:
-        print_lines(
-            f"No policy was written to {clean(str(out))}: it would never answer.", to_stderr=as_json
-        )
-        raise typer.Exit(Exit.FAILED)
+        _end_without_policy(out, "it would never answer", to_stderr=as_json)
     policy.save(out)
     use = f'[policy] kind = "calibrated", path = "{clean(out.name)}"'
     print_lines(f"Wrote {clean(str(out))}. To use it: {use}", to_stderr=as_json)
+
+
+def _end_without_policy(out: Path, reason: str, *, to_stderr: bool) -> NoReturn:
+    print_lines(f"No policy was written to {clean(str(out))}: {reason}.", to_stderr=to_stderr)
+    raise typer.Exit(Exit.FAILED)
 
 
 def _calibrate(

@@ -2,6 +2,8 @@
 
 import threading
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 from transformers import AutoConfig, AutoTokenizer, GenerationConfig
+from transformers.utils import logging as transformers_logging
 
 from coe_agents.activity import announce
 from coe_agents.errors import ModelLoadError
@@ -20,6 +23,8 @@ A step of theirs is mostly Python, which one thread runs at a time. Threads of s
 other after every operation, and those of torch for a processor, which costs more than it saves.
 """
 _SMALL_LOCK = threading.Lock()
+_READ_AT_ONCE = 500_000_000
+"""Bytes of weights that are read in about a second."""
 
 
 @dataclass(eq=False)
@@ -107,6 +112,23 @@ def load(
         return loaded
 
 
+@contextmanager
+def _bar_if_it_takes_long(name: str) -> Iterator[None]:
+    """Hides transformers' bar over the weights of a folder that are read in a moment."""
+    weights = list(Path(name).glob("*.safetensors"))
+    n_bytes = sum(file.stat().st_size for file in weights)
+    hides = (
+        bool(weights) and n_bytes < _READ_AT_ONCE and transformers_logging.is_progress_bar_enabled()
+    )
+    if hides:
+        transformers_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if hides:
+            transformers_logging.enable_progress_bar()
+
+
 def _read(
     auto_class: Any, name: str, *, device: str, dtype: str, revision: str | None, token: str | None
 ) -> Loaded:
@@ -123,9 +145,10 @@ def _read(
     tokenizer = AutoTokenizer.from_pretrained(name, config=config, **safe)
     if device == "auto":
         safe["device_map"] = "auto"
-    model, report = auto_class.from_pretrained(
-        name, config=config, dtype=dtype, use_safetensors=True, output_loading_info=True, **safe
-    )
+    with _bar_if_it_takes_long(name):
+        model, report = auto_class.from_pretrained(
+            name, config=config, dtype=dtype, use_safetensors=True, output_loading_info=True, **safe
+        )
     if report["missing_keys"]:
         missing = sorted(report["missing_keys"])[:3]
         raise ValueError(f"weights are missing: {', '.join(missing)}")

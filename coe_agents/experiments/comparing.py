@@ -148,6 +148,12 @@ def compare_policies(
     progress: bool,
 ) -> Comparison:
     """Replays policies on saved responses; see `compare`."""
+    # before the responses are clustered, which may take long
+    of_files = dict[str, ReplayedPolicy]()
+    for name, policy in policies.items():
+        if isinstance(policy, str | Path):
+            of_files[name] = _policy_of_file(Path(policy), name)
+
     with open_samples(samples) as questions:
         setup, resolved = create_setup(questions.paths, judging, recorded=questions.clusterer)
         with count_questions(len(questions), is_shown=progress):
@@ -160,7 +166,7 @@ def compare_policies(
     outcomes = []
     for name, policy in policies.items():
         if isinstance(policy, str | Path):
-            replayed = _policy_of_file(Path(policy), name)
+            replayed = of_files[name]
         else:
             replayed = _policy_of_samples(policy, name, saved, max_rounds)
         outcomes.append(replay(saved, replayed, setup.criterion, n_failed=n_failed))

@@ -480,7 +480,10 @@ def _times(each: Compared, first: Compared) -> str:
         bound = "at least "
     elif first.is_cut_short:
         bound = "at most "
-    return f" It takes {bound}{each.token_ratio:.2f} times the tokens."
+    ratio = f"{each.token_ratio:.2f}"
+    if ratio == "1.00" and not bound:
+        return ""
+    return f" It takes {bound}{ratio} times the tokens."
 
 
 def _verdict(each: Compared) -> str:

@@ -87,9 +87,14 @@ class Running:
             with self.open_store(folder) as (store, timings, on_row):
                 asked = self.dataset.questions
                 await decide_all(asked, self.group, store, timings, on_row=on_row)
-            name = self.name if self.out is None else None
-            runs = Runs(folder, name=name, criterion=self.group.criterion.name)
-        if self.out is None:
+            is_temporary = self.out is None
+            runs = Runs(
+                folder,
+                name=self.name if is_temporary else None,
+                criterion=self.group.criterion.name,
+                is_temporary=is_temporary,
+            )
+        if is_temporary:
             remove_with(runs, folder)
         return runs
 

@@ -49,12 +49,19 @@ class Runs(Shown):
         folder: What `run` wrote.
         name: What it is called in comparisons; the folder's name unless given.
         criterion: By which its answers were judged; as recorded unless given.
+        is_temporary: Whether the folder goes with the object, so that nobody is told of it.
     """
 
     def __init__(
-        self, folder: str | Path, *, name: str | None = None, criterion: str | None = None
+        self,
+        folder: str | Path,
+        *,
+        name: str | None = None,
+        criterion: str | None = None,
+        is_temporary: bool = False,
     ) -> None:
         self.path = Path(folder)
+        self.is_temporary = is_temporary
         self.name = name or self.path.resolve().name
         self.settings = read_settings(self.path)
         self.prices = read_prices(self.path)
@@ -95,15 +102,22 @@ class Runs(Shown):
         return import_pandas().DataFrame(rows)
 
     def plot(self) -> "Figure":
-        """Draws uncertainty and accuracy over the rounds, and coverage against risk; needs Matplotlib."""
-        figure, (entropy, accuracy, risk) = create_axes(3)
+        """Draws uncertainty over the rounds and, of judged answers, accuracy over the rounds and coverage against risk.
+
+        Needs Matplotlib.
+        """
         frame = self.to_frame(rounds=True).drop_duplicates(["id", "round"])
+        is_judged = bool(frame["correct"].notna().any())
+        figure, (entropy, *of_judged) = create_axes(3 if is_judged else 1)
         means = frame.groupby(frame["round"] + 1)[[*_PARTS, "correct"]].mean()
         means[[*_PARTS]].plot(ax=entropy, marker="o", ylabel="nats, mean over questions")
-        means["correct"].plot(ax=accuracy, marker="o", ylabel="accuracy of the leading answer")
-        for axes in (entropy, accuracy):
-            axes.set_xticks(means.index)
+        entropy.set_xticks(means.index)
+        if not is_judged:
+            return figure
 
+        accuracy, risk = of_judged
+        means["correct"].plot(ax=accuracy, marker="o", ylabel="accuracy of the leading answer")
+        accuracy.set_xticks(means.index)
         last = frame.drop_duplicates("id", keep="last").dropna(subset=["coe", "correct"])
         if len(last):
             columns = last[["correct", "coe"]].to_numpy(float)
@@ -148,7 +162,8 @@ class Runs(Shown):
             judged = ", none judged"
         withheld = f"{n_decided - counts['answered']:g} withheld, {counts['escalated']:g} escalated"
         answered = f"{quantity(len(self), 'question')}: {counts['answered']:g} answered{judged}"
-        lines = [f"{answered}; {withheld}. {for_screen(str(self.path / DECISIONS))}"]
+        place = "" if self.is_temporary else f" {for_screen(str(self.path / DECISIONS))}"
+        lines = [f"{answered}; {withheld}.{place}"]
         if counts["with_failed_agent"]:
             lines.append(
                 f"In {counts['with_failed_agent']:g} of them an agent failed in the last round; the others decided."

@@ -326,14 +326,13 @@ class CoEMiddleware(GuardsTools[VerdictState]):
         if not settled.get("gives_up"):
             return self._update(state, proposed, settled["verdicts"], answers)
 
-        changed = [proposed.reply] if proposed.is_changed else []
         last = AIMessage(
             f"I stop here: {NOT_SHARED}.",
             id=str(uuid.uuid4()),
             response_metadata={WITHHELD_MARK: True},
         )
         return {
-            "messages": [*changed, *answers, last],
+            "messages": [*answers, last],
             "coe_answers": {"": _mark_of("", {}, [last])},
             "jump_to": "end",
         }
@@ -607,7 +606,7 @@ class CoEMiddleware(GuardsTools[VerdictState]):
         removed = [
             RemoveMessage(message.id) for message in after if message.id and message not in kept
         ]
-        now += [*removed, withheld] if calls else [withheld, *removed]
+        now += [*removed, withheld]
         update: dict[str, Any] = {
             "messages": now,
             "coe_answers": {"": _mark_of("", {}, [withheld])},

@@ -142,7 +142,7 @@ class GuardsTools(AgentMiddleware[_State, Any, Any]):
 
     def _gates(self, name: str | None) -> bool:
         """Returns whether some calls of a tool of this name are gated."""
-        return (name or "") in self._gated
+        return name in self._gated
 
     def _was_judged(self, request: ToolCallRequest) -> bool:
         """Returns whether the gate decided on the call of this id, which may have changed since then."""
@@ -378,7 +378,7 @@ def _reads_alike(
             if known.name == call["name"]:
                 agents_own = known
                 break
-        if agents_own is None and request.tool is not None and request.tool.name == call["name"]:
+        if agents_own is None:
             agents_own = request.tool
         if agents_own is None or agents_own is tool:
             return True

@@ -45,8 +45,8 @@ def create_run_page(run: Run, *, n_resamples: int = 1000) -> str:
     if run.lacking:
         facts.append(f"{run.lacking}.")
     lines = []
-    for line in table.lines():
-        lines.append(list(map(format_cell, line)))
+    for figure, _policy, *numbers in table.lines():  # the page has one policy
+        lines.append(list(map(format_cell, (figure, *numbers))))
     return render(
         read_parts("run.html"),
         style=read_parts(*STYLE, "run.css"),
@@ -54,7 +54,7 @@ def create_run_page(run: Run, *, n_resamples: int = 1000) -> str:
         title=run.name,
         topic="decisions of a group of models",
         facts=facts,
-        heads=table.heads,
+        heads=(table.heads[0], *table.heads[2:]),
         lines=lines,
         notes=table.notes,
         overview=pack(_overview(run)),

@@ -33,6 +33,14 @@ def test_advise_says_what_blocking_would_have_cost_and_saved(tmp_path):
     assert "Of what would have passed, 20.0% are wrong" in told
 
 
+def test_observed_calls_make_no_policy(tmp_path):
+    samples = write(tmp_path / "week.samples.jsonl", ruled("1", "observed", correct=True))
+    out = tmp_path / "policy.json"
+    done = run("advise", samples, "--out", out, code=1)
+    assert "No policy was written" in done.stdout
+    assert not out.exists()
+
+
 def test_advise_reads_the_columns_that_the_options_name(tmp_path):
     rows = [{"who": each.pop("agent"), **each} for each in ruled("1", "observed", correct=True)]
     samples = write(tmp_path / "week.samples.jsonl", rows)

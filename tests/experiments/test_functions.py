@@ -226,8 +226,15 @@ def test_a_run_has_every_round_of_every_agent():
     ]
     assert frame["changed"].tolist()[2:] == [False, True]
     assert runs.to_frame()["n_rounds"].tolist() == [2]
-    assert str(runs).startswith("1 question: 1 answered, 0 of these wrong by reference_or_label;")
+    said = (
+        "1 question: 1 answered, 0 of these wrong by reference_or_label; 0 withheld, 0 escalated."
+    )
+    assert str(runs).strip() == said  # no word of a folder that goes with it
     assert len(runs.plot().axes) == 3
+
+
+def test_a_run_without_references_is_drawn_without_accuracy():
+    assert len(run(agents(), ["Capital of Peru?"], policy=ALWAYS, **SILENT).plot().axes) == 1
 
 
 def test_a_failed_question_is_a_row_and_no_decision(tmp_path):
@@ -298,6 +305,18 @@ async def test_both_forms_run_where_a_loop_runs():
     runs = await arun(agents(), [CAPITAL], **SILENT)
     assert len(samples) == len(runs) == 1
     assert len(sample(agents(), [CAPITAL], **SILENT)) == 1  # as in a notebook
+
+
+def test_a_faulty_file_of_a_policy_is_named_before_anything_is_clustered(tmp_path):
+    class Never:
+        def cluster(self, responses, questions):
+            raise AssertionError("it was clustered")
+
+    faulty = tmp_path / "strict.toml"
+    faulty.write_text('[policy]\nkind = "threshold"\n')
+    samples = sample(agents(), [CAPITAL], **SILENT)
+    with pytest.raises(ConfigurationError, match="strict"):
+        compare(samples, policies={"strict": faulty}, clusterer=Never())
 
 
 def test_runs_are_compared_by_their_names():

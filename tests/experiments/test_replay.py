@@ -81,7 +81,7 @@ def test_tokens_of_what_cannot_be_replayed_are_a_bound_and_two_bounds_are_not_co
     def words(*outcomes):
         return in_words(compare_outcomes(outcomes, n_resamples=5))[1].rpartition("%. ")[2]
 
-    assert "takes 1.00 times the tokens" in words(whole, whole)
+    assert "times the tokens" not in words(whole, whole)  # as many
     assert "takes at least 1.00 times the tokens" in words(whole, debate)
     assert "takes at most 1.00 times the tokens" in words(debate, whole)
     assert "tokens" not in words(debate, debate)

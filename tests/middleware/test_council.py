@@ -385,6 +385,8 @@ def test_of_the_blocks_beside_a_withheld_call_only_reasoning_and_calls_stay():
         (None, {"clusterer": BY_COSINE}, TypeError, "EmbeddingSimilarity reads calls as prose"),
         (None, {"clusterer": ActionMatch(text="loose")}, ValueError, "must compare exactly"),
         (None, {"max_blocked": 0}, ValueError, '"max_blocked" of CoECouncil must be'),
+        (None, {"on_decision": 5}, TypeError, '"on_decision" of CoECouncil'),
+        (None, {"min_providers": 2}, ValueError, '"min_providers" of CoECouncil'),
         (
             None,
             {"adaptive": True, "mode": "choose"},

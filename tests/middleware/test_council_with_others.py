@@ -13,7 +13,7 @@ from langgraph.types import Command
 from coe_agents import CoECouncil, CoEMiddleware
 from coe_agents.middleware.council_request import ToolSchemas
 from coe_agents.testing.driver import ScriptedDriver
-from tests.middleware.agents import SURE, THREAD, Bank, judges
+from tests.middleware.agents import MODES, SURE, THREAD, Bank, judges, run
 from tests.middleware.calls import ANN, BOB, DONE, LOOKS, PAY, Weather, call, replies, says, weather
 from tests.middleware.council import AGREE, Member, council_agent, members
 from tests.middleware.people import APPROVE, decide, edit
@@ -147,6 +147,15 @@ def test_a_structured_answer_is_an_action(response_format, tools):
     assert (shown["type"], shown["function"]["name"]) == ("function", "Weather")
 
 
+def test_the_tool_of_a_structured_answer_may_be_named_beside_others(bank):
+    agents = members([[call(**ANN)], [weather("clear")]])
+    script = [says(call(**ANN)), says(weather("clear"))]
+    options = {"response_format": ToolStrategy(Weather), "tools": ["transfer_money", "Weather"]}
+    state = council_agent(agents, bank, *script, **options).invoke(PAY, THREAD)
+    assert bank.transfers == [("Ann", 1.0)]
+    assert state["structured_response"] == Weather(sky="clear")
+
+
 @pytest.mark.parametrize("tools", [Bank().tools, []])
 def test_a_structured_answer_that_is_always_withheld_ends_the_run(tools, bank):
     bank.tools = tools
@@ -271,7 +280,7 @@ def test_a_tool_that_other_middleware_brings_cannot_be_guarded_and_its_call_is_c
     assert ran == ["Ann"]
 
 
-async def forged(behind):
+async def forged(behind, form="ainvoke"):
     """What an agent without tools of its own makes of a call that nobody vouched for."""
     agent = create_agent(
         ScriptedDriver(script=[DONE]),
@@ -279,7 +288,7 @@ async def forged(behind):
         checkpointer=InMemorySaver(),
     )
     written = {"messages": [says(call("burn", to="Ann"))]}
-    return await agent.ainvoke(Command(update=written, goto="tools"), THREAD)
+    return await run(form, agent, Command(update=written, goto="tools"))
 
 
 async def test_in_async_too_a_tool_that_other_middleware_brings_runs_nothing_that_was_not_vouched_for():
@@ -300,13 +309,32 @@ async def test_in_async_too_a_tool_that_other_middleware_brings_runs_nothing_tha
     assert ran == []
 
 
-async def test_a_call_without_a_tool_reaches_no_middleware_behind_the_gate_in_async_either():
+@pytest.mark.parametrize("form", MODES)
+async def test_a_call_without_a_tool_reaches_no_middleware_behind_the_gate(form):
     ran = []
 
     class Acts(AgentMiddleware):
-        async def awrap_tool_call(self, request, handler):
+        def wrap_tool_call(self, request, handler):
             ran.append(request.tool_call["name"])
             return ToolMessage("burnt", tool_call_id=request.tool_call["id"])
 
-    await forged(Acts())
+        async def awrap_tool_call(self, request, handler):
+            return self.wrap_tool_call(request, handler)
+
+    await forged(Acts(), form)
     assert ran == []
+
+
+def test_a_call_of_a_tool_that_other_middleware_brings_runs_where_a_condition_says_that_it_is_free():
+    ran = []
+
+    class Acts(AgentMiddleware):
+        def wrap_tool_call(self, request, handler):
+            ran.append(request.tool_call["args"]["to"])
+            return ToolMessage("burnt", tool_call_id=request.tool_call["id"])
+
+    free = {"burn": lambda request: request.tool_call["args"]["to"] != "Ann"}
+    gates = [CoECouncil(members(AGREE), tools=free), Acts()]
+    driver = ScriptedDriver(script=[says(call("burn", to="Ann")), DONE])
+    create_agent(driver, middleware=gates).invoke(PAY)
+    assert ran == ["Ann"]

@@ -39,6 +39,11 @@ def test_a_person_is_asked_in_place_of_the_third_block_and_approves_exactly_that
     assert statuses == ["error", "error", "success", "error", "error"]
 
 
+def test_a_person_is_asked_after_more_blocks_than_end_a_run_by_default(bank):
+    [request] = requests(paying(bank, *trials(4), escalate_after=3).invoke(PAY, THREAD))
+    assert request["args"] == {"to": "Ann", "amount": 3}
+
+
 def test_a_rejected_call_does_not_run_and_the_count_starts_again(bank):
     asking = paying(bank, *trials(6))
     asking.invoke(PAY, THREAD)

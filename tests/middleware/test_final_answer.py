@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 from langchain.agents import create_agent
-from langchain.agents.middleware import AgentMiddleware, after_agent, before_model
+from langchain.agents.middleware import AgentMiddleware, after_agent, after_model, before_model
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import tool
@@ -73,6 +73,23 @@ def test_an_answer_that_is_not_approved_is_replaced(said):
     state = answered(judges(*said)[1] if said else RunnableLambda(lambda _: 1 / 0))
     assert len(state["messages"]) == 2
     assert state["messages"][-1].text.startswith("I withhold my answer: the group ")
+    assert "Paris" not in str(state["messages"])
+
+
+def test_what_a_group_says_of_an_answer_that_it_does_not_approve_is_withheld_too():
+    graph = judges(["Not Paris."], ["Not Paris."])[1]
+    gate = CoEMiddleware(graph, tools=[], final_answer=True, approves=lambda reply: False)
+    state = create_agent(ScriptedDriver(script=[AIMessage("Paris.")]), middleware=[gate]).invoke(
+        ASKED
+    )
+    assert "Paris" not in str(state["messages"])
+
+
+def test_a_run_that_ends_with_a_call_is_no_answer_and_its_text_is_withheld(bank):
+    ending = after_model(lambda state, runtime: {"jump_to": "end"}, can_jump_to=["end"], name="e")
+    said = says(LOOKS, text="Paris.")
+    state = answered(judges(*SURE)[1], said, others=[ending], tools=bank.tools)
+    assert "the run ends with a message of type 'ai'" in state["messages"][-1].text
     assert "Paris" not in str(state["messages"])
 
 
@@ -428,6 +445,7 @@ def test_a_result_that_is_not_shown_whole_or_ends_the_run_by_itself_is_withheld(
     assert ("the run ends with the result of lookup" if ends else why) in state["messages"][-1].text
     assert "SECRET" not in str(state["messages"])
     assert state.get("structured_response") is None
+    assert [message.type for message in state["messages"]] == ["human", "ai", "tool", "ai"]
     assert first.requests == []
 
 

@@ -26,6 +26,7 @@ from coe_agents import (
 )
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.graph import GraphOptions
+from coe_agents.middleware import gate as gate_module
 from coe_agents.middleware.verdict import is_approval
 from coe_agents.prompts import MAX_REVIEWED
 from coe_agents.testing.driver import ScriptedDriver
@@ -34,6 +35,7 @@ from tests.doubles import ScriptedAgent
 from tests.middleware.agents import (
     AGAINST,
     DECLINING,
+    MODES,
     SURE,
     THREAD,
     UNSURE,
@@ -297,6 +299,23 @@ async def test_a_judge_whose_model_gave_the_call_has_no_vote_and_stays_in_the_de
     assert runs or "the group is not confident" in replies(state)[0].text
 
 
+def test_who_drives_is_known_in_another_process_by_the_message(bank):
+    saver = InMemorySaver()
+    for given in (PAY, None):
+        driver = ScriptedDriver(script=[STATED, says(text="Done.")])
+        gate = CoEMiddleware(approving(), tools=GATED)
+        compiled = create_agent(driver, bank.tools, middleware=[gate], checkpointer=saver)
+        compiled.invoke(given, THREAD, interrupt_after=["model"] if given else None)
+    assert bank.transfers == []
+
+
+def test_the_models_of_so_many_messages_are_remembered(bank, monkeypatch):
+    monkeypatch.setattr(gate_module, "_MOST_DRIVERS", 1)
+    gate = CoEMiddleware(judges(*SURE)[1], tools=GATED)
+    agent(None, bank, middleware=[gate]).invoke(PAY, THREAD)
+    assert len(gate._drivers) == 1
+
+
 # what closes the gate
 
 
@@ -427,9 +446,12 @@ def test_a_verdict_cannot_be_given_with_the_input(bank):
     assert bank.transfers == []
 
 
-def test_a_misspelt_tool_is_found_out_before_any_runs():
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_misspelt_tool_is_found_out_before_any_runs(mode, bank):
+    gate = CoEMiddleware(judges(*SURE)[1], tools=["transfer_mony"])
     with pytest.raises(ValueError, match="it has no transfer_mony"):
-        reply_to(None, middleware=[CoEMiddleware(judges(*SURE)[1], tools=["transfer_mony"])])
+        await run(mode, agent(None, bank, middleware=[gate]), PAY)
+    assert bank.transfers == []
 
 
 @pytest.mark.parametrize("kind", ["gate", "council"])
@@ -517,11 +539,15 @@ PAST = {
 async def test_middleware_behind_the_gate_cannot_run_the_tool_past_it_and_may_run_a_free_one(
     kind, ways, bank
 ):
+    looked = []
+
     class Behind(AgentMiddleware):
         async def awrap_tool_call(self, request, handler):
             if request.tool.name == "balance":
                 found = request.tool.run({})
             else:
+                _, free = request.runtime.tools
+                looked.append(free.run({}) == free.invoke({}) == "the balance is 100")
                 found = PAST[way](request.tool, request.tool_call["args"])
             if inspect.isawaitable(found):
                 found = await found
@@ -538,6 +564,7 @@ async def test_middleware_behind_the_gate_cannot_run_the_tool_past_it_and_may_ru
         with pytest.raises(RuntimeError, match=r"call handler\(request\)"):
             await agent(None, bank, middleware=gates, saver=False).ainvoke(PAY)
         assert bank.transfers == [], way
+    assert looked == [True] * len(ways)
 
 
 @pytest.mark.parametrize("named", [True, False])

@@ -118,6 +118,7 @@ def test_every_part_of_what_was_decided_is_marked_and_a_secret_that_is_too_short
     found = {*threads, *(marked("1", **changed) for changed in variants)}
     assert len(found) == 4 + len(variants)
     assert marked("1") == marked("1")
+    assert len({gate_module._mark_of(gate, {}, [DONE]) for gate in ("a", "b", "")}) == 3
     monkeypatch.setenv(marks.SECRET, "short")
     with pytest.raises(ConfigurationError, match="at least 16 characters; got 5"):
         gated("council", Bank()).invoke(PAY, THREAD)
@@ -126,7 +127,7 @@ def test_every_part_of_what_was_decided_is_marked_and_a_secret_that_is_too_short
 
 
 @pytest.mark.parametrize("shared", [False, True])
-def test_in_another_process_a_person_is_asked_anew_unless_the_secret_is_shared(
+async def test_in_another_process_a_person_is_asked_anew_unless_the_secret_is_shared(
     shared, other_process, monkeypatch
 ):
     if shared:
@@ -136,11 +137,11 @@ def test_in_another_process_a_person_is_asked_anew_unless_the_secret_is_shared(
         compiled = asking(gate, bank)
         compiled.invoke(PAY, THREAD)
         other_process()
-        state = compiled.invoke(decide(APPROVE), THREAD)
+        state = await compiled.ainvoke(decide(APPROVE), THREAD)
         if not shared:
             assert bank.transfers == []
             assert requests(state)[0]["args"] == ANN
-            compiled.invoke(decide(APPROVE), THREAD)
+            await compiled.ainvoke(decide(APPROVE), THREAD)
         assert bank.transfers == [("Ann", 1.0)]
 
 
@@ -176,6 +177,20 @@ def test_with_one_process_per_resume_a_person_is_asked_anew_once(
         call["id"] for message in state["messages"] for call in getattr(message, "tool_calls", [])
     }
     assert unanswered <= {reply.tool_call_id for reply in replies(state)}
+
+
+def test_where_no_person_can_decide_each_call_has_a_reply_and_two_of_one_id_have_two(
+    bank, other_process
+):
+    both = says(call(**ANN), call(**BOB))
+    compiled = gated("verdict", bank, both, said=UNSURE, on_uncertain="interrupt")
+    compiled.invoke(PAY, THREAD)
+    for _ in range(2):
+        other_process()
+        state = compiled.invoke(decide(APPROVE), THREAD)
+    ids = [each["id"] for each in state["messages"][1].tool_calls]
+    assert [reply.tool_call_id for reply in replies(state)] == ids
+    assert len(set(ids)) == 2
 
 
 @pytest.mark.parametrize(

@@ -34,25 +34,38 @@ def test_an_observing_council_never_blocks_and_never_vouches(mode, tools, script
         ) is None
 
 
-def test_it_runs_what_cannot_be_read_and_what_comes_twice(bank):
+@pytest.mark.parametrize("kind", ["council", "gate"])
+def test_it_runs_what_cannot_be_read_and_what_comes_twice_as_it_is(kind, bank):
     twice = says(call(id="c", **ANN), call(id="c", **ANN))
-    agent(None, bank, twice, DONE, middleware=[observing(DISAGREE)]).invoke(PAY, THREAD)
+    gate = observing(DISAGREE)
+    if kind == "gate":
+        gate = CoEMiddleware(judges(*AGAINST)[1], tools=None, on_uncertain="observe")
+    state = agent(None, bank, twice, DONE, middleware=[gate]).invoke(PAY, THREAD)
     assert bank.transfers == [("Ann", 1)] * 2
+    assert [each["id"] for each in state["messages"][1].tool_calls] == ["c", "c"]
 
 
 @pytest.mark.parametrize("said", [AGAINST, SURE], ids=["against", "sure"])
-def test_an_observing_gate_never_blocks_and_its_verdicts_have_no_mark(said, bank):
+async def test_an_observing_gate_never_blocks_and_its_verdicts_have_no_mark(said, bank):
     gate = CoEMiddleware(judges(*said)[1], tools=None, on_uncertain="observe", final_answer=True)
     paying = agent(None, bank, says(call(**ANN)), DONE, middleware=[gate])
-    events = [*paying.stream(PAY, THREAD, stream_mode="custom")]
+    events = [one async for one in paying.astream(PAY, THREAD, stream_mode="custom")]
     assert bank.transfers == [("Ann", 1)]
     assert paying.get_state(THREAD).values["messages"][-1].text == "Done."
-    found = [(one["tool"], one["outcome"]) for one in events if one.get("event") == "gate_observed"]
+    observed = [one for one in events if one.get("event") == "gate_observed"]
     outcome = "approved" if said == SURE else "rejected"
-    assert found == [("transfer_money", outcome), (None, outcome)]
+    event = {
+        "event": "gate_observed",
+        "gate": "CoEMiddleware",
+        "outcome": outcome,
+        "cause": "confident",
+    }
+    assert observed == [{**event, "tool": "transfer_money"}, {**event, "tool": None}]
+    marks = set()
     for snapshot in paying.get_state_history(THREAD):
         for by_gate in (snapshot.values.get("coe_verdicts") or {}).values():
-            assert [verdict["mark"] for verdict in by_gate.values()] == [""]
+            marks.update(verdict["mark"] for verdict in by_gate.values())
+    assert marks == {""}
 
 
 def test_what_an_observing_council_saw_is_vouched_for_by_no_later_council(bank):
@@ -67,6 +80,18 @@ def test_what_an_observing_council_saw_is_vouched_for_by_no_later_council(bank):
     )
     blocking.invoke(None, THREAD)
     assert bank.transfers == []
+
+
+@pytest.mark.parametrize("kind", ["council", "gate"])
+def test_an_observing_gate_answers_no_call_that_the_user_left_undecided(kind, bank):
+    gate = observing(AGREE)
+    if kind == "gate":
+        gate = CoEMiddleware(judges(*SURE)[1], tools=None, on_uncertain="observe")
+    paying = agent(None, bank, says(call(**ANN)), DONE, middleware=[gate])
+    paying.invoke(PAY, THREAD, interrupt_before=["tools"])
+    paying.invoke({"messages": [("user", "Never mind.")]}, THREAD, interrupt_before=["model"])
+    messages = paying.get_state(THREAD).values["messages"]
+    assert [message.type for message in messages] == ["human", "ai", "human"]
 
 
 def test_the_event_says_that_it_was_observed(bank):

@@ -383,9 +383,17 @@ def other_process(monkeypatch):
     return lambda: monkeypatch.setattr(once.REGISTER, "_started", {})
 
 
+class Chooses(AgentMiddleware):
+    """Takes the tool from those of the agent."""
+
+    def wrap_tool_call(self, request, handler):
+        return handler(request.override(tool=request.runtime.tools[0]))
+
+
+@pytest.mark.parametrize("behind", [(), (Chooses(),)], ids=["alone", "chosen"])
 @pytest.mark.parametrize("store", [None, InMemoryStore()])
 def test_a_tool_that_asks_a_person_is_called_again_when_the_run_is_resumed(
-    store, other_process, bank
+    store, behind, other_process, bank
 ):
 
     @tool
@@ -395,7 +403,7 @@ def test_a_tool_that_asks_a_person_is_called_again_when_the_run_is_resumed(
         return "sent"
 
     bank.tools = [transfer_money]
-    compiled = stored(bank, store)
+    compiled = stored(bank, store, behind=behind)
     yes = Command(resume="yes")
     for resume in (lambda: compiled.invoke(yes, THREAD), lambda: replay(compiled, yes)):
         if not bank.transfers:

@@ -241,6 +241,15 @@ def test_an_edited_call_is_judged_as_it_then_is_and_runs_unless_the_group_is_aga
     assert state["messages"][1].tool_calls[0]["args"] == BOB
 
 
+def test_of_two_calls_a_person_approves_one_and_edits_the_other(bank):
+    both = says(LOOKS, call(id="c1", **ANN), call(id="c2", **BOB))
+    group = judged_by({"Ann": None, "Bob": None, "Cy": "approve"}, [])
+    compiled = agent(group, bank, both, on_uncertain="interrupt")
+    assert len(requests(compiled.invoke(PAY, THREAD))) == 2
+    compiled.invoke(decide(APPROVE, edit(to="Cy", amount=3)), THREAD)
+    assert sorted(bank.transfers) == [("Ann", 1.0), ("Cy", 3.0)]
+
+
 @pytest.mark.parametrize(("said", "transfers"), [(SURE, [("Ann", 10.0)]), (AGAINST, [])])
 def test_a_person_is_not_asked_what_the_group_is_sure_of(said, transfers):
     compiled, _, bank = asking_gate(graph=judges(*said)[1])

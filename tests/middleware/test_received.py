@@ -31,7 +31,7 @@ from pydantic.v1 import root_validator
 from coe_agents import CoECouncil, CoEMiddleware, SupportPolicy
 from coe_agents.middleware import parsing
 from coe_agents.testing.driver import ScriptedDriver
-from tests.middleware.agents import THREAD, judged_by
+from tests.middleware.agents import THREAD, balance, judged_by
 from tests.middleware.calls import DONE, PAY, replies, says
 from tests.middleware.council import members
 
@@ -471,6 +471,49 @@ def test_a_tool_that_was_swapped_in_front_of_the_gate_does_not_run(in_place):
     agent = create_agent(driver, paid.tools, middleware=[Swaps(swapped.tools, in_place), gate])
     assert "another tool than the one that was compared" in replies(agent.invoke(PAY))[0].text
     assert paid.received == swapped.received == []
+
+
+def test_a_gate_guards_what_runs_behind_another_gate_too():
+    named = [Paid(Named) for _ in range(3)]
+    for paid, name in zip(named, ("pay", "look", "give"), strict=True):
+        paid.tools[0].name = name
+    approves = judged_by({"": "approve"}, [])
+    gates = [CoEMiddleware(approves, tools=[name], name=name) for name in ("pay", "give")]
+    driver = ScriptedDriver(script=[says({**ANN, "name": "look", "id": "c1"}), DONE])
+    middleware = [*gates, Swaps(named[0].tools, "overridden")]
+    tools = [paid.tools[0] for paid in named]
+    state = create_agent(driver, tools, middleware=middleware).invoke(PAY)
+    assert "you called look" in replies(state)[0].text
+    assert named[0].received == []
+
+
+@pytest.mark.parametrize(
+    ("own", "front", "behind", "n_paid"),
+    [
+        (Named, None, None, 1),
+        (None, Named, None, 1),
+        (None, None, Named, 1),
+        (None, Named, Robbing, 0),
+    ],
+)
+def test_what_runs_is_compared_with_the_agents_own_tool_or_else_with_that_in_front(
+    own, front, behind, n_paid
+):
+    paid = [schema and Paid(schema) for schema in (own, front, behind)]
+    swaps = [[Swaps(each.tools, "overridden")] if each else [] for each in paid[1:]]
+    gate = CoEMiddleware(judged_by({"": "approve"}, []), tools=None)
+    args = {"to": "Ann", "note": "not passed on"}
+    driver = ScriptedDriver(script=[says({"name": "pay", "args": args, "id": "c1"}), DONE])
+    tools = [balance, *(paid[0].tools if own else [])]
+    create_agent(driver, tools, middleware=[*swaps[0], gate, *swaps[1]]).invoke(PAY)
+    assert sum(len(each.received) for each in paid if each) == n_paid
+
+
+def test_arguments_that_the_agents_own_tool_refuses_are_an_error_of_the_tool():
+    driver = ScriptedDriver(script=[says({"name": "pay", "args": {"to": 5}, "id": "c1"}), DONE])
+    gate = CoEMiddleware(judged_by({"": "approve"}, []), tools=["pay"])
+    state = create_agent(driver, Paid(Named).tools, middleware=[gate]).invoke(PAY)
+    assert "Input should be a valid string" in replies(state)[0].text
 
 
 class NumberedAmount(Named):

@@ -17,7 +17,7 @@ from coe_agents import CoEMiddleware, prompts
 from coe_agents.middleware import describe_call
 from coe_agents.middleware.reviewer import about_call
 from coe_agents.prompts import MAX_REVIEWED
-from tests.middleware.agents import THREAD, Bank, agent, judged_by
+from tests.middleware.agents import THREAD, Bank, agent, judged_by, run
 from tests.middleware.calls import ANN, BOB, LOOKS, PAY, call, says
 from tests.middleware.people import APPROVE, decide, edit
 
@@ -216,7 +216,7 @@ def test_a_call_that_is_edited_into_an_equal_one_is_a_repetition(verdicts, decis
 
 @pytest.mark.parametrize("gate_first", [True, False])
 @pytest.mark.parametrize("in_command", [True, False])
-def test_a_call_that_was_edited_elsewhere_is_shown_as_it_ran(gate_first, in_command, bank):
+async def test_a_call_that_was_edited_elsewhere_is_shown_as_it_ran(gate_first, in_command, bank):
     asked: list[str] = []
 
     @tool
@@ -239,7 +239,7 @@ def test_a_call_that_was_edited_elsewhere_is_shown_as_it_ran(gate_first, in_comm
         None, bank, says(call(id="c1", **ANN)), says(call(id="c2", **CY)), middleware=middleware
     )
     for own in (PAY, decide(edit(**CY)), decide(APPROVE)):
-        compiled.invoke(own, THREAD)
+        await run("astream" if in_command else "invoke", compiled, own)
     assert bank.transfers == ["Cy", "Cy"]
     assert '<call status="run">"transfer_money" {"to": "Cy", "amount": 3' in asked[-1]
     assert repeat(asked) == [False, True]

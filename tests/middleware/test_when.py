@@ -4,9 +4,10 @@ import logging
 
 import pytest
 from langchain.agents.middleware import AgentMiddleware
+from langgraph.types import Command
 
 from coe_agents import CoECouncil, CoEMiddleware
-from tests.middleware.agents import AGAINST, THREAD, agent, judges
+from tests.middleware.agents import AGAINST, THREAD, agent, judged_by, judges
 from tests.middleware.calls import ANN, BOB, DONE, LOOKS, PAY, call, replies, says
 from tests.middleware.council import AGREE, members
 from tests.middleware.people import decide, edit, people
@@ -105,6 +106,21 @@ def test_what_was_judged_stays_gated_though_the_condition_finds_otherwise_at_the
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_a_condition_is_asked_about_the_tool_that_runs_in_the_place_of_another(kind, bank):
+    paying = bank.tools[0]
+    bank.tools.append(paying.model_copy(update={"name": "send"}))
+
+    class Pays(AgentMiddleware):
+        def wrap_tool_call(self, request, handler):
+            return handler(request.override(tool=paying))
+
+    gate = withholding(kind, {"transfer_money": is_large})
+    calls = [call("send", id="s", **SMALL), call("send", id="l", **LARGE)]
+    run(gate, bank, *map(says, calls), behind=[Pays()])
+    assert [amount for _, amount in bank.transfers] == [50]
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     "condition",
     [lambda request: request.tool_call["args"]["sum"] > 1, lambda request: None, lambda request: 0],
@@ -153,6 +169,28 @@ def test_a_trusted_edit_of_a_call_that_was_free_runs(bank):
         paying.invoke(PAY, THREAD)
         paying.invoke(decide(edit(**LARGE)), THREAD)
         assert bank.transfers == paid
+
+
+def test_an_edit_of_a_gated_call_that_nobody_judged_does_not_run(bank):
+    gate = withholding("gate", {"transfer_money": is_large}, trust_edits=True)
+    paying = agent(None, bank, DONE, middleware=[people(), gate])
+    edited = {"c1": {"name": "transfer_money", "args": {**LARGE, "to": "Eve"}}}
+    for proposed, paid in ((LARGE, []), (SMALL, ["Eve"])):
+        messages = [*PAY["messages"], says(call(**proposed))]
+        written = {"messages": messages, "hitl_edited_tool_calls": edited}
+        paying.invoke(Command(update=written, goto="tools"), THREAD)
+        assert [to for to, _ in bank.transfers] == paid
+
+
+def test_what_a_person_makes_of_a_gated_call_is_judged_though_the_condition_would_let_it_pass(bank):
+    asked = []
+    group = judged_by({"200": None, "50": "approve"}, asked)
+    gate = CoEMiddleware(group, tools={"transfer_money": is_large}, on_uncertain="interrupt")
+    paying = agent(None, bank, says(call(**LARGE)), DONE, middleware=[gate])
+    paying.invoke(PAY, THREAD)
+    paying.invoke(decide(edit(**SMALL)), THREAD)
+    assert bank.transfers == [("Ann", 50)]
+    assert len(asked) == 2
 
 
 def test_two_gates_with_different_conditions_both_gate(bank):

@@ -164,3 +164,6 @@ def test_it_fits_the_screen_and_every_control_has_a_name(pipe, path, width):
     tab.run("document.querySelector('.open').click()")
     tab.wait("document.querySelector('.detail')")
     assert len(tab.assert_fits(width)) > 20
+    assert tab.run(
+        "(({scrollWidth, clientWidth}) => scrollWidth <= clientWidth)(regimes.parentElement)"
+    )

@@ -45,6 +45,7 @@ def test_each_question_is_a_line_and_its_details_are_apart(tmp_path):
         "4": step("Four?"),
     }
     html = page(tmp_path / "run", rows)
+    assert re.findall("<bdi>(.*?)</bdi></th>", html)[:4] == ["figure", "value", "low", "high"]
     overview = block(html, "overview")
     assert overview["ids"] == ["0", "1", "2", "4", "3"]  # what failed comes last
     assert overview["texts"] == ["Zero?", "One?", "Two?", "Four?", ""]

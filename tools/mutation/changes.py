@@ -29,6 +29,8 @@ OPPOSITE: dict[type[ast.cmpop], type[ast.cmpop]] = {
 SWAPPED = {"any": "all", "all": "any", "min": "max", "max": "min"}
 PLAIN = {"reversed": "list", "sorted": "list", "set": None, "frozenset": None}
 """Calls that become another one, or their argument."""
+GENERIC = frozenset({"dict", "list", "set", "tuple", "deque", "Counter", "Future"})
+"""Classes whose arguments in brackets are types."""
 BARE_METHODS = frozenset({"strip", "lower", "casefold", "copy"})
 TRUTHS = frozenset({"any", "all", "bool", "isinstance", "compare_digest"})
 """Calls that return True or False."""
@@ -222,13 +224,15 @@ def _iter_slots(node: ast.AST, place: _Place) -> Iterator[_Slot]:
 
 
 def _is_wording(node: ast.AST) -> bool:
-    """Whether it is a message, a docstring, a line of a log, or a keyword that the linter asks for."""
+    """Whether it is a message, a docstring, a line of a log, a type, or a keyword that the linter asks for."""
     match node:
         case ast.JoinedStr() | ast.arguments() | ast.Expr(value=ast.Constant()):
             return True
         case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id="logger")))):
             return True
         case ast.keyword(arg="strict" | "stacklevel"):
+            return True
+        case ast.Subscript(value=ast.Name(id=name)) if name in GENERIC:  # such as dict[str, int]()
             return True
     return False
 

@@ -154,7 +154,10 @@ def _keep(figure: Any, path: Path) -> None:
         # fonts differ a little from one version of Matplotlib to another
         difference = compare_images(str(path), str(drawn), tol=10)
     if difference is not None:
-        raise ValueError(f"{path.name} is not what its block draws: {difference}")
+        raise ValueError(
+            f"{path.name} is not what its block draws today: {difference}. "
+            "Write it anew with `make docs-write`, and commit it"
+        )
 
 
 def commands() -> None:

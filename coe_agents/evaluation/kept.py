@@ -28,11 +28,13 @@ _DIGEST = 32
 def path_of_kept(samples: Sequence[Path]) -> Path | None:
     """Returns the file in the folder of the run that the first of the samples is of; None if it is of none.
 
-    Nothing is written beside other samples, where nobody expects a file.
+    Nothing is written beside other samples, where nobody expects a file, or where a link leads.
     """
-    for path in samples:
+    for path in samples[:1]:
         folder = path if path.is_dir() else path.parent
-        return folder / KEPT if (folder / SETTINGS).is_file() else None
+        kept = folder / KEPT
+        if (folder / SETTINGS).is_file() and not kept.is_symlink():
+            return kept
     return None
 
 

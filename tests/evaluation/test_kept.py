@@ -4,7 +4,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from coe_agents.evaluation.kept import KEPT, Kept
+from coe_agents.evaluation.kept import KEPT, Kept, path_of_kept
+from coe_agents.evaluation.samples.store import SETTINGS
 from coe_agents.evaluation.scoring.correctness import Prediction, Rule
 from coe_agents.testing.doubles import TableEntailment
 
@@ -79,3 +80,10 @@ def test_verdicts_are_kept_but_none_that_is_not_known(kept):
     for _ in range(2):
         assert kept.judge(predictions) == [1.0, 0.5, None]
     assert judged == [*predictions, predictions[2]]
+
+
+def test_no_link_is_written_through(tmp_path):
+    (tmp_path / SETTINGS).write_text("{}")
+    assert path_of_kept([tmp_path]) == tmp_path / KEPT
+    (tmp_path / KEPT).symlink_to(tmp_path / "elsewhere")
+    assert path_of_kept([tmp_path]) is None

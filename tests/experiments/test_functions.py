@@ -237,6 +237,7 @@ def test_a_run_without_references_is_drawn_without_accuracy():
     assert len(run(agents(), ["Capital of Peru?"], policy=ALWAYS, **SILENT).plot().axes) == 1
 
 
+@pytest.mark.wording
 def test_a_failed_question_is_a_row_and_no_decision(tmp_path):
     broken = [ScriptedAgent(name, ConnectionError("down")) for name in "ab"]
     runs = run(broken, [CAPITAL], out=tmp_path, **SILENT)
@@ -251,6 +252,7 @@ class Ticket(TypedDict, total=False):
     verdict: dict[str, Any]
 
 
+@pytest.mark.wording
 def test_a_graph_of_ones_own_holds_a_coe_graph():
     gate = create_coe_graph(agents(), policy=ALWAYS).compile()
 

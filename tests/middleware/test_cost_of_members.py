@@ -11,18 +11,21 @@ PRICE = {"input": 1e5, "output": 1e5}
 """A reply of a member takes 5 and 1 tokens: 0.6."""
 
 
-def council(*, budget, **options):
+def council(*, budget, tools, **options):
     asked = members(AGREE, AGREE)
     for member in asked:
         member.price_per_million = PRICE
         member.script = [[call(**ANN)]]
-    return asked, CoECouncil(asked, cost_budget=budget, tools=["transfer_money"], **options)
+    return asked, CoECouncil(asked, cost_budget=budget, tools=tools, **options)
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("adaptive", [False, True])
-async def test_once_the_money_is_spent_nobody_is_asked_and_nothing_runs(mode, adaptive, bank):
-    asked, gate = council(budget=1.2, adaptive=adaptive)
+@pytest.mark.parametrize("tools", [None, ["transfer_money"]], ids=["all", "named"])
+async def test_once_the_money_is_spent_nobody_is_asked_and_nothing_runs(
+    tools, mode, adaptive, bank
+):
+    asked, gate = council(budget=1.2, tools=tools, adaptive=adaptive)
     calls = [says(call(id=name, **ANN)) for name in "xyz"]
     paying = agent(None, bank, *calls, DONE, middleware=[gate])
     state = await run(mode, paying, PAY)

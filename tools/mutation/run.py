@@ -49,6 +49,7 @@ TESTS = {
         "tests/serve/test_structured.py",
     ),
     "measurement": _OF_DECISIONS,
+    "middleware": ("tests/middleware/", "tests/rulings/test_observed.py"),
     "policy": _OF_DECISIONS,
     "uncertainty": ("tests/uncertainty/", "tests/measurement/", "tests/policy/"),
 }

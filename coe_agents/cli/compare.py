@@ -65,7 +65,7 @@ def compare(
             comparison = compare_runs(*runs, resamples=resamples)
     else:
         advice = 'runs are compared as they were judged: "run --correctness" names how. Omit it, or add --policies'
-        raise typer.BadParameter(advice, param_hint="--clusterer and --correctness")
+        raise typer.BadParameter(advice, param_hint="--clusterer, --correctness and --fresh")
 
     written = [] if out is None else write_to(to_experiment(comparison), out)
     if plot is not None:

@@ -176,7 +176,10 @@ def parse_columns(columns: str | None) -> dict[str, str]:
 def open_samples(paths: Sequence[Path], options: JudgingOptions) -> "Samples":
     """Opens files of samples as the options say that they are to be read."""
     from coe_agents.evaluation import Samples
+    from coe_agents.evaluation.kept import path_of_kept
 
+    if options.fresh and (kept := path_of_kept(paths)):
+        kept.unlink(missing_ok=True)
     with show_work("reading the samples"):
         return Samples(paths, columns=parse_columns(options.columns), questions=options.questions)
 

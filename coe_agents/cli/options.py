@@ -181,6 +181,12 @@ class JudgingOptions:
             "equivalent to a reference; judge: the [judge] of --config finds it right.",
         ),
     ] = None
+    fresh: Annotated[
+        bool,
+        typer.Option(
+            "--fresh", help="Delete what the folder of the run keeps of models, and ask them again."
+        ),
+    ] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -103,6 +103,7 @@ def _n_processes(
     """Returns how many processes are used; a model is loaded once."""
     from coe_agents.actions import ActionMatch
     from coe_agents.clustering import MathematicsMatch, NormalizedMatch
+    from coe_agents.clustering.embedding import EmbeddingSimilarity
     from coe_agents.evaluation.parallel import n_cores
     from coe_agents.evaluation.samples.reader import files_of
     from coe_agents.evaluation.scoring.correctness import CRITERIA
@@ -112,6 +113,8 @@ def _n_processes(
         in_one_process = "what --config names"
     elif setup.entailment:
         in_one_process = "an entailment model"
+    elif isinstance(setup.clusterer, EmbeddingSimilarity):
+        in_one_process = "an embedding model"
     elif isinstance(setup.clusterer, MathematicsMatch):
         in_one_process = "--clusterer mathematics"
     elif setup.criterion not in CRITERIA.values():

@@ -4,8 +4,9 @@ The name of a clusterer, and a recorded table, are read as a section of a config
 clusterer is made in one place.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,7 +15,9 @@ from pydantic import TypeAdapter
 import coe_agents
 from coe_agents.agents import ModelAgent
 from coe_agents.agents.judge import ask_p_false
+from coe_agents.checks import at_field
 from coe_agents.clustering import BidirectionalEntailment, Clusterer, NormalizedMatch
+from coe_agents.clustering.embedding import EmbeddingSimilarity
 from coe_agents.clustering.protocols import AnswerPreset
 from coe_agents.clustering.refusals import answer_kind, response_text
 from coe_agents.config import schema
@@ -23,6 +26,7 @@ from coe_agents.config.models import default_at_once
 from coe_agents.config.schema import Config, describe_unknown
 from coe_agents.errors import ConfigurationError, InvalidReplyError, secrets_of
 from coe_agents.evaluation.datasets.question import Question
+from coe_agents.evaluation.kept import Kept
 from coe_agents.evaluation.origin import Judging
 from coe_agents.evaluation.sample_collection import Participant, SampledGroup
 from coe_agents.extensions import is_reference
@@ -107,10 +111,21 @@ def model_of(agent: Agent) -> dict[str, Any]:
 
 def create_named_clusterer(name: str) -> Clusterer:
     """Returns the clusterer of a name: one without a model, tinyworld's, or one of the user's; else a ValueError."""
-    if name not in NAMES and not is_reference(name):
-        raise ValueError(describe_unknown("clusterer", NAMES, name))
-    table = _TINYWORLD if name == "tinyworld" else {"kind": name}
-    return clusterer_of(_SECTION.validate_python(table), folder=Path())
+    try:
+        if name not in NAMES and not is_reference(name):
+            raise ValueError(describe_unknown("clusterer", NAMES, name))
+        return clusterer_of(section_of(name), folder=Path())
+    except ValueError as error:
+        raise at_field(error, "clusterer") from None
+
+
+def section_of(clusterer: str | Mapping[str, Any]) -> schema.ClustererSection:
+    """Returns the section that a name or a recorded table stands for; a ValueError if there is no such one."""
+    table: Any = clusterer
+    if isinstance(clusterer, str):
+        table = _TINYWORLD if clusterer == "tinyworld" else {"kind": clusterer}
+    section: schema.ClustererSection = _SECTION.validate_python(table)
+    return section
 
 
 def create_recorded_clusterer(recorded: str | Mapping[str, Any]) -> Clusterer:
@@ -124,8 +139,7 @@ def create_recorded_clusterer(recorded: str | Mapping[str, Any]) -> Clusterer:
     try:
         if isinstance(recorded, str) and ":" not in recorded:
             return create_named_clusterer(recorded)
-        table = {"kind": recorded} if isinstance(recorded, str) else recorded
-        section = _SECTION.validate_python(table)
+        section = section_of(recorded)
         is_whole = isinstance(section, schema.EntailmentClusterer | schema.ActionsClusterer)
         if isinstance(section, schema.EmbeddingClusterer):
             is_whole = section.provider == "huggingface" and not section.options
@@ -134,6 +148,47 @@ def create_recorded_clusterer(recorded: str | Mapping[str, Any]) -> Clusterer:
     except ValueError as error:  # also pydantic's
         raise _not_rebuilt(recorded, str(error)) from error
     raise _not_rebuilt(recorded, "it takes an address, options or code of yours")
+
+
+def create_kept_clusterer(
+    named: Config | str | Mapping[str, Any], create: Callable[[], Any], path: Path
+) -> Clusterer:
+    """Returns the clusterer that `create` returns; if it has a model, one that asks it for what is not kept.
+
+    `named` is what it is created from: a configuration, a name, or a recorded table. `path` is the file that keeps.
+    """
+    create = cache(create)
+    if not path.exists():
+        create()  # what it lacks is told at once
+    try:
+        section = named.clusterer if isinstance(named, Config) else section_of(named)
+    except ValueError:
+        section = None  # `create` says what is wrong
+    match section:
+        case schema.EmbeddingClusterer():
+            kept = Kept(path, identity_of(section), lambda: create().embeddings)
+            return EmbeddingSimilarity(kept, threshold=section.threshold)
+        case schema.EntailmentClusterer() | schema.JudgeClusterer():
+            kept = Kept(path, identity_of(section), lambda: create().model)
+            return BidirectionalEntailment(kept, strict=section.strict)
+        case _:
+            clusterer: Clusterer = create()
+            return clusterer
+
+
+def identity_of(section: Any) -> list[Any]:
+    """Returns what the numbers of a section's model depend on: our release, its settings, and a local folder's files.
+
+    A file is known by its size and the time of its last change, a model of a hub or of a server by its name.
+    """
+    settings = section.model_dump(mode="json")
+    name = settings["model"]
+    folder = model_folder(ENTAILMENT_MODEL) if name == "tinyworld" else Path(name)
+    files = []
+    for file in sorted([*folder.glob("*"), *folder.glob("*/*")]):
+        if file.is_file():
+            files.append([str(file), file.stat().st_size, file.stat().st_mtime_ns])
+    return [coe_agents.__version__, settings, files]
 
 
 def _not_rebuilt(recorded: object, why: str) -> ConfigurationError:

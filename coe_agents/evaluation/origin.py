@@ -66,13 +66,12 @@ def _change(used: Any, recorded: Any) -> str | None:
     fields = list(differences(recorded, used))
     if not fields:  # a field that is null says as little as one that is absent
         return None
-    are_tables = isinstance(used, Mapping) and isinstance(recorded, Mapping)
-    if not are_tables or used.get("kind") != recorded.get("kind"):
-        return f"{_name(used)} in place of {_name(recorded)}"
     changes = []
     for name, before, now in fields:
+        if name in {"", "kind"}:  # names, or tables of two kinds
+            return f"{_name(used)} in place of {_name(recorded)}"
         changes.append(f"{name} {json.dumps(now)} in place of {json.dumps(before)}")
-    return f"{used.get('kind')} ({', '.join(changes)})"
+    return f"{used['kind']} ({', '.join(changes)})"
 
 
 @dataclass(frozen=True, slots=True)

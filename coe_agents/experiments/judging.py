@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -10,6 +11,7 @@ from coe_agents.checks import at_field, has_method
 from coe_agents.clustering import BidirectionalEntailment, Clusterer, NormalizedMatch
 from coe_agents.evaluation import Samples
 from coe_agents.evaluation.calibration.calibrate import Judged, judge_samples
+from coe_agents.evaluation.kept import Kept, path_of_kept
 from coe_agents.evaluation.origin import (
     RECORD,
     Origin,
@@ -89,22 +91,28 @@ def create_setup(
         from coe_agents.config.sampling_group import judging_parts
 
         named["config"] = judging_parts(config)
+    arguments = replace(arguments, config=config)
+    paths = list(paths)
+    kept = path_of_kept(paths)
     judging = resolve_judging(paths, named)
     used = judging.used
     source = judging.sources["clusterer"]
-    compares = _create_clusterer(used.clusterer, source, config, clusterer, recorded)
+    compares = _create_clusterer(used.clusterer, source, arguments, recorded, kept)
     of_criterion = compares
     of_run = judging.recorded
     is_own_verdict = judging.sources["correctness"] == RECORD and used.correctness == "entailment"
     if of_run and is_own_verdict and used.clusterer != of_run.clusterer:
         # the run's own model says what is right, whatever clusters its responses
-        of_criterion = _create_clusterer(of_run.clusterer, RECORD, None, None, recorded)
+        of_criterion = _create_clusterer(of_run.clusterer, RECORD, arguments, recorded, kept)
 
-    judge = None
+    judge: Criterion | None = None
     if used.correctness == "judge" and config is not None:
         from coe_agents.config.build import create_judge
+        from coe_agents.config.sampling_group import identity_of
 
         judge = create_judge(config)
+        if judge is not None and kept is not None:
+            judge = Kept(kept, identity_of(config.judge), partial(create_judge, config), judge.name)
     criterion = correctness
     if criterion is None or isinstance(criterion, str):
         try:
@@ -128,29 +136,30 @@ def _name_of(clusterer: Clusterer | str | None) -> Any:
 def _create_clusterer(
     name: str | Mapping[str, Any],
     source: str,
-    config: "Config | None",
-    passed: Clusterer | str | None,
+    arguments: JudgingArguments,
     recorded: Clusterer | None,
+    kept: Path | None,
 ) -> Clusterer:
-    """Returns the clusterer that a source of a `ResolvedJudging` names."""
+    """Returns the clusterer that a source of a `ResolvedJudging` names; one with a model asks it for what is new."""
+    passed = arguments.clusterer
     if source == "clusterer" and passed is not None and not isinstance(passed, str):
         return passed
-    if source == "config" and config is not None:
-        from coe_agents.config.build import create_clusterer
-
-        return create_clusterer(config)
     if source == RECORD and recorded is not None:
         return recorded
     if name == "normalized":
         return NormalizedMatch()
-    from coe_agents.config.sampling_group import create_named_clusterer, create_recorded_clusterer
+    from coe_agents.config import build, sampling_group
 
-    if source != "clusterer":
-        return create_recorded_clusterer(name)
-    try:
-        return create_named_clusterer(str(name))
-    except ValueError as error:
-        raise at_field(error, "clusterer") from None
+    create: Callable[[], Clusterer] = partial(sampling_group.create_recorded_clusterer, name)
+    named: Any = name
+    if source == "config":
+        named = arguments.config
+        create = partial(build.create_clusterer, named)
+    elif source == "clusterer":
+        create = partial(sampling_group.create_named_clusterer, str(name))
+    if kept is None:
+        return create()
+    return sampling_group.create_kept_clusterer(named, create, kept)
 
 
 class JudgedSamples(list[Judged]):

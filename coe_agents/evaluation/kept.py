@@ -1,0 +1,124 @@
+"""Owns what models said of saved texts, kept in the folder of a run, so that none is loaded for it again.
+
+The file holds numbers under hashes: no text, and nothing that is run. Whoever may write to the folder may change a
+verdict by it, as by the samples themselves.
+"""
+
+import json
+import sqlite3
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import astuple, dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coe_agents.evaluation.samples.store import SETTINGS
+from coe_agents.evaluation.scoring.correctness import Prediction
+
+KEPT = "run.kept.sqlite"
+_Rows = NDArray[np.float64]
+_DIGEST = 32
+
+
+def path_of_kept(samples: Sequence[Path]) -> Path | None:
+    """Returns the file in the folder of the run that the first of the samples is of; None if it is of none.
+
+    Nothing is written beside other samples, where nobody expects a file, or where a link leads.
+    """
+    for path in samples[:1]:
+        folder = path if path.is_dir() else path.parent
+        kept = folder / KEPT
+        if (folder / SETTINGS).is_file() and not kept.is_symlink():
+            return kept
+    return None
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A model that is created, and asked, for what its file does not hold: one that entails, embeds or judges.
+
+    A file that is damaged is replaced, with a warning; a value that is damaged is asked for again. Where no file can
+    be written, or it is locked, nothing is kept.
+
+    Attributes:
+        path: A file of SQLite, which several models share.
+        identity: All that the model's numbers depend on, as JSON has it.
+        create: Returns the model.
+        name: Of a criterion.
+    """
+
+    path: Path
+    identity: Any
+    create: Callable[[], Any]
+    name: str = ""
+
+    def predict(self, pairs: Sequence[tuple[str, str]]) -> _Rows:
+        """Returns the probabilities of each pair; see `EntailmentModel`."""
+        return self._recall(pairs, lambda new: self.create().predict(new))
+
+    def embed_documents(self, texts: Sequence[str]) -> _Rows:
+        """Returns the vector of each text."""
+        return self._recall(texts, lambda new: self.create().embed_documents(new))
+
+    def judge(self, predictions: Sequence[Prediction]) -> list[float | None]:
+        """Returns the verdict on each prediction; see `Criterion`. One that is not known is not kept."""
+
+        def ask(new: Sequence[tuple[Any, ...]]) -> list[list[float | None]]:
+            verdicts = self.create().judge([Prediction(*each) for each in new])
+            return [[verdict] for verdict in verdicts]
+
+        rows = self._recall(list(map(astuple, predictions)), ask)
+        return [None if np.isnan(verdict) else float(verdict) for (verdict,) in rows]
+
+    def _recall(self, items: Sequence[Any], ask: Callable[[list[Any]], Any]) -> _Rows:
+        """Returns a row of numbers for each item; None is NaN."""
+        keys = []
+        for item in items:
+            text = json.dumps([self.identity, item])
+            keys.append(sha256(text.encode()).digest())
+
+        kept: dict[bytes, _Rows] = {}
+        try:
+            kept = self._read(keys)
+        except sqlite3.OperationalError:
+            pass
+        except sqlite3.DatabaseError as error:
+            warnings.warn(f"{self.path} is written anew: {error}", stacklevel=2)
+            self.path.unlink()
+
+        new = {key: item for key, item in zip(keys, items, strict=True) if key not in kept}
+        if new:
+            rows = np.asarray(ask(list(new.values())), dtype=np.float64)
+            said = dict(zip(new, rows, strict=True))
+            with suppress(sqlite3.Error):
+                self._write(said)
+            kept |= said
+        return np.array([kept[key] for key in keys])
+
+    def _read(self, keys: Sequence[bytes]) -> dict[bytes, _Rows]:
+        kept: dict[bytes, _Rows] = {}
+        if not self.path.exists():
+            return kept
+        with closing(sqlite3.connect(self.path)) as database:
+            for key in keys:
+                rows = database.execute("SELECT value FROM kept WHERE key = ?", [key])
+                for (value,) in rows:
+                    content = bytes(value)[:-_DIGEST]
+                    if value == content + sha256(key + content).digest():
+                        kept[key] = np.frombuffer(content)
+        return kept
+
+    def _write(self, rows: Mapping[bytes, _Rows]) -> None:
+        signed = []
+        for key, row in rows.items():
+            if np.isfinite(row).all():
+                content = row.tobytes()
+                signed.append((key, content + sha256(key + content).digest()))
+        with closing(sqlite3.connect(self.path)) as database, database:
+            database.execute("CREATE TABLE IF NOT EXISTS kept (key BLOB PRIMARY KEY, value BLOB)")
+            database.executemany("INSERT OR REPLACE INTO kept VALUES (?, ?)", signed)

@@ -264,13 +264,13 @@ def test_auto_mode_over_served_members_runs_or_blocks(servers, capsys):
     from coe_agents.decisions import CoEDecisionModel
     from tests.decisions.scripted import CALL, HARMLESS, STATE, TRUE, says
 
-    # it replies "False" or "True", sampled: mostly "False" to what is harmless. The other two reply in sentences, so
-    # that of a group with both no majority can say that a call is harmless
+    # its replies are sampled, mostly "False" to what is harmless: what the cases say does not hang on its mood. The
+    # other two reply in sentences
     clear = chat(servers["tiny-qwen2"], temperature=0)
     others = [chat(servers[name], temperature=0) for name in MODELS if name != "tiny-qwen2"]
     cases = {
         "allowed": ([clear, says(0.01), says(0.01)], HARMLESS),
-        "blocked": ([clear, *others], TRUE),
+        "blocked": ([clear, says(0.99), says(0.99)], TRUE),
         "in conflict": ([clear, says(1.0), *[says(0.01)] * 3], HARMLESS),
         "sentences": ([clear, *others, says(0.01)], HARMLESS),
     }

@@ -264,8 +264,8 @@ def test_auto_mode_over_served_members_runs_or_blocks(servers, capsys):
     from coe_agents.decisions import CoEDecisionModel
     from tests.decisions.scripted import CALL, HARMLESS, STATE, TRUE, says
 
-    # its replies are sampled, mostly "False" to what is harmless: what the cases say does not hang on its mood. The
-    # other two reply in sentences
+    # its replies are sampled, mostly "False" to what is harmless: no case depends on how many. The other two reply in
+    # sentences
     clear = chat(servers["tiny-qwen2"], temperature=0)
     others = [chat(servers[name], temperature=0) for name in MODELS if name != "tiny-qwen2"]
     cases = {

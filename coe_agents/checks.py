@@ -109,7 +109,7 @@ def integer(
     most: int | None = None,
     advice: str = "Pass an integer",
 ) -> int:
-    """Returns an integer of any type within bounds, as `number` does; 2.0 is none.
+    """Returns an integer of any type within bounds, as `number` does; 2.0 is refused.
 
     Raises:
         TypeError: It is no integer.

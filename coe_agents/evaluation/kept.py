@@ -30,12 +30,13 @@ def path_of_kept(samples: Sequence[Path]) -> Path | None:
 
     Nothing is written beside other samples, where nobody expects a file, or where a link leads.
     """
-    for path in samples[:1]:
-        folder = path if path.is_dir() else path.parent
-        kept = folder / KEPT
-        if (folder / SETTINGS).is_file() and not kept.is_symlink():
-            return kept
-    return None
+    if not samples:
+        return None
+    first = samples[0]
+    folder = first if first.is_dir() else first.parent
+    kept = folder / KEPT
+    is_of_run = (folder / SETTINGS).is_file()
+    return kept if is_of_run and not kept.is_symlink() else None
 
 
 @dataclass(frozen=True)

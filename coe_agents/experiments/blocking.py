@@ -77,9 +77,9 @@ def _collected(prepare: Callable[..., Prepared[Any]]) -> Any:
 
 def with_signature(function: _Function, name: str, *, returns: Any) -> _Function:
     """Returns a function under a name, which says what it returns, and not what the function in it returns."""
-    function.__name__ = function.__qualname__ = name
-    signature = inspect.signature(function).replace(return_annotation=returns)
-    function.__signature__ = signature  # type: ignore[attr-defined]
+    named: Any = function
+    named.__name__ = named.__qualname__ = name
+    named.__signature__ = inspect.signature(function).replace(return_annotation=returns)
     return function
 
 

@@ -383,6 +383,18 @@ def other_process(monkeypatch):
     return lambda: monkeypatch.setattr(once.REGISTER, "_started", {})
 
 
+def ask_before_sending(bank):
+    """Gives the bank a tool that asks a person, and then sends."""
+
+    @tool
+    def transfer_money(to: str, amount: float) -> str:
+        """Sends money."""
+        bank.transfers.append((to, interrupt("sure?")))
+        return "sent"
+
+    bank.tools = [transfer_money]
+
+
 class Chooses(AgentMiddleware):
     """Takes the tool from those of the agent."""
 
@@ -395,14 +407,7 @@ class Chooses(AgentMiddleware):
 def test_a_tool_that_asks_a_person_is_called_again_when_the_run_is_resumed(
     store, behind, other_process, bank
 ):
-
-    @tool
-    def transfer_money(to: str, amount: float) -> str:
-        """Sends money."""
-        bank.transfers.append((to, interrupt("sure?")))
-        return "sent"
-
-    bank.tools = [transfer_money]
+    ask_before_sending(bank)
     compiled = stored(bank, store, behind=behind)
     yes = Command(resume="yes")
     for resume in (lambda: compiled.invoke(yes, THREAD), lambda: replay(compiled, yes)):
@@ -427,13 +432,7 @@ class CallsTwice(AgentMiddleware):
 def test_what_ran_is_not_called_again_because_its_retry_asks_a_person(
     store, place, other_process, bank
 ):
-    @tool
-    def transfer_money(to: str, amount: float) -> str:
-        """Sends money."""
-        bank.transfers.append((to, interrupt("sure?")))
-        return "sent"
-
-    bank.tools = [transfer_money]
+    ask_before_sending(bank)
     compiled = stored(bank, store, **{place: [CallsTwice()]})
     compiled.invoke(PAY, THREAD)
     for _ in range(2):

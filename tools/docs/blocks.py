@@ -164,17 +164,19 @@ def commands() -> None:
     """Prints the help of every command."""
     import typer
     from typer.cli import get_docs_for_click
+    from typer.core import TyperGroup
 
     from coe_agents.cli.app import app
 
     command = typer.main.get_command(app)
+    assert isinstance(command, TyperGroup)
     context = typer.Context(command, info_name="coe-agents", resilient_parsing=True)
     with context:
         text = get_docs_for_click(
             obj=command, ctx=context, indent=1, name="coe-agents", title="All commands"
         )
     # the list of commands shows the first words of each only
-    for name, one in command.commands.items():  # type: ignore[attr-defined]
+    for name, one in command.commands.items():
         summary = (one.help or "").strip().partition("\n\n")[0]
         entry = f"* `{name}`: {summary}".replace("\\", r"\\")
         text = re.sub(rf"^\* `{name}`:.*$", entry, text, count=1, flags=re.M)

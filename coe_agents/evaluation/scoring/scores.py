@@ -333,8 +333,9 @@ def to_scores(rows: Iterable[ScoredQuestion], setup: ScoringSetup) -> Scores:
             kinds.append(row.kind)
             columns.add_row(row, row.correct)
 
-    for name, limit in setup.max_tokens.items():
-        agents[name].sampling.append({"max_tokens": limit})
+    # an agent of the run that these samples do not hold is none of theirs
+    for name in agents.keys() & setup.max_tokens.keys():
+        agents[name].sampling.append({"max_tokens": setup.max_tokens[name]})
 
     values = {}
     absent = {}

@@ -11,7 +11,14 @@ from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import Samples
 from coe_agents.evaluation.metrics import auroc
 from coe_agents.evaluation.metrics.tallies import join_ties
-from coe_agents.evaluation.scoring.scores import best_single_model, report, score
+from coe_agents.evaluation.scoring.correctness import CRITERIA
+from coe_agents.evaluation.scoring.scores import (
+    ScoringSetup,
+    best_single_model,
+    report,
+    score,
+    to_scores,
+)
 from tests.evaluation.invented import group, row, write
 
 LOG2 = math.log(2)
@@ -41,6 +48,11 @@ def test_nothing_is_dropped_silently(tmp_path):
     absent = "regular_entropy p_false best_single_model"
     assert found.absent == dict.fromkeys(absent.split(), 2)
     assert not found.absent.keys() & found.values.keys()
+
+
+def test_an_agent_of_the_run_that_the_samples_do_not_hold_is_not_listed():
+    setup = ScoringSetup(NormalizedMatch(), CRITERIA["reference"], max_tokens={"absent": 20})
+    assert to_scores([], setup).agents == {}
 
 
 def test_the_trusted_vote_share_by_hand(tmp_path):

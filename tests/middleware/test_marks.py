@@ -1,10 +1,10 @@
 """What a gate let pass is known by its mark: who may write the state cannot make one."""
 
-from secrets import token_bytes
-
 import pytest
 from langchain_core.messages import RemoveMessage
 from langchain_core.runnables.config import set_config_context
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.types import Command
 
@@ -22,16 +22,6 @@ AGAINST = [[call(**BOB)], "Done."]
 
 def elsewhere(thread):
     return {"configurable": {"thread_id": thread}}
-
-
-@pytest.fixture
-def other_process(monkeypatch):
-    """Continues as a process that shares no secret with the one before, and knows nothing of it."""
-
-    def begin():
-        monkeypatch.setattr(marks, "_DRAWN", token_bytes(32))
-
-    return begin
 
 
 def test_a_forged_state_runs_nothing(bank):
@@ -241,6 +231,21 @@ def test_a_reply_that_was_dropped_is_not_given_again_when_the_run_goes_on(
     assert requests(compiled.invoke(decide(APPROVE), THREAD))
     for _ in range(2):
         compiled.invoke(None, THREAD)
+    assert bank.transfers == []
+    compiled.invoke(decide(APPROVE), THREAD)
+    assert bank.transfers == [("Ann", 1.0)]
+
+
+@pytest.mark.parametrize("gate", ["council", "verdict"])
+def test_a_reply_to_an_agent_inside_a_graph_is_dropped_with_its_request(gate, bank, other_process):
+    """The reply belongs to the step of the outer graph, which goes on while the agent asks anew."""
+    outer = StateGraph(MessagesState)
+    outer.add_node("agent", asking(gate, bank, saver=False))
+    outer.add_edge(START, "agent")
+    compiled = outer.compile(checkpointer=InMemorySaver())
+    compiled.invoke(PAY, THREAD)
+    other_process()
+    assert requests(compiled.invoke(decide(APPROVE), THREAD))
     assert bank.transfers == []
     compiled.invoke(decide(APPROVE), THREAD)
     assert bank.transfers == [("Ann", 1.0)]

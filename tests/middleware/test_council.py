@@ -18,10 +18,11 @@ from coe_agents.clustering import EmbeddingSimilarity, NormalizedMatch
 from coe_agents.policy import Decision
 from coe_agents.testing import ScriptedAgent
 from coe_agents.testing.driver import ScriptedDriver
-from tests.middleware.agents import THREAD, Bank
+from tests.middleware.agents import MODES, THREAD, Bank, run
 from tests.middleware.calls import ANN, BOB, DONE, LOOKS, PAY, call, replies, says
 from tests.middleware.council import Member, council_agent, members, run_council
 from tests.policy.test_calibrated import CALIBRATION
+from tests.waiting import wait_until
 
 TEN = {"to": "Ann", "amount": 10}
 GATED = ["transfer_money"]
@@ -466,6 +467,25 @@ def test_what_stands_beside_an_unreadable_call_of_a_named_tool_is_withheld(bank)
     said = AIMessage("", tool_calls=[LOOKS], invalid_tool_calls=[unreadable(id_="c2")])
     state = council_agent(members(AGREE), bank, said, DONE, tools=GATED).invoke(PAY, THREAD)
     assert {reply.status for reply in replies(state)} == {"error"}
+
+
+def test_an_unreadable_call_of_another_tool_asks_no_member(bank):
+    said = AIMessage("", tool_calls=[LOOKS], invalid_tool_calls=[unreadable("balance", id_="c2")])
+    [member] = members(AGREE)
+    council_agent([member], bank, said, DONE, tools=GATED).invoke(PAY, THREAD)
+    assert member.requests == []
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_the_members_are_asked_while_the_driver_is(mode, bank):
+    [member] = members(["Done."])
+
+    def drive(messages):
+        wait_until(lambda: member.requests)
+        return DONE
+
+    council = council_agent([member], bank, driver=ScriptedDriver(script=drive))
+    assert (await run(mode, council, PAY))["messages"][-1].text == "Done."
 
 
 def test_a_member_without_weight_is_not_asked_where_as_few_as_needed_are():

@@ -12,7 +12,8 @@ from coe_agents.errors import ConfigurationError
 from coe_agents.middleware import gate as gate_module
 from coe_agents.middleware import marks
 from coe_agents.middleware.verdict import fingerprint
-from tests.middleware.agents import SURE, THREAD, UNSURE, Bank
+from coe_agents.testing.driver import ScriptedDriver
+from tests.middleware.agents import MODES, SURE, THREAD, UNSURE, Bank, run
 from tests.middleware.calls import ANN, BOB, DONE, PAY, call, replies, says
 from tests.middleware.council import asking, council_agent, gated, members
 from tests.middleware.people import APPROVE, decide, requests
@@ -205,6 +206,15 @@ def test_a_proposal_that_was_put_in_place_of_the_one_a_person_saw_is_shown_first
     assert requests(state)[0]["args"] == shown
 
 
+def test_a_proposal_that_was_put_there_before_the_model_is_asked_is_shown_to_nobody(bank):
+    compiled = asking("council", bank)
+    compiled.invoke(PAY, THREAD)
+    turns = compiled.get_state(THREAD).values["coe_council"]
+    turns["CoECouncil"]["pending"].update(messages=[says(call(**BOB))])
+    compiled.update_state(THREAD, {"coe_council": turns}, as_node="CoECouncil.before_agent")
+    assert requests(compiled.invoke(None, THREAD))[0]["args"] == ANN
+
+
 def test_a_person_is_asked_anew_where_one_of_two_verdicts_is_not_the_gates(bank, monkeypatch):
     compiled = gated(
         "verdict",
@@ -234,6 +244,25 @@ def test_a_reply_that_was_dropped_is_not_given_again_when_the_run_goes_on(
     assert bank.transfers == []
     compiled.invoke(decide(APPROVE), THREAD)
     assert bank.transfers == [("Ann", 1.0)]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("gate", ["council", "verdict"])
+async def test_the_model_is_not_asked_again_where_a_person_is(gate, mode, bank, other_process):
+    said = []
+
+    def drive(messages):
+        said.append(messages)
+        return says(call(**ANN)) if len(said) == 1 else DONE
+
+    compiled = asking(gate, bank, driver=ScriptedDriver(script=drive))
+    await run(mode, compiled, PAY)
+    other_process()
+    await run(mode, compiled, decide(APPROVE))
+    assert len(said) == 1
+    await run(mode, compiled, decide(APPROVE))
+    assert bank.transfers == [("Ann", 1.0)]
+    assert len(said) == 2
 
 
 @pytest.mark.parametrize("gate", ["council", "verdict"])
@@ -268,7 +297,7 @@ def test_a_secret_that_changes_twice_asks_twice(gate, bank, other_process, monke
     assert bank.transfers == [("Ann", 1.0)]
 
 
-@pytest.mark.parametrize("turn", ["evil", None, {"pending": "evil"}])
+@pytest.mark.parametrize("turn", ["evil", None, {"pending": "evil"}, {"pending": {}}])
 def test_a_turn_of_another_form_runs_nothing(turn, bank):
     compiled = council_agent(
         members(AGAINST), bank, says(call(**ANN)), DONE, tools=["transfer_money"]

@@ -7,6 +7,7 @@ from langgraph.store.memory import InMemoryStore
 from langgraph.store.sqlite import SqliteStore
 
 from coe_agents import CoECouncil
+from coe_agents.errors import ConfigurationError
 from coe_agents.rulings import Recording, pending_cases, rule
 from coe_agents.rulings.recorded import NAMESPACE, cases
 from coe_agents.testing.driver import ScriptedDriver
@@ -63,3 +64,12 @@ def test_what_was_observed_is_no_escalation_where_it_is_harvested(tmp_path):
         kept.put(NAMESPACE, case["id"], dict(ruled))
     done = run("harvest", "--store", path, "--out", tmp_path / "x.samples.jsonl")
     assert "0 audited answers, 1 observed call and 0 escalations" in done.stdout
+
+
+def test_a_run_without_a_store_is_refused_before_a_model_is_asked():
+    def drive(messages):
+        raise AssertionError("nobody is asked")
+
+    council = CoECouncil(members(["Done."]), on_decision=Recording())
+    with pytest.raises(ConfigurationError, match="store"):
+        create_agent(ScriptedDriver(script=drive), [], middleware=[council]).invoke(PAY)

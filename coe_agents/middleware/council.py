@@ -41,6 +41,7 @@ from coe_agents.middleware.council_review import (
     PendingProposal,
     apply_decisions,
     ask_person,
+    canonical_among,
     give_up,
     is_own,
     mark_pending,
@@ -616,7 +617,11 @@ class CoECouncil(GuardsTools[CouncilState]):
         case = pending.get("case")
         if self._on_decision is None or case is None:
             return
-        answer = case["leading"] if decision["action"] == "answer" else None
+        gated = [call for call in decision["calls"] or [] if self._gates(call["name"])]
+        is_rejected = not gated and case["leading"] != "[]"  # of its calls, others run
+        answer = None
+        if decision["action"] == "answer" and not is_rejected:
+            answer = canonical_among(case["responses"], gated)
         decided: Any = {**case["decision"], **decision, "answer": answer}
         yield from pass_on({**case, "decision": decided}, self._on_decision)
 

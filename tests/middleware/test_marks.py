@@ -163,6 +163,10 @@ def test_with_one_process_per_resume_a_person_is_asked_anew_once(
     assert bank.transfers == ([("Ann", 1.0)] if is_set else [])
     last = state["messages"][-1]
     assert last.type == "ai"
+    if gate == "council" and not is_set:
+        decision = state["council"]
+        assert (decision["cause"], decision["contested"]) == ("unavailable", None)
+        assert marks.SECRET in decision["reason"]
     assert is_set or last.response_metadata["coe_withheld"]
     unanswered = {
         call["id"] for message in state["messages"] for call in getattr(message, "tool_calls", [])

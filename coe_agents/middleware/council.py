@@ -531,6 +531,8 @@ class CoECouncil(GuardsTools[CouncilState]):
             if self._gates(invalid["name"]):
                 return message
         for call in message.tool_calls:
+            if self._gated.has_all(call["name"]):
+                return message
             if self._gates(call["name"]) and self._gated.has(turn.request_of(call, message)):
                 return message
         return None

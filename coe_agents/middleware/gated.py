@@ -72,6 +72,10 @@ class GatedTools:
         conditions = self._conditions(name if isinstance(name, str) else "")
         return any(condition is not False for condition in conditions)
 
+    def has_all(self, name: str) -> bool:
+        """Returns whether each call of a tool is gated, whatever its arguments are."""
+        return any(condition is True for condition in self._conditions(name))
+
     def has(self, request: ToolCallRequest, tool: BaseTool | None = None) -> bool:
         """Returns whether a call is gated; it is where a condition fails, or returns something else than a bool.
 

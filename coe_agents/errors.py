@@ -138,9 +138,11 @@ class AgentError(CoEError, RuntimeError):
 
     Attributes:
         retry_after: How many seconds the server asks to wait; None where it does not say.
+        usage: The tokens of the replies that it gave all the same, a `coe_agents.types.Usage`; None without one.
     """
 
     retry_after: float | None = None
+    usage: Any = None
 
 
 class ContextOverflowError(AgentError):
@@ -197,11 +199,10 @@ class IgnoredTemperatureError(AgentError):
     """A model whose responses are copies of one, whatever its temperature.
 
     Attributes:
-        usage: The tokens of the responses and of the probe, a `coe_agents.types.Usage`.
+        usage: The tokens of the responses and of the probe.
         sampling: How the responses were sampled, a `coe_agents.types.Sampling`.
     """
 
-    usage: Any = None
     sampling: Any = None
 
 

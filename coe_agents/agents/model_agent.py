@@ -542,5 +542,6 @@ def _refuse_invalid(reply: AgentReply) -> None:
     message = f"no response is valid; the first: {errors[0]}"
     invalid = InvalidReplyError(message, retryable="failed" in faults)
     invalid.reply = reply
+    invalid.usage = reply["usage"]
     invalid.fault = faults[0]
     raise invalid

@@ -41,6 +41,7 @@ from coe_agents.middleware.council_review import (
     PendingProposal,
     apply_decisions,
     ask_person,
+    canonical_among,
     give_up,
     is_own,
     mark_pending,
@@ -55,6 +56,7 @@ from coe_agents.middleware.deliberation import (
     Proposals,
     check_reply,
     provider_of,
+    usage_of,
 )
 from coe_agents.middleware.driver import AsyncHandler, Handler
 from coe_agents.middleware.gated import Tools
@@ -81,7 +83,7 @@ from coe_agents.policy import CalibratedPolicy, Policy, SupportPolicy
 from coe_agents.policy.base import majority
 from coe_agents.policy.bounds import Spent, create_cost_budget
 from coe_agents.presets import agents_of
-from coe_agents.types import Agent, AgentReply, Cause
+from coe_agents.types import Agent, AgentReply, Cause, Usage
 
 _KEY = "coe_council"
 
@@ -507,8 +509,9 @@ class CoECouncil(GuardsTools[CouncilState]):
             if reply is None:
                 continue
             messages = {} if isinstance(reply, Exception) else reply.get("messages", {})
-            is_driver = turn.driver.is_of(agent, [*messages.values()])
-            voting[agent.name] = _no_vote() if is_driver else reply
+            voting[agent.name] = reply
+            if turn.driver.is_of(agent, [*messages.values()]):
+                voting[agent.name] = _no_vote(usage_of(reply))
         return turn.proposals(message, response, voting)
 
     def _start(self, turn: TurnRequest) -> list[Future[AgentReply | Exception]]:
@@ -616,7 +619,11 @@ class CoECouncil(GuardsTools[CouncilState]):
         case = pending.get("case")
         if self._on_decision is None or case is None:
             return
-        answer = case["leading"] if decision["action"] == "answer" else None
+        gated = [call for call in decision["calls"] or [] if self._gates(call["name"])]
+        is_rejected = not gated and case["leading"] != "[]"  # of its calls, others run
+        answer = None
+        if decision["action"] == "answer" and not is_rejected:
+            answer = canonical_among(case["responses"], gated)
         decided: Any = {**case["decision"], **decision, "answer": answer}
         yield from pass_on({**case, "decision": decided}, self._on_decision)
 
@@ -765,10 +772,12 @@ def _closed(decision: CouncilDecision, cause: Cause, reason: str) -> CouncilDeci
     }
 
 
-def _no_vote() -> AgentError:
-    return AgentError(
+def _no_vote(usage: Usage | None = None) -> AgentError:
+    error = AgentError(
         "it is the driver's model, which has no vote on its own message", retryable=False
     )
+    error.usage = usage
+    return error
 
 
 def _emit(runtime: Runtime[Any] | None, decision: CouncilDecision) -> None:

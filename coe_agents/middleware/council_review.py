@@ -8,7 +8,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, ToolCall, ToolMessage
 from typing_extensions import TypedDict
 
-from coe_agents.actions.canonical import tool_key
+from coe_agents.actions.canonical import canonical_action, tool_key
 from coe_agents.actions.proposals import check_proposal
 from coe_agents.decision.case import DecidedCase
 from coe_agents.graph.people import ActionRequest, Edit, Reject, Review, ask_for_decisions, fence
@@ -25,6 +25,7 @@ from coe_agents.middleware.withheld import (
     without_text,
 )
 from coe_agents.text import for_log, for_prompt
+from coe_agents.types import Response
 
 logger = logging.getLogger(__name__)
 
@@ -161,6 +162,16 @@ def _apply_to_text(
     elif pending["structured_response"] is not None:
         update["structured_response"] = pending["structured_response"]
     return ReviewedProposal(update, _approved(pending, what, ()), (), message.id)
+
+
+def canonical_among(responses: Sequence[Response], calls: Sequence[Mapping[str, Any]]) -> str:
+    """Returns the canonical form of calls: that of whoever proposed them, else as a person wrote them."""
+    plain = [{"name": call["name"], "args": call["args"]} for call in calls]
+    written = canonical_action(plain)
+    for row in responses:
+        if row["answer"] is not None and canonical_action(row["calls"] or []) == written:
+            return row["answer"]
+    return written
 
 
 def take_back(reviewed: ReviewedProposal, why_not: str) -> ReviewedProposal:

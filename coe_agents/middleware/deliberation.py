@@ -20,7 +20,13 @@ from coe_agents.agents.requests.parse import read_proposal
 from coe_agents.clustering import Clusterer
 from coe_agents.clustering.protocols import by_first_appearance
 from coe_agents.decision.data import Proposed
-from coe_agents.errors import InvalidReplyError, describe_error, invalid_proposal, is_control_flow
+from coe_agents.errors import (
+    AgentError,
+    InvalidReplyError,
+    describe_error,
+    invalid_proposal,
+    is_control_flow,
+)
 from coe_agents.policy import Decision, Measurement, Policy, measure, settle
 from coe_agents.policy.base import regime_thresholds
 from coe_agents.policy.bounds import Spent
@@ -658,6 +664,13 @@ def plain_calls(calls: Sequence[ToolCall]) -> list[dict[str, Any]]:
     return [{"name": call["name"], "args": call["args"], "id": call["id"]} for call in calls]
 
 
+def usage_of(reply: AgentReply | Exception) -> Usage | None:
+    """Returns the tokens of a member's reply, also of one that does not count; None where it gave none."""
+    if not isinstance(reply, Exception):
+        return reply["usage"]
+    return reply.usage if isinstance(reply, AgentError) else None
+
+
 def provider_of(agent: Agent) -> str:
     """Returns the provider of an agent's model; those that are not known are one."""
     return getattr(agent, "provider", None) or "an unknown provider"
@@ -674,8 +687,7 @@ def _goes_on(blocked: CouncilResult, proposer: str, message: AIMessage) -> Counc
 def _tokens(proposals: Proposals) -> dict[str, Usage]:
     reported: dict[str, Any] = {DRIVER: proposals.driver.usage_metadata}
     for name, reply in proposals.replies.items():
-        if not isinstance(reply, Exception):
-            reported[name] = reply["usage"]
+        reported[name] = usage_of(reply)
     tokens = {}
     for name, usage in reported.items():
         if usage:

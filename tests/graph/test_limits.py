@@ -5,12 +5,16 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from langchain_core.messages import AIMessage
+from langchain_core.messages.tool import invalid_tool_call
 from langgraph.checkpoint.memory import InMemorySaver
 
+from coe_agents import ModelAgent
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.graph import state
 from coe_agents.graph.context import CallersLimits
 from coe_agents.policy import Decision
+from coe_agents.testing.driver import ScriptedDriver
 from coe_agents.types import create_usage
 from tests.doubles import ScriptedAgent
 from tests.graph.groups import THREAD, Deciding, ask
@@ -33,6 +37,16 @@ def test_the_token_budget_names_itself_and_keeps_the_policys_reason():
     )
     assert late["reason"].endswith(" agent takes about 12")
     assert ask(graph(*three(), max_rounds=9, token_budget=36))["decision"]["n_rounds"] == 3
+
+
+def test_the_tokens_of_a_proposal_that_cannot_be_read_are_used():
+    unreadable = invalid_tool_call(name="pay", args="{", id="1", error="no JSON")
+    used = {"input_tokens": 5, "output_tokens": 1, "total_tokens": 6}
+    reply = AIMessage("", invalid_tool_calls=[unreadable], usage_metadata=used)
+    agent = ModelAgent("a", ScriptedDriver(script=lambda _: reply), n_samples=1, retries=0)
+    tool = {"name": "pay", "parameters": {"properties": {"to": {"type": "string"}}}}
+    decision = ask(graph(agent, tools=[tool], min_agents=1))["decision"]
+    assert decision["tokens"] == {"a": {"input_tokens": 5, "output_tokens": 1}}
 
 
 def test_a_round_is_made_smaller_to_fit_what_is_left_of_the_budget_or_of_the_callers():

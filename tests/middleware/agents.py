@@ -63,13 +63,12 @@ class Bank:
         return f"sent {amount} to {to}"
 
 
-def agent(graph, bank, *messages, middleware=None, saver=True, **options):
+def agent(graph, bank, *messages, driver=None, middleware=None, saver=True, **options):
     gate = middleware or [CoEMiddleware(graph, tools=["transfer_money"], **options)]
     script = [*(messages or [says(call())]), AIMessage("Done.")]
     checkpointer = InMemorySaver() if saver else None
-    return create_agent(
-        ScriptedDriver(script=script), bank.tools, middleware=gate, checkpointer=checkpointer
-    )
+    model = driver or ScriptedDriver(script=script)
+    return create_agent(model, bank.tools, middleware=gate, checkpointer=checkpointer)
 
 
 async def run(mode, compiled, given, config=THREAD):

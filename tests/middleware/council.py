@@ -76,7 +76,6 @@ def gated(kind, bank, *messages, members_say=AGREE, said=SURE, **options):
     return agent(judges(*said)[1], bank, *messages, **options)
 
 
-def asking(kind, bank):
-    return gated(
-        kind, bank, members_say=[[call(**BOB)], "Done."], said=UNSURE, on_uncertain="interrupt"
-    )
+def asking(kind, bank, **options):
+    options = {"on_uncertain": "interrupt", **options}
+    return gated(kind, bank, members_say=[[call(**BOB)], "Done."], said=UNSURE, **options)

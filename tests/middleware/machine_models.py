@@ -56,12 +56,9 @@ FILTERED = (
     "stop_reason=refusal",
     "stopReason=guardrail_intervened",
 )
-UNKNOWN = (
-    "finish_reason=error",
-    "finish_reason=never heard of",
-    "stop_reason=pause_turn",
-    "status=failed",
-)
+FAILED = ("finish_reason=error", "status=failed")
+"""A chat model that says so has not replied; of an agent that is none it is only not known to be whole."""
+UNKNOWN = (*FAILED, "finish_reason=never heard of", "stop_reason=pause_turn")
 ENDINGS = (*WHOLE, *CUT, *FILTERED, *UNKNOWN)
 _KINDS = {"whole": WHOLE, "cut": CUT, "filtered": FILTERED, "unknown": UNKNOWN}
 

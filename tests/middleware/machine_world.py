@@ -26,6 +26,7 @@ from coe_agents.clustering import NormalizedMatch
 from coe_agents.graph import GraphOptions
 from coe_agents.middleware import once
 from tests.middleware.machine_models import (
+    FAILED,
     N_MEMBERS,
     SAYS_DONE,
     SAYS_NOTHING,
@@ -275,6 +276,11 @@ class World:
         is_evil = amount == EVIL and said is not None
         return "reject" if is_evil else said, turn.ends[place]
 
+    def replies(self, ref, place, amount):
+        """Whether a judge replies to a call; one that says that its reply failed does not."""
+        said, end = self.say(ref, place, amount)
+        return said is not None and not (self.as_models and end in FAILED)
+
     def ruling(self, ref, amount):
         """What judges find of a call; a reply that does not count, or is no verdict, is no view."""
         turn = self.turns[ref]
@@ -283,7 +289,7 @@ class World:
             return "rejected"  # whoever says what: more may have followed
         for place in range(N_MEMBERS):
             said, _ = self.say(ref, place, amount)
-            if said is not None:
+            if self.replies(ref, place, amount):
                 is_view = said in ("approve", "reject") and self.has_vote(turn, place)
                 found[said if is_view else "nothing"] += 1
         if found["approve"] > N_MEMBERS / 2 and not found["reject"]:
@@ -304,7 +310,7 @@ class World:
     def must_ask(self, ref):
         """Whether a person must be asked: all judges replied, and they have not decided."""
         turn = self.turns[ref]
-        replied = all(self.say(ref, place, 0.0)[0] is not None for place in range(N_MEMBERS))
+        replied = all(self.replies(ref, place, 0.0) for place in range(N_MEMBERS))
         return replied and turn.end in WHOLE and self.ruling(ref, 0.0) == "uncertain"
 
     # how it is run

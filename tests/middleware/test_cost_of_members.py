@@ -1,14 +1,19 @@
 """A bound in money of a council: once it is spent, no member is asked, and nothing runs."""
 
 import pytest
+from langchain_core.messages import AIMessage
+from langchain_core.messages.tool import invalid_tool_call
 
-from coe_agents import CoECouncil
-from tests.middleware.agents import MODES, agent, run
-from tests.middleware.calls import ANN, DONE, PAY, call, replies, says
+from coe_agents import CoECouncil, ModelAgent
+from coe_agents.testing.driver import ScriptedDriver
+from tests.middleware.agents import MODES, THREAD, agent, run
+from tests.middleware.calls import ANN, BOB, DONE, LOOKS, PAY, call, replies, says
 from tests.middleware.council import AGREE, members
+from tests.middleware.people import APPROVE, decide
 
 PRICE = {"input": 1e5, "output": 1e5}
-"""A reply of a member takes 5 and 1 tokens: 0.6."""
+USED = {"input_tokens": 5, "output_tokens": 1, "total_tokens": 6}
+"""Of a member's reply, which costs 0.6."""
 
 
 def council(*, budget, tools, **options):
@@ -33,3 +38,81 @@ async def test_once_the_money_is_spent_nobody_is_asked_and_nothing_runs(
     assert [len(member.requests) for member in asked] == [1, 1]
     assert state["council"]["cause"] == "budget"
     assert "cost_budget of 1.2" in replies(state)[1].text
+
+
+def paying(bank, gate, *names):
+    calls = [says(LOOKS)]
+    for name in names:
+        said = says(call(id=name, **ANN))
+        said.usage_metadata = USED
+        calls.append(said)
+    return agent(None, bank, *calls, DONE, middleware=[gate])
+
+
+def test_each_turn_adds_what_its_members_used_and_the_drivers_tokens_do_not_count(bank):
+    _, gate = council(budget=2.4, tools=["transfer_money"])
+    paying(bank, gate, *"xyz").invoke(PAY, THREAD)
+    assert bank.transfers == [("Ann", 1)] * 2
+
+
+def test_where_a_member_does_not_say_what_it_used_nobody_is_asked_again(bank):
+    [silent, _], gate = council(budget=100, tools=["transfer_money"])
+    reply = silent.sample
+
+    def sample(request, config=None):
+        return {**reply(request), "usage": {"input_tokens": None, "output_tokens": None}}
+
+    silent.sample = sample
+    state = paying(bank, gate, *"xyz").invoke(PAY, THREAD)
+    assert bank.transfers == [("Ann", 1)]
+    assert "it is not known how much is spent" in state["council"]["reason"]
+    assert len(silent.requests) == 1
+
+
+@pytest.mark.parametrize("is_asked_anew", [False, True])
+def test_what_was_spent_before_a_person_decided_counts_afterwards(
+    is_asked_anew, bank, other_process
+):
+    asked, gate = council(budget=1.2, tools=["transfer_money"], on_uncertain="interrupt")
+    for member in asked:
+        member.script = [[call(**BOB)]]
+    compiled = paying(bank, gate, *"xy")
+    compiled.invoke(PAY, THREAD)
+    if is_asked_anew:
+        other_process()
+        compiled.invoke(decide(APPROVE), THREAD)
+    state = compiled.invoke(decide(APPROVE), THREAD)
+    assert bank.transfers == [("Ann", 1)]
+    assert state["council"]["cause"] == "budget"
+    assert [len(member.requests) for member in asked] == [1, 1]
+
+
+OWN = {"model_name": "m-2025-08-07", "model_provider": "openai"}
+UNREADABLE = invalid_tool_call(name="transfer_money", args="{", id="c1", error="no JSON")
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        AIMessage("", invalid_tool_calls=[UNREADABLE]),
+        AIMessage("", tool_calls=[call(**ANN)], response_metadata=OWN),
+    ],
+    ids=["invalid", "the driver's own"],
+)
+def test_a_reply_that_is_no_vote_costs_as_well(reply, bank):
+    asked = []
+
+    def say(messages):
+        asked.append(messages)
+        return reply.model_copy(update={"usage_metadata": USED})
+
+    model = ScriptedDriver(script=say)
+    member = ModelAgent("member", model, n_samples=1, retries=0, price_per_million=PRICE)
+    gate = CoECouncil([member], cost_budget=0.6, tools=["transfer_money"])
+    messages = [
+        AIMessage("", tool_calls=[call(id=name, **ANN)], response_metadata=OWN) for name in "xy"
+    ]
+    state = agent(None, bank, *messages, DONE, middleware=[gate]).invoke(PAY, THREAD)
+    assert state["council"]["cause"] == "budget"
+    assert len(asked) == 1
+    assert bank.transfers == []

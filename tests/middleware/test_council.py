@@ -7,27 +7,30 @@ import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import ModelFallbackMiddleware
 from langchain_core.embeddings import DeterministicFakeEmbedding
-from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.messages.tool import invalid_tool_call
 from langgraph.errors import GraphInterrupt
 from langgraph.types import Command, interrupt
 
 from coe_agents import CalibratedPolicy, CoECouncil, ModelAgent, SupportPolicy, ThresholdPolicy
 from coe_agents.actions import ActionMatch
-from coe_agents.clustering import EmbeddingSimilarity, NormalizedMatch
+from coe_agents.clustering import BidirectionalEntailment, EmbeddingSimilarity, NormalizedMatch
 from coe_agents.policy import Decision
 from coe_agents.testing import ScriptedAgent
+from coe_agents.testing.doubles import TableEntailment
 from coe_agents.testing.driver import ScriptedDriver
-from tests.middleware.agents import THREAD, Bank
+from tests.middleware.agents import MODES, THREAD, Bank, run
 from tests.middleware.calls import ANN, BOB, DONE, LOOKS, PAY, call, replies, says
 from tests.middleware.council import Member, council_agent, members, run_council
 from tests.policy.test_calibrated import CALIBRATION
+from tests.waiting import wait_until
 
 TEN = {"to": "Ann", "amount": 10}
 GATED = ["transfer_money"]
 AGREE = [[call(**TEN)], "Done."]
 AGAINST = [[call(to="Ann", amount=9)], "Done."]
 BY_COSINE = EmbeddingSimilarity(DeterministicFakeEmbedding(size=4), threshold=0.9)
+BY_MEANING = BidirectionalEntailment(TableEntailment(lambda *_: "entailment"))
 OF_ANSWERS = CalibratedPolicy(CALIBRATION)
 OF_CALLS = CalibratedPolicy(replace(CALIBRATION, clusterer="ActionMatch"))
 
@@ -157,6 +160,28 @@ def test_three_blocked_proposals_in_a_row_end_the_run_with_a_refusal(amounts):
     else:
         assert transfers == [("Ann", 10.0)] * 2
         assert state["messages"][-1].text == "Done."
+
+
+def test_a_message_that_nobody_judges_ends_no_row_of_blocked_proposals(bank):
+    calls = [says(call(**TEN)), says(LOOKS), says(call(id="c2", **TEN)), says(call(id="c3", **TEN))]
+    options = {"tools": GATED, "max_blocked": 2}
+    state = council_agent(members(AGAINST), bank, *calls, DONE, **options).invoke(PAY, THREAD)
+    assert "coe_withheld" in state["messages"][-1].response_metadata
+    assert [reply.name for reply in replies(state)] == ["transfer_money", "balance"]
+
+
+def test_the_question_is_the_last_text_of_the_user(bank):
+    [member] = members(["Done."])
+    picture = {"type": "image", "url": "https://example.org/a.png"}
+    given = {"messages": [("user", "Pay Ann."), DONE, HumanMessage([picture])]}
+    council_agent([member], bank, DONE).invoke(given, THREAD)
+    assert member.requests[0]["question"] == "Pay Ann."
+
+
+def test_a_text_of_the_driver_that_is_cut_off_passes_where_the_members_call_nothing_either(bank):
+    cut = AIMessage("I have", response_metadata={"finish_reason": "length"})
+    state = council_agent(members(["Done."]), bank, cut).invoke(PAY, THREAD)
+    assert state["messages"][-1].text == "I have"
 
 
 def test_a_text_that_is_withheld_is_replaced_by_a_refusal_and_texts_that_differ_are_one_action():
@@ -385,6 +410,19 @@ def test_of_the_blocks_beside_a_withheld_call_only_reasoning_and_calls_stay():
         (None, {"clusterer": BY_COSINE}, TypeError, "EmbeddingSimilarity reads calls as prose"),
         (None, {"clusterer": ActionMatch(text="loose")}, ValueError, "must compare exactly"),
         (None, {"max_blocked": 0}, ValueError, '"max_blocked" of CoECouncil must be'),
+        (None, {"escalate_after": 0}, ValueError, '"escalate_after" of CoECouncil must be'),
+        (
+            None,
+            {"escalate_after": 2, "on_uncertain": "observe"},
+            ValueError,
+            "must go with a gate that withholds",
+        ),
+        (
+            None,
+            {"clusterer": BY_MEANING},
+            TypeError,
+            "BidirectionalEntailment reads calls as prose",
+        ),
         (None, {"on_decision": 5}, TypeError, '"on_decision" of CoECouncil'),
         (None, {"min_providers": 2}, ValueError, '"min_providers" of CoECouncil'),
         (
@@ -466,6 +504,25 @@ def test_what_stands_beside_an_unreadable_call_of_a_named_tool_is_withheld(bank)
     said = AIMessage("", tool_calls=[LOOKS], invalid_tool_calls=[unreadable(id_="c2")])
     state = council_agent(members(AGREE), bank, said, DONE, tools=GATED).invoke(PAY, THREAD)
     assert {reply.status for reply in replies(state)} == {"error"}
+
+
+def test_an_unreadable_call_of_another_tool_asks_no_member(bank):
+    said = AIMessage("", tool_calls=[LOOKS], invalid_tool_calls=[unreadable("balance", id_="c2")])
+    [member] = members(AGREE)
+    council_agent([member], bank, said, DONE, tools=GATED).invoke(PAY, THREAD)
+    assert member.requests == []
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_the_members_are_asked_while_the_driver_is(mode, bank):
+    [member] = members(["Done."])
+
+    def drive(messages):
+        wait_until(lambda: member.requests)
+        return DONE
+
+    council = council_agent([member], bank, driver=ScriptedDriver(script=drive))
+    assert (await run(mode, council, PAY))["messages"][-1].text == "Done."
 
 
 def test_a_member_without_weight_is_not_asked_where_as_few_as_needed_are():

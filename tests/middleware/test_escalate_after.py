@@ -5,7 +5,7 @@ import pytest
 from coe_agents import CoECouncil
 from tests.middleware.agents import THREAD, agent
 from tests.middleware.calls import ANN, BOB, DONE, PAY, call, replies, says
-from tests.middleware.council import AGREE, members
+from tests.middleware.council import AGREE, Member, members
 from tests.middleware.people import APPROVE, decide, requests
 
 DISAGREE = [[call(**BOB)], "Done."]
@@ -56,6 +56,31 @@ def test_a_rejected_call_does_not_run_and_the_count_starts_again(bank):
 def test_a_person_is_asked_at_once_where_too_few_members_answer(bank):
     asking = paying(bank, *trials(1), scripts=[AGREE, FAIL, FAIL])
     [request] = requests(asking.invoke(PAY, THREAD))
+    assert request["args"] == {"to": "Ann", "amount": 0}
+
+
+def test_a_member_without_weight_is_no_part_of_the_quorum(bank):
+    idle = Member("idle", *FAIL, weight=0.0)
+    gate = CoECouncil([*members(DISAGREE), idle], tools=["transfer_money"], escalate_after=2)
+    state = agent(None, bank, *trials(1), DONE, middleware=[gate]).invoke(PAY, THREAD)
+    assert "__interrupt__" not in state
+
+
+def test_more_members_than_a_quorum_ask_no_person_before_their_time(bank):
+    state = paying(bank, *trials(1), scripts=[DISAGREE] * 3).invoke(PAY, THREAD)
+    assert "__interrupt__" not in state
+
+
+def test_a_call_that_cannot_be_read_counts_as_blocked_and_a_person_is_asked_about_the_next(bank):
+    unreadable = says(call(id="c", **ANN), call(id="c", **ANN))
+    first, last = trials(2)
+    asking = paying(bank, first, unreadable, last, escalate_after=1)
+    [request] = requests(asking.invoke(PAY, THREAD))
+    assert request["args"] == {"to": "Ann", "amount": 1}
+
+
+def test_where_a_person_is_asked_at_once_they_are_asked_about_the_first(bank):
+    [request] = requests(paying(bank, *trials(1), on_uncertain="interrupt").invoke(PAY, THREAD))
     assert request["args"] == {"to": "Ann", "amount": 0}
 
 

@@ -82,6 +82,17 @@ def test_a_message_that_comes_with_a_written_history_may_run_once_more():
     gate.teardown()
 
 
+def test_two_judges_have_rejected_where_the_third_says_that_it_failed():
+    """The oracle took its reply for one that is no verdict, and wanted a person to be asked."""
+    call = {"name": "pay", "args": {"to": "Ann", "amount": 1}}
+    turn = Turn(calls=(call,), votes=("other", "other", "agree"), ends=("", "", "status=failed"))
+    gate = machine("gate interrupt")()
+    proposal = {"thread": "1", "meddling": None, "failing": 0, "stop": False, "sync": True}
+    gate.begin({**proposal, "turn": turn}, own_clusterer=False, other=None, as_models=True)
+    assert gate.world.ruling("r1.0", 0.0) == "rejected"
+    gate.teardown()
+
+
 def test_what_is_drawn_does_not_depend_on_what_runs(capsys, monkeypatch):
     few = settings(
         max_examples=2,

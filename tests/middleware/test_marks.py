@@ -1,10 +1,10 @@
 """What a gate let pass is known by its mark: who may write the state cannot make one."""
 
-from secrets import token_bytes
-
 import pytest
 from langchain_core.messages import RemoveMessage
 from langchain_core.runnables.config import set_config_context
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.types import Command
 
@@ -12,7 +12,8 @@ from coe_agents.errors import ConfigurationError
 from coe_agents.middleware import gate as gate_module
 from coe_agents.middleware import marks
 from coe_agents.middleware.verdict import fingerprint
-from tests.middleware.agents import SURE, THREAD, UNSURE, Bank
+from coe_agents.testing.driver import ScriptedDriver
+from tests.middleware.agents import MODES, SURE, THREAD, UNSURE, Bank, run
 from tests.middleware.calls import ANN, BOB, DONE, PAY, call, replies, says
 from tests.middleware.council import asking, council_agent, gated, members
 from tests.middleware.people import APPROVE, decide, requests
@@ -22,16 +23,6 @@ AGAINST = [[call(**BOB)], "Done."]
 
 def elsewhere(thread):
     return {"configurable": {"thread_id": thread}}
-
-
-@pytest.fixture
-def other_process(monkeypatch):
-    """Continues as a process that shares no secret with the one before, and knows nothing of it."""
-
-    def begin():
-        monkeypatch.setattr(marks, "_DRAWN", token_bytes(32))
-
-    return begin
 
 
 def test_a_forged_state_runs_nothing(bank):
@@ -172,6 +163,10 @@ def test_with_one_process_per_resume_a_person_is_asked_anew_once(
     assert bank.transfers == ([("Ann", 1.0)] if is_set else [])
     last = state["messages"][-1]
     assert last.type == "ai"
+    if gate == "council" and not is_set:
+        decision = state["council"]
+        assert (decision["cause"], decision["contested"]) == ("unavailable", None)
+        assert marks.SECRET in decision["reason"]
     assert is_set or last.response_metadata["coe_withheld"]
     unanswered = {
         call["id"] for message in state["messages"] for call in getattr(message, "tool_calls", [])
@@ -215,6 +210,15 @@ def test_a_proposal_that_was_put_in_place_of_the_one_a_person_saw_is_shown_first
     assert requests(state)[0]["args"] == shown
 
 
+def test_a_proposal_that_was_put_there_before_the_model_is_asked_is_shown_to_nobody(bank):
+    compiled = asking("council", bank)
+    compiled.invoke(PAY, THREAD)
+    turns = compiled.get_state(THREAD).values["coe_council"]
+    turns["CoECouncil"]["pending"].update(messages=[says(call(**BOB))])
+    compiled.update_state(THREAD, {"coe_council": turns}, as_node="CoECouncil.before_agent")
+    assert requests(compiled.invoke(None, THREAD))[0]["args"] == ANN
+
+
 def test_a_person_is_asked_anew_where_one_of_two_verdicts_is_not_the_gates(bank, monkeypatch):
     compiled = gated(
         "verdict",
@@ -246,6 +250,40 @@ def test_a_reply_that_was_dropped_is_not_given_again_when_the_run_goes_on(
     assert bank.transfers == [("Ann", 1.0)]
 
 
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("gate", ["council", "verdict"])
+async def test_the_model_is_not_asked_again_where_a_person_is(gate, mode, bank, other_process):
+    said = []
+
+    def drive(messages):
+        said.append(messages)
+        return says(call(**ANN)) if len(said) == 1 else DONE
+
+    compiled = asking(gate, bank, driver=ScriptedDriver(script=drive))
+    await run(mode, compiled, PAY)
+    other_process()
+    await run(mode, compiled, decide(APPROVE))
+    assert len(said) == 1
+    await run(mode, compiled, decide(APPROVE))
+    assert bank.transfers == [("Ann", 1.0)]
+    assert len(said) == 2
+
+
+@pytest.mark.parametrize("gate", ["council", "verdict"])
+def test_a_reply_to_an_agent_inside_a_graph_is_dropped_with_its_request(gate, bank, other_process):
+    """The reply belongs to the step of the outer graph, which goes on while the agent asks anew."""
+    outer = StateGraph(MessagesState)
+    outer.add_node("agent", asking(gate, bank, saver=False))
+    outer.add_edge(START, "agent")
+    compiled = outer.compile(checkpointer=InMemorySaver())
+    compiled.invoke(PAY, THREAD)
+    other_process()
+    assert requests(compiled.invoke(decide(APPROVE), THREAD))
+    assert bank.transfers == []
+    compiled.invoke(decide(APPROVE), THREAD)
+    assert bank.transfers == [("Ann", 1.0)]
+
+
 @pytest.mark.parametrize("gate", ["council", "verdict"])
 def test_a_secret_that_changes_twice_asks_twice(gate, bank, other_process, monkeypatch):
     def resume(secret):
@@ -263,7 +301,7 @@ def test_a_secret_that_changes_twice_asks_twice(gate, bank, other_process, monke
     assert bank.transfers == [("Ann", 1.0)]
 
 
-@pytest.mark.parametrize("turn", ["evil", None, {"pending": "evil"}])
+@pytest.mark.parametrize("turn", ["evil", None, {"pending": "evil"}, {"pending": {}}])
 def test_a_turn_of_another_form_runs_nothing(turn, bank):
     compiled = council_agent(
         members(AGAINST), bank, says(call(**ANN)), DONE, tools=["transfer_money"]

@@ -4,6 +4,7 @@ import asyncio
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from types import SimpleNamespace
 from weakref import WeakKeyDictionary
 
 import pytest
@@ -319,6 +320,13 @@ def test_more_calls_than_can_wait_for_each_other_are_refused_at_once(agree, on_u
     assert ["places for 2" in reply.text for reply in replies(state)] == [True] * 3
     compiled.invoke(PAY, {"configurable": {"thread_id": "2"}, "max_concurrency": 3})
     assert len(bank.transfers) == (3 if agree else 0)
+
+
+def test_in_the_synchronous_form_there_are_as_many_places_as_threads(bank, monkeypatch):
+    monkeypatch.setattr(once, "os", SimpleNamespace(cpu_count=lambda: 1))
+    calls = [call(to="Ann", amount=amount, id=f"c{amount}") for amount in range(6)]
+    state = council_agent(members([calls, "Done."]), bank, says(*calls), DONE).invoke(PAY, THREAD)
+    assert {"places for 5" in reply.text for reply in replies(state)} == {True}
 
 
 def test_only_the_gated_calls_of_what_goes_on_need_places_and_no_structured_answer_does(bank):

@@ -264,6 +264,7 @@ def test_at_a_council_an_edited_call_runs_as_edited_and_a_text_beside_rejected_o
     whose = {"action": "answer", "decided_by": "person", "proposer": "driver", "contested": None}
     assert state["council"] | whose == state["council"]
     assert state["council"]["calls"] == [call(**BOB), call(id="c2", **ANN)]
+    assert state["council"]["cause"] == "person"
     state = compiled.invoke(None, THREAD)
     assert sorted(bank.transfers) == [("Ann", 1.0), ("Bob", 2.0)]
     assert state["messages"][1].tool_calls[0]["args"] == BOB
@@ -276,6 +277,15 @@ def test_at_a_council_an_edited_call_runs_as_edited_and_a_text_beside_rejected_o
     state = compiled.invoke(None, THREAD)
     assert bank.transfers == []
     assert [message.text for message in state["messages"] if message.type == "ai"] == ["", "Done."]
+
+
+def test_at_a_council_what_waits_is_decided_so_far_without_the_values_that_others_proposed():
+    said = says(LOOKS, call())
+    compiled, _, bank = asking_council(said, tools=["transfer_money"])
+    waiting = compiled.invoke(PAY, THREAD)["council"]
+    assert (waiting["action"], waiting["contested"]) == ("abstain", None)
+    compiled.invoke(decide(APPROVE, APPROVE), THREAD)
+    assert bank.transfers == [("Ann", 10.0)]
 
 
 def test_at_a_council_a_person_decides_on_each_proposal_of_a_run():

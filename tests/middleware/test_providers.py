@@ -39,7 +39,7 @@ def run(bank, agents, **options):
 
 
 @pytest.mark.parametrize("adaptive", [False, True])
-@pytest.mark.parametrize(("providers", "n_asked"), [("xxy", 3), ("xyy", 2)])
+@pytest.mark.parametrize(("providers", "n_asked"), [("xxy", 3), ("xyy", 2), ("xyz", 2)])
 def test_votes_of_two_providers_let_a_call_run(providers, n_asked, adaptive, bank):
     decision = run(bank, group(*providers), min_providers=2, adaptive=adaptive)
     assert bank.transfers == ANN_PAID
@@ -55,6 +55,16 @@ def test_votes_of_one_provider_do_not(mode, adaptive, bank):
     assert bank.transfers == []
     assert decision["cause"] == "providers"
     assert "1 provider" in decision["reason"]
+
+
+def test_a_member_without_weight_brings_no_provider(bank):
+    idle = served(1, "y")
+    idle.weight = 0.0
+    with pytest.raises(ValueError, match='"min_providers" of CoECouncil'):
+        CoECouncil([served(0, "x"), idle], min_providers=2)
+    agents = [served(0, "x"), idle, served(2, "z", BOB)]
+    decision = run(bank, agents, min_providers=2, min_votes=1)
+    assert (bank.transfers, decision["cause"]) == ([], "providers")
 
 
 def test_members_whose_provider_is_not_known_count_as_one(bank):

@@ -3,16 +3,20 @@
 import pytest
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 from langgraph.store.sqlite import SqliteStore
 
 from coe_agents import CoECouncil
+from coe_agents.errors import ConfigurationError
 from coe_agents.rulings import Recording, pending_cases, rule
 from coe_agents.rulings.recorded import NAMESPACE, cases
 from coe_agents.testing.driver import ScriptedDriver
 from tests.cli.command import run
-from tests.middleware.calls import ANN, BOB, PAY, call
-from tests.middleware.council import members
+from tests.middleware.agents import THREAD, Bank
+from tests.middleware.calls import ANN, BOB, DONE, LOOKS, PAY, call, says
+from tests.middleware.council import Member, members
+from tests.middleware.people import APPROVE, decide, edit
 
 
 def run_recorded(script, *, audit_rate=0.0, **options):
@@ -63,3 +67,94 @@ def test_what_was_observed_is_no_escalation_where_it_is_harvested(tmp_path):
         kept.put(NAMESPACE, case["id"], dict(ruled))
     done = run("harvest", "--store", path, "--out", tmp_path / "x.samples.jsonl")
     assert "0 audited answers, 1 observed call and 0 escalations" in done.stdout
+
+
+ANN_PAID = '[{"args":{"amount":1.0,"to":"Ann"},"name":"transfer_money"}]'
+BOB_PAID = '[{"args":{"amount":2.0,"to":"Bob"},"name":"transfer_money"}]'
+CY_PAID = '[{"args":{"amount":3,"to":"Cy"},"name":"transfer_money"}]'
+
+
+def decided_by_a_person(on_decision, store):
+    options = {"on_uncertain": "interrupt", "tools": ["transfer_money"], "on_decision": on_decision}
+    council = CoECouncil(members([[call(**BOB)], "Done."]), **options)
+    model = ScriptedDriver(script=[says(LOOKS, call(**ANN)), DONE])
+    return create_agent(
+        model, Bank().tools, middleware=[council], store=store, checkpointer=InMemorySaver()
+    )
+
+
+@pytest.mark.parametrize(
+    ("decision", "answer"),
+    [
+        (APPROVE, ANN_PAID),
+        ({"type": "reject"}, None),
+        (edit(**BOB), BOB_PAID),
+        (edit(to="Cy", amount=3), CY_PAID),
+    ],
+    ids=["approved", "rejected", "edited to another proposal", "edited"],
+)
+def test_what_a_person_lets_run_is_recorded_once_they_decided(decision, answer):
+    store = InMemoryStore()
+    asking = decided_by_a_person(Recording(), store)
+    asking.invoke(PAY, THREAD)
+    assert cases(store) == []
+    asking.invoke(decide(APPROVE, decision), THREAD)
+    [case] = cases(store)
+    assert (case["kind"], case["status"]) == ("escalation", "ruled")
+    assert case["answer"] == ANN_PAID  # what the person was shown
+    assert case["ruling"]["answer"] == answer
+    assert [row["agent"] for row in case["responses"]] == ["driver", "member0"]
+
+
+def test_what_is_passed_on_has_the_decision_of_the_person():
+    told = []
+    asking = decided_by_a_person(told.append, None)
+    asking.invoke(PAY, THREAD)
+    assert told == []
+    asking.invoke(decide(APPROVE, APPROVE), THREAD)
+    [case] = told
+    decision = case["decision"]
+    assert (decision["action"], decision["decided_by"], decision["mode"]) == (
+        "answer",
+        "person",
+        "verify",
+    )
+    assert [made["name"] for made in decision["calls"]] == ["balance", "transfer_money"]
+    assert decision["n_rounds"] == 1
+    assert case["question"] == "Send 10 to Ann."
+    assert case["conversation"] == [{"role": "user", "content": "Send 10 to Ann."}]
+
+
+@pytest.mark.parametrize(
+    ("mode", "script", "action", "answer"),
+    [
+        ("verify", [[call(**BOB)]], "abstain", None),
+        ("verify", [[call(**ANN)]], "answer", ANN_PAID),
+        ("choose", [[call(**BOB)]], "answer", BOB_PAID),
+    ],
+)
+def test_what_the_group_decides_is_passed_on_for_each_turn(mode, script, action, answer):
+    told = []
+    agents = [*members(script, script), Member("down", ConnectionError("down"))]
+    options = {"tools": ["transfer_money"], "min_votes": 1, "mode": mode}
+    council = CoECouncil(agents, on_decision=told.append, **options)
+    model = ScriptedDriver(script=[says(call(**ANN)), says(call(id="c2", **ANN)), DONE])
+    create_agent(model, Bank().tools, middleware=[council], checkpointer=InMemorySaver()).invoke(
+        PAY, THREAD
+    )
+    first, second = told
+    assert first["id"] != second["id"]
+    decision = first["decision"]
+    assert (decision["action"], decision["answer"]) == (action, answer)
+    assert [row["agent"] for row in first["responses"]][-1] == "down"
+    assert len(first["labels"]) == len(first["responses"]) - 1
+    assert first["leading"] == (BOB_PAID if mode == "choose" else ANN_PAID)
+
+
+def test_a_run_without_a_store_is_refused_before_a_model_is_asked():
+    def drive(messages):
+        raise AssertionError("nobody is asked")
+
+    council = CoECouncil(members(["Done."]), on_decision=Recording())
+    with pytest.raises(ConfigurationError, match="store"):
+        create_agent(ScriptedDriver(script=drive), [], middleware=[council]).invoke(PAY)

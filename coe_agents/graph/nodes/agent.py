@@ -20,7 +20,6 @@ from coe_agents.decision.data import AgentTokens
 from coe_agents.errors import (
     AgentError,
     AgentTimeoutError,
-    IgnoredTemperatureError,
     InvalidReplyError,
     describe_error,
     is_control_flow,
@@ -101,9 +100,10 @@ def agent_node(
         fault = error.fault if isinstance(error, InvalidReplyError) else None
         row = create_response(agent.name, "", round=request["round"], error=message, fault=fault)
         update: dict[str, Any] = {"responses": [row]}
-        if isinstance(error, IgnoredTemperatureError) and error.usage is not None:
+        if isinstance(error, AgentError) and error.usage is not None:
             # it did respond: its tokens count
-            tokens = AgentTokens(agent=agent.name, usage=error.usage, sampling=error.sampling)
+            sampling = getattr(error, "sampling", None)
+            tokens = AgentTokens(agent=agent.name, usage=error.usage, sampling=sampling)
             update["usages"] = [tokens]
         return update
 

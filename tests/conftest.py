@@ -53,16 +53,28 @@ def pytest_collect_file() -> Iterator[None]:
     return [each for each in found if type(each) is pytest.Module]
 
 
+MADE_ONCE = (
+    # with LANGGRAPH_STRICT_MSGPACK each graph that is compiled reads the type hints of all of its state
+    ("langgraph._internal._serde", "_safe_get_type_hints"),
+    # each call of the command in this process would build all commands, with their options, anew
+    ("typer.main", "get_command"),
+    ("typer.testing", "_get_command"),
+    # each client would read the certificates of all authorities, and no test speaks with the world
+    ("httpcore2", "default_ssl_context"),
+    ("httpx._transports.default", "create_ssl_context"),
+)
+"""What takes a noticeable part of the tests' time, and is always the same."""
+
+
 def pytest_collection_finish() -> None:
     """Collects garbage rarely: visiting all that was imported, again and again, takes a seventh of the tests' time."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 20, 20)
-    # with LANGGRAPH_STRICT_MSGPACK each graph that is compiled reads the type hints of all of its state: a sixth of
-    # the time of a test with an agent
-    serde = sys.modules.get("langgraph._internal._serde")
-    if hasattr(serde, "_safe_get_type_hints"):
-        serde._safe_get_type_hints = cache(serde._safe_get_type_hints)
+    for module, name in MADE_ONCE:
+        made = getattr(sys.modules.get(module), name, None)
+        if made is not None:
+            setattr(sys.modules[module], name, cache(made))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -72,6 +72,7 @@ TRIED = [page for page in with_blocks("python") if not page.startswith(("api/", 
 """The pages whose Python blocks run here. `make docs` runs those of the notebooks, and compares what they print."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [marked(page) for page in TRIED])
 def test_python_blocks_run_in_order(page, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)  # some write files

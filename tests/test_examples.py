@@ -23,6 +23,7 @@ EXAMPLES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_examples_run(name, capsys, monkeypatch):
     path = str(ROOT / "examples" / name)
@@ -36,6 +37,7 @@ def test_readme_blocks_run(block):
     exec(compile(block, "README.md", "exec"), {"__name__": "readme"})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SERVED)
 def test_graphs_are_deployable(name):
     graph = served_graph(name)

@@ -46,6 +46,7 @@ def test_exported_names():
         _ = coe_agents.nonsense
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("statement", "heavy"),
     [

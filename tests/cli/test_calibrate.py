@@ -62,6 +62,7 @@ path = "policy.json"
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("score", ["my_scores:Longest", "coe_js"])
 def test_a_score_decides_the_same_in_calibration_replay_and_graph(tmp_path, monkeypatch, score):
     (tmp_path / "my_scores.py").write_text(MINE)

@@ -98,6 +98,7 @@ def test_a_judge_that_misses_the_obvious_is_a_problem(reply, says, tmp_path):
     assert findings.notes == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clusterer", [LLM, EMBEDDING])
 def test_a_server_that_is_not_there_ends_the_command_with_1(clusterer, tmp_path):
     def tried(*command):

@@ -65,6 +65,7 @@ def test_an_escalation_is_exit_4(tmp_path):
     run("ask", "What is the capital of Australia?", "--config", path, code=4)
 
 
+@pytest.mark.slow
 @pytest.mark.wording
 @needs("claims")
 def test_the_demo_shows_every_regime():

@@ -38,6 +38,7 @@ def figures_of(*arguments):
     return json.loads(run("score", *arguments, "--resamples", 5, "--json").stdout)
 
 
+@pytest.mark.slow
 @needs("pages", "advice")
 def test_commands_on_a_run_create_no_model_again(model, folder, tmp_path, monkeypatch):
     run("advise", folder, "--resamples", 5)
@@ -53,6 +54,7 @@ def test_commands_on_a_run_create_no_model_again(model, folder, tmp_path, monkey
     run("compare", folder, "--policies", policies, "--resamples", 5)
 
 
+@pytest.mark.slow
 def test_a_model_is_asked_again_where_one_says_so_and_where_it_differs(model, folder, tmp_path):
     def n_calls(*options):
         before = len(model.calls)

@@ -28,6 +28,7 @@ def samples(tmp_path, monkeypatch):
     (tmp_path / "p.toml").write_text(POLICY)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_on_samples_counts_questions_on_a_terminal_and_nowhere_else(command):
     on_terminal = run(*command.split(), err=Terminal())

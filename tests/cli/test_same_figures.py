@@ -34,6 +34,7 @@ def test_sample(folder, tmp_path):
         assert written == (folder / "samples" / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_run_and_compare(folder, tmp_path):
     runs = coe_agents.run("tinyworld", "tinyworld", limit=1, out=tmp_path / "run", progress=False)
     assert (runs.path / DECISIONS).read_bytes() == (folder / "run" / DECISIONS).read_bytes()

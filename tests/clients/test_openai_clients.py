@@ -34,6 +34,7 @@ def check(script, printed):
         assert cells["refusal"] != "nothing", form
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # a client that warns goes on
 @pytest.mark.parametrize(
     "script", [script for script, (_, folder) in CLIENTS.items() if folder is None]

@@ -285,6 +285,7 @@ def test_one_mark_is_enough_to_look_for_an_answer(text):
     assert canonical_answer(text) == "Rome"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fragment", [*TAGS, *MARKERS, *OTHERS])
 @pytest.mark.parametrize(
     "function", [canonical_answer, answer_kind, normalize_answer, sentence_ends]

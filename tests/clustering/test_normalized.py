@@ -283,6 +283,7 @@ def test_each_letter_of_a_list_is_kept(letters):
     assert normalize_answer(f"Hepatitis {listed}") != normalize_answer(f"Hepatitis {letters[-1]}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text", ["9" * 10**6, "a " * 10**5, "(" * 10**6, "$a" * 10**5, "5 " + "hundred " * 10**5]
 )

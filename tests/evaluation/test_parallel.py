@@ -27,6 +27,7 @@ def many(n):
     ]
 
 
+@pytest.mark.slow
 def test_figures_are_those_of_one_process_to_the_last_bit(tmp_path):
     path = write(tmp_path / "s.jsonl", many(300))
     with Samples([path]) as questions:

@@ -53,6 +53,7 @@ CASES = {
 """Of each graph that is served: a question, the reply of a person who is asked, and what is withheld."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SERVED)
 @pytest.mark.usefixtures("local_models")
 def test_no_graph_that_is_served_tells_what_was_withheld(name):

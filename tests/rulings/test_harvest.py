@@ -81,6 +81,7 @@ def test_harvest_recalibrate_and_follow(tmp_path, store, policy):
     assert "After 60 labelled answers" in done.stdout
 
 
+@pytest.mark.slow
 def test_labelled_answers_are_appended_by_one_process_at_a_time(tmp_path, store):
     cases = tmp_path / "cases.jsonl"
     arguments = (

@@ -1,12 +1,13 @@
 import itertools
 import math
+import string
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 
-from tests.decisions.scripted import CALL, RISKY, dead, says, tinyworld_models
+from tests.decisions.scripted import CALL, RISKY, Scripted, dead, says, tinyworld_models
 
 from langchain_core.callbacks import BaseCallbackHandler  # isort: skip -- what needs langchain-core 1.8 comes after
 from langchain_core.decisions import (
@@ -24,10 +25,12 @@ from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.tracers import BaseTracer
 from langchain_core.tracers.context import tracing_v2_callback_var
+from langgraph.errors import GraphInterrupt
 from langsmith import tracing_context
 
 from coe_agents import prompts
 from coe_agents.decisions import CoEDecisionModel
+from coe_agents.decisions.shown_state import to_json
 from coe_agents.errors import GroupUnavailableError
 from tests.doubles import CountingModel, ProposingModel, ScoringModel, choice_probability
 from tests.servers import answering, completion
@@ -79,6 +82,7 @@ async def test_it_answers_with_the_mean_of_what_its_members_say_themselves(model
     level = sum(int(level) * p for level, p in found["s"]["probabilities"].items())
     assert response.scores["s"].score == pytest.approx(level)
     assert response.scores["s"].legend[2] == "Much."
+    assert response.scores["s"].confidence == max(found["s"]["probabilities"].values())
 
 
 @pytest.mark.parametrize(
@@ -280,11 +284,52 @@ async def test_without_a_majority_it_raises(form):
     assert "secret" not in str(raised.value)
 
 
-@pytest.mark.parametrize("p", [[0.5, 0.2, 0.2], [1.5, -0.5, 0.0], [math.nan, 0.5, 0.5]])
-def test_what_is_no_distribution_is_a_failed_answer(p):
-    group = CoEDecisionModel([says(0.2, 0.3, 0.5), says(0.2, 0.3, 0.5), says(*p)])
+def test_who_failed_is_logged_and_an_interrupt_is_no_failure(caplog):
+    CoEDecisionModel([says(0.1), says(0.1)]).decide("x", ONE)
+    assert caplog.records == []
+    CoEDecisionModel([says(0.1), says(0.1), dead("lost")]).decide("x", ONE)
+    assert "scripted-3: ConnectionError: lost" in caplog.text
+    with pytest.raises(GraphInterrupt):
+        CoEDecisionModel([Scripted(says=GraphInterrupt()), says(0.1)]).decide("x", ONE)
+
+
+def test_the_order_of_members_changes_no_digit():
+    members = [says(p) for p in (0.1, 0.2, 0.3)]
+    found = [CoEDecisionModel(order).decide("x", ONE) for order in (members, members[::-1])]
+    assert found[0]["is_risky"]["probabilities"] == found[1]["is_risky"]["probabilities"]
+    asked = {"n": NOUL}
+    found = [CoEDecisionModel(order).decide("x", asked) for order in (members, members[::-1])]
+    assert found[0]["n"]["probabilities"] == found[1]["n"]["probabilities"]
+
+
+def test_agreement_passes_at_an_epistemic_threshold_of_0():
+    group = CoEDecisionModel([says(0.25)] * 2, epistemic_threshold=0.0)
+    assert group.decide("x", ONE)["is_risky"]["probabilities"]["true"] == 0.25
+
+
+def of_choice(**shares):
+    return says(ChoiceAnswer(type="choice", choice="fast", probabilities=shares, confidence=1.0))
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        says(0.5, 0.2, 0.2),
+        says(1.5, -0.5, 0.0),
+        says(math.nan, 0.5, 0.5),
+        of_choice(fast=1.0, walking=0.0),
+    ],
+    ids=["sum", "negative", "no number", "another label"],
+)
+def test_what_is_no_distribution_is_a_failed_answer(member):
+    group = CoEDecisionModel([says(0.2, 0.3, 0.5), says(0.2, 0.3, 0.5), member])
     found = group.decide("x", {"c": CHOICE})["c"]
     assert found["failed_members"]["scripted-3"].startswith("InvalidReplyError")
+
+
+def test_a_label_that_a_member_omits_has_no_probability():
+    found = CoEDecisionModel([of_choice(fast=1.0)]).decide("x", {"c": CHOICE})["c"]
+    assert found["probabilities"] == {"fast": 1.0, "slow": 0.0, "none": 0.0}
 
 
 def test_scores_or_ten_samples_and_what_they_cost():
@@ -411,7 +456,7 @@ def test_a_state_is_shown_whole_but_for_long_conversations():
     prompt = shown({"messages": said, "tool_call": CALL})
     assert '"8 word' in prompt
     assert '"0 word' not in prompt
-    assert prompts.OMITTED in prompt
+    assert prompt.count(prompts.OMITTED) == 1
     assert '"tool_call": {"name": "transfer", "args": {"name": "Nina", "amount": 60}' in prompt
     written = AIMessage("", tool_calls=[{**CALL, "args": {"text": "x" * 4001}}])
     assert '"tool_calls": ["(too long to be shown)"]' in shown([written])
@@ -426,6 +471,24 @@ def test_a_state_is_shown_whole_but_for_long_conversations():
     for state in ({"a": object()}, {"1": "Pay.", 1: HIDDEN}):  # of which JSON would have one key
         with pytest.raises(TypeError, match=r"Convert it to JSON data"):
             CoEDecisionModel([Shown()]).decide(state, ONE)
+
+
+def test_data_and_messages_are_shown_as_one_line_of_json():
+    messages = [HumanMessage("Nach Köln?"), AIMessage("Ja."), ToolMessage("ok", tool_call_id="c1")]
+    as_json = (
+        '[{"role": "user", "content": "Nach Köln?"}, {"role": "assistant", "content": "Ja."}, '
+        '{"role": "tool", "content": "ok"}]'
+    )
+    assert to_json(messages, len(as_json)) == as_json
+    with pytest.raises(ValueError, match=f"at most {len(as_json) - 1} characters"):
+        to_json(messages, len(as_json) - 1)
+    assert to_json([HumanMessage("a"), "b"], 99) == '[{"role": "user", "content": "a"}, "b"]'
+    assert to_json({"x": [1.5, (), None]}, 99) == '{"x": [1.5, [], null]}'
+    umlauts = [HumanMessage("ö" * 2500)] * 2
+    assert prompts.OMITTED not in to_json(umlauts, 20_000)
+    long = AIMessage("x" * 5000, tool_calls=[{**CALL, "args": {"text": "x" * 3900}}])
+    last = to_json([HumanMessage("Pay."), long], 20_000)
+    assert last.startswith(f'["{prompts.OMITTED}", {{"role": "assistant"')
 
 
 IMAGE = {"type": "image", "base64": "aGk=", "mime_type": "image/png"}
@@ -481,7 +544,14 @@ def test_an_assistants_calls_are_shown_in_whatever_blocks_they_are_and_its_thoug
         in prompt
     )
     assert '{"name": "pay", "args": "{"}' in prompt
-    for without in (said.model_copy(update={"tool_calls": []}), HumanMessage(blocks)):
+    nameless = AIMessage([{"type": "tool_use", "input": {}}], tool_calls=[{**CALL, "id": None}])
+    ran = AIMessage([{"type": "server_tool_result", "output": HIDDEN}])
+    for without in (
+        said.model_copy(update={"tool_calls": []}),
+        HumanMessage(blocks),
+        nameless,
+        ran,
+    ):
         with pytest.raises(ValueError, match="must hold no media"):
             CoEDecisionModel([Shown()]).decide([without], ONE)
 
@@ -512,6 +582,12 @@ def test_what_cannot_be_answered_is_refused_and_an_older_langchain_core_is_named
     for members, error in (([], ValueError), ("openai:x", TypeError), ([object()], TypeError)):
         with pytest.raises(error):
             CoEDecisionModel(members)
+    for options, error in (({"timeout": 0}, ValueError), ({"blocks": ["n"]}, TypeError)):
+        with pytest.raises(error, match=next(iter(options))):
+            CoEDecisionModel([says(0.1)], **options)
+    letters = Choice(instructions="?", criteria=dict.fromkeys(string.ascii_uppercase))
+    group = CoEDecisionModel([says(*[1 / 26] * 26)], timeout=None, blocks={"c": "Z"})
+    assert group.decide("x", {"c": letters})["c"]["probabilities"]["Z"] == 0.5
     only = Choice(instructions="?", criteria={"only": None})
     assert CoEDecisionModel([Shown()]).decide("x", {"c": only})["c"]["probabilities"] == {
         "only": 1.0

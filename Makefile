@@ -165,7 +165,7 @@ ring: $(READY) ## Test each room of the ring alone, with all others taken away
 
 # each writes docs/results/NAME.md; `make benchmark-NAME` runs one; gpu wants a GPU, entailment is compared with
 # libraries in the environment of PEERS, its interpreter; served_sampling needs the environment of `make vllm`
-BENCHMARKS := audits concurrency core council_latency council_overhead drift_year graph_overhead limitations local_sampling parallel ray_speedup report_page score_scale \
+BENCHMARKS := audits concurrency core council_latency council_overhead drift_year graph_overhead limitations local_sampling parallel ray_speedup report_page run_memory score_scale \
 	startup tinyworld_actions tinyworld_debate tinyworld_gate
 DATA_BENCHMARKS := actions calibration claims council_policies council_replay decisions defaults equivalence escalation mathematics \
 	one_score real_responses runs weights

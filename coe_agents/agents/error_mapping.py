@@ -112,7 +112,7 @@ def _translate(error: Exception, address: str, options: Collection[str]) -> Agen
     if status is not None and status >= 400:
         return _from_status(error, status, address)
     if names & _TIMEOUTS:
-        hint = "Raise `request_timeout` or `timeout`, or lower `max_tokens` or `n_samples`"
+        hint = remedy_for_slow("`request_timeout` or `timeout` of the agent")
         return AgentTimeoutError("the model did not answer in time", hint=hint)
     if names & _OFFLINE:
         hint = f"Check that a server listens{_at(address)}"
@@ -123,6 +123,12 @@ def _translate(error: Exception, address: str, options: Collection[str]) -> Agen
         hint = f"Check that the server{_at(address)} speaks the protocol of the model's client"
         return InvalidReplyError(f"the reply cannot be read: {_message(error)}", hint=hint)
     return AgentError(f"{type(error).__name__}: {_message(error)}")
+
+
+def remedy_for_slow(setting: str) -> str:
+    """Returns what to do about a model that takes longer than a setting allows, which no option of `ask` is."""
+    less = "Lower `max_tokens` or `n_samples` (`--max-tokens`, `--n`)"
+    return f"{less}, or raise {setting}, in coe.toml or in Python"
 
 
 def _from_status(error: Exception, status: int, address: str) -> AgentError:

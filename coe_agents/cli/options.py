@@ -10,6 +10,8 @@ from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
 
+from coe_agents.cli.terminal import PRINTS_JSON
+
 
 class Exit(IntEnum):
     """The meaning of the exit status."""
@@ -305,6 +307,7 @@ def expand_options(command: Callable[..., None]) -> Callable[..., None]:
             name: group(**{field: options[field] for field in fields[name]})
             for name, group in groups.items()
         }
+        PRINTS_JSON.set(options.get("as_json", False))
         command(**own, **wholes)
 
     run.__annotations__ = {name: parameter.annotation for name, parameter in expanded.items()}

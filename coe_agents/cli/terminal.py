@@ -15,6 +15,7 @@ import time
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from types import FrameType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _HIDDEN: set[str] = set()
+PRINTS_JSON: ContextVar[bool] = ContextVar("prints_json", default=False)
+"""Whether the command that runs was given --json."""
 
 
 def hide(secrets: Collection[str]) -> None:
@@ -80,7 +83,7 @@ def create_console(*, stderr: bool = False) -> "Console":
 
 def shows_progress() -> bool:
     """Returns whether a command shows what it does: on a terminal, unless it prints JSON."""
-    return sys.stderr.isatty() and "--json" not in sys.argv
+    return sys.stderr.isatty() and not PRINTS_JSON.get()
 
 
 @contextmanager

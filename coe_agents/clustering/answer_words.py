@@ -22,8 +22,11 @@ GOOD_BEHIND = (
 )
 """What may stand between the noun and the colon."""
 
-ABOUT = r"(?:[^\W\d_]{1,6} [^.:\n]{1,80}? )?"
-"""What "…" stands for below, which the answer is to: "to the question", "auf die Frage"."""
+ABOUT = r"(?:[^\W\d_]{1,6} [^.:\n]{1,80}? )??"
+"""What "…" stands for below, which the answer is to: "to the question", "auf die Frage".
+
+Nothing, where the verb follows at once: a second one is of the reason, as in "Die Antwort ist Wien, weil es groß ist".
+"""
 
 SENTENCES = {
     "en": (
@@ -78,7 +81,7 @@ SENTENCES = {
         "答案|选|選",
         (
             r"答案(?:应该|應該|应当|应|應|就|可能|便)?(?:是|为|為)"
-            r"|(?:^|[，。题題]|故|因此|所以|应|應)(?:该|該)?[选選](?:择|擇|项|項|答案)?(?=[:： ]?[A-J]\b)"
+            r"|(?:^|[，。题題]|答案|故|因此|所以|应|應)(?:该|該)?[选選](?:择|擇|项|項|答案)?(?=[:： ]?[A-J]\b)"
         ),
     ),
     "ja": ("答え|答は|正解|正答|回答|解答", r"(?:答え|答|正解|正答|回答|解答)は、?"),

@@ -60,6 +60,7 @@ _NUMBER_AT_START = re.compile(r"[-+$€£]{0,2}\.?\d[\d,./]*(?<!\.)(?:[ \t]|%|\Z
 _JSON_FIELD = re.compile(
     rf"""(?:["'](?:{_NAME})["']|\{{\s{{0,9}}["'](?:response|result|output|prediction|solution|choice|label)["'])"""
     r"""\s{0,9}:\s{0,9}(?:"(?P<text>(?:[^"\\]|\\[\s\S])*+)"|'(?P<quoted>(?:[^'\\]|\\[\s\S])*+)'"""
+    r"""|\[\s{0,9}"(?P<only>(?:[^"\\]|\\[\s\S])*+)"\s{0,9}\]"""
     r"""|(?P<plain>-?\d[\d.eE+-]*+|true|false)(?=\s|[,}]|\Z))""",
     re.IGNORECASE,
 )
@@ -101,7 +102,8 @@ _TOLD_FURTHER = re.compile(
 )
 """What begins a sentence about the answer before it."""
 _CHOICE = re.compile(
-    r"\W{0,4}(?:(?:l'|die |la |the )?(?:option|choice|answer|opción|opção|opzione|вариант|选项|選項) )?\W{0,3}"
+    r"\W{0,4}(?:(?:l'|die |der |la |the |a )?(?:option|choice|answer|opción|opção|opzione|вариант|选项|選項"
+    r"|letter|lettre|letra|lettera|buchstabe|буква) |(?:la|die) )?\W{0,3}"
     rf"((?-i:[A-HJ])|{YES_AND_NO})(?![\w'’])",
     re.IGNORECASE,
 )
@@ -113,7 +115,7 @@ _EXPLANATION = re.compile(
     rf"|\s(?i:{REASONS})\b|\s\("
     # a sentence, whose verb tells the letter from an initial
     r"|\.\s+(?![A-Z]\.)[A-ZÀ-ÞА-Я][\w’'-]*(?: [A-ZÀ-ÞА-Я][\w-]*){0,3} "
-    r"(?!(?:and|of|the|de|da|di|du|del|der|den|van|von|zu|la|le|bin|ibn|al)\b)[a-zß-ÿа-я])"
+    r"(?!(?:and|of|the|de|da|di|du|del|der|den|van|von|zu|la|le|bin|ibn|al)\b)[a-zß-ÿа-я]|\.\s+(?:Es|Est|È|É)\s)"
     # the text of the option, as in "(B) Paris", and no second letter
     r"|(?:[)\]][*_]{0,3}|:) \w(?:(?!\b[A-J]\))[^\n])*\Z"
 )
@@ -282,7 +284,8 @@ def _tagged(text: str) -> Iterator[str]:
 
 def _fields(text: str) -> Iterator[str]:
     for field in reversed(list(_JSON_FIELD.finditer(text))):
-        yield _unescape(field["text"] or field["quoted"] or field["plain"] or "")
+        values = field.group("text", "quoted", "only", "plain")
+        yield _unescape(next(filter(None, values), ""))
 
 
 def _unescape(content: str) -> str:

@@ -17,15 +17,18 @@ SIGNS = {
     "gt": ">",
     "approx": "≈",
     "infty": "∞",
-    "alpha": "α",
-    "beta": "β",
-    "theta": "θ",
-    "pi": "π",
     "degree": "°",
     "left": "",
     "right": "",
+    "displaystyle": "",
     "quad": " ",
 }
+_NAMES = (
+    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigma tau upsilon phi chi "
+    "psi omega equiv in notin cup cap land lor neg to rightarrow"
+)
+for _name, _sign in zip(_NAMES.split(), "αβγδεζηθικλμνξοπρστυφχψω≡∈∉∪∩∧∨¬→→", strict=True):
+    SIGNS |= {_name: _sign, _name.title(): _sign.upper()}
 _INTEGER = r"\s*(?:\{\s*(-?\d+)\s*\}|(\d))"
 # what follows would belong to the last part alone once the braces are gone
 _END = r"(?![\w^!({\\])"
@@ -41,16 +44,16 @@ _FORMS = (
     (re.compile(r"_\{(\w+)\}"), r"_\1"),
     (
         re.compile(
-            r"\\(?:boxed|fbox|mbox|text(?:bf|it|rm)?|math(?:bf|it|rm)|operatorname)\s*\{([^{}]*)\}"
+            r"\\(?:boxed|fbox|mbox|underline|text(?:bf|it|rm)?|math(?:bf|it|rm)|operatorname)\s*\{([^{}]*)\}"
         ),
         r"\1",
     ),
     (re.compile(r"\{,\}"), ","),
-    (re.compile(r"\\[,;: ]"), " "),
+    (re.compile(r"\\[,;: ]|(?<=[\w}])~(?=[\w\\])"), " "),
     (re.compile(r"\\!"), ""),
 )
 _COMMAND = re.compile(r"\\([a-zA-Z]+)")
-_ESCAPE = re.compile(r"\\([%$#&_])")
+_ESCAPE = re.compile(r"\\([%$#&_{}])")
 _DEEPEST = 8
 
 

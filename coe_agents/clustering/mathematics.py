@@ -69,9 +69,11 @@ _COMMAND = re.compile(
     r"\\(?:begin|end)\{[a-z]?matrix\}|\\[a-zA-Z]+"
     r"|(?<![a-zA-Z])(?:(?:arc)?(?:sin|cos|tan)|log|ln|exp|sqrt|pi|and|or)(?![a-zA-Z])"
 )
-# a run of letters is a word; a number with a zero before it, or a letter before a digit, is a name
+# a run of letters is a word; a number with a zero before it, a letter before a digit, or two points is a name;
+# a base, and a power of a power without brackets, are not read as they are meant
 _NO_MATHEMATICS = re.compile(
-    r"[^\W\d_]{3}|(?<![\d.])0\d|(?<![\\a-z])[a-zA-Z]\d|[:'\"#@&]|\*\*|[^\W\d_] [^\W\d_]"
+    r"[^\W\d_]{3}|\.\d*\.|\d[_₀-₉]|\^(?:\w+|\{\w+\})\^"
+    r"|(?<![\d.])0\d|(?<![\\a-z])[a-zA-Z]\d|[:'\"#@&]|\*\*|[^\W\d_] [^\W\d_]"
 )
 _OPERATOR = re.compile(r"[\d\\=<>≤≥≠+*/^√π∞²³]")
 _COMMANDS = {sign: f"\\{name} " for name, sign in SIGNS.items() if sign.strip()}

@@ -49,10 +49,21 @@ def _key(value: Any) -> str:
         parts = value.flat() if isinstance(value, sympy.MatrixBase) else value.args
         return f"{type(value).__name__}{getattr(value, 'shape', '')}{[*map(_key, parts)]}"
     if isinstance(value, sympy.Set):
-        return f"{type(value).__name__}{sorted(set(map(_key, value.args)))}"
+        return f"{type(value).__name__}{sorted(_keys_of_members(value))}"
     if value in (sympy.true, sympy.false):  # whether an end of an interval is open
         return str(value)
     return _key_of_expression(value)
+
+
+def _keys_of_members(members: sympy.Set) -> set[str]:
+    """The values of a set; of equations with several unknowns each with its own: "x=1, y=2" is not "x=2, y=1"."""
+    is_system = len({frozenset(part.free_symbols) for part in members.args}) > 1
+    keys = set()
+    for part in members.args:
+        is_named = is_system and isinstance(part, sympy.Eq)
+        unknown = sorted(map(str, part.free_symbols)) if is_named else ""
+        keys.add(f"{unknown}{_key(part)}")
+    return keys
 
 
 def _key_of_relation(relation: Any) -> str:

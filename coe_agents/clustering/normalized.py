@@ -84,7 +84,7 @@ def normalize_answer(text: str) -> str:
 def normalize_characters(text: str) -> str:
     """One character for each letter, digit, dash, quote and blank; a power and a fraction stay what they are."""
     if not text.isascii():
-        text = _SUPERSCRIPTS.sub(r"^\g<0>", text)
+        text = _SUBSCRIPTS.sub(r"_\g<0>", _SUPERSCRIPTS.sub(r"^\g<0>", text))
         text = _VULGAR_FRACTIONS.sub(r" \g<0> ", text.translate(_CHARACTERS))
         text = unicodedata.normalize("NFKC", text).translate(_CHARACTERS)
         text = _OTHER_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), text)
@@ -93,8 +93,9 @@ def normalize_characters(text: str) -> str:
 
 
 def fold_case(text: str) -> str:
-    """Lower case, after the "M" of a unit: 5 MW is not 5 mW."""
-    return unicodedata.normalize("NFKC", _MEGA.sub(" mega", text).casefold())
+    """Lower case, after units that differ from others by their capitals alone: 5 MW is not 5 mW, 5 mM not 5 mm."""
+    text = _CAPITAL_UNIT.sub(lambda unit: unit[1] + _CAPITALS[unit[2]], _MEGA.sub(" mega", text))
+    return unicodedata.normalize("NFKC", text.casefold())
 
 
 def unwrap(text: str) -> str:
@@ -115,7 +116,7 @@ def write_operators(text: str) -> str:
         text = text.replace(written, sign)
     text = _AND.sub(" and ", text).strip()
     text = _AT_RELATION.sub(r"\1", _STAR.sub("×", text))
-    text = _AFTER_SIGN.sub(r"\1-", text)
+    text = _AFTER_SIGN.sub(r"\1\2", text)
     return _AT_OPERATOR.sub(r"\1", text)
 
 
@@ -163,7 +164,16 @@ def read_numbers(text: str) -> str:
 
 
 def _value_of_words(words: re.Match[str]) -> str:
-    return str(sum(_VALUES[word] for word in words[0].split()))
+    thousands = 0
+    value = 0
+    for word in words[0].split():
+        if word == "hundred":
+            value *= 100
+        elif word == "thousand":
+            thousands, value = 1000 * value, 0
+        else:
+            value += _VALUES.get(word, 0)
+    return str(thousands + value)
 
 
 def _without_separators(number: re.Match[str]) -> str:
@@ -175,11 +185,18 @@ def _value_of_scale(scaled: re.Match[str]) -> str:
 
 
 def write_signs(text: str) -> str:
-    """Percent, degrees and the minus of a number as signs."""
+    """Percent, degrees, units and the minus of a number as signs."""
     if _DIGIT.search(text):
         for words, sign in _SIGNS:
             text = words.sub(sign, text)
+        text = _UNIT_WORDS.sub(_symbol_of, text)
+        text = _PER.sub(lambda per: f"{per[1]}/{_SYMBOLS[per[2]]}", text)
     return _MINUS_OF_GRADE.sub("-", _PLUS_OF_GRADE.sub("+", text))
+
+
+def _symbol_of(unit: re.Match[str]) -> str:
+    power = {"square": "^2", "cubic": "^3"}.get(unit[1], "")
+    return f" {_SYMBOLS[unit[2]]}{power}"
 
 
 def drop_articles(text: str) -> str:
@@ -304,7 +321,7 @@ RULES = (
     ),
     EqualityRule(
         write_signs,
-        "percent, degrees and minus have a sign and a name",
+        "percent, degrees, units and minus have a sign and a name",
         ("28 per cent", "28%"),
         ("28 percentage points", "28%"),
     ),
@@ -335,9 +352,15 @@ _CHARACTERS = str.maketrans(
     }
 )
 _SUPERSCRIPTS = re.compile("[⁰¹²³⁴-⁹⁺⁻ⁿ]+")
+_SUBSCRIPTS = re.compile(r"(?<=\d)[₀-₉]+")  # a base; "H₂O" is H2O
 _VULGAR_FRACTIONS = re.compile("[¼-¾⅐-⅞]")
 _OTHER_DIGIT = re.compile(r"(?![0-9])\d")
-_MEGA = re.compile(r"(?<=\d)\s?M(?=(?:Wh?|V|J|N|g|Pa)?\b)")
+_MEGA = re.compile(r"(?<=\d)\s?M(?=(?:Wh?|V|J|N|g|m|Pa)?\b)")
+
+_CAPITALS = {"M": "molar", "S": "siemens", "T": "tesla", "G": "gauss", "b": "bit"}
+_CAPITAL_UNIT = re.compile(
+    r"(?<=\d)(\s?[pnμm](?=[MSTG]\b)|\s(?=[STG]\.?\Z)|\s?[kMGT](?=b\b))([MSTGb])"
+)
 
 _BULLET = re.compile(r"\A(?:[•*]\s|•)+")
 _EMPHASIS = re.compile(r"(?<![\w*`])(\*{1,3}|`+)(?![\s*`])([^*`]+)(?<!\s)\1(?![\w*`])")
@@ -350,11 +373,11 @@ _OPTION = re.compile(
 )
 _AT_END = " .,;:"
 
-_OPERATORS = frozenset("-+/*&!=≠<>≤≥≈×·÷^")
+_OPERATORS = frozenset("-+/*&!=≠<>≤≥≈×·÷^±∓≡∈∉∪∩∧∨→")
 _RELATIONS = {">=": "≥", "<=": "≤", "!=": "≠"}
 _STAR = re.compile(r"(?<=\d)\s?\*\s?(?=\d)")
-_AT_RELATION = re.compile(r"\s?([=≠<>≤≥≈×·÷^])\s?")
-_AFTER_SIGN = re.compile(r"(\A|[=≠<>≤≥≈×·÷(]|,\s?)-\s(?=[\d.√π$€£¥])")
+_AT_RELATION = re.compile(r"\s?([=≠<>≤≥≈×·÷^≡∈∉∪∩∧∨→])\s?")
+_AFTER_SIGN = re.compile(r"(\A|[=≠<>≤≥≈×·÷(]|,\s?)([-±∓])\s(?=[\d.√π$€£¥])")
 _AT_OPERATOR = re.compile(r"(?<=[\w)\]}°%!])\s([-+/])\s(?=[\w(\[{√.$])")
 
 _BETWEEN_INITIALS = re.compile(r"(?<=\b[^\W\d_]\.)\s(?=[^\W\d_]\.)")
@@ -381,9 +404,10 @@ _TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ni
 _VALUES = dict(zip(_UNITS, range(20), strict=True)) | dict(
     zip(_TENS, range(20, 100, 10), strict=True)
 )
-_NUMBER_WORDS = re.compile(
-    rf"\b(?:(?:{'|'.join(_TENS)})(?: (?:{'|'.join(_UNITS[1:10])}))?|{'|'.join(_UNITS)})\b"
-)
+_TWO_DIGITS = rf"(?:(?:{'|'.join(_TENS)})(?: (?:{'|'.join(_UNITS[1:10])}))?|{'|'.join(_UNITS)})"
+# atomic: "twenty-five thousand" must not become "twenty" and a rest
+_HUNDREDS = rf"(?>{_TWO_DIGITS}\b(?: hundred\b(?: (?:and )?(?>{_TWO_DIGITS})\b(?! hundred))?)?)"
+_NUMBER_WORDS = re.compile(rf"\b{_HUNDREDS}(?: thousand\b(?: (?:and )?{_HUNDREDS}(?! thousand))?)?")
 _SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 _SCALED = re.compile(rf"(?<![\w.,])(\d{{1,20}}(?:\.\d{{1,20}})?) ({'|'.join(_SCALES)})\b")
 # "(1,200)" may be a pair, and "0,500" a half
@@ -404,9 +428,56 @@ _SIGNS = tuple(
         (r"(?<=\d)\s?degrees?\b", "°"),
         (r"(?<=\d)\s(?=[%‰°])", ""),
         (r"(?<=\d)(?=[ap]m\b)", " "),
-        (r"\A(?:minus|negative|moins|menos|meno|минус|负|負)\s?(?=[\d.√π$€£¥])", "-"),
+        (r"(?<=\d)\s?(?:euros?|eur)\Z", "€"),
+        (r"(?<=\d)\s?dollars?\Z", "$"),
+        (
+            r"\A(?:minus|negativ[eo]?|moins|menos|meno|eksi|минус|マイナス|마이너스|负|負)\s?(?=[\d.√π$€£¥])",
+            "-",
+        ),
     )
 )
+
+_NAMES_OF_UNITS = """
+    km kilometer kilometre
+    m meter metre
+    cm centimeter centimetre
+    mm millimeter millimetre
+    μm micrometer micrometre
+    nm nanometer nanometre
+    ft foot feet
+    in inch inche
+    yd yard
+    mi mile
+    kg kilogram kilogramme
+    g gram gramme
+    mg milligram milligramme
+    μg microgram microgramme
+    lb
+    oz ounce
+    l liter litre
+    ml milliliter millilitre
+    h hour hr
+    min minute
+    s second sec
+    ms millisecond
+    kw kilowatt
+    w watt
+    v volt
+    j joule
+    n newton
+    hz hertz
+    pa pascal
+    k kelvin
+    km/h kph
+    mi/h mph
+"""
+_SYMBOLS: dict[str, str] = {}
+for _line in _NAMES_OF_UNITS.strip().splitlines():
+    _symbol, *_names = _line.split()
+    _SYMBOLS |= dict.fromkeys(_names or [_symbol], _symbol)
+_UNIT_WORD = rf"({'|'.join(_SYMBOLS)})s?\b"
+_UNIT_WORDS = re.compile(rf"(?<=\d)\s?(?:(square|cubic)\s)?{_UNIT_WORD}")
+_PER = re.compile(rf"(?<=\d)(\s?[a-zμ]{{1,4}}(?:\^\d)?)\s?(?:per\s|/\s?){_UNIT_WORD}")
 
 _MINUS_OF_GRADE = re.compile(r"(?<=\b[^\W\d_])\sminus\Z")
 _PLUS_OF_GRADE = re.compile(r"(?<=\b[^\W\d_])\splus\Z")
@@ -425,7 +496,7 @@ _UNIT_NAMES = (
     "nm|μm|mm|cm|dm|m|km|ft|feet|in|inch|inches|yd|mi|miles?|mph|kph|ha|acres?|ml|cl|l|lit(?:er|re)s?|gal|μg|mg|kg|g|"
     "grams?|t|tons?|tonnes?|lbs?|oz|ns|μs|ms|s|sec|seconds?|min|minutes?|h|hrs?|hours?|days?|weeks?|months?|years?|"
     "(?:kilo|centi|milli)?met(?:er|re)s?|k?hz|mhz|ghz|m?w|k?wh?|m?v|kv|m?a|k?n|k?j|k?pa|bar|k|mol|k?cal|k?b|mb|gb|tb|"
-    "mega(?:wh?|v|j|n|g|pa)?|am|pm|dollars?|cents?|euros?|pounds?"
+    "mega(?:wh?|v|j|n|g|m|pa)?|[pnμm]?(?:molar|siemens|tesla|gauss)|[kmgt]bit|am|pm|dollars?|cents?|euros?|pounds?"
 )
 _UNIT = rf"(?:{_UNIT_NAMES})(?:\^-?\d)?"
 _CURRENCY = "[$¢£¤¥֏؋৲৳૱௹฿៛₠-⃀﷼]"

@@ -45,6 +45,7 @@ LETTERED = (
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _LAST_WORD = re.compile(r"(?<![^\W_])([^\W\d_]{1,6})\.[^\S\n]+\Z")
 _NEXT_WORD = re.compile(r"[^\W_]+")
+_ROMAN = re.compile("[IVXLC]+")
 _NO_VOWEL = re.compile(r"[b-df-hj-np-tv-xzB-DF-HJ-NP-TV-XZ][b-df-hj-np-tv-xz]{1,4}")
 _ONLY_NAME = re.compile(r"(?:[^\W\d_][\w'’-]{1,20}[^\S\n]?){1,3}(?:[.!]\s|[.!]?\s*\Z)")
 _LONGEST_NAME = 70
@@ -102,6 +103,8 @@ def _goes_on(text: str, end: int) -> bool:
     has_vowel = _NO_VOWEL.fullmatch(last[1]) is None
     if begins_sentence or not has_vowel:
         return not has_vowel and not (begins_sentence and last.start())  # "Dr. No" alone
+    if word in BEFORE_A_NUMBER and _ROMAN.fullmatch(following[0]):
+        return True
     if following[0][0].isdigit():
         return word in BEFORE_A_NUMBER
     if word in BEFORE_A_NAME:

@@ -19,7 +19,7 @@ from coe_agents.checks import require
 from coe_agents.config.schema import Config, load_config
 from coe_agents.errors import DatasetError
 from coe_agents.evaluation.datasets.question import ConflictError, Question
-from coe_agents.evaluation.datasets.records import MalformedError, to_question
+from coe_agents.evaluation.datasets.records import MalformedError, by_our_names, to_question
 from coe_agents.evaluation.datasets.sources import QuestionsOnDisk, on_disk
 from coe_agents.evaluation.frames import is_frame, plain_rows
 from coe_agents.presets import agents_of
@@ -91,7 +91,7 @@ def open_dataset(
     if isinstance(questions, str | Path):
         found = find_questions(str(questions), split, seed=seed, columns=columns)
     else:
-        asked = list(_to_questions(questions))
+        asked = list(_to_questions(questions, columns or {}))
         try:
             found = QuestionsOnDisk("a list", on_disk(asked, seed=seed), len(asked))
         except ConflictError as error:
@@ -102,17 +102,18 @@ def open_dataset(
     return chosen, _describe(found, map(asdict, chosen.questions), limit or 0)
 
 
-def _to_questions(questions: Any) -> Iterator[Question]:
+def _to_questions(questions: Any, columns: Mapping[str, str]) -> Iterator[Question]:
     for number, record in enumerate(_records(questions)):
         if isinstance(record, Question):
             yield record
             continue
         plain = {"question": record} if isinstance(record, str) else dict(record)
-        if plain.keys() <= _WITHOUT_ANSWER:
-            plain["references"] = []
-        if isinstance(plain.get("references"), str):
-            plain["references"] = [plain["references"]]
         try:
+            plain = by_our_names(plain, columns)
+            if plain.keys() <= _WITHOUT_ANSWER:
+                plain["references"] = []
+            if isinstance(plain.get("references"), str):
+                plain["references"] = [plain["references"]]
             yield to_question(plain)[1]
         except MalformedError as error:
             advice = 'Pass texts, or records with "question" and "references"'

@@ -20,26 +20,26 @@ from coe_agents.activity import COUNT, activities
 from coe_agents.text import for_screen, quantity
 
 Advance = Callable[[str, bool], None]
-"""Takes the name of the agent that replied, and whether the reply is a failure."""
+"""Takes the name of the agent whose request is done, and whether it failed."""
 
 
 @contextmanager
 def progress(
     totals: Mapping[str, tuple[int, int]],
     *,
-    what: tuple[str, str] = ("reply", "replies"),
+    what: tuple[str, str] = ("request", "requests"),
     console: Console | None = None,
     every: float = 10.0,
     is_shown: bool = True,
     is_kept: bool = True,
 ) -> Iterator[Advance]:
-    """Shows on standard error the number of replies of each agent, the time left, and the failures.
+    """Shows on standard error how many requests to each agent are done, the time left, and the failures.
 
     A terminal shows what is done now, too, also without `totals`: see `coe_agents.activity`.
 
     Args:
-        totals: For each agent the number of replies so far and in the end.
-        what: What arrives, one and several.
+        totals: For each agent how many are done so far and in the end.
+        what: What is done, one and several.
         console: Where it is shown.
         every: Seconds between two lines.
         is_shown: Whether anything is.

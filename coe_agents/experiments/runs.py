@@ -93,13 +93,18 @@ class Runs(Shown):
         whether the answer means something else than in the round before, and `adopted` whether it became the group's.
         `group_answer` and `correct` are of the group after the round.
         """
-        rows: list[Mapping[str, Any]] = []
+        # lists of columns take less memory than a dict for each row
+        columns: dict[str, list[Any]] = {}
+        n_rows = 0
         for item in self:
-            if rounds:
-                rows += _rows_of_rounds(item)
-            else:
-                rows.append(_row_of(item))
-        return import_pandas().DataFrame(rows)
+            rows = _rows_of_rounds(item) if rounds else [_row_of(item)]
+            for row in rows:
+                for name in row:
+                    columns.setdefault(name, [None] * n_rows)
+                for name, values in columns.items():
+                    values.append(row.get(name))
+                n_rows += 1
+        return import_pandas().DataFrame(columns)
 
     def plot(self) -> "Figure":
         """Draws uncertainty over the rounds and, of judged answers, accuracy over the rounds and coverage against risk.

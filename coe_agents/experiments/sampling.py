@@ -105,7 +105,9 @@ class Sampling:
             n_all = len(self.dataset.questions)
             totals = {name: (n_all - missing[name], n_all) for name in n_samples}
             with (
-                note_what_is_missing(lambda: quantity(missing.total(), "reply is", "replies are")),
+                note_what_is_missing(
+                    lambda: quantity(missing.total(), "request is", "requests are")
+                ),
                 show_progress(totals, is_shown=self.is_shown) as show,
             ):
 

@@ -5,6 +5,7 @@ import sys
 import pytest
 
 from tests.cli.command import run
+from tests.evaluation.invented import row, write
 from tests.experiments.decided import step, written
 
 PRICES = {name: {"input": 1.0, "output": 4.0} for name in "ab"}
@@ -104,3 +105,26 @@ def test_a_picture_of_no_known_format_and_one_without_matplotlib_are_plain_error
     done = run("compare", *runs, "--plot", tmp_path / "risk.png", code=1)
     assert 'plots need matplotlib; pip install "coe-agents[plots]"' in done.stderr
     assert not list(tmp_path.glob("risk*"))
+
+
+def test_a_replay_of_policies_has_their_costs(tmp_path):
+    """Two responses of 3 tokens each at 2.0 a million, and half as many: 12 and 6 millionths a question."""
+    rows = [
+        row(f"q{place}", index=index, references=["Paris"], n_tokens=3)
+        for place in range(10)
+        for index in range(2)
+    ]
+    write(tmp_path / "s.jsonl", rows)
+    for n_samples in (2, 1):
+        agent = (
+            f'[[agents]]\nname = "a"\nmodel = "m"\nprovider = "openai"\nn_samples = {n_samples}\n'
+        )
+        agent += "price_per_million = { input = 1.0, output = 2.0 }\n"
+        policy = '[policy]\nkind = "threshold"\nmax_coe = 1\n[clusterer]\nkind = "normalized"\n'
+        (tmp_path / f"of{n_samples}.toml").write_text(agent + policy)
+    policies = f"{tmp_path / 'of2.toml'},{tmp_path / 'of1.toml'}"
+    command = ("compare", tmp_path / "s.jsonl", "--policies", policies, "--resamples", 2)
+    both, one = json.loads(run(*command, "--json").stdout)["policies"]
+    assert both["figures"]["cost"]["value"] == pytest.approx(0.012)
+    assert one["figures"]["cost"]["value"] == pytest.approx(0.006)
+    assert "cost of 1000" in run(*command).stdout

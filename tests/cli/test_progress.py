@@ -43,6 +43,11 @@ def test_beside_json_nothing_is_shown():
     assert done.stderr == ""
 
 
+def test_progress_is_shown_beside_a_name_that_reads_as_the_option_of_json(tmp_path):
+    (tmp_path / "s.jsonl").rename("--json")
+    assert "60/60" in run("score", "--resamples", 2, "--", "--json", err=Terminal()).stderr
+
+
 def test_who_has_answered_is_shown_while_a_group_is_asked():
     agents = [ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ValueError("off"))]
     graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=RegimePolicy())

@@ -126,6 +126,21 @@ def test_an_agent_whose_temperature_has_no_effect_is_a_problem_unless_that_is_pr
         assert other.agents["agent-0"].ignores_temperature
 
 
+def test_agents_that_share_a_model_a_family_or_a_server_are_named(tmp_path):
+    models = {"a": "org/Qwen3-8B", "b": "qwen2.5:7b", "c": "llama3.2", "d": "qwen2.5:7b"}
+    servers = {"a": "x", "b": "y", "c": "y", "d": "z"}
+    agents = ""
+    for name, model in models.items():
+        agents += f'[[agents]]\nname = "{name}"\nprovider = "openai"\nmodel = "{model}"\n'
+        agents += f'base_url = "http://{servers[name]}/v1"\n'
+    path = config(tmp_path, agents, clusterer='kind = "normalized"')
+    assert diagnosis.examine(load_config(path), timeout=0.1).notes == [
+        "a, b, d share the family qwen: they may err together",
+        "b, d share the model qwen2.5:7b: they may err together",
+        "b, c share the server http://y/v1: they may err together",
+    ]
+
+
 def test_nothing_but_empty_responses_is_a_problem(tmp_path):
     with served(texts=("", " ")) as server:
         (problem,) = examined(tmp_path, server.url).problems

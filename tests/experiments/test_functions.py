@@ -3,6 +3,7 @@
 import inspect
 import itertools
 import json
+import signal
 import subprocess
 import sys
 import tempfile
@@ -114,10 +115,16 @@ def test_a_temporary_folder_does_not_outlive_a_call_that_fails(
     ] == []
 
 
-def test_questions_are_a_frame_too():
+def test_questions_are_a_frame_or_a_table_too(tmp_path):
     frame = pd.DataFrame({"question": ["Q?", "R?"], "references": ["Paris", None]})
     (with_reference,) = [each for each in sample(agents(), frame, **SILENT) if each.references]
     assert (with_reference.text, with_reference.references) == ("Q?", ("Paris",))
+    theirs = frame[:1].set_axis(["Frage", "Antwort"], axis=1)
+    theirs.to_csv(tmp_path / "theirs.csv", sep=";", index=False)
+    columns = {"question": "Frage", "references": "Antwort"}
+    for questions in (theirs, tmp_path / "theirs.csv"):
+        found = sample(agents(), questions, columns=columns, **SILENT)
+        assert ("Paris",) in [each.references for each in found]
     with pytest.raises(DatasetError, match='question 0: "question"'):
         sample(agents(), [{"text": "Q?"}], **SILENT)
 
@@ -357,7 +364,7 @@ def test_evaluate_samples_and_scores():
 
 
 KILLED = """
-import os, sys
+import os, signal, sys
 from coe_agents import run
 from coe_agents.testing import ScriptedAgent
 from coe_agents.types import create_usage
@@ -367,7 +374,7 @@ class Agent(ScriptedAgent):
         with open(sys.argv[2], "a") as asked:
             asked.write(request["question"] + "\\n")
         if os.path.getsize(sys.argv[2]) > int(sys.argv[3]):
-            os._exit(9)
+            os.kill(os.getpid(), signal.SIGKILL)
         return super().sample(request, config)
 
 questions = [{"question": f"Question {n:03}?", "references": ["Paris"]} for n in range(500)]
@@ -378,7 +385,7 @@ run([Agent("a", ["Paris"])], questions, out=sys.argv[1], at_once=1, progress=Fal
 @pytest.mark.slow
 def test_a_killed_run_asks_each_question_once(tmp_path):
     asked_of = tmp_path / "asked"
-    for most, code in ((200 * 14, 9), (10**9, 0)):
+    for most, code in ((200 * 14, -signal.SIGKILL), (10**9, 0)):
         command = [sys.executable, "-c", KILLED, tmp_path / "run", asked_of, str(most)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == code, done.stderr

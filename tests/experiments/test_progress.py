@@ -1,9 +1,14 @@
 import io
 
+import pytest
 from rich.console import Console
 
-from coe_agents.activity import announce
+from coe_agents.activity import COUNT, announce
+from coe_agents.clustering import NormalizedMatch
+from coe_agents.evaluation.scoring.statistics import iter_statistics
 from coe_agents.experiments.progress import progress
+from coe_agents.types import SampledQuestion
+from tests.evaluation.invented import row
 
 
 def shown(*, terminal):
@@ -15,9 +20,14 @@ def shown(*, terminal):
     return out.getvalue()
 
 
-def test_without_a_terminal_lines_count_all_replies_and_failures():
+def test_without_a_terminal_lines_count_all_requests_and_failures():
     lines = shown(terminal=False).splitlines()
-    assert [line.split(" replies")[0] for line in lines] == ["2 of 5", "3 of 5", "4 of 5", "5 of 5"]
+    assert [line.split(" requests")[0] for line in lines] == [
+        "2 of 5",
+        "3 of 5",
+        "4 of 5",
+        "5 of 5",
+    ]
     assert [line.rpartition(", ")[2] for line in lines] == [
         "0 failed",
         "1 failed",
@@ -49,3 +59,27 @@ def test_without_a_terminal_what_is_not_kept_leaves_no_line():
     with progress({"a": (0, 1)}, console=Console(file=out), is_kept=False) as advance:
         advance("a", False)
     assert out.getvalue() == ""
+
+
+def answered(index):
+    return row(index=index, text=f"text {index}", answer=None, logprob=None, n_tokens=None)
+
+
+@pytest.fixture
+def counts():
+    counted = []
+    before = COUNT.set(counted.append)
+    yield counted
+    COUNT.reset(before)
+
+
+def test_questions_are_counted_while_their_responses_are_compared(counts):
+    """Ten texts each: the seventh question is the first to bring the texts to 64."""
+    questions = []
+    for number in range(20):
+        rows = tuple(map(answered, range(10)))
+        questions.append(SampledQuestion(f"q{number}", "?", (), rows, ()))
+    statistics = iter_statistics(questions, clusterer=NormalizedMatch())
+    assert counts == []
+    next(statistics)
+    assert counts == [7, 7, 6]

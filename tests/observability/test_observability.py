@@ -172,6 +172,21 @@ def test_members_of_a_council_that_fail_are_in_its_span(n_failing, content):
     assert sum(point.value for point in recorded.points("coe.failures").values()) == n_failing
 
 
+@pytest.mark.parametrize("on_uncertain", ["observe", "block"])
+def test_the_span_of_a_council_that_only_observes_says_so(on_uncertain):
+    recorded = Recorded()
+    call = {"name": "transfer", "args": {"name": "Nina", "amount": 60}, "id": "c1"}
+    driver = ScriptedDriver(script=[AIMessage("", tool_calls=[call]), AIMessage("Done.")])
+    council = CoECouncil(
+        [ScriptedAgent("a", ["No."])], tools=["transfer"], on_uncertain=on_uncertain
+    )
+    create_agent(driver, tinyworld_tools(), middleware=[council]).invoke(
+        {"messages": [("user", "Pay.")]}, recorded.config
+    )
+    observed = [span.name for span in recorded.spans if span.attributes.get("coe.observed")]
+    assert observed == (["model"] if on_uncertain == "observe" else [])
+
+
 def escalation():
     recorded = Recorded(openinference=True, content=True)
     arbiter = Arbiter(FakeListChatModel(responses=["CHOICE: 1"]), name="judge")

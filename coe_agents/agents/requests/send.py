@@ -22,7 +22,12 @@ from langchain_core.outputs import LLMResult
 from tenacity import RetryCallState, Retrying, retry_if_exception
 
 from coe_agents._steps import Call, Pause, Steps, Wait, start_call
-from coe_agents.agents.error_mapping import is_of_another_loop, is_stale, to_agent_error
+from coe_agents.agents.error_mapping import (
+    is_of_another_loop,
+    is_stale,
+    remedy_for_slow,
+    to_agent_error,
+)
 from coe_agents.agents.requests.capabilities import ModelCall
 from coe_agents.agents.requests.chat_models import bind_tools
 from coe_agents.errors import (
@@ -55,9 +60,10 @@ class Deadline:
             return most
         left = self._end - time.monotonic()
         if left <= 0:
-            hint = f"Raise {self.setting}"
             raise AgentTimeoutError(
-                f"no answer within {self.seconds:g} s", hint=hint, retryable=False
+                f"no answer within {self.seconds:g} s",
+                hint=remedy_for_slow(self.setting),
+                retryable=False,
             )
         return left if most is None else min(left, most)
 

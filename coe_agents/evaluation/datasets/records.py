@@ -33,6 +33,8 @@ _PAGE = "docs/your_own_files.md"
 def by_our_names(record: Any, columns: Mapping[str, str]) -> Any:
     """Returns a record whose fields have our names; `columns` has, by these, what the record calls them.
 
+    What is called "references" may be one text.
+
     Raises:
         MalformedError: A named field is missing.
     """
@@ -44,7 +46,10 @@ def by_our_names(record: Any, columns: Mapping[str, str]) -> Any:
         has = ", ".join(record)[:300]
         raise MalformedError(f'"{missing[0]}", which "columns" names, is missing; it has {has}')
     renamed = {name: value for name, value in record.items() if name not in theirs}
-    return renamed | {ours: record[name] for ours, name in columns.items()}
+    renamed |= {ours: record[name] for ours, name in columns.items()}
+    if "references" in columns:
+        renamed["references"] = texts_of(renamed["references"])
+    return renamed
 
 
 def texts_of(value: Any) -> list[Any]:

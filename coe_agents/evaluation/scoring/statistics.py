@@ -21,7 +21,9 @@ from coe_agents.types import SampledQuestion
 from coe_agents.uncertainty import collaborative_entropy
 
 BATCH = 64
-"""Questions that go to the clusterer together, and then to the criterion of correctness."""
+"""Questions that are measured together, and then go to the criterion of correctness."""
+_TEXTS = 64
+"""Distinct responses, after which a clusterer gets no more questions at a time: a model's own batch is of so many."""
 
 
 def iter_statistics(
@@ -58,7 +60,7 @@ def iter_statistics(
             yield from statistics
         else:
             yield from _with_distances(statistics, entailment)
-        COUNT.get()(len(together))
+        COUNT.get()(len(together) - len(batch))  # those that had to be clustered are counted
 
 
 def _compute_all(
@@ -90,18 +92,34 @@ def _cluster(batch: Sequence[SampledQuestion], clusterer: Clusterer) -> list[lis
 
     for is_proposed, compares in ((False, clusterer), (True, compare_actions(clusterer))):
         places = []
-        texts = []
         for place, question in enumerate(batch):
             if has_proposals(question.responses) is is_proposed:
                 places.append(place)
-                texts.append(list(map(response_text, question.responses)))
 
-        asked = [batch[place].text for place in places]
-        clustered = cluster_many(texts, questions=asked, clusterer=compares)
-        for place, own_texts, own_labels in zip(places, texts, clustered, strict=True):
-            labels[place] = _number_by_text(own_texts, own_labels)
+        for together in _parts(batch, places):
+            texts = [list(map(response_text, batch[place].responses)) for place in together]
+            asked = [batch[place].text for place in together]
+            clustered = cluster_many(texts, questions=asked, clusterer=compares)
+            for place, own_texts, own_labels in zip(together, texts, clustered, strict=True):
+                labels[place] = _number_by_text(own_texts, own_labels)
+            COUNT.get()(len(together))
 
     return labels
+
+
+def _parts(batch: Sequence[SampledQuestion], places: Iterable[int]) -> Iterator[list[int]]:
+    """Yields the places of questions that are clustered together: enough for a model's batch, and few for who waits."""
+    together: list[int] = []
+    n_texts = 0
+    for place in places:
+        together.append(place)
+        n_texts += len({response_text(response) for response in batch[place].responses})
+        if n_texts >= _TEXTS:
+            yield together
+            together = []
+            n_texts = 0
+    if together:
+        yield together
 
 
 def _fill_answers(question: SampledQuestion, answer_of: Callable[[str], str]) -> SampledQuestion:

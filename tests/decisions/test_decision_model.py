@@ -587,7 +587,7 @@ def test_what_cannot_be_answered_is_refused_and_an_older_langchain_core_is_named
             CoEDecisionModel([says(0.1)], **options)
     letters = Choice(instructions="?", criteria=dict.fromkeys(string.ascii_uppercase))
     group = CoEDecisionModel([says(*[1 / 26] * 26)], timeout=None, blocks={"c": "Z"})
-    assert group.decide("x", {"c": letters})["c"]["probabilities"]["Z"] == 0.5
+    assert group.decide("x", {"c": letters})["c"]["votes"] == ["scripted"]
     only = Choice(instructions="?", criteria={"only": None})
     assert CoEDecisionModel([Shown()]).decide("x", {"c": only})["c"]["probabilities"] == {
         "only": 1.0

@@ -68,7 +68,7 @@ class World:
         falls_back: Whether the driver can fail, and the model of the first member then drives.
         adaptive: Whether a council in "verify" asks one member after another.
         clusterer: The council's own.
-        observed: Whether a council that only observes stands before the gate and agrees to all, or behind it and to none.
+        observed: Whether an observing council stands before the gate and agrees to all, or behind it and to none.
         escalates: Whether a council that blocks asks a person after one block, or where too few members answer.
     """
 

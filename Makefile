@@ -167,7 +167,7 @@ ring: $(READY) ## Test each room of the ring alone, with all others taken away
 # libraries in the environment of PEERS, its interpreter; served_sampling needs the environment of `make vllm`
 BENCHMARKS := audits concurrency core council_latency council_overhead drift_year graph_overhead limitations local_sampling parallel ray_speedup report_page run_memory score_scale \
 	startup tinyworld_actions tinyworld_debate tinyworld_gate
-DATA_BENCHMARKS := actions calibration claims council_policies council_replay decisions defaults equivalence escalation mathematics \
+DATA_BENCHMARKS := actions advice_halves calibration claims council_policies council_replay decisions defaults equivalence escalation mathematics \
 	one_score real_responses runs weights
 
 benchmark: $(BENCHMARKS:%=benchmark-%) $(if $(DATA),$(DATA_BENCHMARKS:%=benchmark-%)) ## Write docs/results anew; with DATA=FOLDER of saved responses, all of it

@@ -68,7 +68,7 @@ class World:
         falls_back: Whether the driver can fail, and the model of the first member then drives.
         adaptive: Whether a council in "verify" asks one member after another.
         clusterer: The council's own.
-        observed: Whether a council that only observes stands before or behind the gate, whose members agree to all.
+        observed: Whether an observing council stands before the gate and agrees to all, or behind it and to none.
         escalates: Whether a council that blocks asks a person after one block, or where too few members answer.
     """
 
@@ -120,8 +120,9 @@ class World:
         meddler = Meddler(self)
         gate = [*self._gate(), meddler] if inner else [meddler, *self._gate()]
         if observed is not None:
+            watching = Yes(self, 0) if observed == "before" else No(self, 0)
             observer = CoECouncil(
-                [Yes(self, 0)], tools=["pay"], on_uncertain="observe", name="observer"
+                [watching], tools=["pay"], on_uncertain="observe", name="observer"
             )
             gate.insert(0 if observed == "before" else len(gate), observer)
         middleware = [Observer(self), *others, *gate]
@@ -418,6 +419,13 @@ class Yes(Member):
 
     def calls(self, shown):
         return [{"name": one["name"], "args": one["args"]} for one in TURN.get().calls]
+
+
+class No(Member):
+    """A member that proposes to call nothing."""
+
+    def calls(self, shown):
+        return []
 
 
 def thread_id():

@@ -31,6 +31,7 @@ def test_preparing_leaves_the_model_as_it_was():
 
 
 def test_a_folder_is_a_name_wherever_a_models_name_is():
+    pytest.importorskip("torch")
     name = f"transformers:{model_folder('tiny-llama')}"
     driver = load_model(name, max_tokens=4)
     assert driver.invoke("What is the capital of France?").usage_metadata["output_tokens"] <= 4

@@ -29,11 +29,11 @@ from real_groups import judged, records_of
 from result_page import result_page
 
 from coe_agents.advice.advice import Advice, Difference, advise, shares_right
-from coe_agents.evaluation.calibration.calibrate import Judged, calibrate
+from coe_agents.advice.command import calibrate_advised
+from coe_agents.evaluation.calibration.calibrate import Judged
 
 MOST_QUESTIONS, FEWEST_QUESTIONS, MOST_MODELS, N_RESAMPLES = 1000, 100, 6, 200
 SHOWN, SMALL, NEAR = 0.05, 0.02, 0.1
-RISKS, CONFIDENCE = (0.05, 0.1, 0.2, 0.3), 0.9
 LINES = (
     "right",
     "best",
@@ -183,26 +183,17 @@ def holds_of_samples(advice, there):
 
 def holds_of_policy(advice, rows, others):
     """Returns whether the policy that `advise` writes keeps its risk; None where it writes none."""
-    for risk in RISKS:
-        policy = calibrate(
-            rows,
-            risk=risk,
-            confidence=1.0 - (1.0 - CONFIDENCE) / len(RISKS),
-            score=advice.score,
-            weights=advice.weights,
-            clusterer="NormalizedMatch",
-            correctness="reference_or_label",
-        )
-        if policy.calibration.threshold is not None:
-            break
-    else:
+    policy = calibrate_advised(
+        rows, advice, clusterer="NormalizedMatch", correctness="reference_or_label"
+    )
+    if policy is None:
         return None
     wrong = []
     with warnings.catch_warnings(action="ignore"):
         for row in others:
             if policy.decide(row.measurement, round=0, max_rounds=1).action == "answer":
                 wrong.append(1.0 - row.verdict(policy.calibration))
-    return not wrong or float(np.mean(wrong)) <= risk
+    return not wrong or float(np.mean(wrong)) <= policy.calibration.risk
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A chain of three agents, a debate of three, and one agent asked three times as often, at about equal tokens.
+"""A chain of three agents, a debate of three, and one agent asked more often, at tokens that are near to each other.
 
     python examples/three_ways.py [QUESTIONS]
 

@@ -23,7 +23,7 @@ from coe_agents.text import quantity
 if TYPE_CHECKING:
     from coe_agents.advice.advice import Advice, Difference, Observed, TrustCheck
     from coe_agents.evaluation.calibration.calibrate import Judged
-    from coe_agents.evaluation.scoring.scores import ScoringSetup
+    from coe_agents.evaluation.origin import Origin
     from coe_agents.measurement.weighted_vote import Agreement
     from coe_agents.policy import CalibratedPolicy
     from coe_agents.policy.calibrated import Calibration
@@ -63,6 +63,7 @@ def advise(
     """
     from coe_agents.advice.advice import advise as advise_on
     from coe_agents.advice.advice import read_observed
+    from coe_agents.evaluation.origin import origin_of
     from coe_agents.experiments.judging import judge_saved as judge_questions
 
     with open_samples(samples, scoring) as questions:
@@ -81,7 +82,13 @@ def advise(
         rows, _ = judge_questions(questions, setting, progress=shows_progress(), every_cluster=True)
     with show_work("comparing scores, weights and agents"):
         advice = advise_on(rows, n_resamples=resamples)
-        policy = _calibrate(samples, setting, rows, advice)
+        policy = calibrate_advised(
+            rows,
+            advice,
+            clusterer=type(setting.clusterer).__name__,
+            correctness=setting.criterion.name,
+            origin=origin_of(samples),
+        )
     calibration = None if policy is None else policy.calibration
 
     if as_json:
@@ -111,12 +118,16 @@ def _end_without_policy(out: Path, reason: str, *, to_stderr: bool) -> NoReturn:
     raise typer.Exit(Exit.FAILED)
 
 
-def _calibrate(
-    samples: list[Path], setting: "ScoringSetup", rows: "list[Judged]", advice: "Advice"
+def calibrate_advised(
+    rows: "list[Judged]",
+    advice: "Advice",
+    *,
+    clusterer: str,
+    correctness: str,
+    origin: "Origin | None" = None,
 ) -> "CalibratedPolicy | None":
     """Returns the advised policy at the lowest risk that it can be shown to keep; None if at none."""
     from coe_agents.evaluation.calibration.calibrate import calibrate
-    from coe_agents.evaluation.origin import origin_of
 
     for risk in _POLICY_RISKS:
         policy = calibrate(
@@ -124,10 +135,10 @@ def _calibrate(
             risk=risk,
             confidence=1.0 - (1.0 - _CONFIDENCE) / len(_POLICY_RISKS),
             score=advice.score,
-            clusterer=type(setting.clusterer).__name__,
-            correctness=setting.criterion.name,
+            clusterer=clusterer,
+            correctness=correctness,
             weights=advice.weights,
-            origin=origin_of(samples),
+            origin=origin,
         )
         if policy.calibration.threshold is not None:
             return policy

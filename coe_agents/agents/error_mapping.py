@@ -126,7 +126,10 @@ def _translate(error: Exception, address: str, options: Collection[str]) -> Agen
 
 
 def remedy_for_slow(setting: str) -> str:
-    """Returns what to do about a model that takes longer than a setting allows, which no option of `ask` is."""
+    """Returns what to do about a model that takes longer than `setting` allows.
+
+    The command has no option for such a setting, but for what makes a reply shorter.
+    """
     less = "Lower `max_tokens` or `n_samples` (`--max-tokens`, `--n`)"
     return f"{less}, or raise {setting}, in coe.toml or in Python"
 

@@ -57,7 +57,7 @@ FILTERED = (
     "stopReason=guardrail_intervened",
 )
 FAILED = ("finish_reason=error", "status=failed")
-"""A chat model that says so has not replied; of an agent that is none it is only not known to be whole."""
+"""Where a chat model says so, it has not replied; where another agent does, its reply is not known to be whole."""
 UNKNOWN = (*FAILED, "finish_reason=never heard of", "stop_reason=pause_turn")
 ENDINGS = (*WHOLE, *CUT, *FILTERED, *UNKNOWN)
 _KINDS = {"whole": WHOLE, "cut": CUT, "filtered": FILTERED, "unknown": UNKNOWN}

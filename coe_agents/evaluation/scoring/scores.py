@@ -333,7 +333,7 @@ def to_scores(rows: Iterable[ScoredQuestion], setup: ScoringSetup) -> Scores:
             kinds.append(row.kind)
             columns.add_row(row, row.correct)
 
-    # an agent of the run that these samples do not hold is none of theirs
+    # the run may have agents that these samples do not hold
     for name in agents.keys() & setup.max_tokens.keys():
         agents[name].sampling.append({"max_tokens": setup.max_tokens[name]})
 

@@ -1,8 +1,9 @@
 import gc
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -53,15 +54,28 @@ def pytest_collect_file() -> Iterator[None]:
     return [each for each in found if type(each) is pytest.Module]
 
 
+def build_commands_once(build: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Keeps what typer makes of an application, as long as it has the same commands."""
+    built: dict[tuple[Any, ...], Any] = {}
+
+    def get(app: Any) -> Any:
+        key = (app, *app.registered_commands)
+        if key not in built:
+            built[key] = build(app)
+        return built[key]
+
+    return get
+
+
 MADE_ONCE = (
     # with LANGGRAPH_STRICT_MSGPACK each graph that is compiled reads the type hints of all of its state
-    ("langgraph._internal._serde", "_safe_get_type_hints"),
-    # each call of the command in this process would build all commands, with their options, anew
-    ("typer.main", "get_command"),
-    ("typer.testing", "_get_command"),
+    ("langgraph._internal._serde", "_safe_get_type_hints", cache),
     # each client would read the certificates of all authorities, and no test speaks with the world
-    ("httpcore2", "default_ssl_context"),
-    ("httpx._transports.default", "create_ssl_context"),
+    ("httpcore2", "default_ssl_context", cache),
+    ("httpx._transports.default", "create_ssl_context", cache),
+    # each call of the command in this process would build all commands, with their options, anew
+    ("typer.main", "get_command", build_commands_once),
+    ("typer.testing", "_get_command", build_commands_once),
 )
 """What takes a noticeable part of the tests' time, and is always the same."""
 
@@ -71,10 +85,10 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 20, 20)
-    for module, name in MADE_ONCE:
+    for module, name, once in MADE_ONCE:
         made = getattr(sys.modules.get(module), name, None)
         if made is not None:
-            setattr(sys.modules[module], name, cache(made))
+            setattr(sys.modules[module], name, once(made))
 
 
 @pytest.hookimpl(wrapper=True)

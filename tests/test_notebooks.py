@@ -30,7 +30,7 @@ def run_in_kernel(cells, folder):
 @pytest.mark.parametrize(
     ("page", "progress"),
     [
-        ("policy", ["360 of 360 replies", *["120 of 120 questions"] * 3, "3 of 3 questions"]),
+        ("policy", ["360 of 360 requests", *["120 of 120 questions"] * 3, "3 of 3 questions"]),
         ("debate", ["40 of 40 questions", "40 of 40 questions"]),
     ],
 )

@@ -203,7 +203,7 @@ def test_killed_drivers_and_workers_ctrl_c_and_a_lost_machine_cost_what_was_in_h
         assert process.returncode == 130, faults
     assert "Traceback" not in faults
     found = re.fullmatch(
-        r"Interrupted; (\d+) replies are missing. Rerun the same command to resume.\n", said
+        r"Interrupted; (\d+) requests are missing. Rerun the same command to resume.\n", said
     )
     n_missing = N_UNITS - n_kept(folder) // N_SAMPLES
     # a part whose rows are new as the interrupt comes may not be counted yet
@@ -229,7 +229,7 @@ def test_killed_drivers_and_workers_ctrl_c_and_a_lost_machine_cost_what_was_in_h
     assert server.most_busy == 2 * (AT_ONCE // 2)
     # what the killed ones had in hand is asked again, and what the machine had
     assert n_missing < len(server.requests) <= n_missing + 2 * in_hand
-    assert "48 of 48 replies" in faults
+    assert "48 of 48 requests" in faults
     assert (folder / SAMPLES).read_bytes() == (local[0] / SAMPLES).read_bytes()
     assert json.loads(said) == json.loads(run("score", local[0], "--json", *local[1][:2]).stdout)
 

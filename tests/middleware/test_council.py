@@ -226,6 +226,13 @@ def test_a_group_that_is_confident_of_another_action_does_not_vouch():
     )
 
 
+class Alike:
+    """A clusterer of one's own."""
+
+    def cluster(self, responses, questions):
+        return [[0] * len(row) for row in responses]
+
+
 class Always:
     """A policy that answers with whatever leads."""
 
@@ -409,6 +416,7 @@ def test_of_the_blocks_beside_a_withheld_call_only_reasoning_and_calls_stay():
         (None, {"clusterer": NormalizedMatch()}, TypeError, "NormalizedMatch reads calls as prose"),
         (None, {"clusterer": BY_COSINE}, TypeError, "EmbeddingSimilarity reads calls as prose"),
         (None, {"clusterer": ActionMatch(text="loose")}, ValueError, "must compare exactly"),
+        (None, {"clusterer": Alike(), "max_blocked": 0}, ValueError, '"max_blocked"'),
         (None, {"max_blocked": 0}, ValueError, '"max_blocked" of CoECouncil must be'),
         (None, {"escalate_after": 0}, ValueError, '"escalate_after" of CoECouncil must be'),
         (

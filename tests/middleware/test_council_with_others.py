@@ -221,6 +221,19 @@ def test_a_call_that_other_middleware_added_does_not_run_nor_stop_another(change
     assert any("has not vouched for this call" in reply.text for reply in replies(state))
 
 
+def test_a_call_that_other_middleware_added_runs_where_a_condition_says_that_it_is_free(bank):
+    def is_small(request):
+        return request.tool_call["args"]["amount"] < 100
+
+    tools = {"transfer_money": is_small}
+    before = [Changing(adds)]
+    council = council_agent(
+        members(AGREE), bank, says(call(**ANN)), DONE, before=before, tools=tools
+    )
+    council.invoke(PAY, THREAD)
+    assert sorted(bank.transfers) == [("Ann", 1.0), ("Eve", 1000.0)]
+
+
 def test_a_persons_edit_of_a_call_that_nobody_vouched_for_does_not_run():
     bank = Bank()
     before = [people(), Changing(adds)]

@@ -226,13 +226,6 @@ def test_a_group_that_is_confident_of_another_action_does_not_vouch():
     )
 
 
-class Alike:
-    """A clusterer of one's own."""
-
-    def cluster(self, responses, questions):
-        return [[0] * len(row) for row in responses]
-
-
 class Always:
     """A policy that answers with whatever leads."""
 
@@ -274,6 +267,15 @@ def test_a_clusterer_of_ones_own_knows_the_tools_of_the_turn_and_one_that_fails_
         assert transfers == []
         assert "coe_withheld" in state["messages"][-1].response_metadata
         assert "secret text" not in str(state["messages"])
+
+
+def test_a_clusterer_that_merges_all_texts_merges_no_calls():
+    class Alike:
+        def cluster(self, responses, questions):
+            return [[0] * len(row) for row in responses]
+
+    options = {"clusterer": Alike(), "max_blocked": 1}
+    assert run_council(members(AGAINST, AGAINST), says(call(**TEN)), **options)[1] == []
 
 
 @pytest.mark.parametrize("adaptive", [False, True])
@@ -377,6 +379,7 @@ def test_calls_that_do_not_fit_are_never_run_even_if_all_propose_them(said):
     assert len(set(ids)) == len(ids)
     assert state["messages"][1].content == ""
     assert all("was not run" in reply.text for reply in told)
+    assert {reply.response_metadata["coe_withheld"] for reply in told} == {True}
 
 
 def test_of_the_blocks_beside_a_withheld_call_only_reasoning_and_calls_stay():
@@ -416,7 +419,6 @@ def test_of_the_blocks_beside_a_withheld_call_only_reasoning_and_calls_stay():
         (None, {"clusterer": NormalizedMatch()}, TypeError, "NormalizedMatch reads calls as prose"),
         (None, {"clusterer": BY_COSINE}, TypeError, "EmbeddingSimilarity reads calls as prose"),
         (None, {"clusterer": ActionMatch(text="loose")}, ValueError, "must compare exactly"),
-        (None, {"clusterer": Alike(), "max_blocked": 0}, ValueError, '"max_blocked"'),
         (None, {"max_blocked": 0}, ValueError, '"max_blocked" of CoECouncil must be'),
         (None, {"escalate_after": 0}, ValueError, '"escalate_after" of CoECouncil must be'),
         (
@@ -514,8 +516,9 @@ def test_what_stands_beside_an_unreadable_call_of_a_named_tool_is_withheld(bank)
     assert {reply.status for reply in replies(state)} == {"error"}
 
 
-def test_an_unreadable_call_of_another_tool_asks_no_member(bank):
-    said = AIMessage("", tool_calls=[LOOKS], invalid_tool_calls=[unreadable("balance", id_="c2")])
+@pytest.mark.parametrize("name", ["balance", None])
+def test_an_unreadable_call_of_another_tool_asks_no_member(name, bank):
+    said = AIMessage("", tool_calls=[LOOKS], invalid_tool_calls=[unreadable(name, id_="c2")])
     [member] = members(AGREE)
     council_agent([member], bank, said, DONE, tools=GATED).invoke(PAY, THREAD)
     assert member.requests == []

@@ -405,6 +405,7 @@ def test_a_sibling_that_does_not_fit_blocks_the_message(sibling, bank):
     state = agent.invoke(PAY, THREAD)
     assert bank.transfers == []
     assert [reply.status for reply in replies(state)] == ["error"] * 2
+    assert replies(state)[0].text.endswith("Do not repeat the call unchanged.")
     assert state["council"]["cause"] == "invalid"
     assert sibling["name"] in state["council"]["reason"]
 
@@ -445,6 +446,12 @@ def to(**changes):
     return lambda request, handler: handler(request.override(**changes))
 
 
+def assigns(request, handler):
+    with pytest.warns(DeprecationWarning, match="override"):
+        request.model = SAME
+    return handler(request)
+
+
 SAYS = {"script": [says(call(**TEN)), DONE]}
 NAMED = {"response_metadata": {"model_name": "m-2025-08-07", "model_provider": "openai"}}
 STATED = AIMessage("I will.", tool_calls=[call(**TEN)], **NAMED)
@@ -461,6 +468,7 @@ DRIVERS = {
     "dated": (to(model=SAME), Named(model_name="m-0613", **SAYS), False),
     "bound": (to(model=SAME.bind(stop=["x"])), SAME, False),
     "by settings": (to(model_settings={"model": "m"}), SAME, False),
+    "assigned": (assigns, SAME, False),
     "replaced": (lambda request, handler: handler(replace(request, model=SAME)), SAME, False),
     "by its reply": (lambda request, handler: STATED.model_copy(), SAME, False),
 }

@@ -10,6 +10,7 @@ import uuid
 from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 from functools import reduce
+from itertools import count
 from typing import Annotated, Any, Literal, NamedTuple
 
 import pytest
@@ -420,6 +421,18 @@ def test_a_value_that_each_parse_makes_anew_is_compared_as_the_json_that_was_pro
         == tool.line({"x": {"text": "a"}})
         != tool.line({"x": {"text": "b"}})
     )
+
+
+def test_equal_arguments_have_one_form_whatever_the_clock_says():
+    clock = count()
+    # each two parses see one time
+    tool = Tool(x=(Annotated[int, AfterValidator(lambda _: next(clock) // 2)], ...))
+    assert tool.line({"x": 1}) == tool.line({"x": 1}) == '[{"args":{"x":0},"name":"act"}]'
+
+
+def test_what_is_given_by_an_alias_is_compared_though_a_factory_makes_the_same():
+    tool = Tool(tags=(list, Field(default_factory=list, alias="Tags")))
+    assert tool.line({"Tags": []}) != tool.line({})
 
 
 def test_a_plain_value_does_not_imitate_another_and_classes_of_one_name_are_told_apart():

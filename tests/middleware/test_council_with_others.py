@@ -7,6 +7,7 @@ from langchain.agents.middleware.types import AgentMiddleware
 from langchain.agents.structured_output import AutoStrategy, ProviderStrategy, ToolStrategy
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.tools import tool
+from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
@@ -259,7 +260,10 @@ def test_a_message_that_other_middleware_repeats_without_the_council_runs_nothin
     assert bank.transfers == [("Ann", 1.0)]
 
 
-def test_a_tool_that_other_middleware_brings_cannot_be_guarded_and_its_call_is_checked_before():
+@pytest.mark.parametrize(
+    "show", [lambda tool: tool, convert_to_openai_tool], ids=["tool", "schema"]
+)
+def test_a_tool_that_other_middleware_brings_cannot_be_guarded_and_its_call_is_checked_before(show):
     ran = []
     bank = Bank()
 
@@ -271,7 +275,7 @@ def test_a_tool_that_other_middleware_brings_cannot_be_guarded_and_its_call_is_c
 
     class Shows(AgentMiddleware):
         def wrap_model_call(self, request, handler):
-            return handler(request.override(tools=[*request.tools, burn]))
+            return handler(request.override(tools=[*request.tools, show(burn)]))
 
         def wrap_tool_call(self, request, handler):
             return handler(request)

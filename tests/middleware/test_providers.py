@@ -58,7 +58,8 @@ def test_votes_of_one_provider_do_not(mode, adaptive, bank):
 
 
 def test_a_call_that_lacks_votes_is_not_withheld_for_its_providers(bank):
-    decision = run(bank, [served(0, "x", BOB), served(1, "y", BOB)], min_providers=2)
+    agents = [*(served(place, "x", BOB) for place in range(3)), served(3, "y")]
+    decision = run(bank, agents, min_providers=2)
     assert (bank.transfers, decision["cause"]) == ([], "votes")
 
 

@@ -110,8 +110,10 @@ def test_a_condition_is_asked_about_the_tool_of_that_name_among_those_that_the_m
     kind, bank
 ):
     bank.tools = [{"type": "web_search"}, *reversed(bank.tools)]
-    run(withholding(kind, {"transfer_money": is_large}), bank, says(call(**SMALL)))
+    unknown = says(call("nonsense", id="n"))
+    state = run(withholding(kind, {"*": is_large}), bank, says(call(**SMALL)), unknown)
     assert bank.transfers == [("Ann", 50)]
+    assert replies(state)[1].status == "error"
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -38,6 +38,7 @@ OF_THE_WHOLE = (
     "test_every_benchmark_has_a_page_and_make_runs_it",
     "test_results_are_as_the_benchmark_wrote_them",
     "test_commands_and_their_options_exist",
+    "test_what_a_gate_can_do_more_takes_five_statements_of_a_user",
 )
 """Tests of the documentation as a whole, with the pages of all rooms."""
 IMPORT_ALL = """

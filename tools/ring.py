@@ -43,7 +43,9 @@ OF_THE_WHOLE = (
 """Tests of the documentation as a whole, with the pages of all rooms."""
 IMPORT_ALL = """
 import importlib, os, pkgutil, sys
-import langchain, langgraph.graph, scipy.stats, torch, transformers  # once, not for each folder
+# once, not for each folder
+import langchain.agents, langgraph.graph, math_verify, rich.console, scipy.stats, torch, typer, uvicorn
+from transformers import AutoModelForCausalLM, GenerationMixin, PreTrainedModel
 failed = 0
 for folder in sys.argv[1:]:
     child = os.fork()

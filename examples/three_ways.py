@@ -1,4 +1,4 @@
-"""A chain of three agents, a debate of three, and one agent asked more often, at tokens that are near to each other.
+"""A chain of three agents, a debate of three, and one agent asked more often, at equal tokens.
 
     python examples/three_ways.py [QUESTIONS]
 
@@ -37,7 +37,7 @@ def create_chain() -> StateGraph[Chain]:
     """Returns a graph in which each agent sees what the one before it answered; the last one's gate decides."""
     chain = StateGraph(Chain)
     before = START
-    *first, last = tinyworld_agents(n_samples=12)
+    *first, last = tinyworld_agents(n_samples=13)
     for agent in (*first, last):
         policy = tinyworld_policy() if agent is last else always
         gate = create_coe_graph([agent], clusterer=clusterer, policy=policy).compile()
@@ -72,7 +72,7 @@ def main(n_questions: int) -> None:
     )
     chain = run(create_chain(), **asked)
     alone = run(
-        tinyworld_agents(n_samples=40)[:1], clusterer=clusterer, policy=tinyworld_policy(), **asked
+        tinyworld_agents(n_samples=41)[:1], clusterer=clusterer, policy=tinyworld_policy(), **asked
     )
     for name, runs in (("debate", debate), ("chain", chain), ("alone", alone)):
         runs.name = name

@@ -82,6 +82,17 @@ def test_python_blocks_run_in_order(page, monkeypatch, tmp_path):
             exec(compile(block, f"docs/{page}, block {number}", "exec"), namespace)
 
 
+def test_what_a_gate_can_do_more_takes_five_statements_of_a_user():
+    _, *shown = blocks("guides/gate-when.md", "python")  # the first makes the agents of the page
+    for block in shown:
+        of_a_user = [
+            statement
+            for statement in ast.parse(block).body
+            if not isinstance(statement, ast.Assert) and ast.unparse(statement) != "paid.clear()"
+        ]
+        assert len(of_a_user) <= 5, block
+
+
 @pytest.mark.parametrize("page", with_blocks("python"))
 def test_blocks_that_need_more_import_what_exists(page):
     for block in filter(needs_more, blocks(page, "python")):

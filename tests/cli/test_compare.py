@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+from coe_agents import compare
 from tests.cli.command import run
 from tests.evaluation.invented import row, write
 from tests.experiments.decided import step, written
@@ -107,7 +108,7 @@ def test_a_picture_of_no_known_format_and_one_without_matplotlib_are_plain_error
     assert not list(tmp_path.glob("risk*"))
 
 
-def test_a_replay_of_policies_has_their_costs(tmp_path):
+def test_a_replay_of_policies_is_that_of_the_function_and_has_their_costs(tmp_path):
     """Two responses of 3 tokens each at 2.0 a million, and half as many: 12 and 6 millionths a question."""
     rows = [
         row(f"q{place}", index=index, references=["Paris"], n_tokens=3)
@@ -122,9 +123,12 @@ def test_a_replay_of_policies_has_their_costs(tmp_path):
         agent += "price_per_million = { input = 1.0, output = 2.0 }\n"
         policy = '[policy]\nkind = "threshold"\nmax_coe = 1\n[clusterer]\nkind = "normalized"\n'
         (tmp_path / f"of{n_samples}.toml").write_text(agent + policy)
-    policies = f"{tmp_path / 'of2.toml'},{tmp_path / 'of1.toml'}"
+    files = {name: tmp_path / f"{name}.toml" for name in ("of2", "of1")}
+    policies = ",".join(map(str, files.values()))
     command = ("compare", tmp_path / "s.jsonl", "--policies", policies, "--resamples", 2)
-    both, one = json.loads(run(*command, "--json").stdout)["policies"]
+    shown = json.loads(run(*command, "--json").stdout)
+    assert compare(tmp_path / "s.jsonl", policies=files, resamples=2).to_json() == shown
+    both, one = shown["policies"]
     assert both["figures"]["cost"]["value"] == pytest.approx(0.012)
     assert one["figures"]["cost"]["value"] == pytest.approx(0.006)
     assert "cost of 1000" in run(*command).stdout

@@ -275,7 +275,6 @@ TWICE = {
         ),
         ({"uncertainties": []}, '"threshold" must be at most the highest of "uncertainties"'),
         ({"clusterer": None}, '"clusterer" must be a string; got NoneType'),
-        ({"estimator": "os:getcwd"}, '"estimator" is code, which a file does not hold'),
         ({"score": 5}, '"score" must be a string; got int'),
         (
             {"divergence": "js"},
@@ -332,6 +331,7 @@ TWICE = {
             {"agents.a.temperature": -1},
             '"temperature" of an agent must be a finite number of at least 0; got -1',
         ),
+        ({"estimator": "os:getcwd"}, '"estimator" is code, which a file does not hold'),
     ],
 )
 def test_a_damaged_file_is_named(tmp_path, change, message):

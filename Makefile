@@ -84,13 +84,13 @@ CLIENT = $(PYTHON) -m venv $(CLIENTS)/$(1) && $(UV) --python $(CLIENTS)/$(1)/bin
 wording: $(READY) ## Run the tests while each message of ours is an "x", but for those about words: no code may read a sentence
 	COE_PLAIN=1 $(BIN)/python -m pytest tests --hypothesis-profile=quick -m "not wording and not slow and not clients and not vllm"
 
-clients: $(CLIENTS)/.ready ## Run the tests with clients that are not ours: of OpenAI's API, LangGraph's SDK, inspect_ai, deepagents (needs npm)
+clients: $(CLIENTS)/.ready ## Run the tests with clients that are not ours: of OpenAI's API, LangGraph's SDK, inspect_ai, deepagents, and notebooks in a Jupyter kernel (needs npm)
 	COE_REQUIRE_ALL_DEPS=1 COE_JS_SDK=$(abspath $(CLIENTS))/js \
 		COE_INSPECT_PYTHON=$(abspath $(CLIENTS))/inspect/bin/python COE_DEEPAGENTS=$(abspath $(CLIENTS))/deepagents \
 		COE_OPENAI_CLIENTS=$(abspath $(CLIENTS)) \
 		$(BIN)/python -m pytest -m clients
 
-soak: $(READY) ## Attack the gates, and decision models, in 2,000 runs of 30 steps each (`.ci/run`: 200)
+soak: $(READY) ## Attack the gates, and decision models, in 2,000 runs of 30 steps each (`.ci/run`: 200 and 100)
 	$(BIN)/python -m pytest --hypothesis-profile=soak tests/middleware/test_gate_machine.py tests/decisions/test_decision_machine.py \
 		-k many_runs
 

@@ -26,7 +26,7 @@ def run_in_kernel(cells, folder):
     return [cell.outputs for cell in notebook.cells]
 
 
-@pytest.mark.slow
+@pytest.mark.clients
 @pytest.mark.parametrize(
     ("page", "progress"),
     [

@@ -508,7 +508,7 @@ def test_data_and_messages_are_shown_as_one_line_of_json():
     assert prompts.OMITTED not in to_json(fitting, 20_000)
     umlauts = [HumanMessage("ö" * 2500)] * 2
     assert prompts.OMITTED not in to_json(umlauts, 20_000)
-    long = AIMessage("x" * 5000, tool_calls=[{**CALL, "args": {"text": "x" * 3900}}])
+    long = AIMessage('"' * 5000, tool_calls=[{**CALL, "args": {"text": "x" * 3900}}])
     last = to_json([HumanMessage("Pay."), long], 20_000)
     assert last.startswith(f'["{prompts.OMITTED}", {{"role": "assistant"')
 

@@ -54,6 +54,9 @@ def test_of_one_resample_the_estimate_lies_within(seed):
     ends = (interval.total, interval.aleatoric, interval.epistemic)
     for (low, high), value in zip(ends, interval.estimate, strict=True):
         assert low < value < high
+    # that no resample exceeds
+    halves = coe_interval([0, 1] * 4, [0] * 4 + [1] * 4, n_resamples=1, seed=seed)
+    assert halves.total[0] < halves.estimate.total
 
 
 def test_the_numbers_of_clusters_change_nothing():

@@ -55,9 +55,10 @@ def advise(
     """Say what to do with a group of agents, from labelled samples of it: ten lines, and the policy that follows.
 
     Which score, which weights, whether confidence helps, which agents add nothing, how many samples suffice, what a
-    threshold answers, what escalation brings and what more labels would. It takes 50 labelled questions or more. Every
-    figure is out of fold, and what is compared is adjusted for the number of comparisons. The policy's bound is
-    empirical: the labels that it is calibrated on also chose its score and weights.
+    threshold answers, what escalation brings and what more labels would. It takes 50 labelled questions or more, of
+    a gate that observes any number. Every figure is out of fold, and what is compared is adjusted for the number of
+    comparisons. The policy's bound is empirical: the labels that it is calibrated on also chose its score and
+    weights.
 
     Of samples that `harvest` wrote of a council that only observed, it says what blocking would have cost and saved.
     """

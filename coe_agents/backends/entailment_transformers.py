@@ -63,7 +63,9 @@ class TransformersEntailment:
         integer(batch_size, '"batch_size"', least=1, advice="Omit it for the default of 64")
         integer(batch_tokens, '"batch_tokens"', least=1, advice="Omit it for the default of 8192")
         self.model = model
-        self._where = {"device": device, "dtype": dtype, "revision": revision}
+        self.dtype = dtype
+        self.revision = revision
+        self._device = device
         self._batch_size = batch_size
         self._batch_tokens = batch_tokens
         self._loaded: Loaded | None = None
@@ -76,7 +78,13 @@ class TransformersEntailment:
             LabelError: If its labels cannot be identified.
         """
         if self._loaded is None:
-            loaded = load(AutoModelForSequenceClassification, self.model, **self._where)
+            loaded = load(
+                AutoModelForSequenceClassification,
+                self.model,
+                device=self._device,
+                dtype=self.dtype,
+                revision=self.revision,
+            )
             self._columns = label_columns(loaded.model.config.id2label, model=self.model)
             self._loaded = loaded
         return self._loaded

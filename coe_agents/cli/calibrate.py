@@ -19,7 +19,7 @@ from coe_agents.cli.options import (
     ScoringOptions,
     expand_options,
 )
-from coe_agents.cli.terminal import clean, print_lines, shows_progress
+from coe_agents.cli.terminal import clean, print_lines, shows_questions
 from coe_agents.text import quantity
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def _choose_threshold(
             weights=weights,
             proposer=options.proposer,
             halves=options.halves,
-            progress=shows_progress(),
+            progress=shows_questions(),
             **judging_arguments(scoring),
         )
     rows = result.rows

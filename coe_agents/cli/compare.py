@@ -13,7 +13,7 @@ from coe_agents.cli.terminal import (
     print_json,
     print_lines,
     show_work,
-    shows_progress,
+    shows_questions,
 )
 from coe_agents.files import write
 
@@ -104,5 +104,5 @@ def _replay(
     judging = JudgingArguments(**judging_arguments(options))
     with open_samples(paths, options) as questions, as_options():
         return compare_policies(
-            questions, by_name, judging, None, resamples, progress=shows_progress()
+            questions, by_name, judging, None, resamples, progress=shows_questions()
         )

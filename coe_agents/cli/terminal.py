@@ -86,6 +86,11 @@ def shows_progress() -> bool:
     return sys.stderr.isatty() and not PRINTS_JSON.get()
 
 
+def shows_questions() -> bool:
+    """Returns whether a command counts what is done: by bars on a terminal, by lines elsewhere; not beside JSON."""
+    return not PRINTS_JSON.get()
+
+
 @contextmanager
 def show_work(what: str) -> Iterator[Callable[[str], None]]:
     """Shows what is done until the block ends, if `shows_progress`; yields a function that changes the text."""

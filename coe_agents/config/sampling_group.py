@@ -93,7 +93,8 @@ def name_of_clusterer(clusterer: Clusterer | str) -> str | dict[str, Any]:
     ):
         model: Any = clusterer.model
         plain = BidirectionalEntailment(model, strict=clusterer.strict)
-        if vars(clusterer) == vars(plain):
+        is_by_name = model.dtype is None and model.revision is None
+        if is_by_name and vars(clusterer) == vars(plain):
             is_tinyworld = model.model == str(model_folder(ENTAILMENT_MODEL))
             if is_tinyworld and clusterer.strict:
                 return "tinyworld"

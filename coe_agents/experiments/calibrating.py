@@ -18,7 +18,7 @@ from coe_agents.evaluation.calibration.calibrate import (
     nearest,
 )
 from coe_agents.evaluation.calibration.calibrate import calibrate as calibrate_rows
-from coe_agents.evaluation.calibration.risk_control import Shortfall
+from coe_agents.evaluation.calibration.risk_control import Shortfall, first_count
 from coe_agents.evaluation.origin import Judging, Origin, ResolvedJudging
 from coe_agents.evaluation.scoring.correctness import Criterion
 from coe_agents.experiments.blocking import with_signature
@@ -59,7 +59,7 @@ class CalibrationResult:
     def shortfall(self) -> str:
         """How near the data are to a threshold, in words."""
         calibration = self.policy.calibration
-        return _shortfall_in_words(nearest(calibration, self.rows), calibration.risk)
+        return _shortfall_in_words(nearest(calibration, self.rows), calibration)
 
 
 def calibrate_samples(
@@ -234,13 +234,17 @@ def counts_in_words(of: Calibration | GroupThreshold, questions: str) -> str:
     return f"{of.n_answered} of {questions} ({share:.1%}), {of.n_wrong} wrong ({wrong:.1%}; at most {of.bound:.1%}"
 
 
-def _shortfall_in_words(near: Shortfall | None, risk: float) -> str:
+def _shortfall_in_words(near: Shortfall | None, of: Calibration) -> str:
     if near is None:
         return "No question has an answer that could be given."
     shown = f"{near.n_wrong} wrong, which shows a risk of at most {near.bound:.1%}"
     least = f"Nearest are the {near.n_surest} surest: {shown}."
-    if near.bound <= risk:
-        least += " But that set is chosen by its errors, and does not count: the search begins with another number."
+    first = first_count(of.n_questions, risk=of.risk, confidence=of.confidence)
+    if near.bound <= of.risk and first is not None:
+        least += (
+            " But that set is chosen since it errs little, and does not count: the search begins with the "
+            f"{first} surest, a number that depends on the number of questions alone."
+        )
     if near.n_more is None:
         return f"{least} They err too often for that risk, whatever the number of questions: raise the risk."
     more = quantity(near.n_more, "more labelled question")

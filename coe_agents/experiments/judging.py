@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from coe_agents.checks import at_field, has_method
-from coe_agents.clustering import BidirectionalEntailment, Clusterer, NormalizedMatch
+from coe_agents.clustering import BidirectionalEntailment, Clusterer
 from coe_agents.evaluation import Samples
 from coe_agents.evaluation.calibration.calibrate import Judged, judge_samples
 from coe_agents.evaluation.kept import Kept, path_of_kept
@@ -141,25 +141,31 @@ def _create_clusterer(
     kept: Path | None,
 ) -> Clusterer:
     """Returns the clusterer that a source of a `ResolvedJudging` names; one with a model asks it for what is new."""
-    passed = arguments.clusterer
-    if source == "clusterer" and passed is not None and not isinstance(passed, str):
-        return passed
-    if source == RECORD and recorded is not None:
-        return recorded
-    if name == "normalized":
-        return NormalizedMatch()
+    given: Clusterer | str | None = None
+    if source == RECORD:
+        given = recorded
+    elif source == "clusterer":
+        given = arguments.clusterer
     from coe_agents.config import build, sampling_group
 
-    create: Callable[[], Clusterer] = partial(sampling_group.create_recorded_clusterer, name)
     named: Any = name
-    if source == "config":
+    create: Callable[[], Clusterer]
+    if isinstance(given, str):
+        create = partial(sampling_group.create_named_clusterer, given)
+    elif given is not None:
+        create = partial(_itself, given)
+    elif source == "config":
         named = arguments.config
         create = partial(build.create_clusterer, named)
-    elif source == "clusterer":
-        create = partial(sampling_group.create_named_clusterer, str(name))
+    else:
+        create = partial(sampling_group.create_recorded_clusterer, name)
     if kept is None:
         return create()
     return sampling_group.create_kept_clusterer(named, create, kept)
+
+
+def _itself(clusterer: Clusterer) -> Clusterer:
+    return clusterer
 
 
 class JudgedSamples(list[Judged]):

@@ -128,18 +128,26 @@ def _lines(
     is_kept: bool = True,
 ) -> Advance:
     done, total = (sum(column) for column in zip(*totals.values(), strict=True))
-    start = printed = time.monotonic()
+    printed = time.monotonic()
+    first = 0.0
     n_new = n_failed = 0
 
     def advance(name: str, failed: bool) -> None:
-        nonlocal printed, n_new, n_failed
-        n_new, n_failed, now = n_new + 1, n_failed + failed, time.monotonic()
+        nonlocal printed, first, n_new, n_failed
+        now = time.monotonic()
+        n_new += 1
+        n_failed += failed
+        if n_new == 1:
+            first = now  # it waited for models that are loaded once: it says nothing of the rest
         n_done = done + n_new
         if now - printed < every and (n_done < total or not is_kept):
             return
+
         printed = now
-        rate = n_new / max(now - start, 1e-9)
-        left = f"{(total - n_done) / rate:.0f} s left, {n_failed} failed"
-        show(f"{n_done} of {quantity(total, *what)}, {rate:.1f} a second, {left}")
+        parts = [f"{n_done} of {quantity(total, *what)}"]
+        if n_new > 1:
+            rate = (n_new - 1) / max(now - first, 1e-9)
+            parts += [f"{rate:.1f} a second", f"{(total - n_done) / rate:.0f} s left"]
+        show(", ".join([*parts, f"{n_failed} failed"]))
 
     return advance

@@ -39,7 +39,7 @@ def harvest(
         ),
     ] = None,
 ) -> None:
-    """Write what people ruled on recorded cases as samples, for `calibrate --current`.
+    """Write what people ruled on recorded cases as samples, for `calibrate --current` and `advise`.
 
     Each sample has the probability with which its case was seen: the audit rate for an answer, 1 for an escalation.
     """
@@ -71,9 +71,9 @@ def harvest(
             lines.append(json.dumps(row) + "\n")
     write(out, "".join(lines).encode())
 
-    audits = quantity(counted["audit"], "audited answer")
+    audits = quantity(counted["audit"], "audited case")
     if counted["observed"]:
-        audits += ", " + quantity(counted["observed"], "observed call")
+        audits += ", " + quantity(counted["observed"], "observed block")
     escalations = quantity(counted["escalation"], "escalation")
     print_lines(f"{clean(str(out))}: {audits} and {escalations}; {_waiting(n_waiting)}.")
     if n_abstained:
@@ -141,9 +141,11 @@ def _show(waiting: "list[RecordedCase]", *, as_json: bool) -> None:
         return
     print_lines(f"{_waiting(len(waiting))}:")
     for case in waiting:
-        what = {"audit": "was answered", "observed": "would have been blocked"}.get(
-            case["kind"], "was escalated; the leading answer is"
-        )
+        what = "was escalated; the leading answer is"
+        if case["kind"] == "observed":
+            what = "would have been blocked"
+        elif case["kind"] == "audit":
+            what = "was let through"
         print_lines(f"\n{case['id']}  {case['time']}\n  {clean(case['question'], 500)}")
         print_lines(f"  {what}: {clean(str(case['answer']), 500)}")
 

@@ -10,6 +10,7 @@ import tempfile
 import warnings
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from langchain_core.language_models import GenericFakeChatModel
@@ -33,7 +34,9 @@ from coe_agents import (
     sample,
     score,
 )
-from coe_agents.clustering import NormalizedMatch
+from coe_agents.backends.entailment_transformers import TransformersEntailment
+from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
+from coe_agents.config.sampling_group import name_of_clusterer
 from coe_agents.errors import ConfigurationError, DatasetError, NoThresholdError
 from coe_agents.evaluation import Samples
 from coe_agents.evaluation.origin import DECISIONS
@@ -41,6 +44,7 @@ from coe_agents.experiments.runs import Runs
 from coe_agents.policy import FixedRounds
 from coe_agents.testing import ScriptedAgent
 from coe_agents.testing.driver import ScriptedDriver
+from coe_agents.tinyworld import tinyworld_clusterer
 from coe_agents.types import create_usage
 
 SILENT: dict[str, Any] = {"progress": False}
@@ -186,6 +190,32 @@ def test_without_a_record_the_output_says_what_clusters():
     evaluation = score(Samples.from_frame(frame.assign(correct=True)), resamples=2)
     assert "The samples record no clusterer: NormalizedMatch compares" in str(evaluation)
     assert evaluation.to_frame()["score"].tolist() == list(evaluation.figures["scores"])
+
+
+def test_what_a_model_says_is_kept_for_an_object_too_if_a_name_makes_the_same(
+    tmp_path, monkeypatch
+):
+    said = []
+
+    def predict(self, pairs):
+        said.extend(pairs)
+        return np.tile([0.0, 0.0, 1.0], (len(pairs), 1))
+
+    monkeypatch.setattr(TransformersEntailment, "predict", predict)
+    entails = {"clusterer": tinyworld_clusterer(), "correctness": "entailment"}
+    samples = sample(agents(), asked(3), out=tmp_path / "run", **entails, **SILENT)
+    first = score(samples, resamples=2, **SILENT)
+    n_said = len(said)
+    assert n_said > 0
+    assert score(samples, resamples=2, **SILENT).figures == first.figures
+    assert score(tmp_path / "run", resamples=2, clusterer=tinyworld_clusterer(), **SILENT)
+    assert len(said) == n_said
+
+
+@pytest.mark.parametrize("more", [{"dtype": "bfloat16"}, {"revision": "v1"}])
+def test_a_model_that_no_name_makes_again_is_recorded_by_its_class(more):
+    clusterer = BidirectionalEntailment(TransformersEntailment("folder", **more))
+    assert name_of_clusterer(clusterer).endswith(":BidirectionalEntailment")
 
 
 def test_rows_that_were_judged_calibrate_as_their_samples_do():

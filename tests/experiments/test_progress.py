@@ -34,7 +34,8 @@ def test_without_a_terminal_lines_count_all_requests_and_failures():
         "1 failed",
         "1 failed",
     ]
-    assert "a second" in lines[0]
+    assert lines[0] == "2 of 5 requests, 0 failed"
+    assert "a second" in lines[1]
     assert lines[-1].endswith("0 s left, 1 failed")
 
 

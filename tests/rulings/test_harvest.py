@@ -57,7 +57,7 @@ def test_harvest_recalibrate_and_follow(tmp_path, store, policy):
     out, cases = tmp_path / "ruled.samples.jsonl", tmp_path / "cases.jsonl"
     done = run("harvest", "--store", store, "--out", out, "--cases", cases)
     assert done.stdout.splitlines() == [
-        f"{out}: 60 audited answers and 20 escalations; 1 case waits for a ruling.",
+        f"{out}: 60 audited cases and 20 escalations; 1 case waits for a ruling.",
         f"{cases}: 60 new labelled answers.",
     ]
     rows = [json.loads(line) for line in out.read_text().splitlines()]

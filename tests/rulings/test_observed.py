@@ -66,7 +66,7 @@ def test_what_was_observed_is_no_escalation_where_it_is_harvested(tmp_path):
         kept.setup()
         kept.put(NAMESPACE, case["id"], dict(ruled))
     done = run("harvest", "--store", path, "--out", tmp_path / "x.samples.jsonl")
-    assert "0 audited answers, 1 observed call and 0 escalations" in done.stdout
+    assert "0 audited cases, 1 observed block and 0 escalations" in done.stdout
 
 
 ANN_PAID = '[{"args":{"amount":1.0,"to":"Ann"},"name":"transfer_money"}]'

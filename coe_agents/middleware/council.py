@@ -571,7 +571,7 @@ class CoECouncil(GuardsTools[CouncilState]):
             reason = f"{decision['reason']}; a person is to decide now, and the agent has no checkpointer"
             decision = {**decision, "reason": reason}
             withheld = ModelResponse[Any]([withheld_answer(decision)])
-            return self._returned(turn, withheld, decision, n_blocked=n_before + 1, jump="end")
+            return self._returned(turn, withheld, decision, jump="end")
         if asks_person:
             pending = self._pend(turn, driver, response, decision)
             if self._on_decision is not None:

@@ -219,13 +219,9 @@ class TurnRequest:
     def case(self, gate: str, message: AIMessage, result: CouncilResult) -> DecidedCase:
         """Returns what was judged as a case, decided so far by the group."""
         decided = result.decision
-        is_given = decided["action"] == "answer"
-        nothing = GroupDecision(
-            action="answer" if is_given else "abstain",
-            answer=result.judged if is_given else None,
-            cause=decided["cause"],
-            reason=decided["reason"],
-        )
+        answer = result.judged if decided["action"] == "answer" else None
+        nothing = GroupDecision(action="abstain", answer=answer, reason="")
+        # with the action, the cause and the reason of what was decided
         decision: Any = {**nothing.data, **decided}
         return DecidedCase(
             id=new_action(gate, message.id),

@@ -376,7 +376,7 @@ class Deliberation:
         voters = measurement.proposals.voters(action, besides=DRIVER)
         of_voters = {}
         for agent in self._agents:
-            if agent.name in voters and agent.weight > 0:
+            if agent.name in voters:  # which have a weight above 0
                 of_voters[agent.name] = provider_of(agent)
         n_providers = len({*of_voters.values()})
         if n_providers >= least:

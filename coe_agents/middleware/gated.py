@@ -94,10 +94,8 @@ class GatedTools:
         """Returns the entries that no tool of these names fits: they would gate nothing."""
         missing = []
         for given in self._given:
-            fits = given in names
-            if "*" in given:
-                fits = any(_compile(given).fullmatch(tool_key(name)) for name in names)
-            if not fits:
+            pattern = _compile(given)
+            if not any(pattern.fullmatch(tool_key(name)) for name in names):
                 missing.append(given)
         return sorted(missing)
 

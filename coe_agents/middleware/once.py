@@ -217,7 +217,6 @@ class Register:
             former: Any = started.invocations.get(call_id)
             is_open = former is _INTERRUPTED or (former is None and not started.runs)
             if started.why_not is None and is_open:
-                started.retried.discard(call_id)
                 started.invocations[call_id] = _over
                 if invocation is not None:
                     started.invocations[call_id] = weakref.ref(invocation)

@@ -14,7 +14,6 @@ class Sealed(dict[str, Any]):
     """
 
     def __init__(self, contents: Mapping[str, Any]) -> None:
-        super().__init__()
         self.contents = dict(contents)
 
     def __getitem__(self, key: str) -> Any:

@@ -38,6 +38,7 @@ async def test_once_the_money_is_spent_nobody_is_asked_and_nothing_runs(
     assert [len(member.requests) for member in asked] == [1, 1]
     assert state["council"]["cause"] == "budget"
     assert "cost_budget of 1.2" in replies(state)[1].text
+    assert replies(state)[1].text.endswith("Do not repeat the call unchanged.")
 
 
 def paying(bank, gate, *names):

@@ -269,6 +269,15 @@ def test_a_clusterer_of_ones_own_knows_the_tools_of_the_turn_and_one_that_fails_
         assert "secret text" not in str(state["messages"])
 
 
+def test_a_clusterer_that_merges_all_texts_merges_no_calls():
+    class Alike:
+        def cluster(self, responses, questions):
+            return [[0] * len(row) for row in responses]
+
+    options = {"clusterer": Alike(), "max_blocked": 1}
+    assert run_council(members(AGAINST, AGAINST), says(call(**TEN)), **options)[1] == []
+
+
 @pytest.mark.parametrize("adaptive", [False, True])
 def test_a_clusterer_or_a_member_may_interrupt_the_run(adaptive, bank):
     answers = []
@@ -370,6 +379,7 @@ def test_calls_that_do_not_fit_are_never_run_even_if_all_propose_them(said):
     assert len(set(ids)) == len(ids)
     assert state["messages"][1].content == ""
     assert all("was not run" in reply.text for reply in told)
+    assert {reply.response_metadata["coe_withheld"] for reply in told} == {True}
 
 
 def test_of_the_blocks_beside_a_withheld_call_only_reasoning_and_calls_stay():
@@ -506,8 +516,9 @@ def test_what_stands_beside_an_unreadable_call_of_a_named_tool_is_withheld(bank)
     assert {reply.status for reply in replies(state)} == {"error"}
 
 
-def test_an_unreadable_call_of_another_tool_asks_no_member(bank):
-    said = AIMessage("", tool_calls=[LOOKS], invalid_tool_calls=[unreadable("balance", id_="c2")])
+@pytest.mark.parametrize("name", ["balance", None])
+def test_an_unreadable_call_of_another_tool_asks_no_member(name, bank):
+    said = AIMessage("", tool_calls=[LOOKS], invalid_tool_calls=[unreadable(name, id_="c2")])
     [member] = members(AGREE)
     council_agent([member], bank, said, DONE, tools=GATED).invoke(PAY, THREAD)
     assert member.requests == []

@@ -136,7 +136,7 @@ def test_a_members_message_with_unusable_ids_goes_not_on(ids, bank):
     state = agent.invoke(PAY, THREAD)
     assert bank.transfers == []
     assert "coe_withheld" in state["messages"][-1].response_metadata
-    assert state["council"]["action"] == "abstain"
+    assert (state["council"]["action"], state["council"]["cause"]) == ("abstain", "invalid")
 
 
 def test_secrets_of_a_member_are_redacted():
@@ -214,6 +214,12 @@ def test_what_langchain_knows_as_a_providers_call_is_among_those():
         PAY, THREAD
     )
     assert named["messages"][-1].text == "Done."  # only calls of the named tools are judged
+
+
+def test_texts_among_the_blocks_of_a_message_are_no_call_of_a_provider():
+    said = AIMessage(["Do", {"type": "text", "text": "ne."}])
+    state = council_agent(members(["Done."]), Bank(), said).invoke(PAY, THREAD)
+    assert state["messages"][-1].text == "Done."
 
 
 def test_beside_a_call_that_its_provider_ran_a_named_tool_runs_as_the_members_say(bank):

@@ -139,6 +139,16 @@ def test_a_member_that_never_calls_is_named_where_the_drivers_call_is_blocked(op
     assert "called no tool" not in passes + ruled("df", **options)[1]["reason"]
 
 
+def test_a_member_that_never_calls_is_named_beside_one_that_failed_but_not_where_a_text_is_judged():
+    looks = [{"name": "look_up", "args": {"name": "Ann"}}]
+    reason = ruled("", members(FAILS, ["I would pay."], [looks]))[1]["reason"]
+    assert reason.endswith("; member1 called no tool: its server may ignore tools")
+    agent = council_agent(members(["Done."], *[AGREES] * 2), Bank(), DONE, max_blocked=1)
+    decision = agent.invoke(PAY, THREAD)["council"]
+    assert decision["action"] == "abstain"
+    assert "called no tool" not in decision["reason"]
+
+
 class Several(Member):
     """A member that gives several samples; None is one that failed."""
 
@@ -395,6 +405,9 @@ def test_a_sibling_that_does_not_fit_blocks_the_message(sibling, bank):
     state = agent.invoke(PAY, THREAD)
     assert bank.transfers == []
     assert [reply.status for reply in replies(state)] == ["error"] * 2
+    assert replies(state)[0].text.endswith("Do not repeat the call unchanged.")
+    assert state["council"]["cause"] == "invalid"
+    assert sibling["name"] in state["council"]["reason"]
 
 
 def test_the_drivers_own_model_is_no_member():
@@ -433,6 +446,12 @@ def to(**changes):
     return lambda request, handler: handler(request.override(**changes))
 
 
+def assigns(request, handler):
+    with pytest.warns(DeprecationWarning, match="override"):
+        request.model = SAME
+    return handler(request)
+
+
 SAYS = {"script": [says(call(**TEN)), DONE]}
 NAMED = {"response_metadata": {"model_name": "m-2025-08-07", "model_provider": "openai"}}
 STATED = AIMessage("I will.", tool_calls=[call(**TEN)], **NAMED)
@@ -449,6 +468,7 @@ DRIVERS = {
     "dated": (to(model=SAME), Named(model_name="m-0613", **SAYS), False),
     "bound": (to(model=SAME.bind(stop=["x"])), SAME, False),
     "by settings": (to(model_settings={"model": "m"}), SAME, False),
+    "assigned": (assigns, SAME, False),
     "replaced": (lambda request, handler: handler(replace(request, model=SAME)), SAME, False),
     "by its reply": (lambda request, handler: STATED.model_copy(), SAME, False),
 }
@@ -604,13 +624,18 @@ def test_only_a_whole_message_of_the_driver_runs_and_no_person_is_asked_about_an
     assert "__interrupt__" not in state
 
 
-def test_a_text_that_is_cut_off_is_no_vote_to_call_nothing():
-    class Cut(Member):
-        def sample(self, request, config=None):
-            reply = super().sample(request)
-            reply["responses"][0]["end"] = "cut"
-            return reply
+class Cut(Member):
+    """A member whose replies end so."""
 
+    end = "cut"
+
+    def sample(self, request, config=None):
+        reply = super().sample(request)
+        reply["responses"][0]["end"] = self.end
+        return reply
+
+
+def test_a_text_that_is_cut_off_is_no_vote_to_call_nothing():
     script = says(text="I will pay"), DONE
     passes = council_agent(members(["Yes."], ["Yes."]), Bank(), *script).invoke(PAY, THREAD)
     assert passes["messages"][-1].text == "I will pay"
@@ -668,6 +693,38 @@ def test_a_council_that_fails_says_so_and_why_once(caplog):
         assert logged == [f"the council is closed: {told}"] * 2  # in two turns
 
 
+@pytest.mark.parametrize(
+    ("end", "why"),
+    [
+        ("cut", "it was cut off by a limit"),
+        ("new", "its provider does not say in known words that it is whole"),
+    ],
+)
+def test_each_member_that_fails_is_named_with_its_own_reason(end, why):
+    cut = Cut("b", *AGREES)
+    cut.end = end
+    reason = ruled("", [UNREADABLE, cut, Member("c", *DISSENTS)])[1]["reason"]
+    assert reason.endswith(f"; a failed: it gave no valid proposal; b failed: {why}")
+
+
+def test_a_policy_is_told_how_sure_members_say_they_are():
+    class Sure(Member):
+        def sample(self, request, config=None):
+            reply = super().sample(request)
+            reply["responses"][0]["confidence"] = 0.75
+            return reply
+
+    seen = []
+
+    class Noting(SupportPolicy):
+        def decide(self, measurement, **rounds):
+            seen.append(measurement.agents["a"].confidence)
+            return super().decide(measurement, **rounds)
+
+    ruled("", [Sure("a", *AGREES)], policy=Noting(0.5))
+    assert seen == [0.75]
+
+
 def test_one_member_that_fails_is_named_beside_the_votes(caplog):
     runs, decision = ruled("af", max_blocked=1)
     assert not runs
@@ -675,3 +732,11 @@ def test_one_member_that_fails_is_named_beside_the_votes(caplog):
         "1 of 2 members proposes the same; at least 2 must; member1 failed: RuntimeError: down"
     )
     assert caplog.records == []
+
+
+def test_what_is_no_message_in_a_members_reply_says_nothing_of_its_model():
+    class Telling(Member):
+        def sample(self, request, config=None):
+            return {**super().sample(request), "messages": {0: "I am a model."}}
+
+    assert ruled("", [Telling("a", *AGREES)])[0]

@@ -7,6 +7,7 @@ from langchain.agents.middleware.types import AgentMiddleware
 from langchain.agents.structured_output import AutoStrategy, ProviderStrategy, ToolStrategy
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.tools import tool
+from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
@@ -221,6 +222,19 @@ def test_a_call_that_other_middleware_added_does_not_run_nor_stop_another(change
     assert any("has not vouched for this call" in reply.text for reply in replies(state))
 
 
+def test_a_call_that_other_middleware_added_runs_where_a_condition_says_that_it_is_free(bank):
+    def is_small(request):
+        return request.tool_call["args"]["amount"] < 100
+
+    tools = {"transfer_money": is_small}
+    before = [Changing(adds)]
+    council = council_agent(
+        members(AGREE), bank, says(call(**ANN)), DONE, before=before, tools=tools
+    )
+    council.invoke(PAY, THREAD)
+    assert sorted(bank.transfers) == [("Ann", 1.0), ("Eve", 1000.0)]
+
+
 def test_a_persons_edit_of_a_call_that_nobody_vouched_for_does_not_run():
     bank = Bank()
     before = [people(), Changing(adds)]
@@ -246,7 +260,10 @@ def test_a_message_that_other_middleware_repeats_without_the_council_runs_nothin
     assert bank.transfers == [("Ann", 1.0)]
 
 
-def test_a_tool_that_other_middleware_brings_cannot_be_guarded_and_its_call_is_checked_before():
+@pytest.mark.parametrize(
+    "show", [lambda tool: tool, convert_to_openai_tool], ids=["tool", "schema"]
+)
+def test_a_tool_that_other_middleware_brings_cannot_be_guarded_and_its_call_is_checked_before(show):
     ran = []
     bank = Bank()
 
@@ -258,7 +275,7 @@ def test_a_tool_that_other_middleware_brings_cannot_be_guarded_and_its_call_is_c
 
     class Shows(AgentMiddleware):
         def wrap_model_call(self, request, handler):
-            return handler(request.override(tools=[*request.tools, burn]))
+            return handler(request.override(tools=[*request.tools, show(burn)]))
 
         def wrap_tool_call(self, request, handler):
             return handler(request)

@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import math
 import re
 from typing import Any, TypedDict
 
@@ -27,7 +28,7 @@ from coe_agents import (
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.graph import GraphOptions
 from coe_agents.middleware import gate as gate_module
-from coe_agents.middleware.verdict import is_approval
+from coe_agents.middleware.verdict import is_approval, read_verdict
 from coe_agents.prompts import MAX_REVIEWED
 from coe_agents.testing.driver import ScriptedDriver
 from tests.agents.requests.test_endings import ONE_OF_EACH
@@ -47,6 +48,7 @@ from tests.middleware.agents import (
 )
 from tests.middleware.calls import ANN, BOB, LOOKS, PAY, call, replies, says
 from tests.middleware.council import members
+from tests.middleware.people import APPROVE, decide
 
 GATED = ["transfer_money"]
 APPROVED = {
@@ -161,6 +163,35 @@ def test_of_two_calls_under_one_id_the_second_does_not_run(first, on_uncertain):
         assert own == "same" != new
         told = {reply.tool_call_id: reply.text for reply in replies(state)}
         assert "another call of the same message has its id" in told[new]
+
+
+def test_the_second_of_two_calls_under_one_id_does_not_run_where_a_person_is_asked_anew(
+    bank, other_process
+):
+    both = says(call(id="same", **ANN), call(id="same", **BOB))
+    group = judged_by({"Ann": None, "Bob": "approve"}, [])
+    compiled = agent(group, bank, both, on_uncertain="interrupt")
+    compiled.invoke(PAY, THREAD)
+    other_process()
+    compiled.invoke(decide(APPROVE), THREAD)
+    compiled.invoke(decide(APPROVE), THREAD)
+    assert bank.transfers == [("Ann", 1.0)]
+
+
+def test_a_judges_reply_that_is_cut_off_is_no_verdict_and_changes_none_of_the_others():
+    def judge(name, ending):
+        said = AIMessage("approve", response_metadata={"finish_reason": ending})
+        return ModelAgent(name, ScriptedDriver(script=[said]), n_samples=1, retries=0)
+
+    agents = [judge("a", "stop"), judge("b", "stop"), judge("c", "length")]
+    policy = ThresholdPolicy(math.inf)
+    graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=policy).compile()
+    assert reply_to(graph)[1] == [("Ann", 10.0)]
+
+
+def test_only_an_approval_needs_the_choices_of_the_review():
+    said = {**APPROVED, "answer": "reject", "choices": None}
+    assert read_verdict({"decision": said}, None, "?")["outcome"] == "rejected"
 
 
 @pytest.mark.parametrize("id_", [None, ""])

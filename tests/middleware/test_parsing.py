@@ -9,6 +9,8 @@ import re
 import uuid
 from collections import OrderedDict, deque
 from dataclasses import dataclass, field
+from functools import reduce
+from itertools import count
 from typing import Annotated, Any, Literal, NamedTuple
 
 import pytest
@@ -22,6 +24,7 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Field,
     PrivateAttr,
     SecretStr,
     ValidationError,
@@ -32,7 +35,7 @@ from pydantic.v1 import BaseModel as BaseModelV1
 from pydantic.v1 import Field as FieldV1
 
 from coe_agents.actions import ActionMatch, canonical_action
-from coe_agents.actions.canonical import read_action, to_line
+from coe_agents.actions.canonical import MAX_DEPTH, read_action, to_line
 from coe_agents.middleware.parsing import parsers_of
 
 
@@ -356,6 +359,60 @@ def test_a_value_without_a_form_or_that_holds_itself_is_compared_as_the_json_tha
     assert tool.line({"x": 1}) == '[{"args":{"x":{"$json":1}},"name":"act"}]'
 
 
+class Held(BaseModel):
+    held: Any = None
+
+    @model_validator(mode="after")
+    def hold(self):
+        self.held = self
+        return self
+
+
+class Chain(BaseModel):
+    next: "Chain | None" = None
+
+
+class Emptied(BaseModel):
+    to: list[str]
+    first: str = Field(default_factory=lambda data: data["to"][0])
+
+    @model_validator(mode="after")
+    def empty(self):
+        self.to.clear()
+        return self
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (Held, {}),
+        # a model in a model is two levels deeper
+        (Chain, reduce(lambda inner, _: {"next": inner}, range(MAX_DEPTH // 2), {})),
+        (Emptied, {"to": ["Ann"]}),
+    ],
+    ids=["holds itself", "too deep", "a factory that raises"],
+)
+def test_a_model_without_a_form_is_compared_as_the_json_that_was_proposed(kind, value):
+    line = Tool(x=(kind, ...)).line({"x": value})
+    assert json.loads(line)[0]["args"] == {"x": {"$json": value}}
+
+
+class Dropping(BaseModel):
+    made: list = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def drop(self):
+        del self.__dict__["made"]
+        return self
+
+
+def test_what_a_factory_makes_of_other_fields_is_left_out_and_so_is_what_a_validator_drops():
+    copied = Tool(to=(str, ...), copies=(list, Field(default_factory=lambda data: [data["to"]])))
+    assert copied.line({"to": "Ann"}) == '[{"args":{"to":"Ann"},"name":"act"}]'
+    dropped = Tool(x=(Dropping, ...)).line({"x": {}})
+    assert json.loads(dropped)[0]["args"]["x"] == {f"{NAMED}Dropping": [{}, {}]}
+
+
 @pytest.mark.parametrize("kind", [Numbered, Dated])
 def test_a_value_that_each_parse_makes_anew_is_compared_as_the_json_that_was_proposed(kind):
     tool = Tool(x=(kind, ...))
@@ -364,6 +421,18 @@ def test_a_value_that_each_parse_makes_anew_is_compared_as_the_json_that_was_pro
         == tool.line({"x": {"text": "a"}})
         != tool.line({"x": {"text": "b"}})
     )
+
+
+def test_equal_arguments_have_one_form_whatever_the_clock_says():
+    clock = count()
+    # each two parses see one time
+    tool = Tool(x=(Annotated[int, AfterValidator(lambda _: next(clock) // 2)], ...))
+    assert tool.line({"x": 1}) == tool.line({"x": 1}) == '[{"args":{"x":0},"name":"act"}]'
+
+
+def test_what_is_given_by_an_alias_is_compared_though_a_factory_makes_the_same():
+    tool = Tool(tags=(list, Field(default_factory=list, alias="Tags")))
+    assert tool.line({"Tags": []}) != tool.line({})
 
 
 def test_a_plain_value_does_not_imitate_another_and_classes_of_one_name_are_told_apart():

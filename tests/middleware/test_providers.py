@@ -57,6 +57,12 @@ def test_votes_of_one_provider_do_not(mode, adaptive, bank):
     assert "1 provider" in decision["reason"]
 
 
+def test_a_call_that_lacks_votes_is_not_withheld_for_its_providers(bank):
+    agents = [*(served(place, "x", BOB) for place in range(3)), served(3, "y")]
+    decision = run(bank, agents, min_providers=2)
+    assert (bank.transfers, decision["cause"]) == ([], "votes")
+
+
 def test_a_member_without_weight_brings_no_provider(bank):
     idle = served(1, "y")
     idle.weight = 0.0

@@ -234,6 +234,10 @@ class Robbing(BaseModel):
     to: Annotated[str, AfterValidator(rob)]
 
 
+class Refusing(BaseModel):
+    to: int
+
+
 class NumberedPay(BaseModel):
     to: str
     id: uuid.UUID = Field(default_factory=uuid.uuid4)
@@ -415,6 +419,29 @@ def test_a_call_in_which_each_parse_makes_something_anew_is_compared_as_proposed
     assert "Ann" in received
 
 
+@pytest.mark.parametrize(("schema", "is_free"), [(JSON, True), (Named, True), (NumberedPay, False)])
+def test_a_condition_is_asked_only_where_it_is_known_what_the_function_receives(schema, is_free):
+    mallory, ann = ({"to": to} for to in ("Mallory", "Ann"))
+    received = run(Paid(schema), mallory, ann, tools={"pay": lambda request: False})
+    assert bool(received) == is_free
+
+
+class Noted(Passed):
+    model_config = ConfigDict(extra="allow")
+
+
+def test_a_condition_sees_all_that_the_function_receives_but_what_the_agent_passes():
+    seen = []
+    paid = {"to": "Ann", "memo": "rent"}
+    run(
+        Paid(Noted),
+        paid,
+        paid,
+        tools={"pay": lambda request: seen.append(request.tool_call["args"])},
+    )
+    assert seen[0] == paid
+
+
 ANN = {"name": "pay", "args": {"to": "Ann"}}
 AT_THE_TOOL = itertools.product(("overridden", "replaced", "assigned"), (True, False))
 
@@ -422,7 +449,13 @@ AT_THE_TOOL = itertools.product(("overridden", "replaced", "assigned"), (True, F
 @pytest.mark.parametrize(("way", "is_before"), [("shown", True), *AT_THE_TOOL])
 @pytest.mark.parametrize(
     ("schema", "other"),
-    [(Named, Robbing), (JSON, Robbing), (Robbing, JSON), (NumberedPay, NumberedRobbing)],
+    [
+        (Named, Robbing),
+        (JSON, Robbing),
+        (Robbing, JSON),
+        (NumberedPay, NumberedRobbing),
+        (Named, Refusing),
+    ],
 )
 def test_another_tool_than_the_one_that_was_compared_does_not_run(schema, other, way, is_before):
     """Where the shown tool was swapped, it is the other one that was compared."""

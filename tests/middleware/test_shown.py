@@ -15,7 +15,7 @@ from langgraph.types import Command
 
 from coe_agents import CoEMiddleware, prompts
 from coe_agents.middleware import describe_call
-from coe_agents.middleware.reviewer import about_call
+from coe_agents.middleware.reviewer import about_call, replies_to
 from coe_agents.prompts import MAX_REVIEWED
 from tests.middleware.agents import THREAD, Bank, agent, judged_by, run
 from tests.middleware.calls import ANN, BOB, LOOKS, PAY, call, says
@@ -127,6 +127,11 @@ def test_only_what_the_user_says_starts_a_turn_not_a_message_that_a_tool_adds(is
     assert repeat(asked) == [False, True] * 2
     assert "<call" not in asked[2]  # of the former turn
     assert len(ran) == 4
+
+
+def test_the_reply_to_a_call_comes_before_the_models_next_message():
+    sent, refused = (ToolMessage(text, tool_call_id="c1") for text in ("sent", "refused"))
+    assert replies_to([sent, says(call(id="c1")), refused]) == {"c1": sent}
 
 
 def test_a_call_equal_to_one_beside_it_or_to_one_that_failed_is_a_repetition_and_to_a_blocked_one_not():

@@ -2,9 +2,11 @@
 
 import logging
 
+import numpy as np
 import pytest
 from langchain.agents.middleware import AgentMiddleware
-from langgraph.types import Command
+from langchain.agents.middleware.types import AgentState
+from langgraph.types import Command, interrupt
 
 from coe_agents import CoECouncil, CoEMiddleware
 from tests.middleware.agents import AGAINST, THREAD, agent, judged_by, judges
@@ -44,8 +46,19 @@ def run(gate, bank, *messages, before=(), behind=()):
         (["transfer_*"], []),
         ({"transfer_money": False, "*": True}, [50, 200]),
         ({"transfer*": is_large, "*money": lambda request: False}, [50]),
+        ({"transfer*": is_large, "*money": False}, [50]),
+        ({"transfer_money": lambda request: np.bool_(is_large(request))}, [50]),
     ],
-    ids=["condition", "condition by pattern", "pattern", "list", "exception", "two patterns"],
+    ids=[
+        "condition",
+        "condition by pattern",
+        "pattern",
+        "list",
+        "exception",
+        "two patterns",
+        "a pattern of none",
+        "a bool of numpy",
+    ],
 )
 def test_calls_are_gated_by_name_pattern_and_condition(kind, tools, paid, bank):
     gate = withholding(kind, tools)
@@ -65,6 +78,49 @@ def test_a_condition_sees_what_the_function_receives(kind, bank):
     assert bank.transfers == [("Ann", 50.0)]
     assert seen == [{"to": "Ann", "amount": 50.0}] * 2
     assert [type(args["amount"]) for args in seen] == [float, float]
+
+
+class Limit(AgentState):
+    limit: int
+
+
+class Limited(AgentMiddleware):
+    """Other middleware, which adds a limit to the agent's state."""
+
+    state_schema = Limit
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_condition_sees_the_state_of_the_agent_with_the_message_that_calls(kind, bank):
+    def is_free(request):
+        said, calling = request.state["messages"]
+        assert said.text == "Send 10 to Ann."
+        assert [made["id"] for made in calling.tool_calls] == [request.tool_call["id"]]
+        assert request.state["limit"] == request.runtime.state["limit"] == 100
+        return False
+
+    gate = withholding(kind, {"transfer_money": is_free})
+    limited = agent(None, bank, says(call(**SMALL)), DONE, middleware=[Limited(), gate])
+    limited.invoke({**PAY, "limit": 100}, THREAD)
+    assert bank.transfers == [("Ann", 50)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_condition_is_asked_about_the_tool_of_that_name_among_those_that_the_model_was_shown(
+    kind, bank
+):
+    bank.tools = [{"type": "web_search"}, *reversed(bank.tools)]
+    unknown = says(call("nonsense", id="n"))
+    state = run(withholding(kind, {"*": is_large}), bank, says(call(**SMALL)), unknown)
+    assert bank.transfers == [("Ann", 50)]
+    assert replies(state)[1].status == "error"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_condition_may_interrupt_the_run(kind, bank):
+    gate = withholding(kind, {"transfer_money": lambda request: interrupt("Is it large?")})
+    assert "__interrupt__" in run(gate, bank, says(call(**SMALL)))
+    assert bank.transfers == []
 
 
 class Raises(AgentMiddleware):

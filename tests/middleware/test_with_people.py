@@ -38,7 +38,11 @@ def shown(paused, interrupt_mode):
 @every_interrupt
 @pytest.mark.parametrize(
     ("said", "why"),
-    [(UNSURE, "the group is not confident: "), (AGAINST, "the group is confident and does")],
+    [
+        (SURE, "the group approves: "),
+        (UNSURE, "the group is not confident: "),
+        (AGAINST, "the group is confident and does"),
+    ],
 )
 def test_a_person_is_shown_the_verdict_of_the_group(interrupt_mode, said, why, bank):
     _, graph = judges(*said)

@@ -65,6 +65,13 @@ def test_answers_up_to_the_threshold_and_says_the_promise_in_words_of_its_score(
     assert in_words(0.694) == "vote share is at least 0.306"
     assert in_words(0.694, 0.065) == "vote share 0.935 is at least the calibrated 0.306"
     assert in_words(0.694, 0.6941) == "vote share 0.305900 is below the calibrated 0.306000"
+    for score, name in (
+        ("confidence_vote_share", "vote share by confidence"),
+        ("trusted_vote_share", "trusted vote share"),
+        ("vote_share", "weighted vote share"),
+    ):
+        words = trusting(0.5, 0.5, score=score).limit_in_words(0.25)
+        assert words == f"{name} is at least 0.750"
     assert SUPPORTED.limit_in_words(0.3) == "learned probability of error is at most 0.300"
     own = replace(CALIBRATION, score="mine:own", threshold=-0.5)
     decision = decide(own, replace(measurement(0.1), run=Run(scores={"mine:own": -0.6})))
@@ -146,6 +153,8 @@ def test_the_weights_of_the_calibration_are_those_that_a_graph_must_have(tmp_pat
 def test_a_weighted_vote_by_hand_and_without_some_of_its_agents():
     # Paris has 0.6 * 1 + 0.4 * 0.5
     assert trusting(0.6, 0.4).uncertainty(divided(a=1.0, b=0.5)) == pytest.approx(1.0 - 0.8)
+    # the mean favours Rome, the weights Paris: 0.7 * 0.8 + 0.3 * 0
+    assert trusting(0.7, 0.3).uncertainty(divided(a=0.8, b=0.0)) == pytest.approx(1.0 - 0.56)
     # "trusted_vote_share" judges the answer of equal weights, here Rome: 0.7 * 0.2 + 0.3 * 1.0
     judging = trusting(0.7, 0.3, score="trusted_vote_share", trust_from="agreement")
     assert judging.uncertainty(divided(a=0.8, b=0.0)) == pytest.approx(1.0 - 0.44)
@@ -322,6 +331,7 @@ TWICE = {
             {"agents.a.temperature": -1},
             '"temperature" of an agent must be a finite number of at least 0; got -1',
         ),
+        ({"estimator": "os:getcwd"}, '"estimator" is code, which a file does not hold'),
     ],
 )
 def test_a_damaged_file_is_named(tmp_path, change, message):
@@ -385,12 +395,17 @@ class Sure:
         return 0.25
 
 
-def test_a_score_of_ones_own_is_computed_by_what_is_passed_in_code(tmp_path):
-    own = replace(CALIBRATION, score="no_such_module:Sure")
+@pytest.mark.parametrize(
+    ("score", "message"),
+    [
+        ("no_such_module:Sure", "computed by code of yours, which a file does not name"),
+        ("mine", "a score must be computable of one new question"),
+    ],
+)
+def test_a_score_of_ones_own_is_computed_by_what_is_passed_in_code(score, message, tmp_path):
+    own = replace(CALIBRATION, score=score)
     CalibratedPolicy(own).save(tmp_path / "policy.json")
-    with pytest.raises(
-        ConfigurationError, match="computed by code of yours, which a file does not name"
-    ):
+    with pytest.raises(ConfigurationError, match=message):
         CalibratedPolicy.load(tmp_path / "policy.json")
     said = measure([create_response(agent, "Paris") for agent in "ab"], [0, 0])
     for estimator in (Sure, Sure(), lambda statistics: 0.25):
@@ -449,6 +464,8 @@ def test_what_is_no_answer_cannot_be_answered():
     assert trusting(0.7, 0.3).answer(refusing) == "I don't know."
     assert not trusting(0.7, 0.3).can_answer(refusing)
     assert trusting(0.3, 0.7).can_answer(refusing)
+    # Rome leads, but the weights favour Paris
+    assert trusting(0.7, 0.3).can_answer(divided(a=0.8, b=0.0))
 
 
 def proposed(driver="a", first=PAY, **options):
@@ -478,6 +495,9 @@ def test_the_proposal_of_an_agent_is_judged_whatever_leads_and_under_whatever_na
     assert decision.reason.startswith(
         calibration.limit_in_words(0.8, calibration.uncertainty(proposed()))
     )
+    # of b, who called it in one of four responses, 0.25; log-odds -2 - 0.25
+    uncertainty = 1 / (1 + math.exp(2.25)) if calibration is SUPPORTED else 1 - 0.25
+    assert calibration.uncertainty(proposed()) == pytest.approx(uncertainty)
     assert decide(calibration, proposed("the driver", proposer="the driver")) == decision
     decision = decide(calibration, proposed(proposer="b"))  # another member is no driver
     assert decision.reason == "calibrated for the proposals of a, not for those of b"

@@ -1,9 +1,11 @@
+import copy
 import math
 
 import pytest
 
-from coe_agents import RegimePolicy, ThresholdPolicy, ask
+from coe_agents import RegimePolicy, SupportPolicy, ThresholdPolicy, ask
 from coe_agents.policy import FixedRounds
+from coe_agents.policy.fixed_rounds import rounds_of
 from coe_agents.testing import ScriptedAgent
 
 
@@ -45,6 +47,18 @@ def test_a_graph_refuses_fewer_rounds_and_warns_of_the_other_policy_whose_thresh
     assert policy.thresholds == ("max_coe",)
     assert policy.with_thresholds({"max_coe": 0.1}).then.max_coe == 0.1
     assert not hasattr(policy, "aleatoric_threshold")
+
+
+def test_nothing_else_is_read_of_the_policy_that_decides_in_the_end():
+    policy = FixedRounds(2, then=SupportPolicy(0.6))
+    assert not hasattr(policy, "min_votes")
+    assert repr(copy.deepcopy(policy)) == repr(policy)
+
+
+def test_as_many_rounds_may_be_asked_as_are_passed_or_as_the_policy_needs():
+    fixed = FixedRounds(3, then=RegimePolicy())
+    assert [rounds_of(fixed, None), rounds_of(fixed, 5)] == [3, 5]
+    assert [rounds_of(RegimePolicy(), None), rounds_of(RegimePolicy(), 2)] == [1, 2]
 
 
 def test_each_agent_of_each_round_is_a_row():

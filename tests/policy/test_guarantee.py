@@ -48,6 +48,9 @@ def test_what_differs_is_named():
         ({"agents": {"a": AskedAgent(**KNOWN)}}, "agents a differs from a, b"),
     ):
         assert said in "; ".join(differences(RECORDED, replace(SAME, **group)))
+    asked_shortly = replace(RECORDED, answers="short")
+    [said] = differences(asked_shortly, SAME)
+    assert said == "the preset of answers, none, differs from short at calibration"
 
 
 def test_how_an_agent_is_asked_differs():

@@ -6,7 +6,7 @@ import pytest
 
 from coe_agents.policy import Decision, FixedRounds, RegimePolicy, SupportPolicy, ThresholdPolicy
 from coe_agents.policy.base import change_thresholds, quorum, regime_thresholds, without_tie
-from coe_agents.policy.bounds import Bounds, Spent
+from coe_agents.policy.bounds import Bounds, CostBudget, Spent
 from coe_agents.policy.settle import Rules, settle
 from tests.graph.groups import Deciding
 from tests.measurement.measurements import decide, with_proposals
@@ -127,6 +127,25 @@ def test_bounds_and_a_callers_limits_hold_whatever_the_policy():
         assert found.action == action
         assert found.cause == cause
         assert policy.seen[0][1] == bounds.get("max_rounds", 1)
+
+
+@pytest.mark.parametrize(
+    ("n_rounds", "cost", "action"),
+    [(1, 0.0, "abstain"), (2, 0.5, "abstain"), (2, 0.0, "another_round")],
+)
+def test_money_that_is_left_opens_no_other_bound(n_rounds, cost, action):
+    rules = Rules(bounds=Bounds(max_rounds=n_rounds), cost_budget=CostBudget(0.5, {}))
+    policy = Deciding(Decision("another_round"), otherwise="another_round")
+    spent = Spent(cost=cost)
+    found = settle(policy, measurement(), rules, asked="a", answered="a", spent=spent)
+    assert found.action == action
+
+
+@pytest.mark.parametrize(("budget", "n"), [(None, 4), (60, 4), (30, 4), (20, 2), (12, 1)])
+def test_fewer_responses_are_asked_for_only_where_the_tokens_left_are_too_few(budget, n):
+    # 10 tokens are spent, and a response takes 5: of 4 more responses of one agent, 20
+    fitting = Bounds(token_budget=budget).fit({"a": 4}, Spent(tokens=10, n_responses=2))
+    assert fitting == {"a": n}
 
 
 @pytest.mark.parametrize(

@@ -74,12 +74,21 @@ BOB_PAID = '[{"args":{"amount":2.0,"to":"Bob"},"name":"transfer_money"}]'
 CY_PAID = '[{"args":{"amount":3,"to":"Cy"},"name":"transfer_money"}]'
 
 
-def decided_by_a_person(on_decision, store):
-    options = {"on_uncertain": "interrupt", "tools": ["transfer_money"], "on_decision": on_decision}
+REJECT = {"type": "reject"}
+
+
+def decided_by_a_person(on_decision, store=None, *, said=None, saver=None, **options):
+    options = {
+        "on_uncertain": "interrupt",
+        "tools": ["transfer_money"],
+        "on_decision": on_decision,
+        **options,
+    }
     council = CoECouncil(members([[call(**BOB)], "Done."]), **options)
-    model = ScriptedDriver(script=[says(LOOKS, call(**ANN)), DONE])
+    model = ScriptedDriver(script=[said or says(LOOKS, call(**ANN)), DONE])
+    checkpointer = saver or InMemorySaver()
     return create_agent(
-        model, Bank().tools, middleware=[council], store=store, checkpointer=InMemorySaver()
+        model, Bank().tools, middleware=[council], store=store, checkpointer=checkpointer
     )
 
 
@@ -87,7 +96,7 @@ def decided_by_a_person(on_decision, store):
     ("decision", "answer"),
     [
         (APPROVE, ANN_PAID),
-        ({"type": "reject"}, None),
+        (REJECT, None),
         (edit(**BOB), BOB_PAID),
         (edit(to="Cy", amount=3), CY_PAID),
     ],
@@ -104,6 +113,54 @@ def test_what_a_person_lets_run_is_recorded_once_they_decided(decision, answer):
     assert case["answer"] == ANN_PAID  # what the person was shown
     assert case["ruling"]["answer"] == answer
     assert [row["agent"] for row in case["responses"]] == ["driver", "member0"]
+
+
+@pytest.mark.parametrize(
+    ("said", "decisions", "action", "answer"),
+    [
+        (DONE, [APPROVE], "answer", "[]"),
+        (DONE, [edit("answer", text="Not yet.")], "answer", "[]"),
+        (DONE, [REJECT], "abstain", None),
+        (None, [REJECT, REJECT], "abstain", None),
+    ],
+    ids=["a text", "a text that was edited", "a text that was rejected", "calls"],
+)
+def test_what_a_person_says_of_a_text_or_of_all_calls_is_passed_on(said, decisions, action, answer):
+    told = []
+    tools = ["transfer_money"] if said is None else None
+    asking = decided_by_a_person(told.append, said=said, tools=tools)
+    asking.invoke(PAY, THREAD)
+    asking.invoke(decide(*decisions), THREAD)
+    decision = told[0]["decision"]
+    assert (decision["action"], decision["answer"]) == (action, answer)
+
+
+@pytest.mark.parametrize("is_told_before", [True, False])
+def test_a_council_that_is_told_anew_or_no_more_whom_to_tell_carries_out_what_a_person_says(
+    is_told_before,
+):
+    told = []
+    saver = InMemorySaver()
+    asking, resumed = (
+        decided_by_a_person(told.append if is_told else None, saver=saver)
+        for is_told in (is_told_before, not is_told_before)
+    )
+    asking.invoke(PAY, THREAD)
+    state = resumed.invoke(decide(APPROVE, APPROVE), THREAD)
+    assert told == []
+    assert state["council"]["decided_by"] == "person"
+
+
+def test_two_councils_pass_on_one_turn_as_two_cases():
+    told = []
+    agents = members([[call(**ANN)], "Done."])
+    options = {"tools": ["transfer_money"], "on_decision": told.append}
+    councils = [CoECouncil(agents, name=name, **options) for name in ("one", "two")]
+    model = ScriptedDriver(script=[says(call(**ANN)), DONE])
+    create_agent(model, Bank().tools, middleware=councils, checkpointer=InMemorySaver()).invoke(
+        PAY, THREAD
+    )
+    assert len({case["id"] for case in told}) == 2
 
 
 def test_what_is_passed_on_has_the_decision_of_the_person():

@@ -49,7 +49,11 @@ TESTS = {
         "tests/serve/test_structured.py",
     ),
     "measurement": _OF_DECISIONS,
-    "middleware": ("tests/middleware/", "tests/rulings/test_observed.py"),
+    "middleware": (
+        "tests/middleware/",
+        "tests/config/test_council_section.py",
+        "tests/rulings/test_observed.py",
+    ),
     "policy": _OF_DECISIONS,
     "uncertainty": ("tests/uncertainty/", "tests/measurement/", "tests/policy/"),
 }

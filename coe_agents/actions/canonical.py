@@ -345,7 +345,7 @@ class _Form:
             if stated is None and is_closed:
                 raise _MisfitError
             self._room.take(len(name))
-            pairs[name] = value, self._join(stated or [])
+            pairs[name] = value, self._join(stated)
         form = self._all(pairs, is_strict=is_strict)
         for name in stated_fields(way):
             self._room.take(_STEP)
@@ -391,7 +391,7 @@ class _Form:
             )
         return default
 
-    def _join(self, stated: list[Any]) -> Any:
+    def _join(self, stated: list[Any] | None) -> Any:
         if not stated:
             return None
         if len(stated) == 1:

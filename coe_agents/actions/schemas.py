@@ -160,10 +160,8 @@ def _check_keywords(schema: Mapping[str, Any], root: Any, where: str) -> None:
 
 def fits(part: Mapping[str, Any], value: Any, work: Work = _unbounded) -> bool:
     """Whether a value has the type of one part of a schema, is among what it lists, and has what it requires."""
-    names = part.get("type")
-    if names is None:
-        names = []
-    elif not isinstance(names, list):
+    names = part.get("type", [])
+    if not isinstance(names, list):
         names = [names]
     listed = part.get("enum")
     required = _list(part, "required")

@@ -37,12 +37,12 @@ def _to_data(item: Any) -> Any:
     if isinstance(item, BaseMessage):
         return _shown(item)
     if isinstance(item, Mapping):
-        if "type" in item and is_data_content_block(dict(item)):
+        if is_data_content_block(dict(item)):
             raise _unshowable(item)
         if all(isinstance(key, str) for key in item):
             return {key: _to_data(value) for key, value in item.items()}
     if isinstance(item, list | tuple):
-        if item and all(isinstance(part, BaseMessage) for part in item):
+        if all(isinstance(part, BaseMessage) for part in item):
             return _last(item)
         return list(map(_to_data, item))
     if item is None or isinstance(item, str | int | float):
@@ -93,7 +93,7 @@ def _is_shown(block: Mapping[str, Any], is_assistants: bool, calls: Collection[s
     """Returns whether `message.text`, or its calls, say what a block says; of the kinds that exist, these few do."""
     kind = block.get("type")
     if kind == "text":
-        return isinstance(block.get("text"), str) and not is_data_content_block(dict(block))
+        return isinstance(block.get("text"), str)
     if not is_assistants:
         return False
     if kind in _CALLS:

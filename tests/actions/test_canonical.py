@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coe_agents.actions import canonical_action
-from coe_agents.actions.canonical import MAX_CHARS, read_action
+from coe_agents.actions.canonical import MAX_CHARS, read_action, write_action
 from coe_agents.actions.schemas import fits, read_tools, schemas_of
 
 
@@ -112,6 +112,7 @@ LISTED = {"type": "array", "items": {"properties": {"unit": UNIT}}}
         ({"x": {"type": "dict", "properties": {"unit": UNIT}}}, {"x": {}}, {"x": EUR}),
         ({"x": LISTED}, {"x": [{}]}, {"x": [EUR]}),
         ({"x": {"anyOf": [LISTED, {"type": "string"}]}}, {"x": [{}]}, {"x": [EUR]}),
+        ({"x": {"default": 1, "allOf": [{"default": 2}]}}, {}, {"x": 1}),
         (
             {"x": {"default": {"a": 1.0}, "properties": {"b": {"default": 2}}}},
             {},
@@ -434,8 +435,20 @@ def test_size_depth_and_work_are_bounded():
         with pytest.raises(ValueError, match="at most 100000 characters"):
             canonical_action([call(**many)], tools=tools)
     multiplying = schema(x={"items": {"properties": {"y": {"default": "a" * 1000}}}})
-    with pytest.raises(ValueError, match="at most 100000 characters, and take no more work"):
-        action({"x": [{}] * 1000}, multiplying)
+    of_many_parts = schema(x={"allOf": [{}] * 100})
+    of_many_fields = schema(x={"items": {"properties": {f"y{i}": {} for i in range(500)}}})
+    for tool, value in (
+        (multiplying, [{}] * 1000),
+        (of_many_parts, [0] * 40_000),
+        (of_many_fields, [{}] * 300),
+    ):
+        with pytest.raises(ValueError, match="at most 100000 characters, and take no more work"):
+            action({"x": value}, tool)
+    # what a parser reads is looked at for texts that the schema fixes
+    of_many_ways = {"additionalProperties": {"anyOf": [{"minLength": n} for n in range(400)]}}
+    many = {f"a{place}": "x" for place in range(400)}
+    with pytest.raises(ValueError, match="take no more work"):
+        write_action([call(**many)], {"f": of_many_ways}, {"f": dict})
 
 
 @pytest.mark.parametrize(
@@ -455,7 +468,9 @@ def test_what_is_no_call_is_refused(calls, message):
         canonical_action(calls)
 
 
-@pytest.mark.parametrize("tools", ["pay", {"name": "pay"}, [3], [{"parameters": {}}], [random]])
+@pytest.mark.parametrize(
+    "tools", ["pay", {"name": "pay"}, [3], [{"function": 3}], [{"parameters": {}}], [random]]
+)
 def test_what_is_no_tool_is_refused(tools):
     with pytest.raises(TypeError, match=r"must be a sequence of tools|a tool must have a name"):
         canonical_action([call()], tools=tools)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from coe_agents.actions import ActionMatch, AnyOrder, Exact, Ignore, Meaning, Text, Within
 from coe_agents.actions import canonical_action as canonical
+from coe_agents.actions.match import _Comparisons
 from coe_agents.clustering import NormalizedMatch
 
 PAY = {
@@ -104,6 +105,7 @@ def test_the_order_of_responses_changes_no_partition(sums, seed):
         (Within(relative=0.1), [4.9e-10, 0, 1e-12], [0, 1, 2]),
         (Within(absolute=0.01), [5, 5.01, 1e9, 1e9 + 0.01], [0, 0, 1, 1]),
         (Within(absolute=0.7), [0.1, 0.8], [0, 0]),
+        (Within(absolute=0.01), ["a", 5, 5.01], [0, 1, 1]),
         (
             Within(relative=0.1),
             [{"$decimal": "500E-2"}, {"$decimal": "555E-2"}, {"$decimal": "556E-2"}],
@@ -266,3 +268,17 @@ def test_a_rule_that_returns_something_else_is_named(returned):
         ValueError, match=r'"compare" of Wrong must return booleans of shape \(2, 2\); got'
     ):
         labels(pay(1, 2), compare={"sum": Wrong()})
+
+
+def test_an_argument_counts_that_the_schema_does_not_declare_and_what_was_compared_is_known():
+    given = [dict.fromkeys(["sum", *"abcde"], value) for value in (5, 6)]
+    texts = [canonical([{"name": "pay", "args": args}]) for args in given]
+    match = ActionMatch([PAY], compare={"pay.sum": Within(absolute=1)})
+    assert match.cluster([texts], [""]) == [[0, 1]]
+    compared = match.compare_arguments(match.align(texts)[0], "")
+    assert [argument.name for argument in compared] == ["sum", *"abcde"]
+    known = _Comparisons()
+    equal = np.array([[True, False, True], [False, True, False], [True, False, True]])
+    known.keep(("f", "x", ""), ["1", "2", "3"], equal)
+    assert known.find(("f", "x", ""), ["3", "1"]).all()
+    assert known.find(("f", "x", ""), ["3", "4"]) is None

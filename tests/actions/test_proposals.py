@@ -10,7 +10,13 @@ from coe_agents.actions.proposals import (
     compared_answer,
     describe_action,
 )
-from coe_agents.actions.structured import ANSWER, check_answer_schema, conforms, read_structured
+from coe_agents.actions.structured import (
+    ANSWER,
+    answer_tool,
+    check_answer_schema,
+    conforms,
+    read_structured,
+)
 from coe_agents.types import create_response
 
 PAY = {
@@ -122,6 +128,8 @@ def test_an_action_in_words_and_the_tools_that_it_calls_each_once():
         describe_action(canonical_action([{"name": ANSWER, "args": {"city": "Paris"}}]))
         == '{"city": "Paris"}'
     )
+    both = [{"name": ANSWER, "args": {"city": "Paris"}}, {"name": "log", "args": {}}]
+    assert describe_action(canonical_action(both)) == '{"city": "Paris"} and log()'
     assert called_tools(
         canonical_action([*call(sum=1), *call(sum=2), {"name": "a", "args": {}}])
     ) == ["a", "bank_pay"]
@@ -164,9 +172,21 @@ def test_an_answer_is_an_object_that_takes_little_work_to_read():
     for text in ("Paris", "[]", '{"n": 1, "n": 2}', f"{longest} "):
         with pytest.raises(ValueError, match="not a JSON object"):
             read_structured(text, {})
-    with pytest.raises(ValueError, match="too much work"):
-        conforms([299] * 100, {"items": {"anyOf": [{"const": n} for n in range(300)]}})
+    for value, schema in (
+        ([299] * 100, {"items": {"anyOf": [{"const": n} for n in range(300)]}}),
+        (0, {"enum": list(range(50_000))}),
+        ([0] * 10_000, {"allOf": [{}] * 20}),
+    ):
+        with pytest.raises(ValueError, match="too much work"):
+            conforms(value, schema)
     for wrong in (3, {"type": "array"}, {"type": "object", "allOf": [{"type": "array"}]}):
         with pytest.raises(TypeError, match="it must be a JSON schema of an object"):
             check_answer_schema(wrong, where="it")
-    assert check_answer_schema({"anyOf": [{"type": "array"}, {}]}, where="it")
+    counted = []
+    assert check_answer_schema({"anyOf": [{"type": "array"}, {}]}, where="it", work=counted.append)
+    assert counted
+    unit = {"properties": {"unit": {"default": "EUR"}}}
+    assert (
+        canonical_action([{"name": ANSWER, "args": {}}], tools=[answer_tool(unit)])
+        == '[{"args":{"unit":"EUR"},"name":"structured_answer"}]'
+    )

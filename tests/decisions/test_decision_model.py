@@ -32,6 +32,7 @@ from coe_agents import prompts
 from coe_agents.decisions import CoEDecisionModel
 from coe_agents.decisions.shown_state import to_json
 from coe_agents.errors import GroupUnavailableError
+from coe_agents.uncertainty.ties import TIE
 from tests.doubles import CountingModel, ProposingModel, ScoringModel, choice_probability
 from tests.servers import answering, completion
 
@@ -112,6 +113,9 @@ async def test_it_answers_with_the_mean_of_what_its_members_say_themselves(model
         pytest.param(
             [0.5 - 1e-12, 0.1, 0.5 - 1e-12], {}, 0.5, "consensus", id="one-half-but-for-rounding"
         ),
+        pytest.param(
+            [0.5 - TIE, 0.1, 0.5 - TIE], {}, 0.5, "consensus", id="one-half-but-for-the-tolerance"
+        ),
     ],
 )
 def test_it_fails_closed_where_a_question_has_a_blocking_answer(members, options, p, regime):
@@ -182,6 +186,12 @@ async def test_a_chat_model_lets_pass_only_by_whole_replies_that_are_mostly_choi
     assert (found["probabilities"]["true"] < 0.5) == holds
 
 
+def test_who_mostly_replies_something_else_counts_as_certain_of_the_blocking_answer():
+    unclear = replies("False", *["This is dangerous."] * 9)
+    found = CoEDecisionModel([unclear, *[says(0.1)] * 3]).decide("x", ONE)["is_risky"]
+    assert found["probabilities"]["true"] == pytest.approx((1 + 3 * 0.1) / 4)
+
+
 def test_other_questions_are_read_as_replies_and_not_as_votes():
     model = replies("False", *["False, I think, since it is safe."] * 9)
     found = CoEDecisionModel([model]).decide("x", {"n": NOUL})["n"]
@@ -218,7 +228,16 @@ def test_an_answer_of_another_kind_is_no_vote(answer):
 
 
 @pytest.mark.parametrize(
-    "usage", [5, "many", {}, {"input_tokens": "5"}, {"input_tokens": -1, "output_tokens": 2}, [1]]
+    "usage",
+    [
+        5,
+        "many",
+        {},
+        {"input_tokens": 5},
+        {"input_tokens": "5"},
+        {"input_tokens": -1, "output_tokens": 2},
+        [1],
+    ],
 )
 def test_a_usage_that_says_nothing_costs_no_vote(usage):
     member = says(0.1).model_copy(update={"usage": usage})
@@ -484,9 +503,12 @@ def test_data_and_messages_are_shown_as_one_line_of_json():
         to_json(messages, len(as_json) - 1)
     assert to_json([HumanMessage("a"), "b"], 99) == '[{"role": "user", "content": "a"}, "b"]'
     assert to_json({"x": [1.5, (), None]}, 99) == '{"x": [1.5, [], null]}'
+    around = len(to_json(HumanMessage(""), 99))
+    fitting = [HumanMessage("x" * (prompts.MAX_CONVERSATION // 2 - around))] * 2
+    assert prompts.OMITTED not in to_json(fitting, 20_000)
     umlauts = [HumanMessage("ö" * 2500)] * 2
     assert prompts.OMITTED not in to_json(umlauts, 20_000)
-    long = AIMessage("x" * 5000, tool_calls=[{**CALL, "args": {"text": "x" * 3900}}])
+    long = AIMessage('"' * 5000, tool_calls=[{**CALL, "args": {"text": "x" * 3900}}])
     last = to_json([HumanMessage("Pay."), long], 20_000)
     assert last.startswith(f'["{prompts.OMITTED}", {{"role": "assistant"')
 
@@ -579,6 +601,7 @@ def test_what_cannot_be_answered_is_refused_and_an_older_langchain_core_is_named
     ):
         with pytest.raises(ValueError, match=match):
             group.model_copy(update=options).decide("x", questions)
+    assert group.members[0].asked == []
     for members, error in (([], ValueError), ("openai:x", TypeError), ([object()], TypeError)):
         with pytest.raises(error):
             CoEDecisionModel(members)

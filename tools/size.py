@@ -38,7 +38,7 @@ MOST_PARAMETERS = 12
 
 BUDGET = {
     "tokens": 324_300,
-    "tokens of tests": 353_100,
+    "tokens of tests": 354_300,
     "tokens a line": 8.8,
     "tokens a line of tests": 9.6,
     "comprehensions per 1,000 lines": 31.5,
@@ -93,7 +93,7 @@ class Size:
         return {
             **dict.fromkeys(BUDGET, 0),
             **counted,
-            "tokens of tests": self.tests["tokens"],
+            "tokens of tests": 354_300self.tests["tokens"],
             "tokens a line": round(self.package["tokens"] / lines, 2),
             "tokens a line of tests": round(self.tests["tokens"] / lines_of_tests, 2),
             "comprehensions per 1,000 lines": round(

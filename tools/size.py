@@ -93,7 +93,7 @@ class Size:
         return {
             **dict.fromkeys(BUDGET, 0),
             **counted,
-            "tokens of tests": 354_300self.tests["tokens"],
+            "tokens of tests": self.tests["tokens"],
             "tokens a line": round(self.package["tokens"] / lines, 2),
             "tokens a line of tests": round(self.tests["tokens"] / lines_of_tests, 2),
             "comprehensions per 1,000 lines": round(

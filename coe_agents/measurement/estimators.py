@@ -324,8 +324,7 @@ def find_score(name: str, *, folder: Path | None = None) -> Estimator:
     instead = replacement_of("score", name)
     if instead is not None:
         raise ValueError(f'a score must not be "{name}", which was removed. {instead}')
-    is_taken = name in (*ESTIMATORS, *PROPOSAL_ESTIMATORS, *SCORES_OF_SETS)
-    if is_taken or not is_reference(name):
+    if not is_reference(name):
         advice = did_you_mean(name, RUN_TIME_SCORES) or NO_ENTRY_POINTS
         usual = ", ".join(RUN_TIME_SCORES)
         raise ValueError(

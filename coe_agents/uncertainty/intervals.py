@@ -126,8 +126,8 @@ def coe_interval(
         highs[2] = 0.0
     else:
         # of agents that are each certain of a cluster of their own
-        most = _split(np.eye(n_agents))[2]
-        highs[2] = min(highs[2], max(most, estimate[2]) + rounding[2])
+        most = np.maximum(_split(np.eye(n_agents)), estimate) + rounding
+        highs[2] = min(highs[2], most[2])
     total, aleatoric, epistemic = zip(lows.tolist(), highs.tolist(), strict=True)
     return CoEInterval(total, aleatoric, epistemic, estimate=collaborative_entropy(rows))
 

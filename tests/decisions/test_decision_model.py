@@ -257,6 +257,7 @@ def test_a_name_in_blocks_that_no_question_bears_is_an_error_and_the_default_sta
         ):
             CoEDecisionModel([says(0.1)], blocks=blocks).invoke(asked)
     group = CoEDecisionModel([says(0.6), says(0.1), says(0.6)], blocks={"n": False})
+    assert group.blocks == {"is_risky": True, "n": False}
     found = group.decide("x", {**ONE, "n": NOUL})
     assert found["is_risky"]["probabilities"]["true"] >= 0.5 >= found["n"]["probabilities"]["true"]
     copied = group.model_copy(update={"blocks": {}}).invoke(asked)
@@ -592,6 +593,7 @@ def test_what_cannot_be_answered_is_refused_and_an_older_langchain_core_is_named
             {"n": NOUL},
             "must name an answer to \"n\", one of true, false; got 'yes'",
         ),
+        ({"blocks": {"n": "true"}}, {"n": NOUL}, "one of true, false; got 'true'"),
         ({"blocks": {"s": 3}}, {"s": SCORE}, "one of 0, 1, 2; got 3"),
         (
             {},

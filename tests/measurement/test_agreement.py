@@ -1,6 +1,8 @@
 import pytest
 
 from coe_agents.measurement.weighted_vote import agreement_weights
+from coe_agents.policy import measure
+from coe_agents.testing import create_response
 from tests.measurement.measurements import measured_texts as question
 
 SPLIT = question(a=["x"], b=["x"], c=["y"])
@@ -31,6 +33,8 @@ def test_what_is_no_answer_agrees_with_nothing_and_an_agent_is_judged_by_what_it
     silent = question(a=[""], b=[""], c=["I don't know."], d=["I don't know."])
     found = agreement_weights([silent, question(a=["x"], b=["x"], c=["y"], d=["x"])])
     assert found.agreement == pytest.approx({"a": 1 / 3, "b": 1 / 3, "c": 0.0, "d": 1 / 3})
+    said = [create_response(name, "I don't know.", calls=[]) for name in "ab"]
+    assert agreement_weights([measure(said, [0, 0])]).agreement == {"a": 1.0, "b": 1.0}  # no call
     found = agreement_weights([SPLIT, question(a=["x"], b=["x"]), question(a=["alone"])])
     assert found.agreement == pytest.approx({"a": 3 / 4, "b": 3 / 4, "c": 0.0})
     assert found.n_questions == 2

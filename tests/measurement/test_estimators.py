@@ -110,9 +110,9 @@ def test_what_log_probabilities_say(statistics):
     masses = np.exp([-0.5, -1.0, -4.0])
     pool = np.array([masses[0] + masses[2], masses[1]]) / masses.sum()
     assert found["pooled_semantic_entropy"] == pytest.approx(entropy(pool))
-    given = enumerate((0.25, 2.0, "0.5", None, True))
+    given = enumerate((0.25, 1.0, 2.0, "0.5", None, True))
     (one,) = statistics([row("q", "a", i, "x", logprob=-1.0, p_false=value) for i, value in given])
-    assert values(one) | {"regular_entropy": 1.0, "p_false": 0.25} == values(one)
+    assert values(one) | {"regular_entropy": 1.0, "p_false": (0.25 + 1) / 2} == values(one)
     rows = [
         row("q", agent, text=text)
         for agent, text in zip("abc", ("paris", "Paris", "paris"), strict=True)
@@ -220,6 +220,8 @@ def test_a_score_of_ones_own_is_found_by_its_module_and_of_a_class_an_instance()
     assert score_of(measurement, f"{__name__}:Longest") == 5.0
     with pytest.raises(ValueError, match='nothing" must be a callable'):
         find_score(f"{__name__}:nothing")
+    with pytest.raises(ValueError, match='a score must not be "renyi_3", which was removed'):
+        find_score("renyi_3")
     with pytest.raises(ValueError, match=r'written as the "package\.module:name" it stood for'):
         find_score("a_name_that_was_an_entry_point")
     with pytest.raises(ValueError, match="a score must be computable of one new question"):

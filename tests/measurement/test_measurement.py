@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coe_agents.measurement.measurement import leading_cluster
+from coe_agents.measurement.measurement import count_lacking, leading_cluster
 from coe_agents.policy import Measurement, measure
 from coe_agents.testing import create_response
 from coe_agents.uncertainty import (
@@ -155,3 +155,21 @@ def test_labels_must_fit(said, labels):
     message = f"one label for each of at least one response; got {len(labels)} for {len(said)}. Get them from"
     with pytest.raises(ValueError, match=message):
         measure(said, labels)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'label'"):
+        measure(said, labels, label=0)
+
+
+@pytest.mark.parametrize(
+    ("text", "fields", "lacking"),
+    [
+        (" ", {}, {"empty": 1}),
+        ("Paris", {}, {}),
+        ("", {"end": "cut"}, {"cut": 1}),
+        ("Paris", {"end": "filtered"}, {"filtered": 1}),
+        ("", {"calls": []}, {}),
+        ("", {"error": "ConnectionError"}, {}),
+    ],
+)
+def test_what_a_response_lacks(text, fields, lacking):
+    found = count_lacking([{**create_response("a", text), **fields}])
+    assert found.get("a", {}) == lacking

@@ -1,10 +1,12 @@
+import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from coe_agents.measurement.estimators import score_of
-from coe_agents.measurement.measurement import measure
+from coe_agents.measurement.estimators import ESTIMATORS, score_of
+from coe_agents.measurement.measurement import Run, measure
+from coe_agents.measurement.statistics import statistics_of
 from coe_agents.measurement.weighted_vote import (
     confidences_of,
     fill_confidences,
@@ -88,10 +90,35 @@ def test_who_is_sure_leads_and_breaks_a_tie():
     )
     assert score_of(measurement, "confidence_vote_share") == pytest.approx(0.7)
     assert score_of(measurement, "vote_share") == pytest.approx(1 / 3)
+    assert score_of(replace(measurement, run=Run()), "confidence_vote_share") == pytest.approx(0.7)
     tied = stating(a=("Paris", 0.5), b=("Rome", 0.25))
     assert tied.tied == ("Paris", "Rome")
     leaders = find_leaders(weighted_votes(tied, None, score="confidence_vote_share"))
     assert [tied.representatives[leader] for leader in leaders] == ["Paris"]
+
+
+@pytest.mark.parametrize(
+    ("stated", "logprob", "score"),
+    [
+        # votes of a for Paris, and of b, twice, for Rome
+        ((0.75, 0.25, 0.75), None, 1 - 0.75 / 2),
+        ((0.25, 0.75, None), None, 1 - 0.25 / 2),  # b's is then the mean of the others
+        ((None, 0.25, 0.75), None, 1 - 0.5 / 2),
+        ((None, None, None), math.log(0.5), 1 - 0.5 / 2),
+        ((None, None, None), None, 1 / 2),
+    ],
+)
+def test_of_samples_the_score_counts_the_confidence_of_whoever_states_all(stated, logprob, score):
+    rows = [
+        create_response(name, text, index=i, confidence=own, logprob=logprob, n_tokens=1)
+        for i, (name, text, own) in enumerate(
+            zip("abb", ("Paris", "Rome", "Rome"), stated, strict=True)
+        )
+    ]
+    measurement = measure(rows, [0, 1, 1])
+    own = ESTIMATORS["confidence_vote_share"](statistics_of(measurement))
+    assert own == pytest.approx(score)
+    assert score_of(measurement, "confidence_vote_share") == pytest.approx(score)
 
 
 def test_without_confidence_it_is_the_vote_share():

@@ -37,6 +37,8 @@ def test_agents_are_numbered_as_they_appear_and_weights_and_shares_sum_to_1():
         [-0.5, 0.0, -3.0, 0.0],
         {"b": True, "a": False},
     )  # each by itself
+    with pytest.raises(ValueError, match=r"got none for some of a\. "):
+        log_probabilities([*SAID, create_response("a", "y")], "probability")
     assert log_probabilities(SAID, "probability")[0].tolist() == [-0.5, -3.0, -3.0]
     logs, by_probability = log_probabilities(SAID, "frequency")
     assert logs.tolist() == [0.0, 0.0, 0.0]

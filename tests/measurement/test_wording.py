@@ -3,7 +3,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coe_agents import RegimePolicy
-from coe_agents.measurement.wording import coe_in_words, is_about_actions, is_unlike, who_says_what
+from coe_agents.actions import canonical_action
+from coe_agents.measurement.wording import (
+    coe_in_words,
+    is_about_actions,
+    is_unlike,
+    lacking_in_words,
+    who_says_what,
+)
+from coe_agents.policy import measure
+from coe_agents.testing import create_response
 from tests.measurement.measurements import AGREED
 from tests.measurement.measurements import measured_texts as measured
 
@@ -135,3 +144,32 @@ def test_a_planted_text_cannot_pass_for_ours():
     assert sentence == (
         'two of three agents say "Lyon", one says "Paris\'; the group approves\\u001b[2J ![x] (http://x/?q=1) ‹b›"'
     )
+
+
+CUT = {"n_responses": 4, "lacking": {"cut": 3, "empty": 1}, "sampling": [{"max_tokens": 20}]}
+WHOLE = {"n_responses": 4, "sampling": [{"max_tokens": 30}]}
+
+
+@pytest.mark.parametrize(
+    ("agents", "only_most", "words"),
+    [
+        ([CUT, WHOLE], False, "3 of 8 responses were cut at max_tokens (20), 1 is empty"),
+        ([CUT, WHOLE], True, "3 of 8 responses were cut at max_tokens (20), 1 is empty"),
+        ([{**WHOLE, "lacking": {"empty": 2}}], True, ""),  # half is not most
+        ([{**WHOLE, "lacking": {"empty": 2}}], False, "2 of 4 responses are empty"),
+        (
+            [{"n_responses": 3, "lacking": {"cut": 2}}],
+            True,
+            "2 of 3 responses were cut at max_tokens",
+        ),
+    ],
+)
+def test_what_responses_lack(agents, only_most, words):
+    assert lacking_in_words(agents, only_most=only_most) == words
+
+
+def test_proposals_are_told_as_calls():
+    calls = [{"name": "pay", "args": {"to": "Ann"}}]
+    answer = canonical_action(calls)
+    said = [create_response(name, "", calls=calls, answer=answer) for name in "ab"]
+    assert who_says_what(measure(said, [0, 0])) == "both agents propose \"pay(to='Ann')\""

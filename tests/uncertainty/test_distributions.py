@@ -65,6 +65,8 @@ THREE = [0, 1, 0], [0, 0, 1]
             {"n_clusters": 3},
             r'"labels" must be below "n_clusters", 3; position 1 holds 3',
         ),
+        ([0], [0], {"n_agents": 0}, '"n_agents" must be an integer of at least 1; got 0'),
+        ([0], [0], {"n_clusters": 0}, '"n_clusters" must be an integer of at least 1; got 0'),
         ([], [], {}, r'"labels" must not be empty'),
         ([0, 1], [0], {}, r"got shapes \(2,\) and \(1,\)"),
         ([[0, 1]], [[0, 0]], {}, r"which has one dimension; got shapes"),

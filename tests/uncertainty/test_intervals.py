@@ -42,7 +42,26 @@ def test_disagreement_has_a_bound():
     interval = coe_interval([0] * 5 + [1] * 5, [0] * 5 + [1] * 5)
     # of (1, 0) from (1/2, 1/2)
     assert interval.epistemic[1] == pytest.approx(math.log(2))
+    assert interval.epistemic[1] > interval.estimate.epistemic  # of another order, by rounding
     assert interval.total[1] > math.log(2) + 0.05  # each may be less sure than it seems
+    unsure = coe_interval(range(8), [0] * 4 + [1] * 4)
+    assert unsure.epistemic[1] == pytest.approx(math.log(2))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_of_one_resample_the_estimate_lies_within(seed):
+    interval = coe_interval(LABELS, AGENTS, n_resamples=1, seed=seed)
+    ends = (interval.total, interval.aleatoric, interval.epistemic)
+    for (low, high), value in zip(ends, interval.estimate, strict=True):
+        assert low < value < high
+    # that no resample exceeds
+    halves = coe_interval([0, 1] * 4, [0] * 4 + [1] * 4, n_resamples=1, seed=seed)
+    assert halves.total[0] < halves.estimate.total
+
+
+def test_the_numbers_of_clusters_change_nothing():
+    renamed = coe_interval([2 - label for label in LABELS], AGENTS, n_resamples=20)
+    assert renamed.total == coe_interval(LABELS, AGENTS, n_resamples=20).total
 
 
 def test_unanimity_has_a_width_that_closes():

@@ -70,6 +70,8 @@ def test_unknown_names():
     assert solver_named(f"{solvers.__name__}:softmax_step") is softmax_step
     with pytest.raises(ValueError, match=r'one of "greedy", "softmax".* or pass a callable$'):
         solver_named("annealing")
+    with pytest.raises(ValueError, match='"solver" must not be "genetic", which was removed'):
+        solver_named("genetic")
     with pytest.raises(ValueError, match=r"got 'sofmax'\. Did you mean \"softmax\""):
         solver_named("sofmax")
     with pytest.raises(ValueError, match=r'written as the "package.module:name" it stood for'):

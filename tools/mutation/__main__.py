@@ -1,6 +1,6 @@
 """Changes the code in small ways, one after the other, and lists the changes that no test notices.
 
-    python -m tools.mutation [MODULE...] [--sample N] [--jobs N] [--tests PATH...] [--write docs/mutation.md]
+    python -m tools.mutation [MODULE...] [--sample N] [--jobs N] [--tests PATH...] [--write docs/mutation.md] [--kept]
 
 A module is named below the package, such as `policy.settle`; without one it is all of `PACKAGES`. What
 was found is kept in `mutants/results.jsonl`: rerun the same command to resume, or to test only what is new. The command
@@ -17,8 +17,8 @@ from pathlib import Path
 
 from tools.mutation.changes import Change, iter_changes
 from tools.mutation.explanations import Explanations
-from tools.mutation.results import Result
-from tools.mutation.run import PACKAGE, path_of, run_changes
+from tools.mutation.results import Result, Results
+from tools.mutation.run import KEPT, PACKAGE, path_of, run_changes
 from tools.mutation.table import count_modules, list_explanations, write_between_markers
 
 PACKAGES = ("actions", "decisions", "measurement", "middleware", "policy", "uncertainty")
@@ -41,6 +41,8 @@ def main() -> int:
         return explanations.find(change) is not None
 
     print(f"{len(changes)} changes of {len(modules)} modules", flush=True)
+    if options.kept:
+        return _conclude(_recall(changes), explanations, options.write, is_sample=False)
     if options.sample is not None and options.sample < len(changes):
         changes = random.Random(0).sample(changes, options.sample)
         print(f"a sample of {options.sample} of them", flush=True)
@@ -80,6 +82,11 @@ def _read_options() -> argparse.Namespace:
     parser.add_argument(
         "--write", type=Path, help="a page, to write the tables between its markers"
     )
+    parser.add_argument(
+        "--kept",
+        action="store_true",
+        help="test nothing: count what is kept, and what was not tried as what survives",
+    )
     options = parser.parse_args()
     for module in options.modules:
         if not path_of(module).exists():
@@ -94,6 +101,18 @@ def _iter_modules() -> Sequence[str]:
     return [
         ".".join(path.with_suffix("").parts[1:]) for path in paths if path.name != "__init__.py"
     ]
+
+
+def _recall(changes: Sequence[Change]) -> dict[Change, Result]:
+    """Returns what earlier runs found; a change that none of them tried counts as one that survived."""
+    results = Results(KEPT / "results.jsonl")
+    found = {}
+    for change in changes:
+        result = results.get(change)
+        if result is None or result.source != change.source:
+            result = Result("survived", change.source, None, "", 0.0)
+        found[change] = result
+    return found
 
 
 def _report(change: Change, result: Result, n_left: int) -> None:

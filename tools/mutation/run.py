@@ -196,7 +196,9 @@ class _Run:
         for module in {change.module for change in self._changes}:
             importlib.import_module(f"{PACKAGE}.{module}")
         for each in gc.get_objects():
-            if isinstance(each, FunctionType):
+            if (
+                type(each) is FunctionType
+            ):  # isinstance would ask each object for its class, and torch's warn
                 self._functions[each.__code__.co_filename].append(each)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:

@@ -90,7 +90,7 @@ clients: $(CLIENTS)/.ready ## Run the tests with clients that are not ours: of O
 		COE_OPENAI_CLIENTS=$(abspath $(CLIENTS)) \
 		$(BIN)/python -m pytest -m clients
 
-soak: $(READY) ## Attack the gates, and decision models, in 2,000 runs of 30 steps each (`.ci/run`: 200 and 100)
+soak: $(READY) ## Attack the gates, and decision models, in 2,000 runs of 30 steps each (`.ci/run`: 200)
 	$(BIN)/python -m pytest --hypothesis-profile=soak tests/middleware/test_gate_machine.py tests/decisions/test_decision_machine.py \
 		-k many_runs
 

@@ -38,7 +38,7 @@ def test_nothing_passes_but_by_the_rule():
 
 @pytest.mark.slow
 def test_nothing_passes_but_by_the_rule_in_many_runs():
-    attack(n_runs=max(100, settings.default.max_examples), n_steps=30)
+    attack(n_runs=max(200, settings.default.max_examples), n_steps=30)
 
 
 def first_word(text, choices):

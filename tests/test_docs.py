@@ -3,6 +3,7 @@
 import ast
 import contextlib
 import importlib
+import inspect
 import itertools
 import pkgutil
 import platform
@@ -18,6 +19,7 @@ import typer
 from markdown_it import MarkdownIt
 
 import coe_agents
+from coe_agents import experiments
 from coe_agents.cli.app import app
 from coe_agents.config import load
 from coe_agents.config.schema import load_config
@@ -222,6 +224,24 @@ def test_the_reference_has_every_package_and_every_name_of_the_first():
             assert f'reference("{package}"' in REFERENCE
     for name in coe_agents.__all__:
         assert f"`{name}`" in TEXTS["api/coe_agents.md"], name
+
+
+def test_the_reference_declares_functions_as_they_are_called():
+    for name in experiments.__all__:
+        function = getattr(experiments, name)
+        (declared,) = [
+            statement
+            for block in blocks("api/experiments.md", "python")
+            for statement in ast.parse(block).body
+            if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef)
+            and statement.name == name
+        ]
+        assert isinstance(declared, ast.AsyncFunctionDef) == inspect.iscoroutinefunction(function)
+        arguments = [argument.arg for argument in (*declared.args.args, *declared.args.kwonlyargs)]
+        known = inspect.signature(function).parameters.values()
+        assert arguments == [
+            each.name for each in known if each.kind not in (each.VAR_KEYWORD, each.VAR_POSITIONAL)
+        ]
 
 
 def test_the_picture_of_the_regimes_is_the_one_that_the_script_draws(tmp_path, monkeypatch):

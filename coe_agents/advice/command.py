@@ -108,7 +108,7 @@ def advise(
     if out is None:
         return
     if policy is None:
-        _end_without_policy(out, "it would never answer", to_stderr=as_json)
+        _end_without_policy(out, "no threshold is shown to keep the risk", to_stderr=as_json)
     policy.save(out)
     use = f'[policy] kind = "calibrated", path = "{clean(out.name)}"'
     print_lines(f"Wrote {clean(str(out))}. To use it: {use}", to_stderr=as_json)

@@ -190,7 +190,11 @@ def _print_calibration(result: "CalibrationResult") -> None:
 
 def end_without_policy(out: Path) -> None:
     """Ends the command where no threshold keeps the risk; nothing was written."""
-    kept = "the former file stays as it was" if out.exists() else "it would never answer"
+    kept = (
+        "the former file stays as it was"
+        if out.exists()
+        else "no threshold is shown to keep the risk"
+    )
     print_lines(f"No policy was written to {clean(str(out))}: {kept}.")
     raise typer.Exit(Exit.FAILED)
 

@@ -237,14 +237,15 @@ def counts_in_words(of: Calibration | GroupThreshold, questions: str) -> str:
 def _shortfall_in_words(near: Shortfall | None, of: Calibration) -> str:
     if near is None:
         return "No question has an answer that could be given."
-    shown = f"{near.n_wrong} wrong, which shows a risk of at most {near.bound:.1%}"
-    least = f"Nearest are the {near.n_surest} surest: {shown}."
+    least = f"Nearest are the {near.n_surest} surest: {near.n_wrong} wrong"
     first = first_count(of.n_questions, risk=of.risk, confidence=of.confidence)
     if near.bound <= of.risk and first is not None:
         least += (
-            " But that set is chosen since it errs little, and does not count: the search begins with the "
+            ". They were chosen since they err little, so they show nothing: the search begins with the "
             f"{first} surest, a number that depends on the number of questions alone."
         )
+    else:
+        least += f", which shows a risk of at most {near.bound:.1%}."
     if near.n_more is None:
         return f"{least} They err too often for that risk, whatever the number of questions: raise the risk."
     more = quantity(near.n_more, "more labelled question")

@@ -7,6 +7,7 @@ import inspect
 import re
 import subprocess
 from pathlib import Path
+from types import FunctionType
 from typing import NamedTuple
 
 from ruff import find_ruff_bin
@@ -70,7 +71,23 @@ def entry(heading: str, definition: Definition, stub: str) -> str:
 def definition_of(module: str, name: str) -> Definition:
     """Returns where a name of a module is defined."""
     value = getattr(importlib.import_module(module), name)
-    return find_definition(getattr(value, "__module__", module), name)
+    definition = find_definition(getattr(value, "__module__", module), name)
+    match definition.statement:
+        case ast.Assign(value=ast.Call(args=[ast.Name(id=given), *_])) if inspect.isfunction(value):
+            return _as_called(find_definition(value.__module__, given), value)
+    return definition
+
+
+def _as_called(definition: Definition, function: FunctionType) -> Definition:
+    """Returns the definition of a function that is made from another one, whose arguments it takes."""
+    statement = definition.statement
+    assert isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef)
+    kind = ast.AsyncFunctionDef if inspect.iscoroutinefunction(function) else ast.FunctionDef
+    returned = inspect.signature(function).return_annotation
+    made = ast.copy_location(kind(**dict(ast.iter_fields(statement))), statement)
+    made.name = function.__name__
+    made.returns = ast.Name(getattr(returned, "__name__", str(returned)))
+    return Definition(definition.file, made, inspect.getdoc(function) or "")
 
 
 def find_definition(module: str, name: str) -> Definition:
@@ -88,10 +105,10 @@ def find_definition(module: str, name: str) -> Definition:
                 | ast.AnnAssign(target=ast.Name(id=target))
             ) if target == name:
                 return Definition(file, statement, _docstring_after(statements[place + 1 :]))
-            case ast.ImportFrom(module=str(imported), names=aliases) if name in {
-                alias.name for alias in aliases
-            }:
-                return find_definition(imported, name)
+            case ast.ImportFrom(module=str(imported), names=aliases):
+                for alias in aliases:
+                    if name == (alias.asname or alias.name):
+                        return find_definition(imported, alias.name)
     raise LookupError(f'"{module}" must define or import "{name}"; it does neither')
 
 

@@ -343,7 +343,7 @@ def without_rulings(questions: Iterable[SampledQuestion]) -> Iterator[SampledQue
             "seen_probability" in sample for sample in (*question.responses, *question.failures)
         ):
             case = f"the case {question.id[:50]!r} was seen with a probability of its own"
-            hint = "For samples of harvest: calibrate --current POLICY"
+            hint = "For samples of harvest: calibrate --current POLICY, or, of a gate that only observed, advise"
             raise SamplesError(f"{case}, and its errors cannot be counted like others", hint=hint)
         yield question
 

@@ -19,7 +19,7 @@ from coe_agents.cli.options import (
     ScoringOptions,
     expand_options,
 )
-from coe_agents.cli.terminal import clean, print_lines, shows_questions
+from coe_agents.cli.terminal import clean, counts_questions, print_lines
 from coe_agents.text import quantity
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def _choose_threshold(
             weights=weights,
             proposer=options.proposer,
             halves=options.halves,
-            progress=shows_questions(),
+            progress=counts_questions(),
             **judging_arguments(scoring),
         )
     rows = result.rows

@@ -9,11 +9,11 @@ import typer
 from coe_agents.cli.inputs import as_options, judging_arguments, names_of, open_samples
 from coe_agents.cli.options import JsonOption, JudgingOptions, ResamplesOption, expand_options
 from coe_agents.cli.terminal import (
+    counts_questions,
     create_console,
     print_json,
     print_lines,
     show_work,
-    shows_questions,
 )
 from coe_agents.files import write
 
@@ -104,5 +104,5 @@ def _replay(
     judging = JudgingArguments(**judging_arguments(options))
     with open_samples(paths, options) as questions, as_options():
         return compare_policies(
-            questions, by_name, judging, None, resamples, progress=shows_questions()
+            questions, by_name, judging, None, resamples, progress=counts_questions()
         )

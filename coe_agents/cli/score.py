@@ -18,7 +18,7 @@ from coe_agents.cli.options import (
     ScoringOptions,
     expand_options,
 )
-from coe_agents.cli.terminal import create_console, print_json, shows_questions
+from coe_agents.cli.terminal import counts_questions, create_console, print_json
 from coe_agents.errors import SamplesError
 from coe_agents.text import quantity
 
@@ -75,7 +75,7 @@ def show_scores(
             judging,
             resamples=resamples,
             n_processes=n_processes,
-            progress=shows_questions(),
+            progress=counts_questions(),
         )
     if evaluation.figures["n_scored"] == 0:
         raise _nothing_scored(evaluation.figures)

@@ -86,7 +86,7 @@ def shows_progress() -> bool:
     return sys.stderr.isatty() and not PRINTS_JSON.get()
 
 
-def shows_questions() -> bool:
+def counts_questions() -> bool:
     """Returns whether a command counts what is done: by bars on a terminal, by lines elsewhere; not beside JSON."""
     return not PRINTS_JSON.get()
 

@@ -87,10 +87,7 @@ def name_of_clusterer(clusterer: Clusterer | str) -> str | dict[str, Any]:
     kind = type(clusterer)
     if kind is NormalizedMatch:
         return "normalized"
-    if (
-        isinstance(clusterer, BidirectionalEntailment)
-        and type(clusterer.model).__name__ == "TransformersEntailment"
-    ):
+    if isinstance(clusterer, BidirectionalEntailment) and _is_ours(clusterer.model):
         model: Any = clusterer.model
         plain = BidirectionalEntailment(model, strict=clusterer.strict)
         is_by_name = model.dtype is None and model.revision is None
@@ -100,6 +97,13 @@ def name_of_clusterer(clusterer: Clusterer | str) -> str | dict[str, Any]:
                 return "tinyworld"
             return {"kind": "entailment", "model": model.model, "strict": clusterer.strict}
     return f"{kind.__module__}:{kind.__qualname__}"
+
+
+def _is_ours(model: object) -> bool:
+    """Returns whether a model is a `TransformersEntailment`, whose module is slow to import."""
+    kind = type(model)
+    name = f"{kind.__module__}.{kind.__qualname__}"
+    return name == "coe_agents.backends.entailment_transformers.TransformersEntailment"
 
 
 def model_of(agent: Agent) -> dict[str, Any]:

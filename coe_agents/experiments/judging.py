@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from coe_agents.checks import at_field, has_method
-from coe_agents.clustering import BidirectionalEntailment, Clusterer
+from coe_agents.clustering import BidirectionalEntailment, Clusterer, NormalizedMatch
 from coe_agents.evaluation import Samples
 from coe_agents.evaluation.calibration.calibrate import Judged, judge_samples
 from coe_agents.evaluation.kept import Kept, path_of_kept
@@ -146,6 +146,8 @@ def _create_clusterer(
         given = recorded
     elif source == "clusterer":
         given = arguments.clusterer
+    if given is None and name == "normalized":
+        return NormalizedMatch()  # without the parts of a configuration, which are slow to import
     from coe_agents.config import build, sampling_group
 
     named: Any = name

@@ -212,9 +212,27 @@ def test_what_a_model_says_is_kept_for_an_object_too_if_a_name_makes_the_same(
     assert len(said) == n_said
 
 
-@pytest.mark.parametrize("more", [{"dtype": "bfloat16"}, {"revision": "v1"}])
-def test_a_model_that_no_name_makes_again_is_recorded_by_its_class(more):
-    clusterer = BidirectionalEntailment(TransformersEntailment("folder", **more))
+def namesake(model):
+    """A class of a user's that has the name of ours."""
+    attributes = {
+        "predict": lambda self, pairs: [],
+        "model": model,
+        "dtype": None,
+        "revision": None,
+    }
+    return type("TransformersEntailment", (), attributes)()
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        TransformersEntailment("folder", dtype="bfloat16"),
+        TransformersEntailment("folder", revision="v1"),
+        namesake("folder"),
+    ],
+)
+def test_a_model_that_no_name_makes_again_is_recorded_by_its_class(model):
+    clusterer = BidirectionalEntailment(model)
     assert name_of_clusterer(clusterer).endswith(":BidirectionalEntailment")
 
 

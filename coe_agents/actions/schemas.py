@@ -215,7 +215,7 @@ def _compile(pattern: str) -> Any:
 def schemas_of(name: str, reading: Reading, patterns: Patterns | None = None) -> list[Any] | None:
     """Returns what a reading says about a field of an object; None if it states fields, but not this one."""
     patterns = patterns or Patterns(_unbounded)
-    patterns.work(len(reading))
+    patterns.work(_OF_AN_ITEM * len(reading))
     schemas = list[Any]()
     states_fields = False
     for part in reading:

@@ -5,10 +5,11 @@ support, as plain data: langchain need not be installed.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import zip_longest
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar, get_args
 
 from langchain_core.runnables import Runnable, RunnableConfig
@@ -161,7 +162,8 @@ def ask_for_decisions(
     """Asks a person about all actions at once, until the reply holds a fitting decision on each; see `ask`.
 
     `check` raises ValueError if a decision does not fit its action. With `problem_in_args` the fault of a reply is also
-    shown among the arguments, where an interface shows it that hides descriptions.
+    shown among the arguments, where an interface shows it that hides descriptions. Escapes stand for what is invisible
+    in the arguments; a text that an edit leaves as it was shown is the one that was proposed.
     """
 
     def read(reply: _Decisions) -> list[Review]:
@@ -171,6 +173,9 @@ def ask_for_decisions(
                 f"got {len(reply.decisions)}. Decide on all of them"
             )
         for action, decided in zip(actions, reply.decisions, strict=True):
+            if isinstance(decided, Edit):
+                edited = decided.edited_action
+                edited.args = _as_proposed(edited.args, action.args)
             if check is not None:
                 check(action, decided)
             if decided.type not in action.allowed:
@@ -184,7 +189,7 @@ def ask_for_decisions(
         requests: list[dict[str, Any]] = []
         configs: list[dict[str, Any]] = []
         for action in actions:
-            args = action.args
+            args = visible_all(action.args)
             description = action.description
             if problem is not None:
                 notice = f"Your last reply could not be used: {for_log(problem)}"
@@ -196,6 +201,23 @@ def ask_for_decisions(
         return {"action_requests": requests, "review_configs": configs}
 
     return ask(request, _decisions_form(), read)
+
+
+def _as_proposed(edited: Any, proposed: Any) -> Any:
+    """Returns what a person made of arguments, with each text that was left as it was shown as it was proposed."""
+    if isinstance(edited, str) and isinstance(proposed, str):
+        return proposed if edited == visible(proposed) else edited
+    if isinstance(edited, dict) and isinstance(proposed, Mapping):
+        names = {visible(name): name for name in proposed}
+        restored = {}
+        for shown, value in edited.items():
+            name = names.get(shown, shown)
+            restored[name] = _as_proposed(value, proposed.get(name))
+        return restored
+    if isinstance(edited, list) and isinstance(proposed, list):
+        pairs = zip_longest(edited, proposed[: len(edited)])
+        return [_as_proposed(value, former) for value, former in pairs]
+    return edited
 
 
 @cache

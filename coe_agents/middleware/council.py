@@ -395,14 +395,16 @@ class CoECouncil(GuardsTools[CouncilState]):
             drop_replies()
             return {_KEY: {self.name: {**turn, "pending": Sealed(anew)}}, "jump_to": "model"}
 
+        why_not = None
         if reviewed.calls:
             # of several replies to one request, one counts
             reply = VouchedAction(f"{pending['action_key']} person", frozenset({"person"}))
             why_not = yield from REGISTER.start(reply, "person", None, runtime.store)
-            if why_not is not None:
-                reviewed = take_back(reviewed, why_not)
+        if why_not is not None:
+            reviewed = take_back(reviewed, why_not)
         _emit(runtime, reviewed.decision)
-        yield from self._pass_on_review(pending, reviewed.decision)
+        if why_not is None:  # else the reply that counts has been passed on
+            yield from self._pass_on_review(pending, reviewed.decision)
         proposed = list[ToolCall]()
         for message in pending["messages"]:
             if isinstance(message, AIMessage):

@@ -360,7 +360,7 @@ def _changed_arguments(before: Mapping[str, Any], now: Mapping[str, Any]) -> str
         if to_text(before.get(name, missing)) != to_text(now.get(name, missing)):
             names.append(_named(name))
     if not names:
-        return "it was changed meanwhile"
+        return "the group was not asked about your message as it stands"
     return f"since then, {', '.join(names)} changed"
 
 

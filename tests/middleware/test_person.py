@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 from coe_agents import ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.graph import GraphOptions
-from coe_agents.graph.people import Edit
+from coe_agents.graph.people import Edit, _as_proposed
 from coe_agents.graph.state import CoEState
 from coe_agents.middleware.council_review import _check_edit
 from coe_agents.middleware.open_calls import close_calls
@@ -179,6 +179,31 @@ def test_no_text_of_a_model_is_rendered_where_a_person_reads_it(gate):
             outside.add(line)
     assert is_fenced is None
     assert outside == headings
+
+
+HIDDEN = "A\u200bnn\u202e"
+SHOWN = "A\\u200bnn\\u202e"
+
+
+@pytest.mark.parametrize("gate", ["gate", "council"])
+def test_what_is_invisible_in_arguments_is_shown_as_escapes_and_stays_what_it_was_in_an_edit(gate):
+    asking = asking_gate if gate == "gate" else asking_council
+    compiled, _, bank = asking(says(call(to=HIDDEN, amount=10)))
+    (request,) = requests(compiled.invoke(PAY, THREAD))
+    assert request["args"] == {"to": SHOWN, "amount": 10}
+    compiled.invoke(decide(edit(to=SHOWN, amount=9)), THREAD)
+    assert bank.transfers == [(HIDDEN, 9.0)]
+
+
+def test_of_an_edit_each_text_that_was_left_as_shown_is_the_proposed_one():
+    proposed = {f"a{HIDDEN}": [HIDDEN, {"b": HIDDEN}, HIDDEN], "c": True, "d": HIDDEN}
+    edited = {f"a{SHOWN}": ["x", {"b": SHOWN, "new": SHOWN}, SHOWN, SHOWN], "c": 1, "d": [SHOWN]}
+    assert _as_proposed(edited, proposed) == {
+        f"a{HIDDEN}": ["x", {"b": HIDDEN, "new": SHOWN}, HIDDEN, SHOWN],
+        "c": 1,
+        "d": [SHOWN],
+    }
+    assert _as_proposed([SHOWN], [HIDDEN, HIDDEN]) == [HIDDEN]
 
 
 # what follows from the decisions

@@ -216,6 +216,23 @@ def test_all_calls_of_the_named_tools_in_a_judged_message_are_one_action(bank):
         assert sorted(amount for _, amount in bank.transfers) == paid
 
 
+class RaisesSmall(AgentMiddleware):
+    """Other middleware, which raises an amount, but to less than what is large."""
+
+    def wrap_tool_call(self, request, handler):
+        if request.tool_call["args"]["amount"] == 50:
+            return Raises(60).wrap_tool_call(request, handler)
+        return handler(request)
+
+
+def test_a_call_below_the_limit_in_a_judged_message_is_vouched_for_as_it_was(bank):
+    both = [call(id="s", **SMALL), call(id="l", **LARGE)]
+    agreeing = members([both, "Done."], [both, "Done."])
+    council = CoECouncil(agreeing, tools={"transfer_money": is_large})
+    run(council, bank, says(*both), behind=[RaisesSmall()])
+    assert bank.transfers == []
+
+
 def test_a_trusted_edit_of_a_call_that_was_free_runs(bank):
     options = {"tools": {"transfer_money": is_large}}
     for trusted, paid in ((True, [("Ann", 200)]), (False, [])):

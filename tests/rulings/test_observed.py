@@ -151,6 +151,17 @@ def test_a_council_that_is_told_anew_or_no_more_whom_to_tell_carries_out_what_a_
     assert state["council"]["decided_by"] == "person"
 
 
+def test_a_second_reply_to_one_request_is_passed_on_to_nobody():
+    told = []
+    asking = decided_by_a_person(told.append)
+    asking.invoke(PAY, THREAD)
+    waiting = asking.get_state(THREAD).config
+    asking.invoke(decide(APPROVE, APPROVE), THREAD)
+    asking.invoke(decide(APPROVE, APPROVE), waiting)
+    [case] = told
+    assert case["decision"]["answer"] == ANN_PAID
+
+
 def test_two_councils_pass_on_one_turn_as_two_cases():
     told = []
     agents = members([[call(**ANN)], "Done."])

@@ -197,9 +197,11 @@ def test_markdown_is_built_of_elements_and_nothing_of_it_is_loaded(pipe):
         tab.wait(f"window.copied === {json.dumps(MARKDOWN.strip())}")
 
 
-LINKS = """A [word](https://own.example/1) and <https://own.example/2>, [own.example/3](https://own.example/3),
+LONG = "a" * 200
+LINKS = f"""A [word](https://own.example/1) and <https://own.example/2>, [own.example/3](https://own.example/3),
 [https://bank.example](https://evil.example/4), [bank.example/login](https://evil.example/5), [`bank.example`](https://evil.example/6),
-[bank．example](https://evil.example/7), [me@bank.example](mailto:you@evil.example), [https://bank.example/](https://bank.example@evil.example/8).
+[bank．example](https://evil.example/7), [me@bank.example](mailto:you@evil.example), [https://bank.example/](https://bank.example@evil.example/8),
+[https://bank.example/](https://bank.example{LONG}@evil.example/9).
 """
 
 
@@ -217,6 +219,7 @@ def test_a_link_whose_text_is_another_address_shows_its_own(pipe):
             *(f"https://evil.example/{n}" for n in "4567"),
             "mailto:you@evil.example",
             "https://bank.example@evil.example/8",
+            f"evil.example: https://bank.example{LONG[:179]}…",
         ]
 
 

@@ -26,6 +26,7 @@ _WHOLE = re.compile(
     "stop|toolcalls?|functioncall|completed?"  # OpenAI, Mistral, Ollama, Gemini, Cohere; its Responses API
     "|endturn|stopsequence|tooluse"  # Anthropic, Bedrock
     "|eos|eostoken|endoftext|finish|finished|normal|succeeded"  # TGI, watsonx, Together, AI21, Titan, ERNIE
+    "|eot|endofturn|word|success"  # Llama's own token, llama.cpp, gateways
     "))+"
 )
 _OTHERS: tuple[tuple[Ending, re.Pattern[str]], ...] = (
@@ -40,12 +41,22 @@ _OTHERS: tuple[tuple[Ending, re.Pattern[str]], ...] = (
 )
 """Parts of the words that mean something else, the first that fits; a word without any of them is unknown."""
 
-_SAYS_HOW = re.compile(r"\w*(?:finish|stop|done|completion)reason|finishdetails|status")
+_SAYS_HOW = re.compile(
+    r"\w*(?:finish(?:ed)?|stop(?:ped|ping)?|done|completion|terminat(?:ed|ion))(?:reason|cause|type|status)"
+    "|(?:end|exit)reason|(?:finish|stop)details|(?:generation|response)?status"
+)
 """Fields whose word says how the reply ended; names are compared without case, "_" and "-"."""
+_SAYS_WHETHER = re.compile("(?:is)?(?:done|finished|completed?)")
+"""Fields that are false where the reply has not ended."""
 _SAYS_WHY_NOT: Mapping[str, Ending] = {
     "incompletedetails": "cut",
+    # true where a limit ended the reply
+    **dict.fromkeys(
+        ("truncated", "istruncated", "incomplete", "interrupted", "stoppedlimit"), "cut"
+    ),
     "blockreason": "filtered",
     "amazonbedrockguardrailaction": "filtered",
+    "guardrailaction": "filtered",
     "refusal": "filtered",
     **dict.fromkeys(
         ("blocked", "isblocked", "filtered"), "filtered"
@@ -56,6 +67,16 @@ _NOTHING = ("none", "blockreasonunspecified", "blockedreasonunspecified")
 """Words by which such a field says nothing."""
 _SAYS_NOTHING = ("logprobs", "headers", "tools", "toolcalls", "functioncall", "parsed")
 """Fields of other contents: what a caller, a tool or the model wrote there says nothing about the end."""
+_OF_A_REPLY = (
+    "text",
+    "output_text",
+    "message",
+    "tool_call",
+    "tool_use",
+    "function_call",
+    "custom_tool_call",
+)
+"""Blocks of a reply whose own status says whether they are whole; that of another one is of what a tool did."""
 _DEEPEST = 20
 
 
@@ -89,6 +110,7 @@ def judge_end(reply: Generation | BaseMessage) -> Ending:
             endings.add("error")
         if _refusals(message):
             endings.add("filtered")
+        endings.update(_endings_of_blocks(message))
     return max(endings, key=_FROM_BEST.index)
 
 
@@ -99,6 +121,16 @@ def refusal_of(message: BaseMessage) -> str:
     if not words and blocks:
         words = blocks[0].get("refusal")
     return words.strip() if isinstance(words, str) else ""
+
+
+def _endings_of_blocks(message: BaseMessage) -> Iterator[Ending]:
+    """Yields what the blocks of a message's content say about the end, as OpenAI's Responses API writes it."""
+    for block in message.content if isinstance(message.content, list) else ():
+        if not isinstance(block, Mapping) or block.get("type") not in _OF_A_REPLY:
+            continue
+        for part in (block, block.get("extras")):  # LangChain's own form has it there
+            if isinstance(part, Mapping):
+                yield from _endings_of_field("status", part.get("status"), 0)
 
 
 def _refusals(message: BaseMessage) -> list[Fields]:
@@ -126,6 +158,9 @@ def _endings(metadata: Any, depth: int) -> Iterator[Ending]:
 
 
 def _endings_of_field(name: str, value: Any, depth: int) -> Iterator[Ending]:
+    if value is False and _SAYS_WHETHER.fullmatch(name):
+        yield "cut"
+        return
     is_blank = not value or (isinstance(value, str) and not value.strip())
     if is_blank or name in _SAYS_NOTHING:
         return
@@ -137,7 +172,7 @@ def _endings_of_field(name: str, value: Any, depth: int) -> Iterator[Ending]:
         yield from _endings(value, depth + 1)
     elif _plain(value) not in _NOTHING:
         yield least
-        if least == "cut":  # its words may say that it was filtered
+        if least == "cut" and value is not True:  # its words may say that it was filtered
             yield _ending_of(value)
 
 

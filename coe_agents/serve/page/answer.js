@@ -42,7 +42,8 @@ function showAddress(made) {
   const text = line(made.textContent);
   const own = [text, `http://${text}`, `https://${text}`, `mailto:${text}`];
   if (WORDS.test(text) || own.some((each) => address === each || address === `${each}/`)) return;
-  made.append(element("bdi", "address", ` [${cut(address, 200)}]`));
+  const isCut = address.length > 200 && made.host; // a long name of a user may hide the host
+  made.append(element("bdi", "address", ` [${isCut ? `${made.host}: ` : ""}${cut(address, 200)}]`));
 }
 
 class Builder {

@@ -38,6 +38,9 @@ WHOLE = (
     {"done": True, "done_reason": "stop"},
     {"stopReason": "end_turn", "ResponseMetadata": {"HTTPStatusCode": 200, "RetryAttempts": 0}},
     {"completionReason": "FINISH"},
+    {"stop_type": "eos", "truncated": False, "stopped_limit": False},
+    {"is_finished": True, "finish_reason": "success"},
+    {"token_usage": {"completion_tokens_details": {"reasoning_tokens": 5}}, "truncation": "auto"},
     {"status": "completed", "incomplete_details": None, "error": None},
     {"finish_reason": "stop", "native_finish_reason": "end_turn"},
     {"finish_reason": "stop", "amazon-bedrock-guardrailAction": "NONE"},
@@ -67,6 +70,13 @@ CUT = (
     {"status": "completed", "incomplete_details": {"reason": "max_output_tokens"}},
     {"details": {"finish_reason": "length"}},
     {"finish_reason": "stop", "response": {"stopReason": "max_tokens"}},
+    {"stop_type": "limit"},
+    {"stopped_limit": True},
+    {"truncated": True},
+    {"done": False},
+    {"isFinished": False},
+    {"terminationReason": "max_tokens"},
+    {"completion_status": "length"},
     {"candidates": [{"finishReason": "STOP"}, {"finishReason": "MAX_TOKENS"}]},
 )
 FILTERED = (
@@ -85,6 +95,8 @@ FILTERED = (
     {"promptFeedback": {"blockReason": 2}, "finish_reason": "STOP"},
     {"amazon-bedrock-guardrailAction": "INTERVENED"},
     {"refusal": "No."},
+    {"guardrail_action": "BLOCKED"},
+    {"stop_details": {"type": "refusal"}},
     {"is_blocked": True, "finish_reason": "STOP"},
     {
         "finish_reason": "stop",
@@ -140,6 +152,24 @@ def test_metadata_that_are_too_deep_to_read_are_unknown():
     for _ in range(10_000):
         said = {"response": [said]}
     assert judge_end(Generation(text="", generation_info=said)) == "unknown"
+
+
+INCOMPLETE = {"status": "incomplete"}
+
+
+@pytest.mark.parametrize(
+    ("block", "ending"),
+    [
+        ({"type": "function_call", "name": "pay", "arguments": "{}", **INCOMPLETE}, "cut"),
+        ({"type": "text", "text": "Yes", "extras": INCOMPLETE}, "cut"),
+        ({"type": "function_call", "name": "pay", "status": "completed"}, "whole"),
+        ({"type": "text", "text": "Yes", "status": None, "extras": None}, "whole"),
+        ({"type": "web_search_call", "status": "failed"}, "whole"),
+        ("Yes", "whole"),
+    ],
+)
+def test_a_block_of_a_reply_says_whether_it_is_whole(block, ending):
+    assert judge_end(AIMessage([block])) == ending
 
 
 @pytest.mark.parametrize(

@@ -77,8 +77,8 @@ _NO_MATHEMATICS = re.compile(
 )
 _OPERATOR = re.compile(r"[\d\\=<>≤≥≠+*/^√π∞²³]|\bpi\b")
 _COMMANDS = {sign: f"\\{name} " for name, sign in SIGNS.items() if sign.strip()}
-# before a blank: "1 1/2" and "2/3 π" end there
-_FRACTION = re.compile(r"(?<![\w./^)])(\d{1,99})/(\d{1,99})(?=\s|\Z)")
+# "1 1/2" is a sum, and "2/3 π" no part of 3π
+_FRACTION = re.compile(r"(?<![\w./^)])(?:(\d{1,99})\s)?(\d{1,99})/(\d{1,99})(?![\w./(^!√\\])")
 _ROOT = re.compile(r"√\s*(\d+|[a-z]|\([^()]*\))")
 _POWER = re.compile(r"\^\s*(?:\((-?\d+)\)|(-?\d+))")
 _FUNCTION = re.compile(r"(?<![\\a-z])((?:arc)?(?:sin|cos|tan)|log|ln|exp|pi)\b")
@@ -93,7 +93,7 @@ def _is_mathematics(text: str) -> bool:
 
 def _to_latex(text: str) -> str:
     text = write_operators(normalize_characters(text)).replace("$", " ")
-    text = _FRACTION.sub(r"\\frac{\1}{\2}", text)
+    text = _FRACTION.sub(r"(\1+\\frac{\2}{\3})", text)
     text = _ROOT.sub(r"\\sqrt{\1}", text)
     for sign, command in _COMMANDS.items():
         text = text.replace(sign, command)

@@ -367,6 +367,13 @@ def _first_sentence(text: str, language: str) -> str:
     return text[: ends[0]].rstrip() if len(ends) > 1 else text
 
 
+# behind few words, a reason needs no comma
+_REASON = (
+    rf"\A(.*?)[,，]\s?(?:{REASONS})(?!\w).*"
+    r"|\A((?:\S+\s){1,4}?)(?:because|parce qu|porque|perché|weil|потому что).*"
+)
+
+
 @cache
 def _pattern_of(language: str) -> re.Pattern[str]:
     begins = SENTENCES[language][1].replace("…", ABOUT).replace(" ", r"\s")
@@ -385,9 +392,9 @@ def _stated(text: str) -> Iterator[str]:
 
     next_start = len(text)
     for end, start, language in sorted(markers, reverse=True):
-        value = _first_sentence(_value_at(text, end, next_start), language)
+        value = re.sub(_REASON, r"\1\2", _value_at(text, end, next_start), flags=re.DOTALL)
         next_start = start
-        value = re.split(rf"[,，]\s?(?:{REASONS})(?!\w)", value, maxsplit=1)[0]
+        value = _first_sentence(value, language)
         if not re.search(NEGATED, value):
             yield value
 

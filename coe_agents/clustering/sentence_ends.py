@@ -18,6 +18,7 @@ STARTERS = _words("""
     indeed it its many most my no not of on one or
     our she since so some that the their then there therefore these they
     this those thus to under until we what when where which while who with yes you your
+    das dies diese es weil cela cette esto esta porque isso questo questa è é c'est это он она они
 """)
 """Words that begin a sentence and no name: behind them, what stood before the full stop is no abbreviation."""
 
@@ -61,9 +62,9 @@ _MISSED = re.compile(
     r"|°[^\S\n]?[CFK]"
     rf"|(?<![^\W_])(?i:{LETTERED})[^\S\n]{_CAPITAL})\.[^\S\n]+(?={_CAPITAL})"
     rf"|\d[^\S\n]?(?:[VJKLΩ]|[kMGmµμ](?:[WVAJNLΩ]|Hz|Pa))\.[^\S\n]+(?={_CAPITAL}[\w’'-]*[^\S\n][a-zß-ÿ])"
-    rf"|(?<![\w.])[a-z]\.[^\S\n]+(?={_CAPITAL})(?=(?i:{'|'.join(STARTERS)})\b)"
+    rf"|(?<![\w.])[a-zA-Z]\.[^\S\n]+(?={_CAPITAL})(?=(?i:{'|'.join(STARTERS)})\b(?!\.))"
 )
-"""Ends that sentencex takes for those of initials: of a unit, of a lettered name, of a variable such as "e"."""
+"""Ends that sentencex takes for those of initials: of a unit, of a lettered name, of one letter before a sentence."""
 
 
 def sentence_ends(text: str, language: str = "en") -> list[int]:

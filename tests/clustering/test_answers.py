@@ -121,6 +121,12 @@ def test_reasoning_is_no_part_of_the_answer(text, spoken):
         ("La réponse est D, car elle est la plus grande.", "D"),
         ("La respuesta a la pregunta es Cali, porque es grande.", "Cali"),
         # What looks like it is the answer itself.
+        ("The answer is **Oslo** because it is far north.", "Oslo"),
+        ("La respuesta es Lima porque es la capital.", "Lima"),
+        ("The answer is Just Because I'm a Woman.", "Just Because I'm a Woman"),
+        ("La réponse est Capt. Cook, car c'est connu.", "Capt. Cook"),
+        ("Die Antwort ist Malcolm X. Das ist bekannt.", "Malcolm X"),
+        ("La réponse est A, C. C'est évident.", "A, C"),
         ("La respuesta es J.R.R. Tolkien.", "J.R.R. Tolkien"),
         ("La réponse est Brown v. Board.", "Brown v. Board"),
         ("The answer is **J. R. R. Tolkien**.", "J. R. R. Tolkien"),

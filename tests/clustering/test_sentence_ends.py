@@ -56,6 +56,7 @@ def test_a_sentence_ends(text):
         "See tbl. 12 of it.",
         "Apple Inc. was founded then.",
         "It is by J. R. R. Tolkien.",
+        "It is by E. A. Poe.",
         "It is the U.S. Senate.",
         "It is fruit, e.g. apples.",
         "It is 3.14.",

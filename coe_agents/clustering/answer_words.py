@@ -38,53 +38,63 @@ SENTENCES = {
         ),
     ),
     "de": (
-        "antwort",
+        "antwort|option|wahl",
         (
-            r"\b(?:die|meine|unsere) (?:[^\W\d_]{2,16}e )?antwort …(?:ist|lautet|wäre)\b"
+            r"\b(?:(?:die|meine|unsere) (?:[^\W\d_]{2,16}e )?(?:antwort(?:option)?|option|wahl) …(?:ist|lautet|wäre)"
+            r"|(?:ist|lautet|wäre) (?:(?:also|daher|somit|demnach) )?(?:die|meine|unsere) (?:[^\W\d_]{2,16}e )?"
+            r"antwort)\b"
             r"(?: (?:also|daher|somit|demnach)\b)?"
         ),
     ),
     "fr": (
-        "réponse",
+        "réponse|option|choix",
         (
-            r"\b(?:la|ma|notre) (?:(?:bonne|vraie|meilleure) )?réponse (?:[^\W\d_]{4,12} )?…(?:est|serait)\b"
+            r"\b(?:la |ma |notre |l['’]|le )(?:(?:bonne|vraie|meilleure|bon) )?(?:réponse|option|choix) "
+            r"(?:[^\W\d_]{4,12} )?…(?:est|serait)\b"
             r"(?: (?:donc|alors|ainsi)\b)?"
         ),
     ),
     "es": (
-        "respuesta",
+        "respuesta|opción|alternativa",
         (
-            r"\b(?:la|mi|nuestra) (?:mejor )?respuesta (?:[^\W\d_]{4,12} )?…(?:es|sería)\b"
+            r"\b(?:la|mi|nuestra) (?:mejor )?(?:respuesta|opción|alternativa) (?:[^\W\d_]{4,12} )?…(?:es|sería)\b"
             r"(?: (?:entonces|por (?:lo )?tanto)\b)?"
         ),
     ),
     "pt": (
-        "resposta",
+        "resposta|opção|alternativa",
         (
-            r"\b(?:a|minha|nossa) (?:melhor )?resposta (?:[^\W\d_]{4,12} )?…(?:é|seria)\b"
+            r"\b(?:a|minha|nossa) (?:melhor )?(?:resposta|opção|alternativa) (?:[^\W\d_]{4,12} )?…(?:é|seria)\b"
             r"(?: (?:portanto|então)\b)?"
         ),
     ),
     "it": (
-        "risposta",
+        "risposta|opzione|scelta",
         (
-            r"\b(?:la|mia) (?:(?:mia|migliore) )?risposta (?:[^\W\d_]{4,12} )?…(?:è|sarebbe)(?!\w)"
+            r"\b(?:la |mia |l['’])(?:(?:mia|migliore) )?(?:risposta|opzione|scelta) "
+            r"(?:[^\W\d_]{4,12} )?…(?:è|sarebbe)(?!\w)"
             r"(?: (?:quindi|dunque)\b)?"
         ),
     ),
     "ru": (
-        "ответ",
-        r"\bответ(?:ом)?(?: на [^.:\n]{1,80}?)? (?:[—–-]|есть|это|будет|является)(?= )(?: это\b)?",
+        "ответ|вариант",
+        (
+            r"\b(?:ответ(?:ом)?|(?:правильн|верн)[^\W\d_]{2,3} вариант(?:ом)?)"
+            r"(?: на [^.:\n]{1,80}?)? (?:[—–-]|есть|это|будет|является)(?= )(?: это\b)?"
+        ),
     ),
     "uk": ("відповід", r"\bвідповід(?:ь|дю) (?:[—–-]|це|є|буде)(?= )"),
     "zh": (
         "答案|选|選",
         (
-            r"答案(?:应该|應該|应当|应|應|就|可能|便)?(?:是|为|為)"
+            r"(?:答案|正确的?选项|正確的?選項)(?:应该|應該|应当|应|應|就|可能|便)?(?:是|为|為)"
             r"|(?:^|[，。题題]|答案|故|因此|所以|应|應)(?:该|該)?[选選](?:择|擇|项|項|答案)?(?=[:： ]?[A-J]\b)"
         ),
     ),
-    "ja": ("答え|答は|正解|正答|回答|解答", r"(?:答え|答|正解|正答|回答|解答)は、?"),
+    "ja": (
+        "答え|答は|正解|正答|回答|解答|選択肢",
+        r"(?:答え|答|正解|正答|回答|解答|正しい選択肢)は、?",
+    ),
     "ko": ("답", r"(?:정답|해답|답변|대답|답)[은는]"),
     "nl": ("antwoord", r"\bhet (?:[^\W\d_]{2,16}e )?antwoord …(?:is|luidt)\b(?: (?:dus)\b)?"),
     "sv": ("svaret", r"\b(?:det [^\W\d_]{2,16} )?svaret (?:är|er|blir)\b"),
@@ -99,7 +109,7 @@ SENTENCES = {
 """By the code of a language: its words for "answer", of which one is needed, and what states it in a sentence."""
 
 ENDINGS = (
-    r"(?:(?<=\d)번)?(?:です|でした|(?<![ぁ-ん])だ|である|(?:に|と)なります|でしょう"
+    r"(?:(?<=\d)번)?(?:です|でした|(?<![ぁ-ん])だ|\s?だ?と(?:思います|思われます|考えられます)|である|(?:に|と)なります|でしょう"
     r"|입니다|이에요|예요|이다)[.。!！]?\Z|(?<=\d)번[.。]?\Z|(?<=[^\W\d_]{2})[!！]+\Z"
 )
 """What stands behind an answer and is no part of it: a verb, where that is last, and a "!"."""
@@ -110,9 +120,9 @@ NEGATED = (
 """A sentence that says what the answer is not."""
 
 REASONS = (
-    r"because|since(?! \d)|as(?= )|weil|denn|da (?:er|sie|es|der|die|das)|car (?:il|elle|on|c'|ce|le|la|les)|parce que"
-    "|puisque|porque|ya que|puesto que|já que|pois|perché|poiché|потому что|так как|поскольку|тому що|ponieważ|omdat"
-    "|eftersom|fordi|因为|因為|所以|因此|它(?=.)|这(?=.)|這(?=.)"
+    r"because|since(?! \d)|as(?= )|weil|denn|da (?:er|sie|es|der|die|das)|car (?:il|elle|on|c['’]est|ce|le|la|les)"
+    "|parce que|puisque|porque|ya que|puesto que|já que|pois|perché|poiché|потому что|так как|поскольку|тому що"
+    r"|ponieważ|omdat|eftersom|fordi|(?:因为|因為|所以|因此|它|这|這)[^\s,，]*"
 )
 """What introduces a reason behind a comma, which is no part of the answer."""
 

@@ -27,7 +27,7 @@ _MARK = re.compile(
 )
 """One of these is in every text that holds anything of what follows."""
 _REASONING_TAG = re.compile(
-    r"(?i:<\|?(?P<end>/|end_(?:of_)?)?(?:start_|begin_of_|seed:)?(?:think|thinking|reasoning|thought)\|?>)"
+    r"(?i:<\|?(?P<end>/|end_(?:of_)?)?(?:start_|begin_of_|seed:)?(?:think|thinking|reasoning|thought|scratchpad|reflection)\|?>)"
     r"|[\[◁](?P<stroke>/)?(?:THINK\]|think▷)"
 )
 _LEADING_REASONING = re.compile(
@@ -49,7 +49,8 @@ _NAME = (
     rf"(?:[_ -](?:{GOOD_BEHIND}))?"
 )
 _ANSWER_TAG = re.compile(
-    rf"[<\[]\|?(?P<end>/|end_of_)?(?:begin_of_)?(?:(?:ans|box|solution|result|output|response)\|?>|(?:{_NAME})[>\]])",
+    rf"[<\[]\|?(?P<end>/|end_of_)?(?:begin_of_)?(?:(?:ans|box|solution|result|output|response|final|choice|{_NAME})\|?>"
+    rf"|(?:{_NAME})(?:\]|\s\w{{1,20}}=[^<>\n]{{0,60}}>))",
     re.IGNORECASE,
 )
 _BRACES = re.compile(r"(\\\\?(?:boxed|fbox)\s?\{)|\\[\s\S]|([{}])")
@@ -58,7 +59,7 @@ _HASHES = re.compile(r"^####[ \t]*(\S.*)", re.MULTILINE)
 _NUMBER_AT_START = re.compile(r"[-+$€£]{0,2}\.?\d[\d,./]*(?<!\.)(?:[ \t]|%|\Z)")
 # the text around the field may be cut, or no JSON
 _JSON_FIELD = re.compile(
-    rf"""(?:["'](?:{_NAME})["']|\{{\s{{0,9}}["'](?:response|result|output|prediction|solution|choice|label)["'])"""
+    rf"""(?:["'](?:{_NAME})["']|\{{\s{{0,9}}["'](?:response|result|output|prediction|solution|choice|option|final|label|answers)["'])"""
     r"""\s{0,9}:\s{0,9}(?:"(?P<text>(?:[^"\\]|\\[\s\S])*+)"|'(?P<quoted>(?:[^'\\]|\\[\s\S])*+)'"""
     r"""|\[\s{0,9}"(?P<only>(?:[^"\\]|\\[\s\S])*+)"\s{0,9}\]"""
     r"""|(?P<plain>-?\d[\d.eE+-]*+|true|false)(?=\s|[,}]|\Z))""",
@@ -98,13 +99,16 @@ _LONGEST_SENTENCE = 2_000
 """A longer one is no short answer, whatever begins it."""
 _FEW_WORDS = 4
 _TOLD_FURTHER = re.compile(
-    r"\s*(?:it|this|that|these|those|he|she|they|we|there|since|because|indeed)\b", re.IGNORECASE
+    r"\s*(?:(?:it|this|that|these|those|he|she|they|we|there|since|because|indeed|es ist|das|dies|er ist|sie ist"
+    r"|wir|weil|c['’]est|il est|elle est|cela|ce sont|es (?:el|la|un|una)|esto|este|esta|porque|isso|isto|é|è"
+    r"|questo|questa|perché|это|он|она|они|так|потому)\b|(?:它|这|這|他|她|因为|因為|其|それ|これ|그))",
+    re.IGNORECASE,
 )
 """What begins a sentence about the answer before it."""
 _CHOICE = re.compile(
     r"\W{0,4}(?:(?:l'|die |der |la |the |a )?(?:option|choice|answer|opción|opção|opzione|вариант|选项|選項"
     r"|letter|lettre|letra|lettera|buchstabe|буква) |(?:la|die) )?\W{0,3}"
-    rf"((?-i:[A-HJ])|{YES_AND_NO})(?![\w'’])",
+    rf"((?-i:[A-HJАБВГД])|{YES_AND_NO})(?![\w'’])",
     re.IGNORECASE,
 )
 """A letter of a multiple choice, or a yes or no."""
@@ -114,8 +118,9 @@ _EXPLANATION = re.compile(
     rf"(?!(?i:{YES_AND_NO}|and|or|und|oder|et|ou|y|e|o|и|или|en|of|och|eller|和|及|或|と)\b)(?![A-Z])[^\W\d_]{{2}}"
     rf"|\s(?i:{REASONS})\b|\s\("
     # a sentence, whose verb tells the letter from an initial
-    r"|\.\s+(?![A-Z]\.)[A-ZÀ-ÞА-Я][\w’'-]*(?: [A-ZÀ-ÞА-Я][\w-]*){0,3} "
+    r"|\.\s+(?![A-ZА-Я]\.)[A-ZÀ-ÞА-Я][\w’'-]*(?: [A-ZÀ-ÞА-Я][\w-]*){0,3} "
     r"(?!(?:and|of|the|de|da|di|du|del|der|den|van|von|zu|la|le|bin|ibn|al)\b)[a-zß-ÿа-я]|\.\s+(?:Es|Est|È|É)\s)"
+    r"|\.\s+[가-힣][^\n]*[다요]\.?\Z|(?<=[^\W\d_]{2})(?<!\b[nN]o)\.\s+[A-ZÀ-ÞА-Я][^\W\d_]*\.?\Z"
     # the text of the option, as in "(B) Paris", and no second letter
     r"|(?:[)\]][*_]{0,3}|:) \w(?:(?!\b[A-J]\))[^\n])*\Z"
 )

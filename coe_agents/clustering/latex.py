@@ -2,33 +2,16 @@ r"""Owns simple LaTeX in short answers: what has one plain form is written in it
 
 import re
 
-SIGNS = {
-    "times": "×",
-    "cdot": "·",
-    "div": "÷",
-    "pm": "±",
-    "le": "≤",
-    "leq": "≤",
-    "ge": "≥",
-    "geq": "≥",
-    "ne": "≠",
-    "neq": "≠",
-    "lt": "<",
-    "gt": ">",
-    "approx": "≈",
-    "infty": "∞",
-    "degree": "°",
-    "left": "",
-    "right": "",
-    "displaystyle": "",
-    "quad": " ",
-}
-_NAMES = (
-    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigma tau upsilon phi chi "
-    "psi omega equiv in notin cup cap land lor neg to rightarrow"
-)
-for _name, _sign in zip(_NAMES.split(), "αβγδεζηθικλμνξοπρστυφχψω≡∈∉∪∩∧∨¬→→", strict=True):
-    SIGNS |= {_name: _sign, _name.title(): _sign.upper()}
+_TABLE = """
+times × cdot · div ÷ pm ± le ≤ leq ≤ ge ≥ geq ≥ ne ≠ neq ≠ lt < gt > approx ≈ equiv ≡ infty ∞ degree °
+in ∈ notin ∉ cup ∪ cap ∩ land ∧ lor ∨ neg ¬ to → rightarrow →
+alpha α beta β gamma γ delta δ epsilon ε zeta ζ eta η theta θ iota ι kappa κ lambda λ mu μ nu ν xi ξ omicron ο
+pi π rho ρ sigma σ tau τ upsilon υ phi φ chi χ psi ψ omega ω
+"""
+_WORDS = _TABLE.split()
+SIGNS = {"left": "", "right": "", "displaystyle": "", "quad": " "}
+for _name, _sign in zip(_WORDS[::2], _WORDS[1::2], strict=True):
+    SIGNS |= {_name.title(): _sign.upper(), _name: _sign}
 _INTEGER = r"\s*(?:\{\s*(-?\d+)\s*\}|(\d))"
 # what follows would belong to the last part alone once the braces are gone
 _END = r"(?![\w^!({\\])"
@@ -40,7 +23,8 @@ _FORMS = (
     (re.compile(_FRACTION), r"\1\2/\3\4"),
     (re.compile(r"\^\s*(?:\{\s*\\circ\s*\}|\\circ(?![a-zA-Z]))"), "°"),
     (re.compile(rf"\\sqrt\s*(?:\{{\s*(\d+|[a-z])\s*\}}|(\d)){_END}"), r"√\1\2"),
-    (re.compile(r"\^\s*(?:\{\s*(\w)\s*\}|\{\s*(-?\d+)\s*\}(?!\w))"), r"^\1\2"),
+    (re.compile(r"\^\s*(?:\{\s*(\w|\d[+-])\s*\}|\{\s*(-?\d+)\s*\}(?!\w))"), r"^\1\2"),
+    (re.compile(r"(?<=[a-zA-Z])\^\{?([+-])\}?(?![\w(\\{])"), r"\1"),
     (re.compile(r"_\{(\w+)\}"), r"_\1"),
     (
         re.compile(
@@ -52,6 +36,8 @@ _FORMS = (
     (re.compile(r"\\[,;: ]|(?<=[\w}])~(?=[\w\\])"), " "),
     (re.compile(r"\\!"), ""),
 )
+# of a formula or a variable, as in "H_2O": no base and no name such as "log_2" or "file_2"
+_SUBSCRIPT = re.compile(r"_(?<=[a-zA-Z)]_)(?<![a-z\\][a-z]_)(?=\d+(?!\w*_))")
 _COMMAND = re.compile(r"\\([a-zA-Z]+)")
 _ESCAPE = re.compile(r"\\([%$#&_{}])")
 _DEEPEST = 8
@@ -71,15 +57,14 @@ def read_latex(text: str) -> str:
     """
     if "$" in text:
         text = _DELIMITERS.sub(r"\2", text)
-    if "\\" not in text and "{" not in text:
-        return text
-
-    text = _DELIMITERS.sub(r"\2", text)
-    for _ in range(_DEEPEST):
-        before = text
-        for form, plain in _FORMS:
-            text = form.sub(plain, text)
-        if text == before:
-            break
-    text = _COMMAND.sub(lambda command: SIGNS.get(command[1], command[0]), text)
-    return _ESCAPE.sub(r"\1", text)
+    if "\\" in text or "{" in text:
+        text = _DELIMITERS.sub(r"\2", text)
+        for _ in range(_DEEPEST):
+            before = text
+            for form, plain in _FORMS:
+                text = form.sub(plain, text)
+            if text == before:
+                break
+        text = _COMMAND.sub(lambda command: SIGNS.get(command[1], command[0]), text)
+        text = _ESCAPE.sub(r"\1", text)
+    return _SUBSCRIPT.sub("", text)

@@ -73,13 +73,15 @@ _COMMAND = re.compile(
 # a base, and a power of a power without brackets, are not read as they are meant
 _NO_MATHEMATICS = re.compile(
     r"[^\W\d_]{3}|\.\d*\.|\d[_₀-₉]|\^(?:\w+|\{\w+\})\^"
-    r"|(?<![\d.])0\d|(?<![\\a-z])[a-zA-Z]\d|[:'\"#@&]|\*\*|[^\W\d_] [^\W\d_]"
+    r"|(?<![\d.])0\d|\A\d+(?:-\d+)+\Z|\d/\d+/\d|(?<![\\a-z])[a-zA-Z]\d|[:'\"#@&]|\*\*|[^\W\d_] [^\W\d_]"
 )
-_OPERATOR = re.compile(r"[\d\\=<>≤≥≠+*/^√π∞²³]")
+_OPERATOR = re.compile(r"[\d\\=<>≤≥≠+*/^√π∞²³]|\bpi\b")
 _COMMANDS = {sign: f"\\{name} " for name, sign in SIGNS.items() if sign.strip()}
+# "1 1/2" is a sum, and "2/3 π" no part of 3π
+_FRACTION = re.compile(r"(?<![\w./^)])(?:(\d{1,99})\s)?(\d{1,99})/(\d{1,99})(?![\w./(^!√\\])")
 _ROOT = re.compile(r"√\s*(\d+|[a-z]|\([^()]*\))")
 _POWER = re.compile(r"\^\s*(?:\((-?\d+)\)|(-?\d+))")
-_FUNCTION = re.compile(r"(?<![\\a-z])((?:arc)?(?:sin|cos|tan)|log|ln|exp)\b")
+_FUNCTION = re.compile(r"(?<![\\a-z])((?:arc)?(?:sin|cos|tan)|log|ln|exp|pi)\b")
 _LIST = re.compile(r",?\s*(?:\\text\{\s*(?:and|or)\s*\}|\b(?:and|or)\b)")
 
 
@@ -91,6 +93,7 @@ def _is_mathematics(text: str) -> bool:
 
 def _to_latex(text: str) -> str:
     text = write_operators(normalize_characters(text)).replace("$", " ")
+    text = _FRACTION.sub(r"(\1+\\frac{\2}{\3})", text)
     text = _ROOT.sub(r"\\sqrt{\1}", text)
     for sign, command in _COMMANDS.items():
         text = text.replace(sign, command)

@@ -45,11 +45,16 @@ def _key(value: Any) -> str:
         return _key_of_relation(value)
     if isinstance(value, sympy.And):
         return _key(value.as_set())  # "1 < x < 2" is (1, 2)
+    if value == sympy.S.Reals:
+        return "Reals"
     if isinstance(value, sympy.Interval | sympy.Tuple | sympy.MatrixBase):
         parts = value.flat() if isinstance(value, sympy.MatrixBase) else value.args
         return f"{type(value).__name__}{getattr(value, 'shape', '')}{[*map(_key, parts)]}"
     if isinstance(value, sympy.Set):
-        return f"{type(value).__name__}{sorted(_keys_of_members(value))}"
+        is_list = isinstance(
+            value, sympy.FiniteSet | sympy.Union
+        )  # "x < 1 or x > 2" is read as a list
+        return f"{'' if is_list else type(value).__name__}{sorted(_keys_of_members(value))}"
     if value in (sympy.true, sympy.false):  # whether an end of an interval is open
         return str(value)
     return _key_of_expression(value)

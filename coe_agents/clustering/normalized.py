@@ -13,6 +13,7 @@ from itertools import pairwise
 
 from coe_agents.clustering.latex import read_latex
 from coe_agents.clustering.protocols import by_first_appearance, check_batch
+from coe_agents.clustering.units import CAPITALS, NAMES
 
 
 class NormalizedMatch:
@@ -67,7 +68,7 @@ def normalize_answer(text: str) -> str:
             *others, last = words
             return " ".join([*(word for word in others if word not in _ARTICLES), last])
 
-    if text.isascii() and text.isdecimal() and text[0] != "0":
+    if _PLAIN_NUMBER.fullmatch(text):
         return text
 
     normalized = text
@@ -87,15 +88,27 @@ def normalize_characters(text: str) -> str:
         text = _SUBSCRIPTS.sub(r"_\g<0>", _SUPERSCRIPTS.sub(r"^\g<0>", text))
         text = _VULGAR_FRACTIONS.sub(r" \g<0> ", text.translate(_CHARACTERS))
         text = unicodedata.normalize("NFKC", text).translate(_CHARACTERS)
+        text = _BESIDE_HAN.sub("", text)
         text = _OTHER_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), text)
         text = "".join(character for character in text if unicodedata.category(character) != "Cf")
     return " ".join(text.split())
 
 
 def fold_case(text: str) -> str:
-    """Lower case, after units that differ from others by their capitals alone: 5 MW is not 5 mW, 5 mM not 5 mm."""
-    text = _CAPITAL_UNIT.sub(lambda unit: unit[1] + _CAPITALS[unit[2]], _MEGA.sub(" mega", text))
+    """Lower case, after units that differ from others by their capitals alone: 5 MW is not 5 mW, 5 mM not 5 mm.
+
+    Nor is a Greek capital that stands alone the small letter: a symbol, not a habit of writing.
+    """
+    if not text.islower():
+        text = _CAPITAL_UNIT.sub(_spell_out, text)
+        text = _LONE_GREEK.sub(r"capital \g<0>", text)
     return unicodedata.normalize("NFKC", text.casefold())
+
+
+def _spell_out(quantity: re.Match[str]) -> str:
+    number, symbol = quantity[1], quantity[2]
+    is_number = number[0].isdigit() or number.strip().lower() in _NUMBER_WORD
+    return number + CAPITALS.get(symbol, symbol) if is_number else quantity[0]
 
 
 def unwrap(text: str) -> str:
@@ -134,9 +147,16 @@ def split_hyphens(text: str) -> str:
 
 
 def strip_punctuation(text: str) -> str:
-    """Words without the punctuation before and after them; a bare letter and a number keep theirs."""
-    tokens = []
+    """Words without the punctuation before and after them; a bare letter and a number keep theirs.
+
+    A comma between letters, or in the brackets of a pair, an interval or a set, has a blank behind it.
+    """
+    if text.replace(" ", "").isalnum():
+        return text
     text = _AFTER_DAY.sub("", _SEPARATOR_IN_WORDS.sub(r"\g<0> ", text))
+    if ", " not in text and _IN_BRACKETS.fullmatch(text):
+        text = text.replace(",", ", ")
+    tokens = []
     for token in text.split():
         core = token.lstrip(_OPENING).rstrip(_CLOSING)
         tokens.append(core if core != token and _is_word(core) else token)
@@ -152,8 +172,14 @@ def _is_word(core: str) -> bool:
 
 
 def read_numbers(text: str) -> str:
-    """Number words as digits, and no separators of thousands: "five million" and "5,000,000" are 5000000."""
-    text = _NUMBER_WORDS.sub(_value_of_words, text)
+    """Number words as digits, and no separators of thousands: "five million" and "5,000,000" are 5000000.
+
+    So are ordinals ("21st"), and years in two parts ("nineteen ninety"); "twenty twenty" may be a degree of sight.
+    """
+    if not _NUMBER_WORD.isdisjoint(_WORD.findall(text)):
+        text = _YEAR.sub(r"\1 hundred ", _ONE_OF_SCALE.sub("one", text))
+        text = _NUMBER_WORDS.sub(_value_of_words, text)
+        text = _ORDINAL.sub(lambda words: (words[1] or "") + _ORDINALS[words[2]], text)
     if not _DIGIT.search(text):
         return text
     text = _THOUSANDS.sub(_without_separators, text)
@@ -186,17 +212,17 @@ def _value_of_scale(scaled: re.Match[str]) -> str:
 
 def write_signs(text: str) -> str:
     """Percent, degrees, units and the minus of a number as signs."""
-    if _DIGIT.search(text):
+    if _SIGN_OF_NUMBER.search(text):
         for words, sign in _SIGNS:
             text = words.sub(sign, text)
-        text = _UNIT_WORDS.sub(_symbol_of, text)
-        text = _PER.sub(lambda per: f"{per[1]}/{_SYMBOLS[per[2]]}", text)
-    return _MINUS_OF_GRADE.sub("-", _PLUS_OF_GRADE.sub("+", text))
+        text = _UNIT_WORD.sub(_write_unit, _PER.sub("/", text))
+    return _GRADE.sub(lambda words: "+" if words[1] == "plus" else "-", text)
 
 
-def _symbol_of(unit: re.Match[str]) -> str:
-    power = {"square": "^2", "cubic": "^3"}.get(unit[1], "")
-    return f" {_SYMBOLS[unit[2]]}{power}"
+def _write_unit(words: re.Match[str]) -> str:
+    slash, power, name = words.groups("")
+    unit = NAMES.get(name) or NAMES.get(name.removesuffix("s"))
+    return f"{slash or ' '}{unit}{_POWERS[power]}" if unit else words[0]
 
 
 def drop_articles(text: str) -> str:
@@ -216,13 +242,12 @@ def drop_articles(text: str) -> str:
 
 
 def _follows_article(word: str) -> bool:
-    is_of_phrase = word not in _FUNCTION_WORDS and word not in _AFTER_LETTER
-    return is_of_phrase and len(word) > 1 and word[:2].isalpha()
+    return word not in _FUNCTION_WORDS and len(word) > 1 and word[:2].isalpha()
 
 
 def compare_by_value(text: str) -> str:
     """A number that is the whole answer, with its currency or unit, in the shortest way to write its value."""
-    quantity = _QUANTITY.fullmatch(text)
+    quantity = _read_quantity(text)
     if quantity is None or (quantity["before"] and quantity["after"]):
         return text
     whole = _SEPARATORS.sub("", quantity["whole"] or "0")
@@ -237,7 +262,14 @@ def compare_by_value(text: str) -> str:
 
 def is_quantity(normalized: str) -> bool:
     """Returns whether a normalised answer is one number, with or without a currency or unit."""
-    return _QUANTITY.fullmatch(normalized) is not None
+    return _read_quantity(normalized) is not None
+
+
+def _read_quantity(text: str) -> re.Match[str] | None:
+    quantity = _QUANTITY.fullmatch(text)
+    if quantity and _UNITS_OF_NUMBERS.issuperset(_UNIT.findall(quantity["unit"] or "")):
+        return quantity
+    return None
 
 
 def _canonical_number(number: str, exponent: int) -> str:
@@ -345,23 +377,19 @@ _DASHES = "‐‑‒–—―−"
 _CHARACTERS = str.maketrans(
     {
         **dict.fromkeys(_DASHES, "-"),
-        **dict.fromkeys("‘’‚‛ʼ", "'"),
-        **dict.fromkeys("“”„‟«»「」『』《》", '"'),
+        **dict.fromkeys("‘’‚‛ʼʻ", "'"),
+        **dict.fromkeys("“”„‟«»‹›「」『』《》", '"'),
         **dict.fromkeys("®©™", ""),
         **dict(zip("。、،؛؟।⁄♯⋅≧≦", ".,,;?./#·≥≤", strict=True)),
     }
 )
-_SUPERSCRIPTS = re.compile("[⁰¹²³⁴-⁹⁺⁻ⁿ]+")
+# a lone sign is a charge: "Na⁺" is Na+
+_SUPERSCRIPTS = re.compile("(?!(?<=[A-Za-z])[⁺⁻](?![⁰¹²³⁴-⁹⁺⁻ⁿ]))[⁰¹²³⁴-⁹⁺⁻ⁿ]+")
 _SUBSCRIPTS = re.compile(r"(?<=\d)[₀-₉]+")  # a base; "H₂O" is H2O
 _VULGAR_FRACTIONS = re.compile("[¼-¾⅐-⅞]")
+_HAN = "[぀-ヿ㐀-鿿가-힣]"
+_BESIDE_HAN = re.compile(rf"(?<=\d)\s+(?={_HAN})|(?<={_HAN})\s+(?=\d)")
 _OTHER_DIGIT = re.compile(r"(?![0-9])\d")
-_MEGA = re.compile(r"(?<=\d)\s?M(?=(?:Wh?|V|J|N|g|m|Pa)?\b)")
-
-_CAPITALS = {"M": "molar", "S": "siemens", "T": "tesla", "G": "gauss", "b": "bit"}
-_CAPITAL_UNIT = re.compile(
-    r"(?<=\d)(\s?[pnμm](?=[MSTG]\b)|\s(?=[STG]\.?\Z)|\s?[kMGT](?=b\b))([MSTGb])"
-)
-
 _BULLET = re.compile(r"\A(?:[•*]\s|•)+")
 _EMPHASIS = re.compile(r"(?<![\w*`])(\*{1,3}|`+)(?![\s*`])([^*`]+)(?<!\s)\1(?![\w*`])")
 # an interval or a pair has a comma, and its brackets have a meaning
@@ -389,7 +417,11 @@ _HYPHEN = re.compile(
     rf"(?<=[^\W\d_]{{2}})(?<!pi)-(?=[^\W_])(?!{_FUNCTION})"
     rf"|(?<=[^\W_])(?<!\ba)-(?=[^\W\d_]{{2}})(?!{_FUNCTION})"
 )
-_SEPARATOR_IN_WORDS = re.compile(r"[,;:](?<=[^\W\d_]{2}.)(?=[^\W\d_]{2})")
+_SEPARATOR_IN_WORDS = re.compile(
+    r"[,;:](?<=[^\W\d_]{2}.)(?=[^\W\d_]{2})|[,;](?<=[^\W\d_].)(?=[^\W\d_])"
+)
+# "(1,200)" and "(1,200,000)" may be numbers
+_IN_BRACKETS = re.compile(r"(?!\([1-9]\d{0,2}(?:,\d{3})+\))[(\[{][^()\[\]{}]*,[^()\[\]{}]*[)\]}]")
 _AFTER_DAY = re.compile(r",(?:(?<=[^\W\d_]{3}\s\d,)|(?<=[^\W\d_]{3}\s\d\d,))(?=\s\d{4}\b)")
 _OPENING, _CLOSING = "\"'([¿¡", "\"')]!?.,;:"
 _APOSTROPHE = re.compile(r"(?<=[^\W_]{2})'(?=[^\W\d_])|(?<=[^\W_])'(?=[^\W\d_]{2})")
@@ -407,7 +439,26 @@ _VALUES = dict(zip(_UNITS, range(20), strict=True)) | dict(
 _TWO_DIGITS = rf"(?:(?:{'|'.join(_TENS)})(?: (?:{'|'.join(_UNITS[1:10])}))?|{'|'.join(_UNITS)})"
 # atomic: "twenty-five thousand" must not become "twenty" and a rest
 _HUNDREDS = rf"(?>{_TWO_DIGITS}\b(?: hundred\b(?: (?:and )?(?>{_TWO_DIGITS})\b(?! hundred))?)?)"
-_NUMBER_WORDS = re.compile(rf"\b{_HUNDREDS}(?: thousand\b(?: (?:and )?{_HUNDREDS}(?! thousand))?)?")
+# "no one" is nobody
+_NUMBER_WORDS = re.compile(
+    rf"\b(?<!\bno ){_HUNDREDS}(?: thousand\b(?: (?:and )?{_HUNDREDS}(?! thousand))?)?"
+)
+_YEAR = re.compile(
+    rf"\b({'|'.join(_UNITS[13:])}) (?=(?:{'|'.join(_UNITS[10:] + _TENS)})\b(?! (?:hundred|thousand)))"
+)
+_ONE_OF_SCALE = re.compile(r"\ba(?= (?:hundred|thousand|million|billion|trillion)\b)")
+_ORDINAL_TABLE = (
+    "1st first 2nd second 3rd third 4th fourth 5th fifth 6th sixth 7th seventh 8th eighth 9th ninth 10th tenth "
+    "11th eleventh 12th twelfth 13th thirteenth 14th fourteenth 15th fifteenth 16th sixteenth 17th seventeenth "
+    "18th eighteenth 19th nineteenth 20th twentieth 30th thirtieth"
+)
+_ORDINAL_WORDS = _ORDINAL_TABLE.split()
+_ORDINALS = dict(zip(_ORDINAL_WORDS[1::2], _ORDINAL_WORDS[::2], strict=True))
+# "one second" and "thirty second" may be times, and "one third" is a part
+_ORDINAL = re.compile(
+    r"\b(?:([2-9])0 (?=first|third|fourth|fifth|sixth|seventh|eighth|ninth)|(?<!\d )(?<!per ))"
+    rf"({'|'.join(_ORDINALS)})\b"
+)
 _SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 _SCALED = re.compile(rf"(?<![\w.,])(\d{{1,20}}(?:\.\d{{1,20}})?) ({'|'.join(_SCALES)})\b")
 # "(1,200)" may be a pair, and "0,500" a half
@@ -416,8 +467,16 @@ _THOUSANDS = re.compile(
 )
 _SEPARATORS = re.compile(r"\D")
 
+# a single letter may be part of a name, as in "the iPhone 5S" or "a 5G network"
+_CAPITAL_UNIT = re.compile(
+    r"((?<![\d.,$¢£¥€₹])\d[\d.,]{0,40}\s?|\b[a-zA-Z]{3,9}\s)"
+    r"([a-zμ]{1,3}[A-ZΩ][A-Za-z]{0,2}|[A-Z][A-Za-zΩ]{1,4}|M|(?<=\s)[STGHBK](?=\.?\Z)|(?<=\d)K(?=\.?\Z))(?![^\W_])"
+)
+_LONE_GREEK = re.compile("[ΓΔΘΛΞΠΣΦΨΩ](?<![Ͱ-Ͽ].)(?![Ͱ-Ͽ])(?<![0-9kMGmμ]Ω)(?<![0-9] Ω)")
+
 _PERCENT = (
     "percent|per cent|pct|prozent|procent|pour cent|por ciento|por cento|per cento|процент(?:а|ов)?"
+    "|パーセント|퍼센트|프로"
 )
 _SIGNS = tuple(
     (re.compile(words), sign)
@@ -428,8 +487,10 @@ _SIGNS = tuple(
         (r"(?<=\d)\s?degrees?\b", "°"),
         (r"(?<=\d)\s(?=[%‰°])", ""),
         (r"(?<=\d)(?=[ap]m\b)", " "),
-        (r"(?<=\d)\s?(?:euros?|eur)\Z", "€"),
+        (r"\A(-?)eur\s?(?=[\d.])|(?<=\d)\s?(?:euros?|eur)\Z", r"\1€"),
+        (r"\A(-?)usd\s?(?=[\d.])|(?<=\d)\s?(?:usd|us dollars?)\Z", r"\1us$"),
         (r"(?<=\d)\s?dollars?\Z", "$"),
+        (r"(?<=watt) (?=hours?\b)|(?<=newton) (?=met(?:er|re)s?\b)", ""),
         (
             r"\A(?:minus|negativ[eo]?|moins|menos|meno|eksi|минус|マイナス|마이너스|负|負)\s?(?=[\d.√π$€£¥])",
             "-",
@@ -437,81 +498,43 @@ _SIGNS = tuple(
     )
 )
 
-_NAMES_OF_UNITS = """
-    km kilometer kilometre
-    m meter metre
-    cm centimeter centimetre
-    mm millimeter millimetre
-    μm micrometer micrometre
-    nm nanometer nanometre
-    ft foot feet
-    in inch inche
-    yd yard
-    mi mile
-    kg kilogram kilogramme
-    g gram gramme
-    mg milligram milligramme
-    μg microgram microgramme
-    lb
-    oz ounce
-    l liter litre
-    ml milliliter millilitre
-    h hour hr
-    min minute
-    s second sec
-    ms millisecond
-    kw kilowatt
-    w watt
-    v volt
-    j joule
-    n newton
-    hz hertz
-    pa pascal
-    k kelvin
-    km/h kph
-    mi/h mph
-"""
-_SYMBOLS: dict[str, str] = {}
-for _line in _NAMES_OF_UNITS.strip().splitlines():
-    _symbol, *_names = _line.split()
-    _SYMBOLS |= dict.fromkeys(_names or [_symbol], _symbol)
-_UNIT_WORD = rf"({'|'.join(_SYMBOLS)})s?\b"
-_UNIT_WORDS = re.compile(rf"(?<=\d)\s?(?:(square|cubic)\s)?{_UNIT_WORD}")
-_PER = re.compile(rf"(?<=\d)(\s?[a-zμ]{{1,4}}(?:\^\d)?)\s?(?:per\s|/\s?){_UNIT_WORD}")
+_POWERS = {"": "", "sq": "^2", "cu": "^3"}
+_UNIT_WORD = re.compile(
+    r"(?:(?<=\d)\s?|(?<=[a-z\d])(/))(?:(sq|cu)(?:uare|bic)?\s)?([a-zμω]{2,20}|m)(?![a-zμω])"
+)
+_PER = re.compile(r"(?<=[a-zμω\d])\s?(?:\bper\s|/\s?)(?=[a-z])")
 
-_MINUS_OF_GRADE = re.compile(r"(?<=\b[^\W\d_])\sminus\Z")
-_PLUS_OF_GRADE = re.compile(r"(?<=\b[^\W\d_])\splus\Z")
+_SIGN_OF_NUMBER = re.compile(r"(?<=\d)\s?(?:[^\W\d_]|[%‰°])|\A-?[^\W\d_]+\s?[\d.√π$€£¥]")
+_GRADE = re.compile(r"(?<=\b[^\W\d_])\s(minus|plus)\Z")
 _DIGIT = re.compile("[0-9√π]")
 
 _ARTICLES = frozenset({"an", "the"})
 # English has no others of these, or few: a phrase may begin after each, and begins with none
 _CLOSED_CLASS = (
     "about after against and as at be before but by for from had has have in into is like of on or over than through "
-    "to under until upon was were with without"
+    "to under until upon was were with without "
+    "major minor flat sharp only alone"  # the letter A stands before these
 )
 _FUNCTION_WORDS = frozenset(_CLOSED_CLASS.split())
-_AFTER_LETTER = frozenset({"major", "minor", "flat", "sharp"})
 
-_UNIT_NAMES = (
-    "nm|μm|mm|cm|dm|m|km|ft|feet|in|inch|inches|yd|mi|miles?|mph|kph|ha|acres?|ml|cl|l|lit(?:er|re)s?|gal|μg|mg|kg|g|"
-    "grams?|t|tons?|tonnes?|lbs?|oz|ns|μs|ms|s|sec|seconds?|min|minutes?|h|hrs?|hours?|days?|weeks?|months?|years?|"
-    "(?:kilo|centi|milli)?met(?:er|re)s?|k?hz|mhz|ghz|m?w|k?wh?|m?v|kv|m?a|k?n|k?j|k?pa|bar|k|mol|k?cal|k?b|mb|gb|tb|"
-    "mega(?:wh?|v|j|n|g|m|pa)?|[pnμm]?(?:molar|siemens|tesla|gauss)|[kmgt]bit|am|pm|dollars?|cents?|euros?|pounds?"
-)
-_UNIT = rf"(?:{_UNIT_NAMES})(?:\^-?\d)?"
+_UNITS_OF_NUMBERS = frozenset(NAMES.values())
+_UNIT = re.compile("[a-zμω]+")
 _CURRENCY = "[$¢£¤¥֏؋৲৳૱௹฿៛₠-⃀﷼]"
 _QUANTITY = re.compile(
-    rf"(?P<sign>[-+]?)(?P<before>{_CURRENCY}?)\s?(?P<sign_of_amount>-?)(?=[\d.])"
+    rf"(?P<sign>[-+]?)(?P<before>(?:us(?=\$))?{_CURRENCY}?)\s?(?P<sign_of_amount>-?)(?=[\d.])"
     r"(?P<whole>[1-9]\d{0,2}(?P<separator>[ ,'_])\d{3}(?:(?P=separator)\d{3})*|[1-9]\d?(?:,\d\d)+,\d{3}"
     r"|[1-9]\d{0,2}(?:\.\d{3}){2,}|0|[1-9]\d*)?(?P<fraction>\.\d+)?"
     r"(?:e(?P<exponent>[-+]?\d{1,3})|\s?[×·x]\s?10\^(?P<power>-?\d{1,3}))?"
-    rf"\s?(?P<after>{_CURRENCY}?)\s?(?P<unit>%|‰|°[cf]?|{_UNIT}(?:/{_UNIT})?)?"
+    rf"\s?(?P<after>(?:us(?=\$))?{_CURRENCY}?)\s?(?P<unit>%|‰|°[cf]?|[a-zμω]{{1,20}}(?:\^-?\d)?(?:/[a-zμω]{{1,20}}(?:\^-?\d)?)?)?"
 )
 
 _WORDS = re.compile(r"[A-Za-z][A-Za-z ]*\.?")
 """The most frequent answers: letters of English, spaces, and a full stop."""
-_NORMAL = re.compile("[a-z0-9 ]*")
+_PLAIN_NUMBER = re.compile(r"-?[1-9][0-9]*(?:\.[0-9]{0,300}[1-9]|/[1-9][0-9]*)?")
+_NORMAL = re.compile("[a-z0-9 à-öø-ÿ]*")
 _MOST_PASSES = 4
 """A rule may make what an earlier one reads, seldom and in odd texts; a long one is read once."""
 _FEW_CHARACTERS = 1_000
-_NOT_PLAIN = frozenset({"a", "minus", "plus", *_VALUES})
+_WORD = re.compile("[a-z]+")
+_NUMBER_WORD = frozenset({*_VALUES, *_ORDINALS, *_SCALES})
+_NOT_PLAIN = _NUMBER_WORD | {"a", "minus", "plus"}

@@ -23,15 +23,15 @@ STARTERS = _words("""
 
 BEFORE_A_NUMBER = _words("""
     abb abs app approx aprox art bd bk ca cap ch chap circa cl ed
-    eq ex exp fig figs kap lib lit mod no nos nr nrs núm op
+    eq est ex exp fig figs fri kap lib lit max mod mon no nos nr nrs núm op
     par para pg pl pos pp pt pts qu rd rs sec sect ser st
-    str sub tab tabl tit tom trans vers vol vols гл рис см стр табл
+    str sub tab tabl thu tit tom trans tue vers vol vols wed гл рис см стр табл
 """)
 """Abbreviations of what is numbered, and of "about": a number follows."""
 
 BEFORE_A_NAME = _words("""
     abp amb assoc asst atty avv bp cía col dip dipl dir dña
-    dott dr exc fa fam ing insp lic ltda mag mlle mlles mme msgr
+    dott dr exc fa fam ing insp lic ltda mag mlle mlles mme msgr mts
     mtro pza sec secy sig sigra sra sras srta sta ste sto supt tte г ул
 """)
 """Titles and the like that sentencex does not know in English texts, most of them of other languages."""
@@ -44,17 +44,23 @@ LETTERED = (
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _LAST_WORD = re.compile(r"(?<![^\W_])([^\W\d_]{1,6})\.[^\S\n]+\Z")
+_FACTORIAL = re.compile(r"(?:[\d)]|(?<![^\W_])[^\W\d_])!\s*\Z")
+_GOES_ON = re.compile(r"[-+*/^=<>≤≥≠×·÷()–−]|[a-z]")
 _NEXT_WORD = re.compile(r"[^\W_]+")
 _ROMAN = re.compile("[IVXLC]+")
 _NO_VOWEL = re.compile(r"[b-df-hj-np-tv-xzB-DF-HJ-NP-TV-XZ][b-df-hj-np-tv-xz]{1,4}")
-_ONLY_NAME = re.compile(r"(?:[^\W\d_][\w'’-]{1,20}[^\S\n]?){1,3}(?:[.!]\s|[.!]?\s*\Z)")
 _LONGEST_NAME = 70
 _BLOCK = 10_000
 """So many characters are segmented at a time: for quotation marks sentencex takes time by the square of the length."""
 _CAPITAL = "[A-ZÀ-ÞΑ-ΩА-Я]"
+_ONLY_NAME = re.compile(
+    rf"(?:{_CAPITAL}(?:\.|[\w'’-]{{1,20}})[^\S\n]?){{1,3}}(?:[.!]\s|[.!]?\s*\Z)"
+)
 _MISSED = re.compile(
-    rf"(?:\d[^\S\n]?(?!(?:{'|'.join(BEFORE_A_NUMBER)}|vs)\b)[a-zà-ÿµμ]{{1,4}}|°[^\S\n]?[CFK]"
+    rf"(?:\d[^\S\n]?(?!(?:{'|'.join(BEFORE_A_NUMBER)}|vs|г)\b)[a-zà-ÿа-яµμ]{{1,4}}(?:/[a-z]{{1,3}})?"
+    r"|°[^\S\n]?[CFK]"
     rf"|(?<![^\W_])(?i:{LETTERED})[^\S\n]{_CAPITAL})\.[^\S\n]+(?={_CAPITAL})"
+    rf"|\d[^\S\n]?(?:[VJKLΩ]|[kMGmµμ](?:[WVAJNLΩ]|Hz|Pa))\.[^\S\n]+(?={_CAPITAL}[\w’'-]*[^\S\n][a-zß-ÿ])"
     rf"|(?<![\w.])[a-z]\.[^\S\n]+(?={_CAPITAL})(?=(?i:{'|'.join(STARTERS)})\b)"
 )
 """Ends that sentencex takes for those of initials: of a unit, of a lettered name, of a variable such as "e"."""
@@ -93,6 +99,8 @@ def _goes_on(text: str, end: int) -> bool:
     """Returns whether what ends there is an abbreviation, and its sentence goes on."""
     last = _LAST_WORD.search(text, max(0, end - 12), end)
     following = _NEXT_WORD.match(text, end)
+    if _FACTORIAL.search(text, max(0, end - 12), end) and _GOES_ON.match(text, end):
+        return True
     if last is None or following is None:
         return False
     word = last[1].lower()
@@ -111,4 +119,4 @@ def _goes_on(text: str, end: int) -> bool:
         return True
     is_short_title = last[1].istitle() and len(word) <= 4 and word not in STARTERS
     name = _ONLY_NAME.match(text[end : end + _LONGEST_NAME])
-    return is_short_title and name is not None and name[0].istitle()
+    return is_short_title and name is not None

@@ -219,7 +219,8 @@ class CoECouncil(GuardsTools[CouncilState]):
         min_providers: Of so many providers at least must the members be that vote for what goes on. Providers are as
             LangChain names them; members whose provider is not known count as of one.
         cost_budget: The most that the members' requests of a run may cost, in the currency of their prices: once it is
-            spent, no member is asked, and calls are withheld. See `price_per_million` of `ModelAgent`.
+            spent, no member is asked, and calls are withheld. The driver is then asked first. See `price_per_million`
+            of `ModelAgent`.
         on_decision: What each judged turn is passed to, as in a graph: `coe_agents.rulings.Recording`, which keeps what
             an observing council would have blocked, and what people decide; or a function of the
             `coe_agents.decision.DecidedCase`.
@@ -324,7 +325,7 @@ class CoECouncil(GuardsTools[CouncilState]):
             return ExtendedModelResponse(ModelResponse([]))
         turn = self._prepare(request, is_async=False)
         over = self._over_budget(request.state)
-        members = self._start(turn) if self._asks_at_once and over is None else []
+        members = self._start(turn) if self._asks_at_once else []
         response = turn.ask_driver(handler)  # if it fails, what the members say is not waited for
         message = self._judged(turn, response)
         if message is None:
@@ -350,7 +351,7 @@ class CoECouncil(GuardsTools[CouncilState]):
             return ExtendedModelResponse(ModelResponse([]))
         turn = self._prepare(request, is_async=True)
         over = self._over_budget(request.state)
-        members = self._create_tasks(turn) if self._asks_at_once and over is None else []
+        members = self._create_tasks(turn) if self._asks_at_once else []
         try:
             response = await turn.aask_driver(handler)
             message = self._judged(turn, response)
@@ -433,8 +434,11 @@ class CoECouncil(GuardsTools[CouncilState]):
 
     @property
     def _asks_at_once(self) -> bool:
-        """Whether the members are asked while the driver is: all are, and about every turn."""
-        return self._gated.is_all and not self._adaptive
+        """Whether the members are asked while the driver is: all are, and about every turn.
+
+        Not where they cost money: of a driver that fails, or that another council withholds, no state would hold it.
+        """
+        return self._gated.is_all and not self._adaptive and self._budget is None
 
     def _prepare(self, request: ModelRequest[Any], *, is_async: bool) -> TurnRequest:
         drivers = []

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from coe_agents.clustering import normalized
 from coe_agents.clustering.normalized import RULES, normalize_answer
+from coe_agents.clustering.units import CAPITALS, NAMES
 
 
 @pytest.mark.parametrize(
@@ -80,7 +81,33 @@ from coe_agents.clustering.normalized import RULES, normalize_answer
         ("6 Ω", r"6\,\Omega", r"6~\Omega"),
         ("λ", r"\lambda", r"$\lambda$"),
         ("{3, 4}", r"\{3, 4\}", r"$\{3,\ 4\}$"),
-        ("H₂O", "H2O"),
+        ("H₂O", "H2O", "H_2O", r"\text{H}_2\text{O}", "$H_2O$"),
+        ("x_1", "x₁", "x_{1}"),
+        ("Na⁺", "Na+", r"\text{Na}^+"),
+        ("Ca²⁺", r"\text{Ca}^{2+}"),
+        ("5 GW", "5 gigawatts", "five GW", "5GW."),
+        ("8 kΩ", "8 kiloohms"),
+        ("2.0 MHz", "2 MHz", "2 megahertz"),
+        ("3 kB", "3 KB", "3 kilobytes"),
+        ("7 kWh", "7 kilowatt-hours", "7 kilowatt hours"),
+        ("300 K", "300K", "300 kelvin"),
+        ("9 m/s", "9 metres per second", "9 m per sec", "9 m/sec"),
+        ("12 sq ft", "12 square feet", "12 ft²"),
+        ("about 5km", "about 5 kilometres"),
+        ("EUR 30", "€30", "30 €"),
+        ("30 USD", "US$30", "USD 30.00", "30 US dollars"),
+        ("first", "1st"),
+        ("the twenty-third", "23rd"),
+        ("Eighteenth Amendment", "18th Amendment"),
+        ("1776", "seventeen seventy-six", "Seventeen Seventy Six"),
+        ("100", "a hundred", "one hundred"),
+        ("(3, 4)", "(3,4)"),
+        ("[0, 500]", "[0,500]", r"\left[0,500\right]"),
+        ("B, D", "B,D", "(B), (D)", "B、D"),
+        ("第5章", "第 5 章", "第５章"),
+        ("15%", "15パーセント", "15퍼센트"),
+        ("Honolulu Hawai'i", "Honolulu, Hawaiʻi"),
+        ("Roma", "‹Roma›"),
     ],
 )
 def test_equal_answers(group):
@@ -172,6 +199,26 @@ def test_equal_answers(group):
         ("101₂", "1012", "101"),
         ("x ∈ A", "x ∉ A"),
         ("p ∧ q", "p ∨ q", "pq"),
+        ("5 kB/s", "5 kb/s", "5 MB/s", "5 Mb/s"),
+        ("five MW", "five mW", "five"),
+        ("2 million MW", "2 million mW"),
+        ("5 K", "5 k", "5 °C", "5 kg"),
+        ("5 As", "5 A", "5"),
+        (r"\Delta", r"\delta", r"\Sigma", r"\sigma"),
+        ("ΔT", "δT", "T"),
+        ("No one", "No. 1", "one"),
+        ("first", "one", "second", "second place"),
+        ("one second", "first second", "2nd"),
+        ("one third", "third", "1/3"),
+        ("nineteen ninety", "109", "nineteen", "ninety"),
+        ("US$5", "$5", "€5", "CA$5"),
+        ("(1,200)", "(1, 200)", "1200"),
+        ("(1,2]", "[1,2]", "[1,2)"),
+        ("log_2 8", "log 28", "log_28"),
+        ("file_1", "file1"),
+        ("K⁺", "K", "K⁻", "K²⁺"),
+        ("A only", "only", "B only"),
+        ("3 m per s", "3 m", "3 s", "3 per s"),
     ],
 )
 def test_different_answers(group):
@@ -255,6 +302,18 @@ def test_a_unit_is_kept_however_it_is_set(number, unit, other):
     assert {normalize_answer(form) for form in forms} == {plain}
     assert plain != str(number)
     assert unit == other or plain != normalize_answer(f"{number} {other}")
+
+
+@given(st.sampled_from(sorted(CAPITALS)), st.integers(2, 999))
+def test_the_capitals_of_a_unit_count(symbol, number):
+    unit = normalize_answer(f"{number} {symbol}")
+    assert unit == normalize_answer(f"{number}.0 {CAPITALS[symbol]}s")
+    assert unit != normalize_answer(f"{number} {symbol.lower()}")
+
+
+@given(st.sampled_from(sorted(NAMES)), st.integers(2, 999))
+def test_a_unit_is_one_by_its_symbol_and_its_names(name, number):
+    assert normalize_answer(f"{number} {name}") == f"{number} {NAMES[name]}"
 
 
 @given(top=st.integers(1, 99), bottom=st.integers(2, 99), macro=st.sampled_from(["frac", "dfrac"]))

@@ -56,6 +56,29 @@ def test_each_turn_adds_what_its_members_used_and_the_drivers_tokens_do_not_coun
     assert bank.transfers == [("Ann", 1)] * 2
 
 
+def test_where_the_driver_fails_no_member_is_asked_since_nothing_would_count_it(bank):
+    def fail(messages):
+        raise ConnectionError("down")
+
+    asked, gate = council(budget=1.2, tools=None)
+    failing = agent(None, bank, driver=ScriptedDriver(script=fail), middleware=[gate])
+    for given in (PAY, None):
+        with pytest.raises(ConnectionError):
+            failing.invoke(given, THREAD)
+    assert [member.requests for member in asked] == [[], []]
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_no_member_is_asked_about_what_another_council_withholds(mode, bank):
+    asked, gate = council(budget=1.2, tools=None)
+    others = members([[call(**BOB)], "Done."])
+    inner = CoECouncil(others, tools=["transfer_money"], name="inner")
+    calls = [says(call(id=name, **ANN)) for name in "xy"]
+    await run(mode, agent(None, bank, *calls, DONE, middleware=[gate, inner]), PAY)
+    assert len(others[0].requests) == 2
+    assert [len(member.requests) for member in asked] == [1, 1]  # about the answer
+
+
 def test_where_a_member_does_not_say_what_it_used_nobody_is_asked_again(bank):
     [silent, _], gate = council(budget=100, tools=["transfer_money"])
     reply = silent.sample

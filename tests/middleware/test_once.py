@@ -18,6 +18,7 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver, PersistentDict
 from langgraph.constants import CONFIG_KEY_CHECKPOINTER
+from langgraph.store.base import PutOp
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, interrupt
 
@@ -527,6 +528,26 @@ async def test_a_call_that_another_process_interrupted_runs_without_the_rest_of_
     resumed = once.VouchedAction("pair", frozenset([c2, c1]))
     async with asyncio.timeout(once.SECONDS_TO_GATHER / 2):
         assert await arun_steps(once.Register().start(resumed, c2, None, store)) is None
+
+
+def test_what_was_started_is_in_no_index_of_the_store_and_does_not_expire():
+    kept = []
+
+    class Expiring(InMemoryStore):
+        supports_ttl = True
+
+        def batch(self, ops):
+            kept.extend(op for op in ops if isinstance(op, PutOp))
+            return super().batch(ops)
+
+    def embed(texts):
+        raise ConnectionError("no model embeds records")
+
+    store = Expiring(index={"dims": 1, "embed": embed})
+    store.ttl_config = {"default_ttl": 1.0}
+    assert run_steps(once.Register().start(ONE, "c1", None, store)) is None
+    [put] = kept
+    assert put.ttl is None
 
 
 def test_a_store_that_fails_closes_the_gate(bank):

@@ -113,7 +113,7 @@ _CHOICE = re.compile(
 )
 """A letter of a multiple choice, or a yes or no."""
 _EXPLANATION = re.compile(
-    r"[)\]）*_$\\]{0,4}(?:[.。]?[*_]{0,3}\s*\Z|[.。][*_]{2,3}\s"  # nothing
+    r"(?:[)\]）_$\\]|\*{2,3}){0,4}(?:[.。]?(?:\*{2,3}|_{1,3})?\s*\Z|[.。][*_]{2,3}\s"  # nothing
     r"|(?:\s?[,;:，；：]|\s[—–-])\s?"
     rf"(?!(?i:{YES_AND_NO}|and|or|und|oder|et|ou|y|e|o|и|или|en|of|och|eller|和|及|或|と)\b)(?![A-Z])[^\W\d_]{{2}}"
     rf"|\s(?i:{REASONS})\b|\s\("

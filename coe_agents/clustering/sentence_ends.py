@@ -32,7 +32,7 @@ BEFORE_A_NUMBER = _words("""
 BEFORE_A_NAME = _words("""
     abp amb assoc asst atty avv bp cía col dip dipl dir dña
     dott dr exc fa fam ing insp lic ltda mag mlle mlles mme msgr mts
-    mtro pza sec secy sig sigra sra sras srta sta ste sto supt tte г ул
+    mtro pza sec secy sig sigra sra sras srta sta ste sto supt tte v г ул
 """)
 """Titles and the like that sentencex does not know in English texts, most of them of other languages."""
 
@@ -44,8 +44,8 @@ LETTERED = (
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _LAST_WORD = re.compile(r"(?<![^\W_])([^\W\d_]{1,6})\.[^\S\n]+\Z")
-_FACTORIAL = re.compile(r"(?:[\d)]|(?<![^\W_])[^\W\d_])!\s*\Z")
-_GOES_ON = re.compile(r"[-+*/^=<>≤≥≠×·÷()–−]|[a-z]")
+_INSIDE = re.compile(r"(?<=[.!?])[\w(]|(?:(?<=[\d)]!\s)|(?<=\b[^\W\d_]!\s))[-+*/^=<>≤≥≠×·÷()–−a-z]")
+"""What stands behind a stop without a blank, as in "U.K.", or a factorial, as in "5! / 2"."""
 _NEXT_WORD = re.compile(r"[^\W_]+")
 _ROMAN = re.compile("[IVXLC]+")
 _NO_VOWEL = re.compile(r"[b-df-hj-np-tv-xzB-DF-HJ-NP-TV-XZ][b-df-hj-np-tv-xz]{1,4}")
@@ -82,7 +82,7 @@ def sentence_ends(text: str, language: str = "en") -> list[int]:
     from sentencex import segment  # here, since most answers are no sentences
 
     ends = set[int]()
-    plain = _SURROGATES.sub("\ufffd", text)
+    plain = _SURROGATES.sub("\ufffd", text).replace("**", "''")  # quotes, as sentencex knows them
     end = 0
     for start in range(0, len(text), _BLOCK):
         # together the pieces are the block, in its length
@@ -97,10 +97,10 @@ def sentence_ends(text: str, language: str = "en") -> list[int]:
 
 def _goes_on(text: str, end: int) -> bool:
     """Returns whether what ends there is an abbreviation, and its sentence goes on."""
+    if _INSIDE.match(text, end):
+        return True
     last = _LAST_WORD.search(text, max(0, end - 12), end)
     following = _NEXT_WORD.match(text, end)
-    if _FACTORIAL.search(text, max(0, end - 12), end) and _GOES_ON.match(text, end):
-        return True
     if last is None or following is None:
         return False
     word = last[1].lower()

@@ -456,7 +456,7 @@ class Deliberation:
         reason = "no member's message has the chosen action"
         for row in sorted(same, key=rank):
             message = _message(row, proposals)
-            fault = faulty_ids(message.tool_calls)
+            fault = _fault_of(message, proposals)
             if fault is None:
                 return _goes_on(blocked, row["agent"], message)
             reason = f"the message of the chosen action is invalid: {fault}"
@@ -493,16 +493,21 @@ def _read_driver(proposals: Proposals) -> Response:
         ending = judge_end(message)
         if ending != "whole":
             fault = IN_WORDS[ending]
-    if fault is None and proposals.gated is None:
-        tool = _run_by_provider(message)
-        if tool:
-            fault = f"its provider ran {tool!r:.80} itself, which nobody judged"
-    fault = fault or faulty_ids(message.tool_calls)
+    fault = fault or _fault_of(message, proposals)
     if fault is not None:
         raise invalid_proposal(fault)
 
     compared, action = _compared(calls, action, proposals.gated)
     return create_response(DRIVER, str(message.text), answer=action, calls=compared)
+
+
+def _fault_of(message: AIMessage, proposals: Proposals) -> str | None:
+    """Returns why a message may not go on, whoever gave it; None if nothing is wrong with it."""
+    if proposals.gated is None:
+        tool = _run_by_provider(message)
+        if tool:
+            return f"its provider ran {tool!r:.80} itself, which nobody judged"
+    return faulty_ids(message.tool_calls)
 
 
 def _run_by_provider(message: AIMessage) -> str | None:

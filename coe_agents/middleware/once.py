@@ -251,8 +251,9 @@ class Register:
                     interrupted.append(id_)
         record = self._record(action, sorted(interrupted))
         # in no index, which may ask a model about it, and for ever: once it expires, the call may run again
-        options = {"index": False, "ttl": None}
-        yield Call(store.put, store.aput, (_NAMESPACE, action.key, record), options)
+        yield Call(
+            store.put, store.aput, (_NAMESPACE, action.key, record), {"index": False, "ttl": None}
+        )
 
     def _record(self, action: VouchedAction, interrupted: Sequence[str]) -> dict[str, Any]:
         """Returns what the store holds of an action that was started, under a mark: whoever writes there has none."""

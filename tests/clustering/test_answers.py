@@ -121,6 +121,12 @@ def test_reasoning_is_no_part_of_the_answer(text, spoken):
         ("La réponse est D, car elle est la plus grande.", "D"),
         ("La respuesta a la pregunta es Cali, porque es grande.", "Cali"),
         # What looks like it is the answer itself.
+        ("La respuesta es J.R.R. Tolkien.", "J.R.R. Tolkien"),
+        ("La réponse est Brown v. Board.", "Brown v. Board"),
+        ("The answer is **J. R. R. Tolkien**.", "J. R. R. Tolkien"),
+        ("The answer is **Dr. No**. It is a film.", "Dr. No"),
+        ("So the answer is **Oslo**! Well done.", "Oslo"),
+        ("The answer is A*.", "A*"),
         ("The answer is 7! / 2.", "7! / 2"),
         ("The answer is n!(n-1)!.", "n!(n-1)!"),
         ("The answer is 6! ways.", "6! ways"),

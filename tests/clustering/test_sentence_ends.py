@@ -71,6 +71,11 @@ def test_an_abbreviation_ends_none(text):
     assert split(text) == [text]
 
 
+@pytest.mark.parametrize("language", ["en", "es", "fr", "it", "pt", "ru"])
+def test_no_sentence_ends_before_a_letter(language):
+    assert split("J.R.R. Tolkien, **S. Cook**.", language) == ["J.R.R. Tolkien, **S. Cook**."]
+
+
 @given(st.sampled_from(sorted(BEFORE_A_NUMBER)), st.integers(2, 999))
 def test_no_abbreviation_of_a_table_is_cut_before_a_number(word, number):
     text = f"See {word}. {number} of it."

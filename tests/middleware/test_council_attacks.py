@@ -8,7 +8,7 @@ from coe_agents import ModelAgent, SupportPolicy
 from coe_agents.middleware.verdict import fingerprint
 from coe_agents.testing.driver import ScriptedDriver
 from tests.middleware.agents import THREAD, Bank
-from tests.middleware.calls import ANN, DONE, PAY, call, replies, says
+from tests.middleware.calls import ANN, BOB, DONE, PAY, call, replies, says
 from tests.middleware.council import Member, council_agent, members, run_council
 from tests.middleware.people import APPROVE, decide
 
@@ -206,6 +206,17 @@ def test_a_call_that_the_provider_ran_passes_no_council_that_judges_every_turn(s
     assert bank.transfers == []
     if mode == "verify":
         assert "coe_withheld" in state["messages"][-1].response_metadata
+
+
+@pytest.mark.parametrize("tools", [None, ["transfer_money"]])
+def test_a_members_message_with_a_call_that_its_provider_ran_is_not_chosen(tools, bank):
+    """Where only named tools are judged, it is as the driver's own: what else a message says passes."""
+    said = AIMessage([SEARCHES], tool_calls=[call(**ANN)])
+    agents = [ModelAgent(name, ScriptedDriver(script=[said, DONE])) for name in "abc"]
+    other = says(call(**BOB))
+    options = {"mode": "choose", "tools": tools, "policy": None, "max_blocked": 1}
+    council_agent(agents, bank, other, DONE, **options).invoke(PAY, THREAD)
+    assert bank.transfers == ([] if tools is None else [("Ann", 1.0)])
 
 
 def test_what_langchain_knows_as_a_providers_call_is_among_those():

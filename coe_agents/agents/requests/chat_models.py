@@ -28,7 +28,8 @@ _ADDRESSES = (
 )
 _NAMES_IN_REPLIES = ("model_name", "model", "model_id", "modelId")
 """The keys of a message's `response_metadata` by which providers name the model that wrote it."""
-_LATEST = re.compile(r"[-:]latest$")
+_LATEST = re.compile(r"[-:]latest$|^(?:us|us-gov|eu|apac|jp|au|global)\.(?=\w+\.)")
+"""What names no other model: "latest", and the regions of Bedrock, as in "us.anthropic.claude-sonnet-4-5"."""
 _DATE = re.compile(
     r"[-@:](preview-|exp-)?(\d{4}-\d\d-\d\d|\d\d-\d{4}|\d\d-\d\d|\d{8}|\d{6}|\d{4}|0\d\d)$"
 )

@@ -48,19 +48,27 @@ _SAYS_HOW = re.compile(
 """Fields whose word says how the reply ended; names are compared without case, "_" and "-"."""
 _SAYS_WHETHER = re.compile("(?:is)?(?:done|finished|completed?)")
 """Fields that are false where the reply has not ended."""
+_OF_A_LIMIT = (
+    "incompletedetails",
+    "truncated",
+    "istruncated",
+    "incomplete",
+    "interrupted",
+    "stoppedlimit",
+)
+_OF_A_FILTER = (
+    "blockreason",
+    "guardrailaction",
+    "amazonbedrockguardrailaction",
+    "refusal",
+    # true in a rating of Gemini's or Azure's
+    "blocked",
+    "isblocked",
+    "filtered",
+)
 _SAYS_WHY_NOT: Mapping[str, Ending] = {
-    "incompletedetails": "cut",
-    # true where a limit ended the reply
-    **dict.fromkeys(
-        ("truncated", "istruncated", "incomplete", "interrupted", "stoppedlimit"), "cut"
-    ),
-    "blockreason": "filtered",
-    "amazonbedrockguardrailaction": "filtered",
-    "guardrailaction": "filtered",
-    "refusal": "filtered",
-    **dict.fromkeys(
-        ("blocked", "isblocked", "filtered"), "filtered"
-    ),  # true in a rating of Gemini's or Azure's
+    **dict.fromkeys(_OF_A_LIMIT, "cut"),
+    **dict.fromkeys(_OF_A_FILTER, "filtered"),
 }
 """Fields that say something only of a reply that is not whole, which is then at least this."""
 _NOTHING = ("none", "blockreasonunspecified", "blockedreasonunspecified")

@@ -71,7 +71,7 @@ def assert_same(before, after, names):
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     samples().filter(bool), st.permutations(NAMES), st.randoms(use_true_random=False), st.booleans()
 )

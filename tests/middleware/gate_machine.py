@@ -10,7 +10,6 @@ for. See `machine_models` for what the models say, `machine_tools` for what the 
 import asyncio
 import secrets
 from contextlib import ExitStack
-from functools import partial
 from itertools import islice
 from types import MappingProxyType
 from typing import Any
@@ -33,6 +32,8 @@ from tests.middleware.machine_tools import EVIL, NAMES
 from tests.middleware.machine_world import KINDS, Meddler, World
 
 THREADS = ("1", "2")
+TASKS = "__pregel_tasks"
+NEXT = ("branch:to:", "__")
 
 
 def _caught(call):
@@ -141,6 +142,8 @@ class GateMachine(RuleBasedStateMachine):
     meddling = Meddler.MODES
     endings = driver_endings = ENDINGS
     edits = ("more ids", "more ids", "no form", "another form", "another's")
+    changes = ("same", "same", "evil", "half", "other id")  # of a message that a client writes
+    targets = ("tools", "send", "send half", "send state", "model", "after", "nowhere", "update")
     options = MappingProxyType[str, Any]({})  # of the world, in place of drawn ones
 
     def __init__(self):
@@ -313,45 +316,40 @@ class GateMachine(RuleBasedStateMachine):
     def replay(self, *, thread, back, at_tools, decisions, n, sync):
         """Runs continue from an older checkpoint, with a reply where it asks."""
         self.untouched.discard(thread)
-        holds = _is_at_tools if at_tools else lambda snapshot: True
+        holds = _is_at_tools if at_tools else lambda saved: True
         if history := self.history(thread, holds=holds):
             config = history[back % len(history)].config
             self.world.run(self.reply(thread, config, decisions), config, n=n, sync=sync)
 
-    def history(self, thread, *, holds=lambda snapshot: True):
-        """The newest snapshots of a thread that are such; none of one that attacks have made unreadable."""
-        found = _caught(lambda: list(islice(filter(holds, self.snapshots(thread)), N_BACK)))
+    def history(self, thread, *, holds=lambda saved: True):
+        """The newest checkpoints of a thread that are such; none of one that attacks have made unreadable."""
+        found = _caught(lambda: list(islice(filter(holds, self.saved(thread)), N_BACK)))
         return [] if isinstance(found, Exception) else found
 
-    def snapshots(self, thread):
-        """The newest first; few are read at once, since most callers want few of a long history."""
-        before = None
-        read = partial(self.world.agent.get_state_history, at(thread), limit=N_BACK)
-        while page := list(read(before=before)):
-            yield from page
-            before = page[-1].config
+    def saved(self, thread):
+        """The newest first, one by one: LangGraph's history would read all, and prepare the tasks of each."""
+        whole = {"configurable": {"thread_id": thread, "checkpoint_ns": ""}}
+        return self.world.agent.checkpointer.list(whole)
 
     def read_ids(self, thread):
         """Adds those of the messages that a thread has held since the last time; its newest state may have changed."""
         newest = self.newest_read[thread]
-        for snapshot in self.snapshots(thread):
-            checkpoint_id = snapshot.config["configurable"]["checkpoint_id"]
+        for saved in self.saved(thread):
+            checkpoint_id = saved.config["configurable"]["checkpoint_id"]
             if checkpoint_id < self.newest_read[thread]:
                 break
             newest = max(newest, checkpoint_id)
-            self.ids[thread].update(one.id for one in snapshot.values.get("messages", []))
+            self.ids[thread].update(one.id for one in _values(saved).get("messages", []))
         self.newest_read[thread] = newest
 
     @rule(
         thread=thread,
         source=used,
         back=back,
-        change=st.sampled_from(["same", "same", "evil", "half", "other id"]),
+        change=_drawn(lambda machine: st.sampled_from(machine.changes)),
         rewrite=st.booleans(),
         private=st.sampled_from(["copied", "tampered", "invented", "omitted"]),
-        to=st.sampled_from(
-            ["tools", "send", "send half", "send state", "model", "after", "nowhere", "update"]
-        ),
+        to=_drawn(lambda machine: st.sampled_from(machine.targets)),
         replying=st.none() | DECISIONS,
         n=times,
         sync=sync,
@@ -360,11 +358,11 @@ class GateMachine(RuleBasedStateMachine):
         """A client writes what any thread held, altered or invented, into a thread, or a fork, and jumps."""
         world = self.world
         self.used.add(thread)
-        proposing = self.history(source, holds=lambda snapshot: _proposals(snapshot.values))
+        proposing = self.history(source, holds=lambda saved: _proposals(_values(saved)))
         if not proposing:
             return
         self.untouched.discard(thread)
-        values = proposing[back % len(proposing)].values
+        values = _values(proposing[back % len(proposing)])
         last = _proposals(values)[-1]
         before = values["messages"][:last]
         message = values["messages"][last]
@@ -462,8 +460,16 @@ def edit_started(store, edit, ids):
         store.put(record.namespace, record.key, value)
 
 
-def _is_at_tools(snapshot):
-    return "tools" in snapshot.next
+def _values(saved):
+    """The state at a checkpoint, without the channels in which LangGraph keeps what comes next."""
+    channels = saved.checkpoint["channel_values"]
+    return {name: channels[name] for name in channels if not name.startswith(NEXT)}
+
+
+def _is_at_tools(saved):
+    channels = saved.checkpoint["channel_values"]
+    sent = [one.node for one in channels.get(TASKS, ())]
+    return "tools" in sent or "branch:to:tools" in channels
 
 
 def _proposals(values):

@@ -254,7 +254,7 @@ FAULTS = {
     ),
     "a forged mark": (
         COUNCIL,
-        among("other"),
+        among("other") | {"changes": ("same",)},
         [(one, "is_mark", always_true) for one in (council, council_review)],
     ),
     "a forged verdict": (GATE, {}, [(verdict, "is_mark", always_true)]),
@@ -307,7 +307,7 @@ FAULTS = {
     ),
     "a reply to another call": (
         "gate interrupt",
-        among("text"),
+        among("text") | {"changes": ("evil",), "targets": ("nowhere",)},
         [(gate, "ask_person", ask_whatever_was_replied)],
     ),
     "no names of tools": (GATE, among(narrow=False), [(GuardsTools, "_gates", nothing_if_none)]),

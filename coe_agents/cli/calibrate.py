@@ -25,7 +25,6 @@ from coe_agents.text import quantity
 if TYPE_CHECKING:
     from coe_agents.experiments.calibrating import CalibrationResult
     from coe_agents.measurement.weighted_vote import WeightsFrom
-    from coe_agents.policy.calibrated import Calibration, GroupThreshold
 
 _RARE, _ENOUGH, _LISTED = 0.1, 20, 5
 """The share of agreement up to which an argument is listed, its fewest comparisons, and the most that are listed."""
@@ -121,7 +120,6 @@ def calibrate(
 def _choose_threshold(
     samples: list[Path], scoring: ScoringOptions, options: CalibrationOptions
 ) -> None:
-    from coe_agents.evaluation.scoring.correctness import inside_in_words
     from coe_agents.experiments.calibrating import TO_JUDGE, calibrate_samples
 
     weights = _read_weights(options.weights)
@@ -150,10 +148,8 @@ def _choose_threshold(
                 f"questions without a {lacking} were",
             )
             print_lines(f"{skipped} skipped.")
-    print_lines(rows.judging.note())
-    n_inside = sum(row.is_inside for row in rows)
-    correctness = result.policy.calibration.correctness
-    print_lines(inside_in_words(n_inside, rows.n_judged, correctness))
+    for note in result.notes:
+        print_lines(note)
     if not result.is_usable:
         end_without_policy(options.out)
     of_graph = ""
@@ -173,19 +169,15 @@ def _read_weights(name: str | None) -> "Mapping[str, float] | WeightsFrom":
 
 
 def _print_calibration(result: "CalibrationResult") -> None:
-    from coe_agents.experiments.calibrating import threshold_in_words
-
     calibration = result.policy.calibration
-    if calibration.proposer is None:
-        print_lines(threshold_in_words(calibration))
-    else:
-        _print_support(calibration)
+    print_lines("\n".join(map(clean, calibration.statements())))
+    if calibration.proposer is not None:
         _print_disagreement(
             [row.measurement.proposals.by_agent for row in result.rows], calibration.proposer
         )
     if not result.is_usable:
         print_lines(result.shortfall)
-    _print_remarks(calibration)
+    print_lines("\n".join(map(clean, calibration.remarks())))
 
 
 def end_without_policy(out: Path) -> None:
@@ -203,53 +195,6 @@ def print_use(out: Path, of_graph: str = "") -> None:
     """Says how to use the policy that was written; `of_graph` is what [graph] must say besides."""
     use = f'[policy] kind = "calibrated", path = "{clean(out.name)}"{of_graph}'
     print_lines(f"Wrote {clean(str(out))}. To use it: {use}")
-
-
-def _print_remarks(calibration: "Calibration") -> None:
-    if calibration.trust is not None:
-        shares = ", ".join(
-            f"{clean(name)} {weight:.2f}" for name, weight in sorted(calibration.trust.items())
-        )
-        what = "The answer is chosen" if calibration.chooses_answer else "The score is computed"
-        print_lines(f"{what} with these weights: {shares}.")
-    if calibration.fit == "whole" and calibration.threshold is not None:
-        print_lines(
-            "The bound is empirical: the questions that chose the threshold also gave the weights. For a guarantee: "
-            "--halves."
-        )
-    if calibration.n_ties:
-        print_lines(f"Questions with a tied lead, which are never answered: {calibration.n_ties}.")
-
-
-def _print_support(calibration: "Calibration") -> None:
-    """Prints a statement on each kind of proposal: of each tool with enough samples, the others, and no call."""
-    from coe_agents.experiments.calibrating import counts_in_words
-
-    tools = sorted(calibration.tools.items())
-    groups: list[tuple[str, Calibration | GroupThreshold]] = []
-    for name, threshold in tools:
-        groups.append((f'Calls of "{name}"', threshold))
-    if calibration.n_questions:
-        others = "Proposals"
-        if tools:
-            others = "Calls of all other tools"
-        elif calibration.no_call:
-            others = "Calls"
-        groups.append((others, calibration))
-    if calibration.no_call:
-        groups.append(("Proposals that call nothing", calibration.no_call))
-
-    confidence = f"confidence {calibration.confidence:g}"
-    for kind, group in groups:
-        if group.threshold is None:
-            risk = f"no threshold keeps a risk of {calibration.risk:g} with {confidence}"
-            print_lines(f"{kind}: {risk} on {group.n_questions} of them; none passes.")
-        else:
-            limit = calibration.limit_in_words(group.threshold)
-            counts = counts_in_words(group, str(group.n_questions))
-            print_lines(f"{kind} pass where {limit}: {counts} with {confidence}).")
-    if len(groups) > 1:
-        print_lines(f"Each of these {len(groups)} statements holds with {confidence} by itself.")
 
 
 def _print_disagreement(groups: Sequence[Mapping[str, str]], proposer: str) -> None:

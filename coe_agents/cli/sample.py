@@ -173,8 +173,9 @@ CorrectnessOption = Annotated[
         metavar="NAME",
         help="When an answer is right: reference, it equals a reference answer; contains, one stands in "
         "it as whole words; f1, it shares words with one; entailment, the entailment model of [clusterer] finds "
-        "it equivalent to one; judge, the [judge] finds it right. Default: as `sample` records it, reference; "
-        "for tinyworld its entailment model.",
+        "it equivalent to one; judge, the [judge] finds it right. Default: as `sample` records it, "
+        "reference_or_label, which is reference where no answer is labelled; for the dataset tinyworld, judged by its "
+        "own entailment model, entailment.",
     ),
 ]
 

@@ -199,7 +199,7 @@ def identity_of(section: Any) -> list[Any]:
 def _not_rebuilt(recorded: object, why: str) -> ConfigurationError:
     return ConfigurationError(
         f"the clusterer that the run recorded, {recorded}, cannot be created from its record: {why}",
-        hint="Name it: --config FILE, the configuration of the run, or --clusterer NAME",
+        hint="Name it: the configuration of the run, or a clusterer",
     )
 
 

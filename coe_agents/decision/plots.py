@@ -67,18 +67,22 @@ def draw_rounds(decision: GroupDecision) -> Figure:
             for data in decision.trajectory
         ]
         group.plot(rounds, values, marker=marker, label="CoE" if name == "coe" else name)
-    for axes, title in (
-        (agents, "semantic entropy of each agent"),
-        (group, "uncertainty of the group"),
-    ):
-        axes.set_title(title, fontsize=10)
+    for axes, what in ((agents, "entropy of each agent"), (group, "uncertainty of the group")):
         axes.set_xlabel("round")
-        axes.set_ylabel("nats")
+        axes.set_ylabel(f"{what} (nats)")
         axes.set_xticks(rounds)
         axes.set_ylim(bottom=0)
-        for text in axes.legend(frameon=False, fontsize=9).get_texts():
-            text.set_parse_math(False)
+        put_legend_above(axes)
     return figure
+
+
+def put_legend_above(axes: Axes) -> None:
+    """Adds a legend where no point of the axes can be."""
+    legend = axes.legend(
+        loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False, fontsize=9
+    )
+    for text in legend.get_texts():
+        text.set_parse_math(False)
 
 
 def _draw_plane(

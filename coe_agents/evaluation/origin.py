@@ -178,7 +178,7 @@ def resolve_judging(
         elif len(records) > 1:
             raise SamplesError(
                 f"the runs are judged in different ways: {'; '.join(map(in_words, records))}",
-                hint="Name one way for all: --clusterer NAME (or --config FILE) and --correctness NAME",
+                hint="Name one way for all: a clusterer, or a configuration, and the correctness",
             )
         else:
             sources[part] = DEFAULT if recorded is None else RECORD

@@ -18,9 +18,9 @@ from coe_agents.evaluation.calibration.calibrate import (
     nearest,
 )
 from coe_agents.evaluation.calibration.calibrate import calibrate as calibrate_rows
-from coe_agents.evaluation.calibration.risk_control import Shortfall, first_count
+from coe_agents.evaluation.calibration.risk_control import Shortfall
 from coe_agents.evaluation.origin import Judging, Origin, ResolvedJudging
-from coe_agents.evaluation.scoring.correctness import Criterion
+from coe_agents.evaluation.scoring.correctness import Criterion, inside_in_words
 from coe_agents.experiments.blocking import with_signature
 from coe_agents.experiments.judging import (
     JudgedSamples,
@@ -34,7 +34,6 @@ from coe_agents.measurement.estimators import Estimator
 from coe_agents.measurement.weighted_vote import CONFIDENCE_VOTE_SHARE, WeightsFrom
 from coe_agents.measurement.weighting import Weighting
 from coe_agents.policy import CalibratedPolicy
-from coe_agents.policy.calibrated import Calibration, GroupThreshold
 from coe_agents.text import quantity
 
 if TYPE_CHECKING:
@@ -58,8 +57,18 @@ class CalibrationResult:
     @property
     def shortfall(self) -> str:
         """How near the data are to a threshold, in words."""
-        calibration = self.policy.calibration
-        return _shortfall_in_words(nearest(calibration, self.rows), calibration)
+        return _shortfall_in_words(nearest(self.policy.calibration, self.rows))
+
+    @property
+    def notes(self) -> list[str]:
+        """What is judged otherwise than recorded, and whether another criterion may suit the answers."""
+        n_inside = sum(row.is_inside for row in self.rows)
+        correctness = self.policy.calibration.correctness
+        notes = [
+            self.rows.judging.note(),
+            inside_in_words(n_inside, self.rows.n_judged, correctness),
+        ]
+        return [note for note in notes if note]
 
 
 def calibrate_samples(
@@ -178,8 +187,8 @@ def _with_threshold(
     def calibrate(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> CalibratedPolicy:
         result = calibrates(*args, **kwargs)
         if not result.is_usable:
-            said = threshold_in_words(result.policy.calibration)
-            raise NoThresholdError(said, hint=result.shortfall)
+            said = " ".join(result.policy.calibration.statements())
+            raise NoThresholdError(said, hint=" ".join([result.shortfall, *result.notes]))
         return result.policy
 
     return with_signature(calibrate, "calibrate", returns=CalibratedPolicy)
@@ -216,37 +225,20 @@ def _check_rows(
         raise at_field(ValueError(message), "samples")
 
 
-def threshold_in_words(calibration: Calibration) -> str:
-    """Returns which answers a policy gives, and what that is shown to risk."""
-    questions = quantity(calibration.n_questions, "question")
-    confidence = f"confidence {calibration.confidence:g}"
-    if calibration.threshold is None:
-        risk = f"{calibration.risk:g}"
-        return f"No threshold is shown to keep a risk of {risk} with {confidence} on {questions}."
-    limit = calibration.limit_in_words(calibration.threshold)
-    return f"Answer where {limit}: {counts_in_words(calibration, questions)} with {confidence})."
-
-
-def counts_in_words(of: Calibration | GroupThreshold, questions: str) -> str:
-    """Returns how many of some questions are answered, and how many of these were wrong."""
-    share = of.n_answered / of.n_questions
-    wrong = of.n_wrong / of.n_answered
-    return f"{of.n_answered} of {questions} ({share:.1%}), {of.n_wrong} wrong ({wrong:.1%}; at most {of.bound:.1%}"
-
-
-def _shortfall_in_words(near: Shortfall | None, of: Calibration) -> str:
+def _shortfall_in_words(near: Shortfall | None) -> str:
     if near is None:
         return "No question has an answer that could be given."
-    least = f"Nearest are the {near.n_surest} surest: {near.n_wrong} wrong"
-    first = first_count(of.n_questions, risk=of.risk, confidence=of.confidence)
-    if near.bound <= of.risk and first is not None:
-        least += (
-            ". They were chosen since they err little, so they show nothing: the search begins with the "
-            f"{first} surest, a number that depends on the number of questions alone."
+    start = "There are too few answers for the search to begin."
+    if near.first is not None:
+        start = (
+            f"The search begins with the {near.first.n_answered} surest answers: {near.first.n_wrong} wrong, a risk of "
+            f"at most {near.first.bound:.1%}."
         )
-    else:
-        least += f", which shows a risk of at most {near.bound:.1%}."
+    surest = f"the {near.n_surest} surest, {near.n_wrong} of which are wrong"
     if near.n_more is None:
-        return f"{least} They err too often for that risk, whatever the number of questions: raise the risk."
+        return f"{start} Even {surest}, err too often for that risk, whatever the number of questions: raise the risk."
     more = quantity(near.n_more, "more labelled question")
-    return f"{least} About {more} like these would show it; or raise the risk."
+    return (
+        f"{start} If others err as rarely as {surest}, about {more} will do; or raise the risk. A run of more "
+        "questions needs a new folder."
+    )

@@ -179,7 +179,7 @@ def create_run_group(
     `at_once` questions are asked at a time; by default 8, and 1 if a model is in this process: the last digits of its
     log-probabilities depend on the batch, and a resumed run must end with the same file. `n_sharing` processes,
     including this one, ask the same servers at the same time.
-    `correctness` is a name of `--correctness`; by default it is what `judging_of` says.
+    `correctness` is a name as of `score`; by default it is what `judging_of` says.
     """
     judging = judging_of(config, is_tinyworld=is_tinyworld, correctness=correctness)
     criterion = _create_criterion(judging.correctness, config)
@@ -231,7 +231,7 @@ def _create_criterion(name: str, config: Config | None) -> Criterion:
     try:
         return create_criterion(name, clusterer, None if config is None else create_judge(config))
     except ValueError as error:
-        raise ConfigurationError(f"--correctness {error}") from error
+        raise ConfigurationError(f"correctness: {error}") from error
 
 
 def _without_addresses(part: Any) -> Any:

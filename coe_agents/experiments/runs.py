@@ -6,6 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from coe_agents.decision.plots import put_legend_above
 from coe_agents.evaluation.frames import import_pandas
 from coe_agents.evaluation.metrics import risk_coverage_curve
 from coe_agents.evaluation.origin import (
@@ -114,9 +115,10 @@ class Runs(Shown):
         frame = self.to_frame(rounds=True).drop_duplicates(["id", "round"])
         is_judged = bool(frame["correct"].notna().any())
         figure, (entropy, *of_judged) = create_axes(3 if is_judged else 1)
-        means = frame.groupby(frame["round"] + 1)[[*_PARTS, "correct"]].mean()
+        means = frame.groupby("round")[[*_PARTS, "correct"]].mean()
         means[[*_PARTS]].plot(ax=entropy, marker="o", ylabel="nats, mean over questions")
         entropy.set_xticks(means.index)
+        put_legend_above(entropy)
         if not is_judged:
             return figure
 
@@ -134,7 +136,7 @@ class Runs(Shown):
             risk.plot(*place, marker="o", linestyle="", label="the policy")
         risk.set_xlabel("coverage")
         risk.set_ylabel("risk")
-        risk.legend(frameon=False)
+        put_legend_above(risk)
         return figure
 
     @property

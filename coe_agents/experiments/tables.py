@@ -54,7 +54,9 @@ def show_report(console: Console, report: Mapping[str, Any], on_judging: str | N
     has_areas = any(of["auroc"][0] is not None for of in report["scores"].values())
     if has_areas:
         console.print(_score_table(report["scores"]))
-        note("--json, or `figures`, has paired differences, and accuracies after rejection, too.")
+        note(
+            "`figures`, and --json of the command, have paired differences, and accuracies after rejection, too."
+        )
         console.print()
     elif report["scores"]:
         n_right = round(report["accuracy"] * report["n_scored"])

@@ -37,7 +37,7 @@ from coe_agents.measurement.weighted_vote import (
 from coe_agents.policy.base import Decision, Otherwise, check_otherwise
 from coe_agents.policy.saved import check_weights, load_saved, with_tuples
 from coe_agents.policy.support import LearnedSupport
-from coe_agents.text import for_prompt, quantity
+from coe_agents.text import for_prompt, for_screen, quantity
 from coe_agents.types import ANSWERABLE
 from coe_agents.uncertainty.ties import TIE
 
@@ -334,6 +334,70 @@ class Calibration:
         relation = within if uncertainty <= threshold + TIE else beyond
         return f"{name} {value:.{n_digits}f} is {relation} the calibrated {limit:.{n_digits}f}"
 
+    def statements(self) -> list[str]:
+        """Returns what is answered, and what that is shown to risk: a line for each threshold."""
+        confidence = f"confidence {self.confidence:g}"
+        questions = quantity(self.n_questions, "question")
+        if self.proposer is not None:
+            return self._statements_on_proposals(confidence)
+        if self.threshold is None:
+            risk = f"{self.risk:g}"
+            return [
+                f"No threshold is shown to keep a risk of {risk} with {confidence} on {questions}."
+            ]
+        limit = self.limit_in_words(self.threshold)
+        return [f"Answer where {limit}: {_counts_in_words(self, questions)} with {confidence})."]
+
+    def _statements_on_proposals(self, confidence: str) -> list[str]:
+        """Returns one on each kind: of each tool with enough samples, the others, and no call."""
+        groups: list[tuple[str, Calibration | GroupThreshold]] = []
+        for name, threshold in sorted(self.tools.items()):
+            groups.append((f'Calls of "{name}"', threshold))
+        if self.n_questions:
+            others = "Proposals"
+            if self.tools:
+                others = "Calls of all other tools"
+            elif self.no_call:
+                others = "Calls"
+            groups.append((others, self))
+        if self.no_call:
+            groups.append(("Proposals that call nothing", self.no_call))
+
+        lines = []
+        for kind, group in groups:
+            if group.threshold is None:
+                risk = f"no threshold keeps a risk of {self.risk:g} with {confidence}"
+                lines.append(f"{kind}: {risk} on {group.n_questions} of them; none passes.")
+            else:
+                limit = self.limit_in_words(group.threshold)
+                counts = _counts_in_words(group, str(group.n_questions))
+                lines.append(f"{kind} pass where {limit}: {counts} with {confidence}).")
+        if len(groups) > 1:
+            lines.append(
+                f"Each of these {len(groups)} statements holds with {confidence} by itself."
+            )
+        return lines
+
+    def remarks(self) -> list[str]:
+        """Returns how answers were judged, with which weights, and which questions are never answered."""
+        lines = []
+        if self.correctness:
+            lines.append(f"Right by {self.correctness}; clusters by {self.clusterer}.")
+        if self.trust is not None:
+            shares = ", ".join(
+                f"{name} {weight:.2f}" for name, weight in sorted(self.trust.items())
+            )
+            what = "The answer is chosen" if self.chooses_answer else "The score is computed"
+            lines.append(f"{what} with these weights: {shares}.")
+        if self.fit == "whole" and self.threshold is not None:
+            lines.append(
+                "The bound is empirical: the questions that chose the threshold also gave the weights. For a "
+                'guarantee, calibrate with "halves".'
+            )
+        if self.n_ties:
+            lines.append(f"Questions with a tied lead, which are never answered: {self.n_ties}.")
+        return lines
+
     def find_lacking(self, measurement: Measurement) -> list[str]:
         """Returns the agents that learned support needs and that were not measured, in sorted order."""
         needed = set() if self.learned_support is None else set(self.learned_support.agents)
@@ -572,6 +636,11 @@ class CalibratedPolicy:
             does = f"answers where {self.calibration.limit_in_words(threshold)}"
         return f"CalibratedPolicy({does}, otherwise={self.otherwise!r})"
 
+    def __str__(self) -> str:
+        """Returns what the command `calibrate` prints: what is answered, at which risk, and how it was judged."""
+        lines = self.calibration.statements() + self.calibration.remarks()
+        return "\n".join(map(for_screen, lines))
+
 
 def _mismatches_of(name: str, now: AgentMeasurement, then: CalibratedAgent) -> Iterator[str]:
     low = then.min_responses
@@ -581,6 +650,13 @@ def _mismatches_of(name: str, now: AgentMeasurement, then: CalibratedAgent) -> I
         yield f"{name} gave {quantity(now.n_responses, 'response')}, and {span} when calibrated"
     if then.weighting not in ("mixed", now.weighting):
         yield f"{name}'s responses count by {now.weighting}, and by {then.weighting} when calibrated"
+
+
+def _counts_in_words(of: Calibration | GroupThreshold, questions: str) -> str:
+    """Returns how many of some questions are answered, and how many of these were wrong."""
+    share = of.n_answered / of.n_questions
+    wrong = of.n_wrong / of.n_answered
+    return f"{of.n_answered} of {questions} ({share:.1%}), {of.n_wrong} wrong ({wrong:.1%}; at most {of.bound:.1%}"
 
 
 def _check_group(group: GroupThreshold | Calibration, *, least: float | None) -> None:

@@ -18,7 +18,7 @@ class FixedRounds(Tunable):
     graph with fewer `max_rounds` is refused. Thresholds are those of the other policy, also where a run changes them.
 
     Args:
-        n: How many rounds, 1 to 1,000.
+        n: How many rounds in all, the first one included, 1 to 1,000.
         then: Decides after the last.
 
     Raises:

@@ -37,7 +37,7 @@ def test_passages_are_scored_claim_by_claim():
 
 def test_batch_output_needs_its_questions():
     done = run("score", FILES / "batch_output.jsonl", code=2)
-    assert "--questions" in done.stderr
+    assert 'Pass "questions"' in " ".join(done.stderr.split())
 
 
 def test_no_question_that_can_be_scored_is_an_error(tmp_path):

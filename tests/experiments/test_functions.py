@@ -249,6 +249,24 @@ def test_rows_that_were_judged_calibrate_as_their_samples_do():
         calibrate(samples, risk=0.1, proposer="c")
 
 
+def test_a_calibrated_policy_prints_what_its_command_does():
+    samples = sample(agents(b=("Paris", "Paris")), asked(30), **SILENT)
+    policy = calibrate(samples, risk=0.1, correctness="contains")
+    # none of 30 wrong: 1 - 0.1 ** (1 / 30) = 0.0739
+    answered = "30 of 30 questions (100.0%), 0 wrong (0.0%; at most 7.4% with confidence 0.9)"
+    assert str(policy).splitlines() == [
+        f"Answer where vote share is at least 1.000: {answered}.",
+        "Right by contains; clusters by NormalizedMatch.",
+    ]
+
+
+def test_a_reason_without_a_threshold_says_which_criterion_may_suit_the_answers():
+    told = agents(("It is Paris.",) * 2, ("It is Paris.",) * 2)
+    samples = sample(told, asked(30), clusterer=NormalizedMatch(), **SILENT)
+    with pytest.raises(NoThresholdError, match=r'30 wrong answers .* use correctness "contains"'):
+        calibrate(samples, risk=0.1)
+
+
 def test_a_calibrated_policy_fits_the_same_agents_and_says_when_rounds_were_added():
     samples = sample(agents(b=("Paris", "Paris")), asked(30), **SILENT)
     policy = calibrate(samples, risk=0.1)
@@ -289,7 +307,12 @@ def test_a_run_has_every_round_of_every_agent():
 
 
 def test_a_run_without_references_is_drawn_without_accuracy():
-    assert len(run(agents(), ["Capital of Peru?"], policy=ALWAYS, **SILENT).plot().axes) == 1
+    figure = run(agents(), ["Capital of Peru?"], policy=ALWAYS, **SILENT).plot()
+    (axes,) = figure.axes
+    figure.draw_without_rendering()
+    # no point of the axes lies under it
+    assert axes.get_legend().get_window_extent().y0 >= axes.get_window_extent().y1
+    assert axes.get_xticks().tolist() == [0]  # as the frame counts rounds
 
 
 @pytest.mark.wording

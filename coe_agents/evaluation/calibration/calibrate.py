@@ -358,10 +358,15 @@ def _is_fitted(score: str, weights_from: WeightsFrom) -> bool:
 
 
 def nearest(calibration: Calibration, rows: Sequence[Judged]) -> Shortfall | None:
-    """Returns how near a calibration without a threshold came to one; None if no question can be answered."""
+    """Returns how near a calibration without a threshold came to one; None if no question can be answered.
+
+    Of proposals it is that of those that share a threshold, unless all call nothing.
+    """
     verdicts = []
     uncertainties = []
     for row, verdict in answerable_rows(calibration, rows):
+        if calibration.n_questions and calibration.group_of(row.measurement) == ():
+            continue  # calling nothing has a threshold of its own
         verdicts.append(verdict)
         uncertainties.append(calibration.uncertainty(row.measurement))
     if not verdicts:

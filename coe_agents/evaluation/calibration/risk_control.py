@@ -236,12 +236,14 @@ class Shortfall(NamedTuple):
         bound: That bound.
         n_more: About how many more labelled questions like these would do, if the surest err as often among them; None
             if they err too often for any number.
+        first: The first threshold that was tested, and failed; None if there are too few questions to test one.
     """
 
     n_surest: int
     n_wrong: int
     bound: float
     n_more: int | None
+    first: ThresholdChoice | None
 
 
 def shortfall(
@@ -259,6 +261,15 @@ def shortfall(
     order = np.argsort(scores, kind="stable")
     rising = scores[order]
     wrong = np.cumsum(1.0 - right[order])
+    first: ThresholdChoice | None = None
+    start = first_count(right.size, risk=risk, confidence=confidence)
+    if start is not None:
+        threshold = float(rising[start - 1])
+        n_answered = int(np.searchsorted(rising, threshold + TIE, side="right"))
+        n_errors = round_up(float(wrong[n_answered - 1]))
+        bound = risk_bound(n_errors, n_answered, confidence=confidence)
+        first = ThresholdChoice(threshold, n_answered, n_errors, bound)
+
     # where one uncertainty ends: no threshold answers fewer of those that share it
     counts = np.unique(np.searchsorted(rising, rising + TIE, side="right"))
 
@@ -289,8 +300,8 @@ def shortfall(
             if size > 100 * right.size:
                 break
             if suffices(size):
-                return Shortfall(n, n_wrong, bounds[best], size - right.size)
-    return Shortfall(n, n_wrong, bounds[best], None)
+                return Shortfall(n, n_wrong, bounds[best], size - right.size, first)
+    return Shortfall(n, n_wrong, bounds[best], None, first)
 
 
 def choose_audited_threshold(

@@ -147,8 +147,8 @@ def _records(source: str, split: str | None) -> tuple[str, Iterator[tuple[Callab
             f'"{source}" is neither a dataset nor a file', hint=f"The datasets are {names}"
         )
     if split is not None:
-        message = f'"--split" must be omitted for a file; got "{split}" for {path}'
-        raise ConfigurationError(message, hint='Omit "--split"')
+        message = f'"split" must be omitted for a file; got "{split}" for {path}'
+        raise ConfigurationError(message, hint='Omit "split"')
     return source, file_records(path)
 
 

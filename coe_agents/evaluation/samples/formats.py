@@ -154,11 +154,11 @@ def _batch_output(record: JsonObject, source: Source) -> Iterator[JsonObject]:
         raise SamplesError(
             f'{source.path} is batch output of OpenAI, which holds no question: "question" and "references" are '
             "missing",
-            hint=f"Pass --questions FILE, whose id is the custom_id; see {PAGE}",
+            hint=f'Pass "questions", a file whose id is the custom_id; see {PAGE}',
         )
     question = source.questions.get(identifier)
     if question is None:
-        raise ValueError(f"--questions has no question with the id {identifier!r:.60}")
+        raise ValueError(f'"questions" has no question with the id {identifier!r:.60}')
     sample: JsonObject = {
         "id": identifier,
         "question": question.question,

@@ -236,7 +236,7 @@ def with_equality_of(clusterer: Clusterer, criterion: Criterion) -> Criterion:
 
 
 def create_criterion(name: str, clusterer: Clusterer, judge: Criterion | None = None) -> Criterion:
-    """Returns the criterion of a name of `--correctness`: of `CRITERIA`, "entailment" or "judge".
+    """Returns the criterion of a name of `correctness`: of `CRITERIA`, "entailment" or "judge".
 
     A ValueError if there is no such criterion, or it lacks the entailment model of the clusterer, or a judge model.
     """
@@ -247,8 +247,8 @@ def create_criterion(name: str, clusterer: Clusterer, judge: Criterion | None = 
     if name in CRITERIA:
         return with_equality_of(clusterer, CRITERIA[name])
     needed = {
-        "entailment": 'an entailment model. Name one: --config FILE with [clusterer] kind = "entailment"',
-        "judge": "a judge model. Name one: --config FILE with [judge]",
+        "entailment": 'an entailment model. Name one: a configuration with [clusterer] kind = "entailment"',
+        "judge": "a judge model. Name one: a configuration with [judge]",
     }
     if name not in needed:
         raise ValueError(
@@ -369,7 +369,8 @@ def inside_in_words(n: int, n_judged: int, criterion: str) -> str | None:
     )
     return (
         f"{answers} not equal it. "
-        'If they are sentences: --correctness contains, judge or entailment, or ask with [answers] kind = "short".'
+        'If they are sentences, use correctness "contains", "entailment" or "judge"; models that follow instructions '
+        "can be asked for short answers instead."
     )
 
 

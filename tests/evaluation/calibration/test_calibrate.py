@@ -101,6 +101,8 @@ def test_how_near_a_set_came_says_how_many_more_questions_would_do():
     surest_right = [True] * 26 + [False, True] * 12
     near = shortfall(correct=surest_right, uncertainty=np.arange(50), risk=0.1, confidence=0.9)
     assert (near.n_surest, near.n_wrong, near.bound) == (26, 0, risk_bound(0, 26, confidence=0.9))
+    # 38 are tested first: the 26, and 12 of which half is wrong
+    assert near.first[1:] == (38, 6, risk_bound(6, 38, confidence=0.9))
     # first_count is 38 of 38 and more, and 39 of 75 are as sure as 26 of 50
     more = [True] * 39 + [False, True] * 18
     assert choice(surest_right, np.arange(50), risk=0.1).threshold is None

@@ -100,7 +100,7 @@ def test_what_cannot_be_read_is_said(tmp_path):
             opened(str(tmp_path / name))
     with pytest.raises(ConfigurationError, match='"trivia" is neither a dataset nor a file'):
         opened("trivia")
-    with pytest.raises(ConfigurationError, match='"--split" must be omitted for a file'):
+    with pytest.raises(ConfigurationError, match='"split" must be omitted for a file'):
         opened(str(tmp_path / "notes.txt"), split="test")
 
 

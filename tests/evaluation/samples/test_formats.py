@@ -91,7 +91,7 @@ def test_batch_output_is_joined_with_its_questions():
 
 def test_batch_output_without_questions_says_what_is_missing():
     with pytest.raises(
-        SamplesError, match=r'"question" and "references" are missing.* --questions'
+        SamplesError, match=r'"question" and "references" are missing.* "questions"'
     ):
         read(FILES / "batch_output.jsonl")
 
@@ -132,7 +132,7 @@ def test_what_is_not_recognised_is_one_error_that_names_all_that_is_missing(tmp_
     ):
         assert part in said
     assert "docs/your_own_files.md" in said
-    assert "--columns" in said
+    assert '"columns"' in said
 
 
 def test_a_faulty_line_is_named_once_with_all_its_faults(tmp_path):

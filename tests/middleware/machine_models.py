@@ -38,6 +38,7 @@ WHOLE = (
     "stop_reason=tool_use",
     "stopReason=tool_use",
     "done_reason=stop",
+    "stop_type=eos",
     "status=completed",
 )
 CUT = (
@@ -47,6 +48,8 @@ CUT = (
     "stop_reason=max_tokens",
     "stopReason=max_tokens",
     "done_reason=length",
+    "stop_type=limit",
+    "truncated=yes",
     "status=incomplete",
 )
 FILTERED = (

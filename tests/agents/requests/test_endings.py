@@ -169,14 +169,15 @@ INCOMPLETE = {"status": "incomplete"}
     ],
 )
 def test_a_block_of_a_reply_says_whether_it_is_whole(block, ending):
-    assert judge_end(AIMessage([block])) == ending
+    before = ["Wait.", {"type": "web_search_call"}]
+    assert judge_end(AIMessage([*before, block])) == ending
 
 
 @pytest.mark.parametrize(
     "block", [{"type": "refusal", "refusal": ""}, {"type": "other", "refusal": "No."}]
 )
 def test_a_block_that_refuses_is_filtered(block):
-    assert judge_end(AIMessage([{"type": "text", "text": "Yes"}, block])) == "filtered"
+    assert judge_end(AIMessage(["Yes", {"type": "text", "text": "Yes"}, block])) == "filtered"
 
 
 @pytest.mark.parametrize(
@@ -185,6 +186,10 @@ def test_a_block_that_refuses_is_filtered(block):
         (AIMessage("Yes", additional_kwargs={"refusal": " No.\n"}), "No."),
         (AIMessage("Yes", additional_kwargs={"refusal": ["No."]}), ""),
         (AIMessage([{"type": "refusal", "refusal": "No. "}]), "No."),
+        (
+            AIMessage([{"type": "refusal", "refusal": "!"}], additional_kwargs={"refusal": "No."}),
+            "No.",
+        ),
         (AIMessage([{"type": "refusal", "refusal": None}]), ""),
         (AIMessage(["refusal"]), ""),
         (AIMessage("refusal"), ""),

@@ -228,7 +228,8 @@ def _check_rows(
 def _shortfall_in_words(near: Shortfall | None) -> str:
     if near is None:
         return "No question has an answer that could be given."
-    start = "There are too few answers for the search to begin."
+    have = quantity(near.n_answerable, "question has", "questions have")
+    start = f"{have} an answer that could be given: too few for the search to begin."
     if near.first is not None:
         start = (
             f"The search begins with the {near.first.n_answered} surest answers: {near.first.n_wrong} wrong, a risk of "

@@ -55,7 +55,7 @@ def show_report(console: Console, report: Mapping[str, Any], on_judging: str | N
     if has_areas:
         console.print(_score_table(report["scores"]))
         note(
-            "`figures`, and --json of the command, have paired differences, and accuracies after rejection, too."
+            "--json (in Python: `figures`) has paired differences, and accuracies after rejection, too."
         )
         console.print()
     elif report["scores"]:

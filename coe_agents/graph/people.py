@@ -429,5 +429,5 @@ def _answered(case: EscalatedCase, answer: str) -> Ruling:
         text = candidate["answer"]
         if answer in (text, visible(text)):  # the person saw the second
             return _approved(case, candidate["number"])
-    reason = f"a person gave another answer than the {len(case['candidates'])} of the group"
+    reason = "a person gave an answer in words of their own"
     return Ruling(action="answer", answer=answer, reason=reason)

@@ -6,6 +6,7 @@ cleaned here: whoever shows them does.
 """
 
 import json
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -15,7 +16,7 @@ from coe_agents.actions.proposals import NO_CALL, called_tools, describe_action
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.measurement.measurement import AgentMeasurement, Measurement
 from coe_agents.measurement.weighting import rank_texts
-from coe_agents.text import for_prompt, printable, quantity
+from coe_agents.text import beside, for_prompt, printable, quantity
 from coe_agents.types import DEFAULT_ALEATORIC_THRESHOLD
 from coe_agents.uncertainty.ties import TIE
 
@@ -196,10 +197,12 @@ def is_unlike(measurement: Measurement) -> bool:
     return 2 * n_long > n_answers > 2 and 3 * n_answers > n_responses
 
 
-def coe_in_words(measurement: Measurement, *, with_parts: bool = False) -> str:
-    """Returns CoE, and its parts if asked for."""
+def coe_in_words(
+    measurement: Measurement, *, limit: float = math.inf, with_parts: bool = False
+) -> str:
+    """Returns CoE, which is compared with a limit, and its parts if asked for."""
     parts = parts_in_words(measurement.aleatoric, measurement.epistemic) if with_parts else ""
-    return f"CoE {measurement.coe:.3f}{parts}"
+    return f"CoE {beside(measurement.coe, limit)}{parts}"
 
 
 def parts_in_words(aleatoric: float, epistemic: float) -> str:

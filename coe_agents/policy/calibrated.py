@@ -37,7 +37,7 @@ from coe_agents.measurement.weighted_vote import (
 from coe_agents.policy.base import Decision, Otherwise, check_otherwise
 from coe_agents.policy.saved import check_weights, load_saved, with_tuples
 from coe_agents.policy.support import LearnedSupport
-from coe_agents.text import for_prompt, for_screen, quantity
+from coe_agents.text import beside, for_prompt, for_screen, quantity
 from coe_agents.types import ANSWERABLE
 from coe_agents.uncertainty.ties import TIE
 
@@ -328,11 +328,8 @@ class Calibration:
             value = None if uncertainty is None else max(0.0, 1.0 - uncertainty)
         if uncertainty is None or value is None:
             return f"{name} is {within} {limit:.3f}"
-        n_digits = 3
-        if f"{value:.3f}" == f"{limit:.3f}" and f"{value:.6f}" != f"{limit:.6f}":
-            n_digits = 6
         relation = within if uncertainty <= threshold + TIE else beyond
-        return f"{name} {value:.{n_digits}f} is {relation} the calibrated {limit:.{n_digits}f}"
+        return f"{name} {beside(value, limit)} is {relation} the calibrated {beside(limit, value)}"
 
     def statements(self) -> list[str]:
         """Returns what is answered, and what that is shown to risk: a line for each threshold."""

@@ -14,7 +14,7 @@ from coe_agents.measurement.measurement import Measurement, leading_cluster
 from coe_agents.measurement.wording import coe_in_words
 from coe_agents.policy.base import Decision, Policy, count_votes, otherwise, quorum, without_tie
 from coe_agents.policy.bounds import THRESHOLDS, Bounds, CostBudget, Spent
-from coe_agents.text import quantity
+from coe_agents.text import beside, quantity
 from coe_agents.types import ANSWERABLE, AnswerKind, Cause
 
 _NO_ANSWER: Mapping[AnswerKind, tuple[Cause, str]] = {
@@ -152,9 +152,9 @@ def _within(
         if limit is None:
             limit = math.inf
         if not value <= limit:  # nor an answer whose uncertainty is no number
-            what = f"{name.partition('_')[0]} {value:.3f}"
+            what = f"{name.partition('_')[0]} {beside(value, limit)}"
             if name == "max_coe":
-                what = coe_in_words(measurement)
+                what = coe_in_words(measurement, limit=limit)
             reason = f"{what} exceeds {limit:g} nats, the limit of this request"
             return Decision(otherwise(policy), None, reason, cause="limit_of_caller")
     return decision

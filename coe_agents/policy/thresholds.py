@@ -17,6 +17,7 @@ from coe_agents.policy.base import (
     check_threshold,
     without_tie,
 )
+from coe_agents.text import beside
 from coe_agents.types import (
     DEFAULT_ALEATORIC_THRESHOLD,
     DEFAULT_EPISTEMIC_THRESHOLD,
@@ -52,10 +53,11 @@ class ThresholdPolicy(Tunable):
         """Returns "answer" with the leading cluster's answer, or `otherwise`, also where several share the lead."""
         limit = f"{self.max_coe:g} nats"
         if measurement.coe <= self.max_coe:
-            reason = f"confident enough: {coe_in_words(measurement)} is at most {limit}"
+            coe = coe_in_words(measurement, limit=self.max_coe)
+            reason = f"confident enough: {coe} is at most {limit}"
             decision = Decision("answer", measurement.answer, reason, cause="confident")
             return without_tie(decision, measurement, self)
-        coe = coe_in_words(measurement, with_parts=True)
+        coe = coe_in_words(measurement, limit=self.max_coe, with_parts=True)
         reason = f"not confident enough: {coe} exceeds {limit}"
         return Decision(self.otherwise, None, reason, cause="uncertain")
 
@@ -145,7 +147,9 @@ class RegimePolicy(Tunable):
         clauses: list[str] = []
         for name, value, threshold, where in parts:
             relation = "exceeds" if value > threshold else "is at most"
-            clauses.append(f"{name} {value:.3f} {where} {relation} {threshold:g} nats")
+            clauses.append(
+                f"{name} {beside(value, threshold)} {where} {relation} {threshold:g} nats"
+            )
         numbers = ", ".join(clauses)
         agents = measurement.agents.values()
         if any(lacks_most(agent.n_responses, agent.lacking) for agent in agents):

@@ -80,8 +80,9 @@ def harvest(
         print_lines(f"Left out, since the person abstained: {n_abstained}.")
     if not counted["audit"]:
         print_lines(
-            "Without audits nothing is known of the risk of the answers that were given, so that no threshold will be "
-            "raised. To audit a share of them: create_coe_graph(..., on_decision=Recording(audit_rate=0.05))."
+            "Without audits nothing is known of the risk of the answers that were given, and of the calls that passed, "
+            "so that no threshold will be raised. To audit a share of them: on_decision=Recording(audit_rate=0.05), of "
+            "create_coe_graph or of the gate."
         )
     if cases is not None:
         new = _append(cases, labelled)
@@ -94,8 +95,12 @@ def audit(
         str | None,
         typer.Option(help="Id of the case to rule on; without it, pending ones are shown."),
     ] = None,
-    right: Annotated[bool, typer.Option("--right", help="The answer was right.")] = False,
-    wrong: Annotated[bool, typer.Option("--wrong", help="The answer was wrong.")] = False,
+    right: Annotated[
+        bool, typer.Option("--right", help="The answer was right; of a call: it should run.")
+    ] = False,
+    wrong: Annotated[
+        bool, typer.Option("--wrong", help="The answer was wrong; of a call: it should not run.")
+    ] = False,
     answer: Annotated[
         str | None, typer.Option(help="The right answer, where it was wrong.")
     ] = None,

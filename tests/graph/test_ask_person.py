@@ -113,7 +113,7 @@ LISTED = "1. Lyon (67%)\n2. Paris (33%)"
             {"type": "answer", "answer": " Metz "},
             "answer",
             "Metz",
-            "a person gave another answer than the 2 of the gr",
+            "a person gave an answer in words of their own",
         ),
         ({"type": "answer", "answer": "Lyon"}, "answer", "Lyon", "a person approved answer 1 of 2"),
         (
@@ -130,7 +130,7 @@ LISTED = "1. Lyon (67%)\n2. Paris (33%)"
         ),
         # of Agent Chat UI
         ({"decisions": [{"type": "approve"}]}, "answer", "Lyon", "a person approved answer 1 of 2"),
-        ({"decisions": [edit("Metz", LISTED)]}, "answer", "Metz", "a person gave another answer"),
+        ({"decisions": [edit("Metz", LISTED)]}, "answer", "Metz", "a person gave an answer in words"),
         (
             {"decisions": [edit("Paris", LISTED)]},
             "answer",
@@ -141,7 +141,7 @@ LISTED = "1. Lyon (67%)\n2. Paris (33%)"
             {"decisions": [{"type": "respond", "message": "Metz"}]},
             "answer",
             "Metz",
-            "a person gave another answer",
+            "a person gave an answer in words",
         ),
     ],
 )

@@ -22,7 +22,8 @@ from tools.mutation.run import KEPT, PACKAGE, path_of, run_changes
 from tools.mutation.table import count_modules, list_explanations, write_between_markers
 
 PACKAGES = ("actions", "decisions", "measurement", "middleware", "policy", "uncertainty")
-"""What decides whether something is answered or runs."""
+MODULES = ("agents.requests.endings",)
+"""What decides whether something is answered or runs: these packages, and these modules of others."""
 
 
 def main() -> int:
@@ -65,7 +66,7 @@ def _read_options() -> argparse.Namespace:
         "modules",
         nargs="*",
         metavar="MODULE",
-        help=f"such as policy.settle; else all of {PACKAGES}",
+        help=f"such as policy.settle; else all of {(*PACKAGES, *MODULES)}",
     )
     parser.add_argument(
         "--sample",
@@ -98,9 +99,10 @@ def _read_options() -> argparse.Namespace:
 
 def _iter_modules() -> Sequence[str]:
     paths = (path for package in PACKAGES for path in sorted(Path(PACKAGE, package).rglob("*.py")))
-    return [
+    found = [
         ".".join(path.with_suffix("").parts[1:]) for path in paths if path.name != "__init__.py"
     ]
+    return [*MODULES, *found]
 
 
 def _recall(changes: Sequence[Change]) -> dict[Change, Result]:

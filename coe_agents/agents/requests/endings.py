@@ -168,13 +168,11 @@ def _endings(metadata: Any, depth: int) -> Iterator[Ending]:
 def _endings_of_field(name: str, value: Any, depth: int) -> Iterator[Ending]:
     if value is False and _SAYS_WHETHER.fullmatch(name):
         yield "cut"
-        return
     is_blank = not value or (isinstance(value, str) and not value.strip())
     if is_blank or name in _SAYS_NOTHING:
         return
     if _SAYS_HOW.fullmatch(name):
         yield _ending_of(value)
-        return
     least = _SAYS_WHY_NOT.get(name)
     if least is None:
         yield from _endings(value, depth + 1)

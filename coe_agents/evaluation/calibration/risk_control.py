@@ -237,6 +237,7 @@ class Shortfall(NamedTuple):
         n_more: About how many more labelled questions like these would do, if the surest err as often among them; None
             if they err too often for any number.
         first: The first threshold that was tested, and failed; None if there are too few questions to test one.
+        n_answerable: The number of questions, all of which have an answer that could be given.
     """
 
     n_surest: int
@@ -244,6 +245,7 @@ class Shortfall(NamedTuple):
     bound: float
     n_more: int | None
     first: ThresholdChoice | None
+    n_answerable: int
 
 
 def shortfall(
@@ -300,8 +302,8 @@ def shortfall(
             if size > 100 * right.size:
                 break
             if suffices(size):
-                return Shortfall(n, n_wrong, bounds[best], size - right.size, first)
-    return Shortfall(n, n_wrong, bounds[best], None, first)
+                return Shortfall(n, n_wrong, bounds[best], size - right.size, first, right.size)
+    return Shortfall(n, n_wrong, bounds[best], None, first, right.size)
 
 
 def choose_audited_threshold(

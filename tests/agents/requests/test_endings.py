@@ -21,6 +21,7 @@ WHOLE = (
     {},
     {"finish_reason": None},
     {"finish_reason": ""},
+    {"finish_reason": " \n"},
     {"finish_reason": "stop"},
     {"finish_reason": "tool_calls"},
     {"finish_reason": "function_call"},
@@ -78,6 +79,8 @@ CUT = (
     {"terminationReason": "max_tokens"},
     {"completion_status": "length"},
     {"candidates": [{"finishReason": "STOP"}, {"finishReason": "MAX_TOKENS"}]},
+    {"candidates": ({"finishReason": "MAX_TOKENS"},)},
+    {"finish_reason": {"type": "stop", "stop_reason": "max_tokens"}},
 )
 FILTERED = (
     {"finish_reason": "content_filter"},
@@ -147,11 +150,12 @@ def test_only_known_words_mean_whole_wherever_they_stand(said, ending):
         assert judge_end(AIMessage("Yes", additional_kwargs=said)) == ending
 
 
-def test_metadata_that_are_too_deep_to_read_are_unknown():
+@pytest.mark.parametrize("deeper", [lambda said: {"response": said}, lambda said: [said]])
+def test_metadata_that_are_too_deep_to_read_are_unknown(deeper):
     said = {"finish_reason": "length"}
     for _ in range(10_000):
-        said = {"response": [said]}
-    assert judge_end(Generation(text="", generation_info=said)) == "unknown"
+        said = deeper(said)
+    assert judge_end(Generation(text="", generation_info={"responses": said})) == "unknown"
 
 
 INCOMPLETE = {"status": "incomplete"}

@@ -130,7 +130,12 @@ LISTED = "1. Lyon (67%)\n2. Paris (33%)"
         ),
         # of Agent Chat UI
         ({"decisions": [{"type": "approve"}]}, "answer", "Lyon", "a person approved answer 1 of 2"),
-        ({"decisions": [edit("Metz", LISTED)]}, "answer", "Metz", "a person gave an answer in words"),
+        (
+            {"decisions": [edit("Metz", LISTED)]},
+            "answer",
+            "Metz",
+            "a person gave an answer in words",
+        ),
         (
             {"decisions": [edit("Paris", LISTED)]},
             "answer",

@@ -48,16 +48,6 @@ def decomposition(*, coe: float, aleatoric: float, epistemic: float) -> str:
     return f"{coe:.3f} = aleatoric {aleatoric:.3f} + epistemic {epistemic:.3f} nats"
 
 
-def beside(value: float, limit: float) -> str:
-    """Returns a number with three digits; with six, if it could not be told from the limit that it is compared with.
-
-    >>> beside(0.5, 0.7), beside(0.50004, 0.5), beside(0.5, 0.5)
-    ('0.500', '0.500040', '0.500')
-    """
-    is_alike = f"{value:.3f}" == f"{limit:.3f}" and f"{value:.6f}" != f"{limit:.6f}"
-    return f"{value:.6f}" if is_alike else f"{value:.3f}"
-
-
 def quantity(n: int, noun: str, plural: str | None = None) -> str:
     """Returns a number with its noun, in the plural unless the number is 1.
 

@@ -16,7 +16,7 @@ from coe_agents.actions.proposals import NO_CALL, called_tools, describe_action
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.measurement.measurement import AgentMeasurement, Measurement
 from coe_agents.measurement.weighting import rank_texts
-from coe_agents.text import beside, for_prompt, printable, quantity
+from coe_agents.text import for_prompt, printable, quantity
 from coe_agents.types import DEFAULT_ALEATORIC_THRESHOLD
 from coe_agents.uncertainty.ties import TIE
 
@@ -195,6 +195,16 @@ def is_unlike(measurement: Measurement) -> bool:
     n_answers = len(measurement.representatives)
     n_long = sum(len(text.split()) > 2 for text in measurement.representatives)
     return 2 * n_long > n_answers > 2 and 3 * n_answers > n_responses
+
+
+def beside(value: float, limit: float) -> str:
+    """Returns a number with three digits; with six, if it could not be told from the limit that it is compared with.
+
+    >>> beside(0.5, 0.7), beside(0.50004, 0.5), beside(0.5, 0.5)
+    ('0.500', '0.500040', '0.500')
+    """
+    is_alike = f"{value:.3f}" == f"{limit:.3f}" and f"{value:.6f}" != f"{limit:.6f}"
+    return f"{value:.6f}" if is_alike else f"{value:.3f}"
 
 
 def coe_in_words(

@@ -34,10 +34,11 @@ from coe_agents.measurement.weighted_vote import (
     find_leaders,
     weighted_votes,
 )
+from coe_agents.measurement.wording import beside
 from coe_agents.policy.base import Decision, Otherwise, check_otherwise
 from coe_agents.policy.saved import check_weights, load_saved, with_tuples
 from coe_agents.policy.support import LearnedSupport
-from coe_agents.text import beside, for_prompt, for_screen, quantity
+from coe_agents.text import for_prompt, for_screen, quantity
 from coe_agents.types import ANSWERABLE
 from coe_agents.uncertainty.ties import TIE
 

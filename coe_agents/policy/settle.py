@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from coe_agents.checks import instance
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.measurement.measurement import Measurement, leading_cluster
-from coe_agents.measurement.wording import coe_in_words
+from coe_agents.measurement.wording import beside, coe_in_words
 from coe_agents.policy.base import Decision, Policy, count_votes, otherwise, quorum, without_tie
 from coe_agents.policy.bounds import THRESHOLDS, Bounds, CostBudget, Spent
-from coe_agents.text import beside, quantity
+from coe_agents.text import quantity
 from coe_agents.types import ANSWERABLE, AnswerKind, Cause
 
 _NO_ANSWER: Mapping[AnswerKind, tuple[Cause, str]] = {

@@ -7,7 +7,7 @@ import numpy as np
 
 from coe_agents.checks import one_of
 from coe_agents.measurement.measurement import Measurement
-from coe_agents.measurement.wording import coe_in_words, lacks_most, regime_in_words
+from coe_agents.measurement.wording import beside, coe_in_words, lacks_most, regime_in_words
 from coe_agents.policy.base import (
     ACTIONS,
     Decision,
@@ -17,7 +17,6 @@ from coe_agents.policy.base import (
     check_threshold,
     without_tie,
 )
-from coe_agents.text import beside
 from coe_agents.types import (
     DEFAULT_ALEATORIC_THRESHOLD,
     DEFAULT_EPISTEMIC_THRESHOLD,

@@ -228,7 +228,8 @@ def show_side_by_side(console: Console, experiment: Experiment) -> None:
     notes = caption_of(experiment)
     if same:
         notes.insert(0, f"The same for all: {', '.join(same)}.")
-    _print_tables(console, experiment.title, _blocks(names, lines, console.width), notes)
+    tables = _blocks(names, lines, console.width) if lines else []
+    _print_tables(console, experiment.title, tables, notes)
 
 
 _Line: TypeAlias = tuple[str, Mapping[str, Sequence[str]]]

@@ -125,6 +125,16 @@ def test_nothing_is_wider_than_the_terminal_and_each_figure_is_a_row(tmp_path, n
     assert "\n  rounds " not in text or n_policies == 1
 
 
+def test_policies_that_decide_alike_are_one_sentence(tmp_path):
+    folders = [written(tmp_path / name, {"0": step()}) for name in ("one", "other")]
+    comparison = compare_outcomes([outcomes_of(read_run(each)) for each in folders])
+
+    text = _shown(comparison, 80)
+
+    assert "The same for all: questions 1, " in text
+    assert "figure" not in text
+
+
 def test_a_figure_that_is_equal_in_the_mean_alone_keeps_its_row(tmp_path):
     questions = [str(i) for i in range(20)]
     odd = {name: step(action="abstain" if int(name) % 2 else "answer") for name in questions}

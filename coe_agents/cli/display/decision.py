@@ -90,7 +90,7 @@ def _cost(decision: Mapping[str, Any], n_judged: int) -> str:
     if n_judged:
         parts.append(f"{n_judged} to judges")
     tokens = add_usages(decision["tokens"].values())["output_tokens"]
-    parts.append("tokens not known" if tokens is None else quantity(tokens, "token"))
+    parts.append("tokens not known" if tokens is None else quantity(tokens, "output token"))
     return ", ".join(parts)
 
 

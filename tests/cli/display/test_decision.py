@@ -47,7 +47,7 @@ def test_the_answer_comes_first_then_the_agents_then_the_numbers():
         "consensus:",
         "1",
     ]
-    assert lines[-1] == "1 round, 12 tokens, 0.50 s"
+    assert lines[-1] == "1 round, 12 output tokens, 0.50 s"
 
 
 def test_eighty_columns_cut_nothing_off():

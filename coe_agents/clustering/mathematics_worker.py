@@ -51,10 +51,9 @@ def _key(value: Any) -> str:
         parts = value.flat() if isinstance(value, sympy.MatrixBase) else value.args
         return f"{type(value).__name__}{getattr(value, 'shape', '')}{[*map(_key, parts)]}"
     if isinstance(value, sympy.Set):
-        is_list = isinstance(
-            value, sympy.FiniteSet | sympy.Union
-        )  # "x < 1 or x > 2" is read as a list
-        return f"{'' if is_list else type(value).__name__}{sorted(_keys_of_members(value))}"
+        # "x < 1 or x > 2" is read as a list
+        kind = "" if isinstance(value, sympy.FiniteSet | sympy.Union) else type(value).__name__
+        return f"{kind}{sorted(_keys_of_members(value))}"
     if value in (sympy.true, sympy.false):  # whether an end of an interval is open
         return str(value)
     return _key_of_expression(value)

@@ -519,13 +519,15 @@ _FUNCTION_WORDS = frozenset(_CLOSED_CLASS.split())
 
 _UNITS_OF_NUMBERS = frozenset(NAMES.values())
 _UNIT = re.compile("[a-zμω]+")
+_WRITTEN_UNIT = r"[a-zμω]{1,20}(?:\^-?\d)?"
 _CURRENCY = "[$¢£¤¥֏؋৲৳૱௹฿៛₠-⃀﷼]"
 _QUANTITY = re.compile(
     rf"(?P<sign>[-+]?)(?P<before>(?:us(?=\$))?{_CURRENCY}?)\s?(?P<sign_of_amount>-?)(?=[\d.])"
     r"(?P<whole>[1-9]\d{0,2}(?P<separator>[ ,'_])\d{3}(?:(?P=separator)\d{3})*|[1-9]\d?(?:,\d\d)+,\d{3}"
     r"|[1-9]\d{0,2}(?:\.\d{3}){2,}|0|[1-9]\d*)?(?P<fraction>\.\d+)?"
     r"(?:e(?P<exponent>[-+]?\d{1,3})|\s?[×·x]\s?10\^(?P<power>-?\d{1,3}))?"
-    rf"\s?(?P<after>(?:us(?=\$))?{_CURRENCY}?)\s?(?P<unit>%|‰|°[cf]?|[a-zμω]{{1,20}}(?:\^-?\d)?(?:/[a-zμω]{{1,20}}(?:\^-?\d)?)?)?"
+    rf"\s?(?P<after>(?:us(?=\$))?{_CURRENCY}?)"
+    rf"\s?(?P<unit>%|‰|°[cf]?|{_WRITTEN_UNIT}(?:/{_WRITTEN_UNIT})?)?"
 )
 
 _WORDS = re.compile(r"[A-Za-z][A-Za-z ]*\.?")

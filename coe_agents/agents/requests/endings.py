@@ -173,6 +173,7 @@ def _endings_of_field(name: str, value: Any, depth: int) -> Iterator[Ending]:
         return
     if _SAYS_HOW.fullmatch(name):
         yield _ending_of(value)
+    # inside of such a field others may say more
     least = _SAYS_WHY_NOT.get(name)
     if least is None:
         yield from _endings(value, depth + 1)

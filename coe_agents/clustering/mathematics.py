@@ -30,7 +30,7 @@ class MathematicsMatch(NormalizedMatch):
     Each answer is read once, to a canonical value, so that equality is symmetric and transitive and does not depend on
     order. Numbers, fractions and percentages are compared exactly; expressions, equations, intervals, sets and matrices
     as Hugging Face's `math-verify` reads them; "x = 5" has the value 5. A number with another unit than percent is
-    equal only with the same unit. What is no mathematics, or is not read in half a second of CPU time, is compared as
+    equal only with the same unit. What is no mathematics, or is not read in three seconds of CPU time, is compared as
     `NormalizedMatch` does. The questions are ignored.
 
     `math-verify` runs in a process of its own, which is started when it is first needed and ended if it takes too

@@ -80,9 +80,9 @@ def harvest(
         print_lines(f"Left out, since the person abstained: {n_abstained}.")
     if not counted["audit"]:
         print_lines(
-            "Without audits nothing is known of the risk of the answers that were given, and of the calls that passed, "
-            "so that no threshold will be raised. To audit a share of them: on_decision=Recording(audit_rate=0.05), of "
-            "create_coe_graph or of the gate."
+            "Without audits nothing is known of the risk of what was let pass, or would have been (answers that were "
+            "given, calls that no gate blocked), so that no threshold will be raised. To audit a share of it: "
+            "on_decision=Recording(audit_rate=0.05), of create_coe_graph or of the gate."
         )
     if cases is not None:
         new = _append(cases, labelled)

@@ -91,6 +91,13 @@ def _end(machine):
     return st.just(UNSAID) | st.sampled_from(WHOLE) | st.sampled_from(machine.driver_endings)
 
 
+def _searches(machine):
+    nobody = st.just((False,) * (1 + N_MEMBERS))
+    if not machine.may_search:
+        return nobody
+    return nobody | nobody | st.tuples(*[st.booleans()] * (1 + N_MEMBERS))
+
+
 VOTES = _drawn(_votes)
 TURNS = st.builds(
     Turn,
@@ -100,6 +107,7 @@ TURNS = st.builds(
     end=_drawn(_end),
     falls_back=st.booleans(),
     is_double=st.sampled_from([False, False, True]),
+    searches=_drawn(_searches),
 )
 APPROVED = ["approve"] * MOST
 DECISIONS = st.just(APPROVED) | st.lists(
@@ -140,6 +148,8 @@ class GateMachine(RuleBasedStateMachine):
     names = NAMES
     behaviours = BEHAVIOURS
     meddling = Meddler.MODES
+    may_search = True  # a model's provider
+    store_may_fail = True
     endings = driver_endings = ENDINGS
     edits = ("more ids", "more ids", "no form", "another form", "another's")
     changes = ("same", "same", "evil", "half", "other id")  # of a message that a client writes
@@ -429,11 +439,21 @@ class GateMachine(RuleBasedStateMachine):
             self.untouched.clear()
         if self.world.store is not None:
             once.REGISTER._started = {}
+            self.world.store.expire()
+
+    @precondition(lambda self: self.store_may_fail and self.world.store is not None)
+    @rule()
+    def lose_store(self):
+        """The store fails from now on, or no longer."""
+        self.untouched.clear()
+        self.world.store.fails = not self.world.store.fails
 
     @precondition(lambda self: self.world.store is not None)
     @rule(edit=_drawn(lambda machine: st.sampled_from(machine.edits)))
     def edit_store(self, edit):
         """Somebody edits what the store holds of the calls that were started, and another process goes on."""
+        if self.world.store.fails:
+            return
         self.untouched.clear()
         numbers = range(self.world.n_refs + 1)
         edit_started(
@@ -457,7 +477,7 @@ def edit_started(store, edit, ids):
             },
             "another's": other,
         }[edit]
-        store.put(record.namespace, record.key, value)
+        store.put(record.namespace, record.key, value, index=False, ttl=None)
 
 
 def _values(saved):

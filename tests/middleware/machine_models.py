@@ -66,11 +66,21 @@ ENDINGS = (*WHOLE, *CUT, *FILTERED, *UNKNOWN)
 _KINDS = {"whole": WHOLE, "cut": CUT, "filtered": FILTERED, "unknown": UNKNOWN}
 
 
+SEARCH = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "Ann"}}
+"""What a message holds where its provider ran a tool."""
+
+
+def holds_search(message):
+    """Returns whether the provider of a message ran a tool that nobody judged."""
+    return isinstance(message, AIMessage) and SEARCH in [*message.content]
+
+
 class Turn(NamedTuple):
     """What the driver says at one turn, and how each member behaves.
 
     `ends` are how the members' replies ended, `end` how the driver's did; `falls_back`: whether the driver fails, so
-    that another model speaks in its place; `is_double`: whether it makes its first call twice.
+    that another model speaks in its place; `is_double`: whether it makes its first call twice; `searches`: whether the
+    driver's provider, and that of each member, ran a tool of its own.
     """
 
     calls: tuple
@@ -79,6 +89,7 @@ class Turn(NamedTuple):
     end: str = UNSAID
     falls_back: bool = False
     is_double: bool = False
+    searches: tuple = (False,) * (1 + N_MEMBERS)
 
     def numbered(self, number):
         """The turn with calls that bear references, and ids, that no other turn has."""
@@ -146,9 +157,10 @@ class Speaker(ScriptedDriver):
         return self._generate(*args, **options)
 
 
-def reply(text, end, *, model_name, calls=()):
+def reply(text, end, *, model_name, calls=(), searches=False):
     """Returns a message that ended so; who says how it ended says its name, too."""
-    message = AIMessage(text, tool_calls=[*calls])
+    content = [SEARCH, {"type": "text", "text": text}] if searches else text
+    message = AIMessage(content, tool_calls=[*calls])
     if end != UNSAID:
         field, _, word = end.partition("=")
         message.response_metadata = {field: word, "model_name": model_name}
@@ -168,7 +180,11 @@ def create_driver(world, *, name="driver", is_fallback=False):
         if world.falls_back and turn.falls_back and not is_fallback:
             raise ConnectionError("down")
         return reply(
-            "I will." if turn.calls else "Done.", turn.end, model_name=name, calls=turn.calls
+            "I will." if turn.calls else "Done.",
+            turn.end,
+            model_name=name,
+            calls=turn.calls,
+            searches=turn.searches[0],
         )
 
     return Speaker(script=drive, model_name=name)
@@ -211,7 +227,14 @@ class Member:
         ]
         proposed = self.calls(shown[-1] if shown else [])
         calls = [{**one, "id": f"m{place}"} for place, one in enumerate(proposed)]
-        return reply(self.text(), TURN.get().ends[self.place], model_name=self.name, calls=calls)
+        turn = TURN.get()
+        return reply(
+            self.text(),
+            turn.ends[self.place],
+            model_name=self.name,
+            calls=calls,
+            searches=turn.searches[1 + self.place],
+        )
 
     def respond(self, request):
         messages = [one for one in request["messages"] if one["role"] == "assistant"]

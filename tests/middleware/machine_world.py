@@ -18,6 +18,7 @@ from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.config import get_config
 from langgraph.errors import GraphInterrupt
+from langgraph.store.base import PutOp
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import interrupt
 
@@ -35,6 +36,7 @@ from tests.middleware.machine_models import (
     Judge,
     Member,
     create_driver,
+    holds_search,
 )
 from tests.middleware.machine_tools import (
     EVIL,
@@ -103,7 +105,7 @@ class World:
         self.is_adaptive = adaptive
         self.as_models = as_models
         self.falls_back = falls_back and as_models
-        self.store = InMemoryStore() if stored else None
+        self.store = FrailStore() if stored else None
         self.lock = Lock()
         self.plan, self.meddling, self.failing = [], None, 0  # of the present run: see `run`
         self.n_refs = 0
@@ -243,6 +245,11 @@ class World:
         """What is let pass, or not, together: by a council a whole turn, by judges one call."""
         return ref.split(".")[0] if self.is_council else ref
 
+    def is_whole(self, turn):
+        """Whether the driver's message may go on: whole, and without what its provider ran and nobody judged."""
+        judges_every_turn = self.is_council and not self.is_narrow
+        return turn.end in WHOLE and not (judges_every_turn and turn.searches[0])
+
     def has_vote(self, turn, place):
         """Whether what a member says counts: a whole reply, and not of the model that drives."""
         drives = self.falls_back and turn.falls_back and place == 0
@@ -259,10 +266,9 @@ class World:
                 given.append(proposal)
         votes = Counter(map(self.compared, given))
         own = self.compared(turn.calls)
-        is_whole = turn.end in WHOLE
         if "verify" in self.kind:
-            return turn.calls if is_whole and votes[own] > N_MEMBERS / 2 else ()
-        if is_whole:
+            return turn.calls if self.is_whole(turn) and votes[own] > N_MEMBERS / 2 else ()
+        if self.is_whole(turn):
             given.insert(0, turn.calls)
             votes[own] += 1
         [(best, n_votes), *rest] = votes.most_common() or [(frozenset(), 0)]
@@ -302,7 +308,7 @@ class World:
     def is_clear(self, turn):
         """Whether nobody can doubt what is decided at a turn, so that what is let pass must run."""
         if self.is_council:
-            return turn.end in WHOLE
+            return turn.end in WHOLE and not any(turn.searches)
         is_judged = not (self.falls_back and turn.falls_back) and all(
             end in WHOLE for end in turn.ends
         )
@@ -341,7 +347,11 @@ class World:
             )
 
         with mock.patch.object(once, "SECONDS_TO_GATHER", 60.0 if patient else 0.05):
-            return self.loop.run_until_complete(together())
+            outcomes = self.loop.run_until_complete(together())
+        if self.is_council and not self.is_narrow:
+            for outcome in outcomes:
+                self.check_searches(config, outcome)
+        return outcomes
 
     def decide(self, thread, requests, replies):
         """Notes what a person lets pass of what is asked."""
@@ -351,7 +361,7 @@ class World:
             args = one["edited_action"]["args"] if is_edit else request["args"]
             if one["type"] == "reject" or args["ref"] not in self.turns:
                 continue
-            if self.turns[args["ref"]].end not in WHOLE:
+            if not self.is_whole(self.turns[args["ref"]]):
                 continue
             if (
                 is_edit
@@ -370,6 +380,12 @@ class World:
         """What was let pass by votes, and by a person or judges: the thread, the family and the group of each."""
         found = [*self.vouched.items(), *self.approved.items()]
         return [(thread, family, group) for (thread, family), groups in found for group in groups]
+
+    def check_searches(self, config, outcome):
+        """Asserts that no message went on whose provider ran a tool that nobody judged."""
+        messages = outcome.get("messages", []) if isinstance(outcome, dict) else []
+        thread = config["configurable"]["thread_id"]
+        assert not any(map(holds_search, messages)), f"ran on thread {thread}: a provider's search"
 
     def check(self):
         started = defaultdict(Counter)
@@ -412,6 +428,40 @@ def is_large(request):
 def of_an_added_call(ref):
     """The reference of a call that other middleware adds: it may run beside the one it is like, if a person says so."""
     return ref.split(".")[0] + ".9"
+
+
+class FrailStore(InMemoryStore):
+    """A store that may fail, in which what does not say otherwise is indexed, which fails, and expires."""
+
+    supports_ttl = True
+
+    def __init__(self):
+        super().__init__()
+        self.ttl_config = {"default_ttl": 1.0}
+        self.fails = False
+        self.passing = {}  # by namespace and key: what expires
+
+    def _check(self, operations):
+        for one in operations:
+            if self.fails or (isinstance(one, PutOp) and one.index is not False):
+                raise ConnectionError("down")
+            if isinstance(one, PutOp):
+                place = (one.namespace, one.key)
+                self.passing[place] = one.ttl is not None
+
+    def batch(self, ops):
+        self._check(ops)
+        return super().batch(ops)
+
+    async def abatch(self, ops):
+        self._check(ops)
+        return await super().abatch(ops)
+
+    def expire(self):
+        """Time passes: what expires is no more."""
+        for (namespace, key), expires in self.passing.items():
+            if expires:
+                super().batch([PutOp(namespace, key, None)])
 
 
 class Yes(Member):

@@ -15,6 +15,7 @@ from hypothesis import Phase, Verbosity, settings
 from hypothesis.errors import FlakyFailure
 from hypothesis.stateful import run_state_machine_as_test
 
+from coe_agents._steps import Call
 from coe_agents.actions import ActionMatch, match, proposals
 from coe_agents.actions.canonical import write_action
 from coe_agents.actions.match import read_action
@@ -164,6 +165,12 @@ def whole(*_):
     return "whole"
 
 
+def whatever_its_provider_ran(*args, **options):
+    """What is found of the driver's message is not looked for in a member's."""
+    with patch.object(deliberation, "_run_by_provider", never):
+        return CHOOSE(*args, **options)
+
+
 def nothing_if_none(self, name):
     """Without names of tools, nothing is gated."""
     return not self._gated.is_all and name in self._gated
@@ -191,6 +198,19 @@ def interrupt_whatever_ran(self, action, call_id, store):
     return INTERRUPT(self, action, call_id, store)
 
 
+def keep_for_a_while(self, action, store):
+    """What the store holds of what was started expires."""
+    if store is not None:
+        record = self._record(action, [])
+        yield Call(store.put, store.aput, (once._NAMESPACE, action.key, record), {"index": False})
+
+
+def run_where_the_store_fails(self, *args):
+    """What cannot be looked up counts as not started."""
+    why_not = yield from START(self, *args)
+    return None if why_not == "the store of the runs failed" else why_not
+
+
 def never(*_):
     return False
 
@@ -200,7 +220,14 @@ def always_true(*_):
 
 
 def among(
-    *behaviours, names=("pay",), meddling=("twice",), endings=WHOLE, driver_endings=WHOLE, **options
+    *behaviours,
+    names=("pay",),
+    meddling=("twice",),
+    endings=WHOLE,
+    driver_endings=WHOLE,
+    may_search=False,
+    store_may_fail=False,
+    **options,
 ):
     """Restricts what is drawn to what matters for a fault, which is then found sooner; no behaviour is to agree."""
     return {
@@ -209,6 +236,8 @@ def among(
         "endings": endings,
         "driver_endings": driver_endings,
         "meddling": meddling,
+        "may_search": may_search,
+        "store_may_fail": store_may_fail,
         "options": {
             "other": None,
             "asks": False,
@@ -221,6 +250,7 @@ def among(
 
 SPEAKING = {"as_models": True, "falls_back": True}
 RULE = Deliberation.rule
+CHOOSE = Deliberation._choose
 START = once.Register.start
 INTERRUPT = once.Register.interrupt
 READ = read_action
@@ -262,6 +292,16 @@ FAULTS = {
         GATE,
         among(stored=True) | {"edits": ("more ids",)},
         [(once, "is_mark", always_true)],
+    ),
+    "a record that expires": (
+        GATE,
+        among(stored=True) | {"edits": ("no form",)},
+        [(once.Register, "_keep", keep_for_a_while)],
+    ),
+    "a store that fails": (
+        GATE,
+        among(stored=True, store_may_fail=True) | {"edits": ("no form",)},
+        [(once.Register, "start", run_where_the_store_fails)],
     ),
     "another tool is shown": (
         COUNCIL,
@@ -309,6 +349,16 @@ FAULTS = {
         "gate interrupt",
         among("text") | {"changes": ("evil",), "targets": ("nowhere",)},
         [(gate, "ask_person", ask_whatever_was_replied)],
+    ),
+    "a tool that a driver's provider runs": (
+        COUNCIL,
+        among(may_search=True, narrow=False),
+        [(deliberation, "_run_by_provider", never)],
+    ),
+    "a tool that a member's provider runs": (
+        "council block choose",
+        among(may_search=True, as_models=True, narrow=False),
+        [(Deliberation, "_choose", whatever_its_provider_ran)],
     ),
     "no names of tools": (GATE, among(narrow=False), [(GuardsTools, "_gates", nothing_if_none)]),
     "a condition that is asked once": (

@@ -216,7 +216,7 @@ def _plain(record: _Record) -> Question:
         verb = "is" if len(missing) == 1 else "are"
         raise MalformedError(
             f"{named} {verb} missing; it has {', '.join(record)[:300]}. References are a list, [] where no answer is "
-            f'known; "columns" (ours=theirs) maps other names, and {_PAGE} lists all that is read'
+            f'known; --columns ours=theirs, "columns" in Python, maps other names; {_PAGE} lists all that is read'
         )
     question = _text(record, "question")
     impossible = _flag(record, "impossible", default=False)

@@ -319,7 +319,7 @@ def _unrecognised(file: RecordFile, first: JsonObject, missing: Sequence[str]) -
     fields = f" with the fields {', '.join(first)[:300]}" if first else ""
     return SamplesError(
         f"{place}: this looks like {FORM_NAMES[file.form]}{fields}; samples need {described}, missing here",
-        hint='If they have other names, pass "columns" (ours=theirs), such as text=response,id=qid. '
+        hint='If they have other names, say so (ours=theirs): --columns text=response,id=qid, or "columns" in Python. '
         f"{PAGE} lists all that is read",
     )
 

@@ -37,7 +37,7 @@ MOST_PARAMETERS = 12
 """A function with more parameters is a wide one."""
 
 BUDGET = {
-    "tokens": 325_600,
+    "tokens": 325_650,
     "tokens of tests": 357_900,
     "tokens a line": 8.8,
     "tokens a line of tests": 9.6,

@@ -141,6 +141,11 @@ def join_initials(text: str) -> str:
     return _AFTER_INITIAL.sub("", text)
 
 
+def spell_out_numero(text: str) -> str:
+    """The word for the abbreviation before a number; without its full stop, "no" may be the answer "No"."""
+    return _NUMERO.sub("number ", text)
+
+
 def split_hyphens(text: str) -> str:
     """A blank for the hyphen of a compound word; between bare letters or digits it may be a minus."""
     return _HYPHEN.sub(" ", text) if "-" in text else text
@@ -334,6 +339,12 @@ RULES = (
         ("A. 12", "12"),
     ),
     EqualityRule(
+        spell_out_numero,
+        "an abbreviation before a number is read as the word",
+        ("Symphony No. 5", "Symphony number 5"),
+        ("No, 5", "number 5"),
+    ),
+    EqualityRule(
         split_hyphens,
         "compound words are written with a hyphen or a blank",
         ("Spider-Man", "Spider Man"),
@@ -380,6 +391,7 @@ _CHARACTERS = str.maketrans(
         **dict.fromkeys("‘’‚‛ʼʻ", "'"),
         **dict.fromkeys("“”„‟«»‹›「」『』《》", '"'),
         **dict.fromkeys("®©™", ""),
+        "№": "no.",
         **dict(zip("。、،؛؟।⁄♯⋅≧≦", ".,,;?./#·≥≤", strict=True)),
     }
 )
@@ -411,6 +423,8 @@ _AT_OPERATOR = re.compile(r"(?<=[\w)\]}°%!])\s([-+/])\s(?=[\w(\[{√.$])")
 _BETWEEN_INITIALS = re.compile(r"(?<=\b[^\W\d_]\.)\s(?=[^\W\d_]\.)")
 _IN_ABBREVIATION = re.compile(r"(?<=[^\W\d_])\.(?=[^\W\d_])")
 _AFTER_INITIAL = re.compile(r"(?<!\Aa)(?<=\b[^\W\d_])\.(?=\s[^\W\d_]{2})")
+
+_NUMERO = re.compile(r"(?<!\w)no\.\s?(?=\d)")
 
 _FUNCTION = r"(?:sin|cos|tan|log|ln|exp|sqrt|pi)\b"
 _HYPHEN = re.compile(

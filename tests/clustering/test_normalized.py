@@ -108,6 +108,9 @@ from coe_agents.clustering.units import CAPITALS, NAMES
         ("15%", "15パーセント", "15퍼센트"),
         ("Honolulu Hawai'i", "Honolulu, Hawaiʻi"),
         ("Roma", "‹Roma›"),
+        ("No. 5", "number 5", "no.5", "№ 5", "№5", "Number five", "**No. 5**", "No. 5."),
+        ("10 Downing Street is No. 10", "10 Downing Street is number 10"),
+        ("Chanel No. 5", "Chanel Number 5", "Chanel №5"),
     ],
 )
 def test_equal_answers(group):
@@ -207,6 +210,8 @@ def test_equal_answers(group):
         (r"\Delta", r"\delta", r"\Sigma", r"\sigma"),
         ("ΔT", "δT", "T"),
         ("No one", "No. 1", "one"),
+        ("No, 5", "No. 5", "5", "#5", "numbers 5", "number 50"),
+        ("No.", "number", "5"),
         ("first", "one", "second", "second place"),
         ("one second", "first second", "2nd"),
         ("one third", "third", "1/3"),

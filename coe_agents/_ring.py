@@ -1,6 +1,7 @@
 """Owns the table of the ring: rooms that the core never imports, and that may be taken away with their tests and pages.
 
-The core finds what it needs of a room here, by name, when it is needed.
+The core finds what it needs of a room here, by name, when it is needed; so do the faces of packages what stands above
+them, in the core, too.
 """
 
 from collections.abc import Mapping
@@ -28,7 +29,7 @@ def is_there(reference: str) -> bool:
 
 
 def load(reference: str) -> Any:
-    """Returns what a reference names: "room:name", or "room.module:name".
+    """Returns what a reference names: "room:name", or "room.module:name"; of a package above the caller, in its way.
 
     Raises:
         ImportError: The room was taken away.

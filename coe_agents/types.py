@@ -16,9 +16,9 @@ AnswerKind = Literal["answer", "call", "no_call", "refusal", "empty"]
 ANSWERABLE: tuple[AnswerKind, ...] = ("answer", "call", "no_call")
 """The kinds that a policy may answer with."""
 Regime = Literal["consensus", "conflict", "ambiguous", "unknown"]
+REGIMES: tuple[Regime, ...] = get_args(Regime)
 Fault = Literal["invalid", "failed"]
 """What is wrong with one reply: "invalid": it fits no tool or schema asked for; "failed": its provider says so."""
-REGIMES: tuple[Regime, ...] = get_args(Regime)
 DEFAULT_ALEATORIC_THRESHOLD = 0.5
 DEFAULT_EPISTEMIC_THRESHOLD = 0.3
 """The thresholds of the regimes, in nats, where a policy has none of its own."""

@@ -13,7 +13,7 @@ from coe_agents.evaluation import Samples
 from coe_agents.evaluation.scoring.correctness import CRITERIA
 from coe_agents.experiments.replays import ReplayedPolicy, load_saved, replay
 from coe_agents.graph import GraphOptions
-from coe_agents.middleware.deliberation import DRIVER, Deliberation, Proposals
+from coe_agents.middleware.deliberation import DRIVER, Deliberation, TurnProposals
 from coe_agents.policy import Decision
 from coe_agents.policy.bounds import Bounds
 from coe_agents.policy.settle import Rules
@@ -114,7 +114,7 @@ def test_a_graph_a_replay_and_a_council_decide_proposals_alike(tmp_path_factory,
         name: {"responses": [row], "usage": None, "messages": {}} for name, row in others.items()
     }
     council = Deliberation(agents[1:], mode="choose", policy=policy, clusterer=ActionMatch())
-    ruled = council.rule(Proposals(driver, replies, [TOOL], "Pay."))
+    ruled = council.rule(TurnProposals(driver, replies, [TOOL], "Pay."))
     assert (ruled.decision["action"] == "answer") == (decision["action"] == "answer")
     if ruled.message is not None:
         assert [call["args"] for call in ruled.message.tool_calls] == [
@@ -122,7 +122,7 @@ def test_a_graph_a_replay_and_a_council_decide_proposals_alike(tmp_path_factory,
         ]
 
     verifying = Deliberation(agents[1:], mode="verify", policy=policy, clusterer=ActionMatch())
-    verified = verifying.rule(Proposals(driver, replies, [TOOL], "Pay."))
+    verified = verifying.rule(TurnProposals(driver, replies, [TOOL], "Pay."))
     if (
         verified.decision["action"] == "answer"
     ):  # nothing goes on that a council which may choose would not choose

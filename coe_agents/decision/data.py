@@ -134,7 +134,7 @@ class DecisionData(Proposed, Uncertainty):
         action: "answer", "abstain" or "escalate".
         answer: The answer; None unless the action is "answer".
         choices: The only replies that counted, as the input named them; None where any reply counted.
-        answers: The kind of the preset by which answers were asked for and read, "short" or "sentences"; None without.
+        answers: The kind of the preset by which answers were asked for and read, such as "short"; None without one.
         answer_end: How the responses that are the answer ended, where none of them is whole; else None.
         answer_kind: What leads: "answer"; of proposals "call" or "no_call"; "refusal" or "empty", which cannot be
             answered. None if nothing was measured.
@@ -146,9 +146,9 @@ class DecisionData(Proposed, Uncertainty):
         support: Ensemble mean of each cluster, by its representative.
         tied: The representatives that share the lead; empty without a tie. A tie is not answered.
         n_rounds: How many rounds were asked.
-        agents: The responses and the uncertainty of each other agent, by name.
+        agents: The responses and the uncertainty of each agent, by name.
         trajectory: The outcome of each round, in order.
-        claims: The claims of a long answer; None where the graph was built without `claims`, or the turn asked for a
+        claims: The claims of a long answer; None where the graph has no `answer_judge`, or the turn asked for a
             choice, a call or a verdict.
         conformity: The share of agents that changed to the leading answer in a debate: see
             `coe_agents.rounds.trajectory.conformity`; None without a debate.

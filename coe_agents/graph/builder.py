@@ -30,7 +30,7 @@ from coe_agents.graph.nodes.prepare import History, prepare_node
 from coe_agents.graph.options import Canonicalize, GraphOptions
 from coe_agents.graph.people import check_checkpointer
 from coe_agents.graph.resuming import CoEStateGraph
-from coe_agents.graph.runnables import OneForm, of_this_version
+from coe_agents.graph.runnables import BriefNode, of_this_version
 from coe_agents.graph.shown_tools import check_tools
 from coe_agents.graph.state import AskedRequest, CoEInput, CoEOutput, CoEState
 from coe_agents.policy import FixedRounds, Policy, RegimePolicy, ThresholdPolicy
@@ -200,7 +200,7 @@ def create_coe_graph(
     )
     cost_budget = create_cost_budget(options.cost_budget, members, '"cost_budget"')
     rules = Rules(bounds=bounds, min_agents=min_agents, cost_budget=cost_budget)
-    plan = _Plan(
+    parts = _GraphParts(
         agents=members,
         settings=RunSettings(weight_of, fitted, rules, answers),
         clusterer=clusterer,
@@ -213,11 +213,11 @@ def create_coe_graph(
         on_decision=on_decision,
         options=options,
     )
-    return _connect(plan)
+    return _connect(parts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Plan:
+class _GraphParts:
     """The parts of a graph, once they are known to fit; what may change in a run is in `settings`."""
 
     agents: Sequence[Agent]
@@ -241,117 +241,117 @@ class _Plan:
         return self.options.clarify or self.strategies.may_clarify
 
 
-def _connect(plan: _Plan) -> CoEStateGraph:
-    """Returns the graph of a plan."""
+def _connect(parts: _GraphParts) -> CoEStateGraph:
+    """Returns the graph of its parts."""
     graph = CoEStateGraph(
         CoEState, context_schema=CoEContext, input_schema=CoEInput, output_schema=CoEOutput
     )
-    _add_question(graph, plan)
-    _add_agents(graph, plan)
-    _add_measurement(graph, plan)
-    _add_further_rounds(graph, plan)
-    _add_decision(graph, plan)
+    _add_question(graph, parts)
+    _add_agents(graph, parts)
+    _add_measurement(graph, parts)
+    _add_further_rounds(graph, parts)
+    _add_decision(graph, parts)
     return graph
 
 
-def _add_question(graph: CoEStateGraph, plan: _Plan) -> None:
+def _add_question(graph: CoEStateGraph, parts: _GraphParts) -> None:
     """Adds the node that reads the question, and refuses a run that could not end well."""
     checks: list[Callable[[], None]] = []
-    if plan.may_clarify or getattr(plan.escalation, "interrupts", False):
+    if parts.may_clarify or getattr(parts.escalation, "interrupts", False):
         checks.append(check_checkpointer)
-    if isinstance(plan.on_decision, Recorder):
-        checks.append(plan.on_decision.check)
+    if isinstance(parts.on_decision, Recorder):
+        checks.append(parts.on_decision.check)
     prepare = prepare_node(
-        plan.options.max_question_chars,
-        plan.settings,
-        history=plan.history,
+        parts.options.max_question_chars,
+        parts.settings,
+        history=parts.history,
         checks=checks,
-        tools=plan.tools,
+        tools=parts.tools,
     )
-    graph.add_node("prepare", OneForm(prepare, slow_with="answer_schema"))
+    graph.add_node("prepare", BriefNode(prepare, slow_with="answer_schema"))
     graph.add_edge(START, "prepare")
 
 
-def _add_agents(graph: CoEStateGraph, plan: _Plan) -> None:
+def _add_agents(graph: CoEStateGraph, parts: _GraphParts) -> None:
     """Adds a node for each agent, which leads to the clustering."""
-    attempts = plan.options.retries + 1
+    attempts = parts.options.retries + 1
     retry = RetryPolicy(
         max_attempts=attempts,
         initial_interval=0.2,
         retry_on=lambda error: not isinstance(error, CheckpointError),
     )
-    for agent in plan.agents:
+    for agent in parts.agents:
         node = agent_node(
-            agent, plan.names, attempts=attempts, graded=plan.options.weighting != "frequency"
+            agent, parts.names, attempts=attempts, graded=parts.options.weighting != "frequency"
         )
         graph.add_node(agent.name, node, input_schema=AskedRequest, retry_policy=retry)
         # one edge each: a barrier would wait forever for an agent that was not asked
         graph.add_edge(agent.name, "cluster")
 
 
-def _add_measurement(graph: CoEStateGraph, plan: _Plan) -> None:
+def _add_measurement(graph: CoEStateGraph, parts: _GraphParts) -> None:
     """Adds the nodes from the responses to the numbers; where claims are judged, that comes last."""
-    graph.add_node("cluster", of_this_version(cluster_node(plan.clusterer, plan.canonicalize)))
+    graph.add_node("cluster", of_this_version(cluster_node(parts.clusterer, parts.canonicalize)))
     graph.add_edge("cluster", "measure")
     measure = measure_node(
-        plan.settings,
-        weighting=plan.options.weighting,
-        coordination=plan.options.coordination,
-        clusterer=plan.clusterer,
+        parts.settings,
+        weighting=parts.options.weighting,
+        coordination=parts.options.coordination,
+        clusterer=parts.clusterer,
     )
     graph.add_node("measure", of_this_version(measure))
-    if plan.answer_judge is None:
+    if parts.answer_judge is None:
         graph.add_edge("measure", "coordinator")
     else:
-        judge = claims_node(plan.answer_judge, plan.settings)
+        judge = claims_node(parts.answer_judge, parts.settings)
         graph.add_node("claims", of_this_version(judge))
         graph.add_edge("measure", "claims")
         graph.add_edge("claims", "coordinator")
 
 
-def _add_further_rounds(graph: CoEStateGraph, plan: _Plan) -> None:
+def _add_further_rounds(graph: CoEStateGraph, parts: _GraphParts) -> None:
     """Adds the nodes that open a further round, and the edges on which the agents are asked."""
-    another_round = another_round_node(plan.settings, plan.strategies)
+    another_round = another_round_node(parts.settings, parts.strategies)
     graph.add_node("another_round", of_this_version(another_round))
     asking = ["prepare", "another_round"]
-    if plan.may_clarify:
-        clarify = clarify_node(plan.options.max_question_chars)
-        graph.add_node("clarify", of_this_version(OneForm(clarify)))
+    if parts.may_clarify:
+        clarify = clarify_node(parts.options.max_question_chars)
+        graph.add_node("clarify", of_this_version(BriefNode(clarify)))
         asking.append("clarify")
 
-    ask_agents = OneForm(fan_out(plan.settings))
+    ask_agents = BriefNode(fan_out(parts.settings))
     for source in asking:
         graph.add_conditional_edges(
-            source, ask_agents, {f"asks {name}": name for name in plan.names}
+            source, ask_agents, {f"asks {name}": name for name in parts.names}
         )
 
 
-def _add_decision(graph: CoEStateGraph, plan: _Plan) -> None:
+def _add_decision(graph: CoEStateGraph, parts: _GraphParts) -> None:
     """Adds the coordinator, who decides after it, and the ends."""
     routes = {
         "answer": "action: answer",
         "abstain": "action: abstain",
-        "escalate" if plan.escalation is None else "escalation": "action: escalate",
+        "escalate" if parts.escalation is None else "escalation": "action: escalate",
         "another_round": "action: another_round",
     }
-    if plan.may_clarify:
+    if parts.may_clarify:
         routes["clarify"] = "strategy: clarify"
     coordinator = coordinator_node(
-        plan.settings,
-        strategies=plan.strategies,
+        parts.settings,
+        strategies=parts.strategies,
         routes=routes,
-        on_unavailable=plan.options.on_unavailable,
-        compares_words=type(plan.clusterer) is NormalizedMatch,
-        judges_claims=plan.answer_judge is not None,
+        on_unavailable=parts.options.on_unavailable,
+        compares_words=type(parts.clusterer) is NormalizedMatch,
+        judges_claims=parts.answer_judge is not None,
     )
-    graph.add_node("coordinator", of_this_version(OneForm(coordinator)), destinations=routes)
+    graph.add_node("coordinator", of_this_version(BriefNode(coordinator)), destinations=routes)
 
-    if plan.escalation is not None:
-        escalation = escalation_node(plan.escalation, plan.names)
+    if parts.escalation is not None:
+        escalation = escalation_node(parts.escalation, parts.names)
         rulings = {end: f"ruling: {end}" for end in _ENDS}
         graph.add_node("escalation", of_this_version(escalation), destinations=rulings)
     for end in _ENDS:
-        graph.add_node(end, of_this_version(finish_node(plan.on_decision)))
+        graph.add_node(end, of_this_version(finish_node(parts.on_decision)))
         graph.add_edge(end, END)
 
 

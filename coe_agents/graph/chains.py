@@ -18,7 +18,7 @@ from coe_agents.decision.data import DecisionData, view
 from coe_agents.graph.context import CoEContext
 from coe_agents.graph.nodes.finish import WITHHELD
 from coe_agents.graph.resuming import CoEStateGraph
-from coe_agents.graph.runnables import OneForm, check_compiled, steps_node
+from coe_agents.graph.runnables import BriefNode, check_compiled, steps_node
 from coe_agents.types import FinalAction, Uncertainty
 
 NextQuestion: TypeAlias = Callable[[str, str], str | None]
@@ -144,7 +144,7 @@ def create_sequential_graph(
         input_schema=SequenceInput,
         output_schema=SequenceOutput,
     )
-    sequence.add_node("begin", OneForm(begin))
+    sequence.add_node("begin", BriefNode(begin))
     sequence.add_node("ask", steps_node(ask, name="ask"), destinations=("ask", END))
     sequence.add_edge(START, "begin")
     sequence.add_edge("begin", "ask")

@@ -1,4 +1,4 @@
-"""Owns what a graph refuses that LangGraph would leave out: checkpoints of another, and misspelt keys of a context."""
+"""Owns what a graph refuses and LangGraph leaves out: checkpoints of another graph, misspelt keys of a context."""
 
 from collections.abc import AsyncIterator, Collection
 from contextlib import aclosing

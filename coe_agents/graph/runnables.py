@@ -44,7 +44,7 @@ def steps_node(steps: Callable[[Any, RunnableConfig], Steps[Any]], *, name: str)
     )
 
 
-class OneForm(TwoForms):
+class BriefNode(TwoForms):
     """A step that computes briefly: an asynchronous run calls it on the event loop.
 
     LangGraph runs a plain function in a thread, which costs more than such a step. `slow_with` is a channel with which

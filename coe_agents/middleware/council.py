@@ -53,7 +53,7 @@ from coe_agents.middleware.deliberation import (
     CouncilResult,
     Deliberation,
     Mode,
-    Proposals,
+    TurnProposals,
     check_reply,
     provider_of,
     usage_of,
@@ -327,7 +327,7 @@ class CoECouncil(GuardsTools[CouncilState]):
         over = self._over_budget(request.state)
         members = self._start(turn) if self._asks_at_once else []
         response = turn.ask_driver(handler)  # if it fails, what the members say is not waited for
-        message = self._judged(turn, response)
+        message = self._message_to_judge(turn, response)
         if message is None:
             return self._returned(turn, response, None)
 
@@ -354,7 +354,7 @@ class CoECouncil(GuardsTools[CouncilState]):
         members = self._create_tasks(turn) if self._asks_at_once else []
         try:
             response = await turn.aask_driver(handler)
-            message = self._judged(turn, response)
+            message = self._message_to_judge(turn, response)
             if message is None:
                 return self._returned(turn, response, None)
 
@@ -507,7 +507,7 @@ class CoECouncil(GuardsTools[CouncilState]):
 
     def _proposals(
         self, turn: TurnRequest, message: AIMessage, response: ModelResponse[Any], replies: Replies
-    ) -> Proposals:
+    ) -> TurnProposals:
         """Returns what was proposed; a member whose model gave the driver's message counts as one that failed."""
         voting: Replies = {}
         for agent in self._agents:
@@ -526,7 +526,9 @@ class CoECouncil(GuardsTools[CouncilState]):
     def _create_tasks(self, turn: TurnRequest) -> list[asyncio.Task[AgentReply | Exception]]:
         return [asyncio.create_task(arun_steps(self._ask(agent, turn))) for agent in self._agents]
 
-    def _judged(self, turn: TurnRequest, response: ModelResponse[Any]) -> AIMessage | None:
+    def _message_to_judge(
+        self, turn: TurnRequest, response: ModelResponse[Any]
+    ) -> AIMessage | None:
         """Returns the driver's message if the council is to judge it."""
         if any(map(is_withheld, response.result)):
             return None  # another council behind this one has withheld it

@@ -40,7 +40,7 @@ from coe_agents.agents import ModelAgent
 from coe_agents.decision import GroupDecision
 from coe_agents.decision.case import DecidedCase
 from coe_agents.graph.nodes.agent import disable_streaming
-from coe_agents.middleware.deliberation import CouncilResult, Proposals
+from coe_agents.middleware.deliberation import CouncilResult, TurnProposals
 from coe_agents.middleware.driver import AsyncHandler, Driver, Handler
 from coe_agents.middleware.once import n_places, new_action
 from coe_agents.middleware.open_calls import create_tool_request
@@ -235,10 +235,10 @@ class TurnRequest:
 
     def proposals(
         self, message: AIMessage, response: ModelResponse[Any], replies: Replies
-    ) -> Proposals:
+    ) -> TurnProposals:
         # the driver's model turned out to give structured answers without a tool
         is_own_way = response.structured_response is not None and not message.tool_calls
-        return Proposals(
+        return TurnProposals(
             driver=message,
             replies=replies,
             tools=self._compared,

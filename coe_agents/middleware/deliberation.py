@@ -128,7 +128,7 @@ class CouncilResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Proposals:
+class TurnProposals:
     """The proposals of one turn.
 
     Attributes:
@@ -186,7 +186,7 @@ class Deliberation:
         self._aleatoric_threshold, self._epistemic_threshold = regime_thresholds(policy)
         self._weights = {agent.name: agent.weight for agent in agents} | {DRIVER: 1.0}
 
-    def rule(self, proposals: Proposals) -> CouncilResult:
+    def rule(self, proposals: TurnProposals) -> CouncilResult:
         """Returns the decision, with the message that goes on; nothing does if anything fails."""
         failed, rows = self._read_members(proposals)
         decision = CouncilDecision(
@@ -309,7 +309,7 @@ class Deliberation:
                 support[name] = float(value)
         decision["support"] = support
 
-    def is_settled(self, proposals: Proposals) -> bool:
+    def is_settled(self, proposals: TurnProposals) -> bool:
         """Returns whether no reply of the members that were not asked yet can change what goes on.
 
         That holds where it goes on without their votes, or does not even with all of them: a vote more never closes the
@@ -329,7 +329,7 @@ class Deliberation:
             return True
         return without_them.action == "answer" or with_all.action != "answer"
 
-    def _unasked(self, proposals: Proposals) -> list[str]:
+    def _unasked(self, proposals: TurnProposals) -> list[str]:
         unasked = []
         for agent in self._agents:
             if agent.weight > 0 and agent.name not in proposals.replies:
@@ -337,7 +337,7 @@ class Deliberation:
         return unasked
 
     def _decide(
-        self, responses: Sequence[Response], proposals: Proposals
+        self, responses: Sequence[Response], proposals: TurnProposals
     ) -> tuple[Measurement, Decision, list[int]]:
         is_verifying = self._mode == "verify"
         clusterer = compare_actions(self._clusterer, proposals.tools)
@@ -389,7 +389,7 @@ class Deliberation:
             reason += f": {named}"
         return replace(decision, action="abstain", answer=None, cause="providers", reason=reason)
 
-    def _read_members(self, proposals: Proposals) -> tuple[dict[str, str], list[Response]]:
+    def _read_members(self, proposals: TurnProposals) -> tuple[dict[str, str], list[Response]]:
         """Returns why members that were asked gave no proposal, by name, and a row for each sample of them all."""
         failed: dict[str, str] = {}
         rows: list[Response] = []
@@ -407,7 +407,7 @@ class Deliberation:
         return failed, rows
 
     def _tell_failures(
-        self, decision: CouncilDecision, proposals: Proposals, rows: Sequence[Response]
+        self, decision: CouncilDecision, proposals: TurnProposals, rows: Sequence[Response]
     ) -> None:
         """Adds to the reason which members failed and why; what they proposed is not for the driver to read."""
         whys = list[str]()
@@ -440,7 +440,7 @@ class Deliberation:
         *,
         most: Any,
         rows: Sequence[Response],
-        proposals: Proposals,
+        proposals: TurnProposals,
     ) -> CouncilResult:
         """Returns the result that lets a member's message with this very action go on; `most` is how most write it."""
         same = list[Response]()
@@ -479,7 +479,7 @@ def faulty_ids(calls: Sequence[ToolCall]) -> str | None:
     return None
 
 
-def _read_driver(proposals: Proposals) -> Response:
+def _read_driver(proposals: TurnProposals) -> Response:
     """Returns the driver's proposal.
 
     Raises:
@@ -501,7 +501,7 @@ def _read_driver(proposals: Proposals) -> Response:
     return create_response(DRIVER, str(message.text), answer=action, calls=compared)
 
 
-def _fault_of(message: AIMessage, proposals: Proposals) -> str | None:
+def _fault_of(message: AIMessage, proposals: TurnProposals) -> str | None:
     """Returns why a message may not go on, whoever gave it; None if nothing is wrong with it."""
     if proposals.gated is None:
         tool = _run_by_provider(message)
@@ -589,7 +589,7 @@ def _cluster(
     return label_of
 
 
-def _read_reply(reply: AgentReply, agent: str, proposals: Proposals) -> list[Response]:
+def _read_reply(reply: AgentReply, agent: str, proposals: TurnProposals) -> list[Response]:
     """Returns a row for each sample that a member was asked for."""
     rows = []
     for place, row in enumerate(reply["responses"]):
@@ -602,7 +602,7 @@ def _read_reply(reply: AgentReply, agent: str, proposals: Proposals) -> list[Res
     return rows
 
 
-def _as_proposal(row: Response, agent: str, place: int, proposals: Proposals) -> Response:
+def _as_proposal(row: Response, agent: str, place: int, proposals: TurnProposals) -> Response:
     """Returns a member's response as a proposal; one that calls nothing is a proposal, too."""
     try:
         if row["error"] is not None:
@@ -627,7 +627,7 @@ def _as_proposal(row: Response, agent: str, place: int, proposals: Proposals) ->
 
 
 def _tell_without_calls(
-    decision: CouncilDecision, proposals: Proposals, rows: Sequence[Response]
+    decision: CouncilDecision, proposals: TurnProposals, rows: Sequence[Response]
 ) -> None:
     """Adds to the reason the members all of whose samples are texts, without a call of any tool."""
     failing = {row["agent"] for row in rows if row["error"] is not None}
@@ -644,11 +644,11 @@ def _tell_without_calls(
         )
 
 
-def _all_calls(row: Response, proposals: Proposals) -> list[dict[str, Any]]:
+def _all_calls(row: Response, proposals: TurnProposals) -> list[dict[str, Any]]:
     return [call for call in row.get("calls") or [] if call["name"] not in proposals.finishing]
 
 
-def _message(row: Response, proposals: Proposals) -> AIMessage:
+def _message(row: Response, proposals: TurnProposals) -> AIMessage:
     """Returns the message of a member's proposal: its own where the member gave it, else one with the same calls."""
     reply = cast("AgentReply", proposals.replies[row["agent"]])  # whoever failed has no proposal
     calls = _all_calls(reply["responses"][row["index"]], proposals)
@@ -689,7 +689,7 @@ def _goes_on(blocked: CouncilResult, proposer: str, message: AIMessage) -> Counc
     return replace(blocked, decision=allowed, message=message)
 
 
-def _tokens(proposals: Proposals) -> dict[str, Usage]:
+def _tokens(proposals: TurnProposals) -> dict[str, Usage]:
     reported: dict[str, Any] = {DRIVER: proposals.driver.usage_metadata}
     for name, reply in proposals.replies.items():
         reported[name] = usage_of(reply)

@@ -28,7 +28,7 @@ from coe_agents._steps import Steps, arun_steps, invoke, run_steps
 from coe_agents.agents.requests.endings import IN_WORDS, judge_end
 from coe_agents.errors import is_control_flow
 from coe_agents.graph.nodes.agent import without_votes
-from coe_agents.graph.runnables import OneForm, check_compiled, steps_node
+from coe_agents.graph.runnables import BriefNode, check_compiled, steps_node
 from coe_agents.middleware.driver import AsyncHandler, Driver, Handler
 from coe_agents.middleware.gate_review import WRITTEN, ReviewState, ask_person, by_person
 from coe_agents.middleware.gated import Tools
@@ -279,7 +279,7 @@ class CoEMiddleware(GuardsTools[VerdictState]):
             return self._decide_answer(state, verdict)
 
         proposed = ProposedCalls(state, self._gates)
-        judged = self._judged(proposed, runtime)
+        judged = self._calls_to_judge(proposed, runtime)
         if judged and self._on_uncertain == "interrupt":
             return (yield from self._settle_with_person(state, proposed, runtime))
         verdicts = dict[str | None, Verdict]()
@@ -396,7 +396,7 @@ class CoEMiddleware(GuardsTools[VerdictState]):
                 approved.add(call["id"])
         return about_call(request, approved, include_results=self._include_results)
 
-    def _judged(
+    def _calls_to_judge(
         self, proposed: ProposedCalls, runtime: Runtime[Any], known: Collection[str] = ()
     ) -> list[ToolCall]:
         """Returns the calls that need a verdict; one without an id can have none.
@@ -504,7 +504,7 @@ class CoEMiddleware(GuardsTools[VerdictState]):
                     known[fingerprint(call, message_id)] = {self.name: judged[call["id"]]}
 
             verdicts = {**state["verdicts"]}
-            for call in self._judged(proposed, runtime, state["verdicts"]):
+            for call in self._calls_to_judge(proposed, runtime, state["verdicts"]):
                 id_ = call["id"] or ""
                 if id_ in judged or id_ in state["answers"]:
                     continue
@@ -523,7 +523,7 @@ class CoEMiddleware(GuardsTools[VerdictState]):
 
         steps = StateGraph(ReviewState)
         steps.add_node("judge", steps_node(judge, name="judge"))
-        steps.add_node("person", OneForm(ask))
+        steps.add_node("person", BriefNode(ask))
         steps.add_node("judge_edits", steps_node(judge, name="judge_edits"))
         steps.add_edge(START, "judge")
         steps.add_edge("judge", "person")

@@ -113,7 +113,7 @@ class GuardsTools(AgentMiddleware[_State, Any, Any]):
         self._check_names(request)
         if self._observes:
             return handler(request)
-        withheld = run_steps(self._withhold_unguarded(request))
+        withheld = run_steps(self._admit_unguarded(request))
         if withheld is not None:
             return withheld
         result = handler(self._guarded(request))
@@ -127,7 +127,7 @@ class GuardsTools(AgentMiddleware[_State, Any, Any]):
         self._check_names(request)
         if self._observes:
             return await handler(request)
-        withheld = await arun_steps(self._withhold_unguarded(request))
+        withheld = await arun_steps(self._admit_unguarded(request))
         if withheld is not None:
             return withheld
         result = await handler(self._guarded(request))
@@ -182,8 +182,8 @@ class GuardsTools(AgentMiddleware[_State, Any, Any]):
                     f"Its tools are {', '.join(sorted(known))}"
                 )
 
-    def _withhold_unguarded(self, request: ToolCallRequest) -> Steps[ToolMessage | None]:
-        """Returns the reply to a call that may not run, where other middleware brings the tool, unguarded."""
+    def _admit_unguarded(self, request: ToolCallRequest) -> Steps[ToolMessage | None]:
+        """Admits a call whose tool other middleware will bring, unguarded; returns the reply to one that may not."""
         call = request.tool_call
         if request.tool is not None or not self._gates(call["name"]):
             return None

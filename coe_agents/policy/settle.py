@@ -94,11 +94,17 @@ def settle(
         decision = replace(decision, cause="policy")
     decision = without_tie(decision, measurement, policy)
     decision = _within(decision, measurement, rules.limits, policy)
+    if decision.action == "answer":
+        decision = _if_it_may_be_given(decision, measurement, rules, policy)
     if decision.action == "another_round":
         decision = _within_bounds(decision, rules, spent, policy)
-    if decision.action != "answer":
-        return replace(decision, answer=None)
+    return decision if decision.action == "answer" else replace(decision, answer=None)
 
+
+def _if_it_may_be_given(
+    decision: Decision, measurement: Measurement, rules: Rules, policy: Policy
+) -> Decision:
+    """Returns the decision with its answer, or what takes its place where that may not be given."""
     answer = measurement.answer if decision.answer is None else decision.answer
     kind = measurement.answer_kind if answer == measurement.answer else answer_kind(answer)
     if kind not in rules.answerable:

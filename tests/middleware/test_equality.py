@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field, create_model, field_validator
 from coe_agents import ModelAgent, SupportPolicy
 from coe_agents.actions import ActionMatch, Meaning, Text
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.middleware.deliberation import Deliberation, Proposals
+from coe_agents.middleware.deliberation import Deliberation, TurnProposals
 from coe_agents.middleware.parsing import parsers_of
 from coe_agents.testing import ScriptedAgent, create_response
 from coe_agents.testing.driver import ScriptedDriver
@@ -315,7 +315,7 @@ def test_the_work_grows_with_the_number_of_arguments(is_parsed, step):
             create_response("m", "", index=place, calls=[own])
             for place, own in enumerate(calls[1:])
         ]
-        proposals = Proposals(
+        proposals = TurnProposals(
             driver=says({**calls[0], "id": "c1"}),
             replies={"m": {"responses": rows, "usage": {"input_tokens": 1, "output_tokens": 1}}},
             tools=[convert_to_openai_tool(act)],

@@ -272,3 +272,13 @@ def test_refuses():
     for min_votes in (0, 1.5):
         with pytest.raises((ValueError, TypeError), match='"min_votes" of SupportPolicy must be'):
             SupportPolicy(min_votes=min_votes)
+
+
+def test_bounds_of_a_run_come_after_the_votes():
+    """Too few votes led to another round, though the run had none left."""
+    policy = SupportPolicy(0.1, otherwise="another_round")
+    rows = [propose(name, pay(5 if name in "ab" else 6)) for name in "abc"]
+    said = measured(*rows, proposer="a")
+    rules = Rules(min_votes=2)
+    decision = settle(policy, said, rules, asked="abc", answered="abc", spent=Spent())
+    assert (decision.action, decision.cause) == ("abstain", "rounds")

@@ -45,18 +45,20 @@ _GRACE = 0.5
 """Seconds after the deadline in which an agent may still return what it has, before it is cut off."""
 _NO_VOTE = "(no vote: its own model wrote what is judged)"
 """The reply of an agent that is not asked, which is no verdict. A failure would let the others decide alone."""
-_IS_JUDGED: ContextVar[Callable[[Agent], bool]] = ContextVar("is_judged", default=lambda _: False)
+_WROTE_WHAT_IS_JUDGED: ContextVar[Callable[[Agent], bool]] = ContextVar(
+    "wrote_what_is_judged", default=lambda _: False
+)
 
 
 @contextmanager
-def without_votes(is_judged: Callable[[Agent], bool]) -> Iterator[None]:
+def without_votes(wrote_what_is_judged: Callable[[Agent], bool]) -> Iterator[None]:
     """Has all graphs that run inside count these agents as agents that give no verdict, without asking them."""
-    former = _IS_JUDGED.get()
-    _IS_JUDGED.set(is_judged)
+    former = _WROTE_WHAT_IS_JUDGED.get()
+    _WROTE_WHAT_IS_JUDGED.set(wrote_what_is_judged)
     try:
         yield
     finally:
-        _IS_JUDGED.set(former)
+        _WROTE_WHAT_IS_JUDGED.set(former)
 
 
 def agent_node(
@@ -110,7 +112,7 @@ def agent_node(
     def sample(asked: AskedRequest, config: RunnableConfig) -> Steps[dict[str, Any]]:
         check_request(asked, names)
         finish = events.start_sampling(agent.name, asked["round"])
-        if _IS_JUDGED.get()(agent):
+        if _WROTE_WHAT_IS_JUDGED.get()(agent):
             no_vote = create_response(agent.name, _NO_VOTE, round=asked["round"])
             return finish({"responses": [no_vote]})
         try:

@@ -19,7 +19,7 @@ from coe_agents.clustering.refusals import response_text
 from coe_agents.decision.case import DecidedCase
 from coe_agents.decision.group_decision import create_decision
 from coe_agents.errors import describe_error
-from coe_agents.graph.runnables import OneForm, TwoForms, steps_node
+from coe_agents.graph.runnables import BriefNode, TwoForms, steps_node
 from coe_agents.graph.state import CoEState, new_responses
 from coe_agents.rounds.trajectory import conformity
 from coe_agents.types import WITHHELD_MARK, End, Response, end_of, usable
@@ -172,7 +172,7 @@ def check_on_decision(on_decision: object, where: str) -> None:
 def finish_node(on_decision: OnDecision | None) -> TwoForms:
     """Returns the node that ends a run, and passes the case on if somebody is to be told."""
     if on_decision is None:
-        return OneForm(finish)
+        return BriefNode(finish)
 
     def steps(state: CoEState, config: RunnableConfig) -> Steps[dict[str, Any]]:
         update = finish(state)

@@ -10,13 +10,12 @@ from decimal import Decimal
 from enum import Enum
 from functools import cached_property
 from itertools import count, takewhile
-from types import UnionType
 from typing import Annotated, Any, Union, cast, get_args, get_origin, get_type_hints
 from weakref import WeakKeyDictionary
 
 from langchain_core.tools import BaseTool, InjectedToolArg
 from langchain_core.tools.base import get_all_basemodel_annotations
-from langgraph.prebuilt.tool_node import ToolRuntime
+from langgraph.prebuilt.tool_node import InjectedState, InjectedStore, ToolRuntime
 from pydantic import BaseModel, ValidationError, create_model
 from pydantic.v1 import BaseModel as BaseModelV1
 from pydantic.v1 import create_model as create_model_v1
@@ -38,8 +37,10 @@ _MOST = 300
 """The most characters that are quoted of what a validator says."""
 _KNOWN = sys.stdlib_module_names | {"pydantic", "pydantic_core"}
 """Packages whose own ways of copying a value lose nothing of it."""
+_COPYING = ("__reduce_ex__", "__reduce__", "__getstate__", "__getnewargs_ex__", "__getnewargs__")
 _UNPASSED = frozenset({"args", "kwargs"})
 """The fields whose defaults LangChain does not pass to a tool's function."""
+_INTO_UNIONS = (InjectedState, InjectedStore, ToolRuntime)
 _PARSING = ("invoke", "ainvoke", "run", "arun", "_parse_input", "_to_args_and_kwargs")
 """The methods of a tool that stand between a call and its function."""
 
@@ -118,14 +119,17 @@ def injected_arguments(tool: BaseTool) -> set[str]:
     return {name for name, hint in hints.items() if name == "runtime" or _is_injected(hint)}
 
 
-def _is_injected(hint: Any) -> bool:
-    """Returns whether the agent replaces an argument with this annotation."""
+def _is_injected(hint: Any, markers: tuple[type, ...] = (InjectedToolArg, ToolRuntime)) -> bool:
+    """Returns whether the agent replaces an argument with this annotation.
+
+    LangGraph looks for its own markers in a union, too; LangChain hides from the model only what is marked itself.
+    """
     kind = get_origin(hint) or hint
-    if kind in (Annotated, Union, UnionType):
-        return any(map(_is_injected, get_args(hint)))
-    if isinstance(kind, type):
-        return issubclass(kind, InjectedToolArg | ToolRuntime)
-    return isinstance(kind, InjectedToolArg)
+    if kind is Annotated:
+        return any(_is_injected(part, markers) for part in get_args(hint))
+    if kind is Union:
+        return any(_is_injected(part, _INTO_UNIONS) for part in get_args(hint))
+    return isinstance(kind, markers) or (isinstance(kind, type) and issubclass(kind, markers))
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
@@ -363,7 +367,7 @@ def _set_fields(parsed: Any) -> Collection[str]:
 
 def _reduce(value: Any) -> list[Any]:
     """Returns what `pickle` would make a copy of a value from, where that is all of it."""
-    for name in ("__reduce_ex__", "__reduce__", "__getstate__"):
+    for name in _COPYING:
         method = getattr(type(value), name, None)
         module = getattr(method, "__module__", None) or "builtins"
         if module.partition(".")[0] not in _KNOWN:

@@ -141,6 +141,13 @@ class Opaque:
         return Opaque, (0,)
 
 
+class Alike(str):
+    """Says that all copies of it are made of one text."""
+
+    def __getnewargs__(self):
+        return ("alike",)
+
+
 def twin(default):
     return create_model("Twin", text=(str, ...), on=(bool, default))
 
@@ -355,6 +362,8 @@ def test_a_value_without_a_form_or_that_holds_itself_is_compared_as_the_json_tha
     tool = Tool(x=(Annotated[Any, AfterValidator(Opaque)], ...), y=(float, 0))
     assert tool.line({"x": 1, "y": 2}) == tool.line({"y": 2, "x": 1})
     assert len({tool.line({"x": x, "y": y}) for x in (1, 1.0, True, "1") for y in (2, 2.0)}) == 8
+    tool = Tool(x=(Annotated[str, AfterValidator(Alike)], ...))
+    assert tool.line({"x": "a"}) != tool.line({"x": "b"})
     tool = Tool(x=(Annotated[Any, AfterValidator(nest_in_itself)], ...))
     assert tool.line({"x": 1}) == '[{"args":{"x":{"$json":1}},"name":"act"}]'
 

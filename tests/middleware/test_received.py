@@ -10,7 +10,7 @@ import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware, TodoListMiddleware
 from langchain.tools import InjectedState, InjectedStore, ToolRuntime
-from langchain_core.tools import InjectedToolCallId, StructuredTool, tool
+from langchain_core.tools import InjectedToolArg, InjectedToolCallId, StructuredTool, tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command
@@ -349,6 +349,19 @@ def test_what_is_passed_beside_the_names_and_what_a_tool_parses_itself_is_compar
     mallory, ann = ({"to": to} for to in ("Mallory", "Ann"))
     assert run(Paid(Folded, OwnParsing), mallory, ann, ann) == []
     assert len(run(Paid(Folded, OwnParsing), ann, ann, ann)) == 1
+
+
+class InUnion(BaseModel):
+    to: Annotated[str, InjectedToolArg] | None = None
+
+
+def test_an_argument_is_compared_whose_marker_stands_where_nobody_looks_for_it():
+    """LangChain hides and passes only what is marked itself, LangGraph what it knows in a union, too."""
+    ann = {"to": "Ann"}
+    assert run(Paid(InUnion), {}, ann, ann) == []
+    assert run(Paid(InUnion), {"to": "Mallory"}, ann, ann) == []
+    [received] = run(Paid(InUnion), ann, ann, ann)
+    assert "Ann" in received
 
 
 class Numbered(BaseModel):

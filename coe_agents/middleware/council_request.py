@@ -37,6 +37,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from coe_agents.actions.canonical import tool_key
 from coe_agents.agents import ModelAgent
+from coe_agents.agents.requests.chat_models import without_streaming
 from coe_agents.decision import GroupDecision
 from coe_agents.decision.case import DecidedCase
 from coe_agents.graph.nodes.agent import disable_streaming
@@ -170,7 +171,7 @@ class TurnRequest:
         model = self.request.model
         if not isinstance(model, BaseChatModel):
             return observed
-        return observed.override(model=model.model_copy(update={"disable_streaming": True}))
+        return observed.override(model=model.model_copy(update=without_streaming(model)))
 
     def ask_driver(self, handler: Handler) -> ModelResponse[Any]:
         """Returns the driver's response; nothing that it says is streamed, nor what a fallback behind it says."""

@@ -9,6 +9,7 @@ from langchain_core.messages import AIMessage
 from langchain_core.tools import BaseTool
 
 from coe_agents.agents.requests.chat_models import ModelName, is_same_model, names_in
+from coe_agents.agents.requests.endings import Ending, judge_end
 from coe_agents.types import Agent
 
 Handler = Callable[[ModelRequest[Any]], ModelResponse[Any]]
@@ -20,11 +21,15 @@ class Driver:
 
     They are those that a handler behind the gate was asked to call, since other middleware may call another model than
     the gate was shown, and those that the message itself names. `tools` are those that they were shown.
+
+    Attributes:
+        ending: How the message ended, as the gate saw it: other middleware may write it anew, without its metadata.
     """
 
     def __init__(self, tools: Sequence[Any] = ()) -> None:
         self._models: list[Any] = []
         self._tools = tools
+        self.ending: Ending = "whole"
 
     def observe(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
         """Returns an equal request; which models other middleware puts into it is noted."""
@@ -48,6 +53,7 @@ class Driver:
         for message in messages:
             if isinstance(message, AIMessage):
                 self._models += names_in(message)
+                self.ending = judge_end(message)
 
     def is_of(self, agent: Agent, messages: Sequence[object] = ()) -> bool:
         """Returns whether an agent's model is one of these, by the agent's own word or by what its messages say."""

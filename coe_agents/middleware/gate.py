@@ -17,7 +17,14 @@ from langchain.agents.middleware.types import (
     PrivateStateAttr,
     ToolCallRequest,
 )
-from langchain_core.messages import AIMessage, AnyMessage, RemoveMessage, ToolCall, ToolMessage
+from langchain_core.messages import (
+    AIMessage,
+    AnyMessage,
+    BaseMessage,
+    RemoveMessage,
+    ToolCall,
+    ToolMessage,
+)
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.config import get_config
 from langgraph.graph import END, START, StateGraph
@@ -176,7 +183,7 @@ class CoEMiddleware(GuardsTools[VerdictState]):
         self._judges_answers = final_answer
         self._include_results = include_results
         self._trust_edits = trust_edits
-        self._drivers = dict[str, Driver]()  # by the id of the message
+        self._drivers = dict[str, Driver]()  # by the id of the message, and by those of its calls
 
     def wrap_model_call(self, request: ModelRequest[Any], handler: Handler) -> ModelCallResult[Any]:
         """Calls the model as it is, and notes which one answers: it has no vote on what it says."""
@@ -220,18 +227,25 @@ class CoEMiddleware(GuardsTools[VerdictState]):
         messages = [returned] if isinstance(returned, AIMessage) else returned.result
         driver.note_reply(messages)
         for message in messages:
-            if message.id is not None:
-                self._drivers[message.id] = driver
+            if message.id is None:  # LangGraph would give it one
+                message.id = str(uuid.uuid4())
+            self._drivers |= dict.fromkeys(_ids_in(message), driver)
         while len(self._drivers) > _MOST_DRIVERS:
             oldest = next(iter(self._drivers))
             self._drivers.pop(oldest, None)
 
     def _driver_of(self, messages: Sequence[AnyMessage]) -> Driver:
-        """Returns who gave the last message: as this process saw it, else as the message itself says."""
+        """Returns who gave the last message: as this process saw it, else as the message itself says.
+
+        Other middleware may have written it anew, under another id, with the same calls.
+        """
         _, reply = last_reply(messages)
+        for id_ in _ids_in(reply):
+            if id_ in self._drivers:
+                return self._drivers[id_]
         stated = Driver()
         stated.note_reply([reply])
-        return self._drivers.get(reply.id or "", stated)
+        return stated
 
     def _before_agent(self, state: VerdictState) -> dict[str, Any] | None:
         return None if self._observes else close_calls(state["messages"], self._gates)
@@ -374,8 +388,11 @@ class CoEMiddleware(GuardsTools[VerdictState]):
             return create_unmeasured("failed", f"asking it failed with {kind}", cause="unavailable")
 
     def _about_call(self, request: ToolCallRequest) -> str | Verdict:
-        _, reply = last_reply(request.state["messages"])
+        messages = request.state["messages"]
+        _, reply = last_reply(messages)
         ending = judge_end(reply)
+        if ending == "whole":
+            ending = self._driver_of(messages).ending
         if ending != "whole":
             reason = f"the model's message does not count: {IN_WORDS[ending]}"
             return create_unmeasured("failed", reason)
@@ -615,6 +632,14 @@ class CoEMiddleware(GuardsTools[VerdictState]):
         if is_structured:
             update["structured_response"] = None
         return update
+
+
+def _ids_in(message: BaseMessage) -> list[str]:
+    """Returns the ids by which a message is known again: its own, and those of its calls."""
+    ids = [message.id]
+    if isinstance(message, AIMessage):
+        ids += [call["id"] for call in message.tool_calls]
+    return list(filter(None, ids))
 
 
 def block_call(call: ToolCall, verdict: Verdict) -> ToolMessage:

@@ -1,5 +1,6 @@
 """Votes: what of a group's proposals opens the gate, whoever fails, and how many members are asked."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -12,7 +13,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from coe_agents import CoECouncil, ModelAgent, SupportPolicy, ThresholdPolicy
 from coe_agents.actions import ActionMatch, Within, canonical_action
-from coe_agents.agents.requests.chat_models import is_same_model
+from coe_agents.agents.requests.chat_models import is_same_model, names_in
 from coe_agents.middleware.withheld import without_withheld
 from coe_agents.testing import create_response
 from coe_agents.testing.driver import ScriptedDriver
@@ -20,6 +21,7 @@ from tests.agents.requests.test_endings import ONE_OF_EACH
 from tests.middleware.agents import THREAD, Bank
 from tests.middleware.calls import ANN, BOB, DONE, LOOKS, PAY, call, replies, says
 from tests.middleware.council import Member, council_agent, members
+from tests.servers import answering, completion
 
 GATED = ["transfer_money"]
 TEN = {"to": "Ann", "amount": 10}
@@ -577,6 +579,36 @@ def test_a_model_is_its_name_at_a_provider(other):
         other.get("model") is None
     )
     assert not ModelAgent("a", "mistralai:m").uses(openai.ChatOpenAI(**how))
+
+
+@pytest.mark.parametrize("name", ["m", "mm", "m-2025-08-07m-2025-08-07"])
+def test_what_a_reply_says_of_its_model_is_that_of_a_deployment_too(name):
+    """Azure's model calls its provider "azure", its replies "openai"; merged chunks have the name more than once."""
+    openai = pytest.importorskip("langchain_openai")
+    where = {"azure_endpoint": "http://localhost:1", "api_version": "2024-10-21"}
+    model = openai.AzureChatOpenAI(model="m", azure_deployment="m", api_key="none", **where)
+    said = AIMessage("", response_metadata={"model_name": name, "model_provider": "openai"})
+    assert any(ModelAgent("a", model).uses(one) for one in names_in(said))
+
+
+def test_models_that_stream_by_themselves_drive_and_vote():
+    pytest.importorskip("langchain_openai")
+    made = {"name": "transfer_money", "arguments": json.dumps(ANN)}
+
+    def answer(body):
+        status, reply = completion("Done.")
+        reply["model"] = body["model"]
+        if body["messages"][-1]["role"] == "user":
+            calls = [{"id": "c1", "type": "function", "function": made}]
+            reply["choices"][0]["message"] |= {"content": None, "tool_calls": calls}
+        return status, reply
+
+    bank = Bank()
+    with answering(answer) as server:
+        members = [ModelAgent(name, server.chat(streaming=True)) for name in "ab"]
+        driver = server.chat(streaming=True).model_copy(update={"model_name": "driver"})
+        create_agent(driver, bank.tools, middleware=[CoECouncil(members)]).invoke(PAY)
+    assert bank.transfers == [("Ann", 1.0)]
 
 
 def test_a_count_of_tokens_that_is_none_is_unknown_and_fails_nobody():

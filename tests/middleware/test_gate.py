@@ -330,6 +330,30 @@ async def test_a_judge_whose_model_gave_the_call_has_no_vote_and_stays_in_the_de
     assert runs or "the group is not confident" in replies(state)[0].text
 
 
+class Rewrites(AgentMiddleware):
+    """Writes a message anew, with the same calls and without its metadata."""
+
+    def wrap_model_call(self, request, handler):
+        [message] = handler(request).result
+        return AIMessage(message.content, tool_calls=message.tool_calls)
+
+
+@pytest.mark.parametrize("is_behind", [True, False])
+def test_a_judge_has_no_vote_on_a_message_of_its_model_that_was_written_anew(is_behind, bank):
+    middleware = [Rewrites(), CoEMiddleware(approving(), tools=GATED)]
+    middleware = middleware[::-1] if is_behind else middleware
+    create_agent(Named(**PROPOSES), bank.tools, middleware=middleware).invoke(PAY)
+    assert bank.transfers == []
+
+
+def test_a_message_that_was_cut_off_stays_so_where_it_is_written_anew(bank):
+    cut = says(call()).model_copy(update={"response_metadata": {"finish_reason": "length"}})
+    gate = CoEMiddleware(judged_by({"": "approve"}, []), tools=GATED)
+    driver = ScriptedDriver(script=[cut, says(text="Done.")])
+    create_agent(driver, bank.tools, middleware=[Rewrites(), gate]).invoke(PAY)
+    assert bank.transfers == []
+
+
 def test_who_drives_is_known_in_another_process_by_the_message(bank):
     saver = InMemorySaver()
     for given in (PAY, None):

@@ -30,6 +30,8 @@ _NAMES_IN_REPLIES = ("model_name", "model", "model_id", "modelId")
 """The keys of a message's `response_metadata` by which providers name the model that wrote it."""
 _LATEST = re.compile(r"[-:]latest$|^(?:us|us-gov|eu|apac|jp|au|global)\.(?=\w+\.)")
 """What names no other model: "latest", and the regions of Bedrock, as in "us.anthropic.claude-sonnet-4-5"."""
+_REPEATED = re.compile(r"(.+?)\1+")
+_LONGEST_NAME = 1_000
 _DATE = re.compile(
     r"[-@:](preview-|exp-)?(\d{4}-\d\d-\d\d|\d\d-\d{4}|\d\d-\d\d|\d{8}|\d{6}|\d{4}|0\d\d)$"
 )
@@ -171,6 +173,14 @@ def without_input(error: ValueError) -> ValueError:
     return ValueError(f"the model cannot be made; {'; '.join(faults)}")
 
 
+def without_streaming(model: BaseChatModel) -> JsonObject:
+    """Returns the settings with which a model streams nothing; one that streams by itself would not know the first."""
+    settings = JsonObject(disable_streaming=True)
+    if "streaming" in type(model).model_fields:
+        settings["streaming"] = False
+    return settings
+
+
 def prepare(model: BaseChatModel, wanted: Fields) -> BaseChatModel:
     """Returns a copy of `model` with the settings that its class has fields for; cache and streaming are off.
 
@@ -180,7 +190,7 @@ def prepare(model: BaseChatModel, wanted: Fields) -> BaseChatModel:
     settings = {
         name: value for name, value in wanted.items() if name in fields and value is not None
     }
-    settings |= {"cache": False, "disable_streaming": True}
+    settings |= {"cache": False, **without_streaming(model)}
     if "n" in fields:
         settings["n"] = fields["n"].default  # requests say how many they want
     for root, used in (("root_client", "client"), ("root_async_client", "async_client")):
@@ -239,11 +249,20 @@ def name_of(model: object) -> ModelName | None:
 
 
 def names_in(message: AIMessage) -> list[ModelName]:
-    """Returns the names that a message gives of the model that wrote it."""
+    """Returns the names that a message gives of the model that wrote it.
+
+    A message that was merged of chunks may have a name several times over, since LangChain appends it.
+    """
     metadata = message.response_metadata
-    names = {metadata.get(key) for key in _NAMES_IN_REPLIES}
     provider = metadata.get("model_provider")
-    return [ModelName(provider, name) for name in names if isinstance(name, str) and name]
+    names = set[str]()
+    for key in _NAMES_IN_REPLIES:
+        name = metadata.get(key)
+        if isinstance(name, str) and name:
+            names.add(name)
+            if repeated := _REPEATED.fullmatch(name[:_LONGEST_NAME]):
+                names.add(repeated[1])
+    return [ModelName(provider, name) for name in names]
 
 
 def _is_same_name(name: str, other: str) -> bool:
@@ -258,7 +277,10 @@ def _may_be_one_provider(
 ) -> bool:
     if name.provider is None or other_name.provider is None or name.provider == other_name.provider:
         return True
-    # what a reply says is no word of LangChain's default, which makes a provider of the name of a class
+    # a reply calls its provider otherwise than the model does: of Azure's "azure" it says "openai"
+    if isinstance(model, ModelName) != isinstance(other, ModelName):
+        return True
+    # a provider's name is no word of LangChain's default, which makes one of the name of a class
     models = [each for each in (model, other) if isinstance(each, BaseChatModel)]
     return len(models) == 1 and type(models[0])._get_ls_params is BaseChatModel._get_ls_params
 

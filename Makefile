@@ -61,9 +61,9 @@ test-all: $(READY) ## Run all tests, the slow ones too, on all cores
 $(CLIENTS)/.ready: $(READY)
 	npm install --silent --no-audit --no-fund --ignore-scripts --prefix $(CLIENTS)/js @langchain/langgraph-sdk@1.15.0
 	$(PYTHON) -m venv $(CLIENTS)/litellm
-	$(UV) --python $(CLIENTS)/litellm/bin/python litellm==1.106.2
+	$(UV) --python $(CLIENTS)/litellm/bin/python litellm==1.106.2 mcp
 	$(PYTHON) -m venv $(CLIENTS)/inspect
-	$(UV) --python $(CLIENTS)/inspect/bin/python '.[openai]' inspect_ai==0.3.285
+	$(UV) --python $(CLIENTS)/inspect/bin/python '.[evaluation,openai]' inspect_ai==0.3.285
 	$(UV) --target $(CLIENTS)/deepagents --no-deps deepagents==0.7.32 wcmatch==12.0.1 bracex==3.2.2 \
 		langchain-anthropic==1.7.10 anthropic==2.12.0 docstring-parser==0.18.0 langchain-google-genai==4.4.2 \
 		google-genai==3.4.0 google-auth==2.62.2

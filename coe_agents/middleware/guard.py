@@ -151,15 +151,26 @@ class GuardsTools(AgentMiddleware[_State, Any, Any]):
     def _gates_call(self, request: ToolCallRequest, tool: BaseTool | None = None) -> bool:
         """Returns whether a call that is about to run must have been vouched for.
 
-        What was judged stays gated, also where a condition finds otherwise now; `tool` is what runs, whose name may
-        differ from that of the call.
+        What was judged stays gated, also where a condition finds otherwise now, or other middleware gives it another
+        name; `tool` is what runs, whose name may differ from that of the call.
         """
-        if self._was_judged(request) or self._gated.has(request, tool):
+        if self._stays_judged(request) or self._gated.has(request, tool):
             return True
         if tool is None or tool.name == request.tool_call["name"]:
             return False
         of_tool = request.override(tool_call={**request.tool_call, "name": tool.name})
         return self._gated.has(of_tool, tool)
+
+    def _stays_judged(self, request: ToolCallRequest) -> bool:
+        """Returns whether the gate decided on a call, of which no person has made one of a free tool since."""
+        if not self._was_judged(request):
+            return False
+        call = request.tool_call
+        if self._gates(call["name"]):
+            return True
+        proposed = proposal_of(call, request.state["messages"])
+        is_as_proposed = proposed is not None and is_same_call(proposed, call)
+        return not (is_as_proposed or is_edited(call, request.state))
 
     def _outputs(self, state: Any) -> Collection[str]:
         """Returns the names of the tools by which a structured answer is given."""
@@ -184,12 +195,9 @@ class GuardsTools(AgentMiddleware[_State, Any, Any]):
 
     def _admit_unguarded(self, request: ToolCallRequest) -> Steps[ToolMessage | None]:
         """Admits a call whose tool other middleware will bring, unguarded; returns the reply to one that may not."""
-        call = request.tool_call
-        if request.tool is not None or not self._gates(call["name"]):
+        if request.tool is not None or not self._gates_call(request):
             return None
-        if not self._gates_call(request):
-            return None
-        admitted = yield from self._admit(request, call)
+        admitted = yield from self._admit(request, request.tool_call)
         if isinstance(admitted, ToolMessage):
             return admitted
         return None
@@ -217,7 +225,7 @@ class GuardsTools(AgentMiddleware[_State, Any, Any]):
     def _guarded(self, request: ToolCallRequest) -> ToolCallRequest:
         """Returns the request with this check before every tool that it could run."""
         outer = request.guard if isinstance(request, _GuardedRequest) else None
-        is_gated_call = self._gates(request.tool_call["name"])
+        is_gated_call = self._gates(request.tool_call["name"]) or self._stays_judged(request)
 
         def guard(tool: BaseTool) -> BaseTool:
             if getattr(tool, _GUARDED_BY, None) is guard:
@@ -244,10 +252,10 @@ class GuardsTools(AgentMiddleware[_State, Any, Any]):
         def run(input: Any, *args: Any, **options: Any) -> Steps[Any]:
             is_call = isinstance(input, dict) and input.get("type") == "tool_call"
             run_tool = Call(tool.invoke, tool.ainvoke, (input, *args), options)
-            if not is_gated and not (is_call and self._gates(input["name"])):
-                return (yield run_tool)
             if not is_call:  # not from the agent: arguments alone
-                refuse_method()
+                if is_gated:
+                    refuse_method()
+                return (yield run_tool)
 
             arguments = dict(input["args"])
             if input["name"] == tool.name:  # a call of another name has those of that tool replaced

@@ -313,6 +313,11 @@ FAULTS = {
         among(meddling=("run another tool",)),
         [(guard, "_reads_alike", always_true)],
     ),
+    "a call under a free name": (
+        COUNCIL,
+        among(narrow=True, meddling=("run under a free name",)),
+        [(council.CoECouncil, "_was_judged", never)],
+    ),
     "failing members": (
         COUNCIL,
         among("agree", "fail"),

@@ -154,6 +154,14 @@ def instance(value: object, kind: type, where: str, *, what: str, advice: str) -
         raise _refusal(TypeError, where, f"must be {what}; got {type(value).__name__}", advice)
 
 
+def flag(value: object, where: str) -> bool:
+    """Returns a value that is True or False; a text that says so is neither."""
+    if not isinstance(value, bool):
+        wrong = f"must be True or False; got {brief(value)}"
+        raise _refusal(TypeError, where, wrong, "A text is always true: write it without quotes")
+    return value
+
+
 def several(value: object, where: str, *, of: str, advice: str, kind: type = Sequence) -> None:
     """Refuses, by a TypeError, what is no sequence, and a single text or mapping where several things belong."""
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, kind):

@@ -25,7 +25,7 @@ from coe_agents._steps import Call, Steps, arun_steps, run_steps, start_call
 from coe_agents.actions import ActionMatch
 from coe_agents.actions.canonical import tool_key
 from coe_agents.agents import ModelAgent
-from coe_agents.checks import has_method, integer, one_of, require
+from coe_agents.checks import flag, has_method, integer, one_of, require
 from coe_agents.clustering import (
     BidirectionalEntailment,
     Clusterer,
@@ -291,12 +291,13 @@ class CoECouncil(GuardsTools[CouncilState]):
         _check_blocked(max_blocked, escalate_after, observes=self._observes)
 
         self._agents = members
+        self._policy = policy
         self._escalate_after = escalate_after
         self._max_blocked = max(max_blocked, (escalate_after or 0) + 1)
         self._on_decision = on_decision
         self._budget = create_cost_budget(cost_budget, members, '"cost_budget" of CoECouncil')
-        self._trust_edits = trust_edits
-        self._adaptive = adaptive
+        self._trust_edits = flag(trust_edits, '"trust_edits" of CoECouncil')
+        self._adaptive = flag(adaptive, '"adaptive" of CoECouncil')
         self._schemas = ToolSchemas()
         self._deliberation = Deliberation(
             members,
@@ -726,6 +727,13 @@ class CoECouncil(GuardsTools[CouncilState]):
 
     def _outputs(self, state: Any) -> Collection[str]:
         return self._turn(state).get("outputs", ())
+
+    def _missing_among(self, known: Collection[str]) -> dict[str, list[str]]:
+        missing = super()._missing_among(known)
+        if isinstance(self._policy, SupportPolicy):
+            unknown = self._policy.tools.keys() - set(map(tool_key, known))
+            missing[f"the policy of {self.name}"] = sorted(unknown)
+        return missing
 
     def _gated_calls(self, message: AIMessage, turn: TurnRequest) -> list[ToolCall]:
         gated = []

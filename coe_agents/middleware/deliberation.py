@@ -42,8 +42,8 @@ from coe_agents.types import (
     Response,
     Usage,
     create_response,
-    create_usage,
     end_of,
+    to_usage,
     usable,
 )
 
@@ -517,7 +517,8 @@ def _run_by_provider(message: AIMessage) -> str | None:
     """
     blocks: list[Any] = [*message.content] if isinstance(message.content, list) else []
     # an earlier form of the Responses API has them beside the content
-    blocks += message.additional_kwargs.get("tool_outputs") or []
+    outputs = message.additional_kwargs.get("tool_outputs")
+    blocks += outputs if isinstance(outputs, list) else []
     for block in blocks:
         if isinstance(block, Mapping) and block.get("type") not in _OWN_BLOCKS:
             return str(block.get("name") or block.get("type"))
@@ -696,5 +697,5 @@ def _tokens(proposals: TurnProposals) -> dict[str, Usage]:
     tokens = {}
     for name, usage in reported.items():
         if usage:
-            tokens[name] = create_usage(usage["input_tokens"], usage["output_tokens"])
+            tokens[name] = to_usage(usage)
     return tokens

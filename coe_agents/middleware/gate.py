@@ -33,6 +33,7 @@ from langgraph.runtime import Runtime
 from coe_agents._removed import refuses_removed
 from coe_agents._steps import Steps, arun_steps, invoke, run_steps
 from coe_agents.agents.requests.endings import IN_WORDS, judge_end
+from coe_agents.checks import flag
 from coe_agents.errors import is_control_flow
 from coe_agents.graph.nodes.agent import without_votes
 from coe_agents.graph.runnables import BriefNode, check_compiled, steps_node
@@ -180,9 +181,9 @@ class CoEMiddleware(GuardsTools[VerdictState]):
         self._graph = check_compiled(graph)
         self._question = question
         self._approves = approves
-        self._judges_answers = final_answer
-        self._include_results = include_results
-        self._trust_edits = trust_edits
+        self._judges_answers = flag(final_answer, '"final_answer" of CoEMiddleware')
+        self._include_results = flag(include_results, '"include_results" of CoEMiddleware')
+        self._trust_edits = flag(trust_edits, '"trust_edits" of CoEMiddleware')
         self._drivers = dict[str, Driver]()  # by the id of the message, and by those of its calls
 
     def wrap_model_call(self, request: ModelRequest[Any], handler: Handler) -> ModelCallResult[Any]:

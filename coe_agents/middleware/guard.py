@@ -183,15 +183,20 @@ class GuardsTools(AgentMiddleware[_State, Any, Any]):
         raise NotImplementedError
 
     def _check_names(self, request: ToolCallRequest) -> None:
-        """Refuses a misspelt name, which would gate nothing."""
+        """Refuses a misspelt name, which would gate nothing, or not as strictly as it says."""
         known = {tool.name for tool in request.runtime.tools}
-        if known:
-            missing = self._gated.missing_among({*known, *self._outputs(request.state)})
+        if not known:
+            return
+        for where, missing in self._missing_among({*known, *self._outputs(request.state)}).items():
             if missing:
                 raise ValueError(
-                    f'"tools" of {self.name} must name tools of the agent; it has no {", ".join(missing)}. '
+                    f'"tools" of {where} must name tools of the agent; it has no {", ".join(missing)}. '
                     f"Its tools are {', '.join(sorted(known))}"
                 )
+
+    def _missing_among(self, known: Collection[str]) -> dict[str, list[str]]:
+        """Returns the names of tools that the agent does not have, by what names them."""
+        return {self.name: self._gated.missing_among(known)}
 
     def _admit_unguarded(self, request: ToolCallRequest) -> Steps[ToolMessage | None]:
         """Admits a call whose tool other middleware will bring, unguarded; returns the reply to one that may not."""

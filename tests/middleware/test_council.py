@@ -116,6 +116,20 @@ def test_a_member_is_asked_once_and_for_half_a_minute_unless_its_own_settings_di
     } == usual
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"usage_metadata": {"total_cost": 0}},  # as LangChain's cache has it
+        {"response_metadata": {"model": ["m"]}},
+        {"additional_kwargs": {"tool_outputs": 5}},
+    ],
+)
+def test_what_a_reply_says_beside_its_calls_in_a_form_of_its_own_ends_no_run(said):
+    driver = AIMessage("", tool_calls=[call(**TEN)]).model_copy(update=said)
+    _, transfers = run_council(members([[call(**TEN)], "Done."]), driver, DONE)
+    assert transfers == [("Ann", 10.0)]
+
+
 def test_the_decision_is_plain_data():
     usage = {"input_tokens": 9, "output_tokens": 2, "total_tokens": 11}
     said = AIMessage("", tool_calls=[call(**TEN)], usage_metadata=usage)
@@ -448,6 +462,8 @@ def test_of_the_blocks_beside_a_withheld_call_only_reasoning_and_calls_stay():
             '"adaptive" of CoECouncil must go with',
         ),
         (None, {"min_votes": 2}, ValueError, '"min_votes" of CoECouncil'),
+        (None, {"trust_edits": "false"}, TypeError, "True or False; got 'false'"),
+        (None, {"adaptive": "no"}, TypeError, "True or False"),
         (None, {"policy": SupportPolicy(min_votes=2)}, ValueError, '"min_votes" of its policy'),
         (
             None,

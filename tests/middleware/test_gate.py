@@ -509,6 +509,15 @@ async def test_a_misspelt_tool_is_found_out_before_any_runs(mode, bank):
     assert bank.transfers == []
 
 
+def test_a_misspelt_tool_of_a_councils_policy_is_found_out_before_any_runs(bank):
+    """Its call ran at the lower support that all tools need."""
+    policy = SupportPolicy(0.0, tools={"transfer_mony": 1.0})
+    council = CoECouncil(members([[call(**BOB)]]), policy=policy)
+    with pytest.raises(ValueError, match=r"policy of CoECouncil .* it has no transfer_mony"):
+        agent(None, bank, middleware=[council]).invoke(PAY, THREAD)
+    assert bank.transfers == []
+
+
 @pytest.mark.parametrize("kind", ["gate", "council"])
 @pytest.mark.parametrize("form", ["a list", "an iterator", "none"])
 def test_the_names_of_the_gated_tools_are_read_once_and_none_means_all(form, kind, bank):

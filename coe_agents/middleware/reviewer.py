@@ -76,8 +76,9 @@ def about_answer(
     `reply` holds the text, `structured` the structured answer if there is one, `messages` what came before, `after` the
     results of the calls that were made together with it; they end the run, and are shown whole.
     """
-    if judge_end(reply) == "filtered":
-        reason = f"the answer does not count: {IN_WORDS['filtered']}"
+    ending = judge_end(reply)
+    if ending in ("filtered", "error"):
+        reason = f"the answer does not count: {IN_WORDS[ending]}"
         return create_unmeasured("uncertain", reason)
     replies = replies_to(after)
     shown_whole: list[AnyMessage] = [reply, *replies.values()]

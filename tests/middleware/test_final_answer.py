@@ -165,6 +165,10 @@ def test_a_call_that_something_else_answered_is_no_final_answer(bank):
             AIMessage("Paris.", response_metadata={"finish_reason": "SAFETY"}),
             "its provider filtered it, or it is a",
         ),
+        (
+            AIMessage("Paris.", response_metadata={"finish_reason": "error"}),
+            "its provider says that it failed",
+        ),
     ],
 )
 def test_what_the_group_is_not_shown_whole_is_withheld(said, why):

@@ -1,6 +1,6 @@
 """Owns who drives: which models may have given a message of an agent, since whoever gave it has no vote on it."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -8,6 +8,8 @@ from langchain.agents.middleware.types import ModelRequest, ModelResponse
 from langchain_core.messages import AIMessage
 from langchain_core.tools import BaseTool
 
+from coe_agents.actions.canonical import tool_key
+from coe_agents.actions.proposals import check_proposal
 from coe_agents.agents.requests.chat_models import ModelName, is_same_model, names_in
 from coe_agents.agents.requests.endings import Ending, judge_end
 from coe_agents.types import Agent
@@ -45,6 +47,18 @@ class Driver:
             if isinstance(tool, BaseTool) and tool.name == name:
                 return tool
         return None
+
+    def check_call(self, name: str, args: Mapping[str, Any]) -> None:
+        """Refuses, by a ValueError, a call that fits no tool that the models were shown, where it is known which."""
+        if not self._tools:
+            return
+        call = {"name": name, "args": args}
+        # as it is: what the tool's own parser makes of it is not compared with anything
+        parsers = {tool_key(name): dict}
+        try:
+            check_proposal([call], tools=self._tools, parsers=parsers)
+        except TypeError as error:
+            raise ValueError(str(error)) from error
 
     def note(self, model: Any) -> None:
         self._models.append(model)

@@ -534,7 +534,8 @@ class CoEMiddleware(GuardsTools[VerdictState]):
             return {"verdicts": verdicts}
 
         def ask(state: ReviewState) -> dict[str, Any]:
-            return ask_person(proposed, state, self.name, marked(state))
+            driver = self._drivers.get(message_id or "", Driver())
+            return ask_person(proposed, state, self.name, marked(state), driver)
 
         def after_person(state: ReviewState) -> str:
             return END if state["asks_again"] else "judge_edits"

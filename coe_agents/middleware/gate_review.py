@@ -16,10 +16,12 @@ from coe_agents.graph.people import (
     Edit,
     Reject,
     Respond,
+    Review,
     ask_for_decisions,
     drop_replies,
     fence,
 )
+from coe_agents.middleware.driver import Driver
 from coe_agents.middleware.marks import NOT_SHARED, is_shared
 from coe_agents.middleware.open_calls import ProposedCalls
 from coe_agents.middleware.reviewer import NOT_RUN
@@ -63,7 +65,11 @@ class ReviewState(TypedDict):
 
 
 def ask_person(
-    proposed: ProposedCalls, state: ReviewState, gate: str, marked: Mapping[str | None, Verdict]
+    proposed: ProposedCalls,
+    state: ReviewState,
+    gate: str,
+    marked: Mapping[str | None, Verdict],
+    driver: Driver,
 ) -> dict[str, Any]:
     """Asks a person about all calls that the group is uncertain about, and returns the update of the decisions.
 
@@ -91,7 +97,11 @@ def ask_person(
         drop_replies()
         return {"asks_again": True}
 
-    decisions = ask_for_decisions([_about(call, verdict) for call, verdict in uncertain])
+    def check(_: ActionRequest, decision: Review) -> None:
+        if isinstance(decision, Edit):
+            driver.check_call(decision.edited_action.name, decision.edited_action.args)
+
+    decisions = ask_for_decisions([_about(call, verdict) for call, verdict in uncertain], check)
     answers = dict[str, ToolMessage]()
     edits = dict[str, ToolCall]()
     places = {call["id"]: str(place) for place, call in enumerate(proposed.reply.tool_calls)}

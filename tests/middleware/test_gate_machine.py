@@ -187,9 +187,9 @@ def only_what_was_judged(self, request, tool=None):
     return self._was_judged(request)
 
 
-def ask_whatever_was_replied(proposed, state, gate, marked):
+def ask_whatever_was_replied(proposed, state, gate, marked, driver):
     """What a person replied to a request counts for the call that has come in its place."""
-    return ASK_PERSON(proposed, state, gate, dict.fromkeys(state["verdicts"]))
+    return ASK_PERSON(proposed, state, gate, dict.fromkeys(state["verdicts"]), driver)
 
 
 def interrupt_whatever_ran(self, action, call_id, store):

@@ -244,6 +244,17 @@ def test_a_person_may_answer_in_the_tools_place_and_an_edit_to_a_free_tool_needs
     assert len(asked) == 1
 
 
+@pytest.mark.parametrize("wrong", [edit("transfer_money", amount=5, too="Bob"), edit("pay")])
+def test_an_edit_that_fits_no_tool_is_asked_for_again(wrong):
+    compiled, _, bank = asking_gate()
+    compiled.invoke(PAY, THREAD)
+    state = compiled.invoke(decide(wrong), THREAD)
+    (asked,) = requests(state)
+    assert "Your last reply could not be used" in asked["description"]
+    compiled.invoke(decide(APPROVE), THREAD)
+    assert len(bank.transfers) == 1
+
+
 def test_of_two_calls_under_one_id_a_person_is_asked_about_the_first_alone():
     compiled, _, bank = asking_gate(says(call(**ANN), call(**BOB)))
     assert [request["args"] for request in requests(compiled.invoke(PAY, THREAD))] == [ANN]

@@ -221,6 +221,9 @@ class CoEDecisionModel(BaseDecisionModel):
             what="a mapping of questions to answers",
             advice="{} adds none",
         )
+        for key, answer in DEFAULT_BLOCKS.items():
+            must = f'"blocks" may only add to the default; "{key}" must be {answer}'
+            require(added.get(key, answer) == answer, must, added.get(key), "Omit it")
         super().__init__(
             model=model,
             members=tuple(members),
@@ -462,7 +465,7 @@ class CoEDecisionModel(BaseDecisionModel):
 
     def _blocking(self, key: str, question: Question) -> str | None:
         """Returns the label of the answer that blocks; None where no answer does."""
-        blocks = {**DEFAULT_BLOCKS, **self.blocks}  # a copy with other ones has the default, too
+        blocks = {**self.blocks, **DEFAULT_BLOCKS}  # also of a copy with other ones
         if key not in blocks:
             return None
         answer = blocks[key]

@@ -94,9 +94,6 @@ async def test_it_answers_with_the_mean_of_what_its_members_say_themselves(model
         pytest.param(
             [0.05, 0.05, 0.95], {"epistemic_threshold": 0.7}, 0.35, "consensus", id="thresholds"
         ),
-        pytest.param(
-            [0.95, 0.95, 0.05], {"blocks": {"is_risky": False}}, 0.5, "conflict", id="no-blocks"
-        ),
         pytest.param([0.1, 0.1, None], {}, 0.4, "consensus", id="a-failed-member-votes"),
         pytest.param([0.3, 0.3, None], {}, 1.6 / 3, "ambiguous", id="its-vote-blocks"),
         pytest.param([0.1, 0.1, None], {"blocks": {}}, 0.4, "consensus", id="the-default-stays"),
@@ -256,12 +253,15 @@ def test_a_name_in_blocks_that_no_question_bears_is_an_error_and_the_default_sta
             ValueError, match='"blocks" of CoEDecisionModel must name questions of the request; got'
         ):
             CoEDecisionModel([says(0.1)], blocks=blocks).invoke(asked)
+    with pytest.raises(ValueError, match='may only add to the default; "is_risky" must be True'):
+        CoEDecisionModel([says(0.1)], blocks={"is_risky": False})
     group = CoEDecisionModel([says(0.6), says(0.1), says(0.6)], blocks={"n": False})
     assert group.blocks == {"is_risky": True, "n": False}
     found = group.decide("x", {**ONE, "n": NOUL})
     assert found["is_risky"]["probabilities"]["true"] >= 0.5 >= found["n"]["probabilities"]["true"]
-    copied = group.model_copy(update={"blocks": {}}).invoke(asked)
-    assert copied.nouls["is_risky"].noul >= 0.5
+    for blocks in ({}, {"is_risky": False}):
+        copied = group.model_copy(update={"blocks": blocks}).invoke(asked)
+        assert copied.nouls["is_risky"].noul >= 0.5
     assert CoEDecisionModel([says(0.1, 0.2, 0.7)]).decide("x", {"c": CHOICE})["c"]["votes"] is None
 
 

@@ -94,6 +94,7 @@ def _connect(
     *,
     of_graph: Sequence[Any],
     on_unavailable: OnUnavailable,
+    compares_texts: bool = False,
     on_decision: OnDecision | None,
 ) -> _Graph:
     section = config.graph.model_dump() | dict(zip(_OF_GRAPH, of_graph, strict=True))
@@ -113,7 +114,9 @@ def _connect(
             policy=policy,
             answer_judge=answer_judge,
             on_decision=on_decision,
-            options=GraphOptions(on_unavailable=on_unavailable, **rare),
+            options=GraphOptions(
+                on_unavailable=on_unavailable, compares_texts=compares_texts, **rare
+            ),
             **section,
         )
     except ValueError as error:
@@ -434,7 +437,11 @@ class Configuration:
 
     @refuses_removed
     def create_graph(
-        self, *, on_unavailable: OnUnavailable = "abstain", on_decision: OnDecision | None = None
+        self,
+        *,
+        on_unavailable: OnUnavailable = "abstain",
+        compares_texts: bool = False,
+        on_decision: OnDecision | None = None,
     ) -> StateGraph[CoEState, CoEContext, CoEInput, CoEOutput]:
         """Returns the graph of these objects, uncompiled; see `coe_agents.create_coe_graph`.
 
@@ -451,6 +458,7 @@ class Configuration:
             self.policy,
             of_graph=parts,
             on_unavailable=on_unavailable,
+            compares_texts=compares_texts,
             on_decision=on_decision,
         )
 

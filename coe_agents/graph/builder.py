@@ -291,7 +291,10 @@ def _add_agents(graph: CoEStateGraph, parts: _GraphParts) -> None:
 
 def _add_measurement(graph: CoEStateGraph, parts: _GraphParts) -> None:
     """Adds the nodes from the responses to the numbers; where claims are judged, that comes last."""
-    graph.add_node("cluster", of_this_version(cluster_node(parts.clusterer, parts.canonicalize)))
+    cluster = cluster_node(
+        parts.clusterer, parts.canonicalize, compares_texts=parts.options.compares_texts
+    )
+    graph.add_node("cluster", of_this_version(cluster))
     graph.add_edge("cluster", "measure")
     measure = measure_node(
         parts.settings,

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from coe_agents.checks import instance, integer, number, one_of
+from coe_agents.checks import flag, integer, number, one_of
 from coe_agents.clustering.answers import canonical_answer
 from coe_agents.measurement.weighting import Weighting
 from coe_agents.uncertainty import coordinate
@@ -34,6 +34,9 @@ class GraphOptions:
         clarify: Whether a policy may name the strategy "clarify" (`coe_agents.rounds.Clarify`), even if `strategies`
             does not contain it: the user is asked to clarify the question (`coe_agents.graph.PersonRequest`; the reply
             is text), and the next round starts afresh. The graph then needs a checkpointer.
+        compares_texts: Whether proposals that call nothing are one only where their texts are, by the clusterer of
+            answers; by default they are one, whatever they say. `coe-agents serve` sets it, so that a caller who adds
+            tools does not loosen the gate.
         cost_budget: The most that the agents' requests may cost, in the currency of their prices (`price_per_million`
             of `ModelAgent`). A further round is not begun where a response of each agent would cost more than what is
             left, as far as the rounds before it tell, nor where a server tells no tokens. An arbiter's requests are not
@@ -55,6 +58,7 @@ class GraphOptions:
     max_question_chars: int = 100_000
     on_unavailable: OnUnavailable = "abstain"
     clarify: bool = False
+    compares_texts: bool = False
     cost_budget: float | None = None
 
     def __post_init__(self) -> None:
@@ -85,4 +89,5 @@ class GraphOptions:
         )
         if self.cost_budget is not None:
             number(self.cost_budget, '"cost_budget"', above=0, advice="Omit it for no bound")
-        instance(self.clarify, bool, '"clarify"', what="True or False", advice="Omit it for False")
+        flag(self.clarify, '"clarify"')
+        flag(self.compares_texts, '"compares_texts"')

@@ -136,7 +136,7 @@ def withhold(graph: Any) -> "StateGraph[Any, CoEContext, CoEInput, PublicOutput]
             if mode == "values":
                 result = chunk
             else:
-                write(chunk)  # events, which hold no text of a response
+                write(_public_event(chunk))
         return _publish(result)
 
     async def aask(state: _PublicState, config: RunnableConfig) -> dict[str, Any]:
@@ -146,7 +146,7 @@ def withhold(graph: Any) -> "StateGraph[Any, CoEContext, CoEInput, PublicOutput]
             if mode == "values":
                 result = chunk
             else:
-                write(chunk)
+                write(_public_event(chunk))
         return _publish(result)
 
     made = CoEStateGraph(
@@ -156,6 +156,11 @@ def withhold(graph: Any) -> "StateGraph[Any, CoEContext, CoEInput, PublicOutput]
     made.add_edge(START, "group")
     made.add_edge("group", END)
     return made
+
+
+def _public_event(event: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns an event without the text of an error, which may quote what a model replied."""
+    return {**event, "error": "it failed"} if event.get("error") else event
 
 
 def _publish(result: Mapping[str, Any]) -> dict[str, Any]:

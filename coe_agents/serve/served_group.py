@@ -92,13 +92,13 @@ class Group:
             )
         rounds = rounds_of(policy, arguments.get("max_rounds"))
         limits = _thresholds_of(policy).change(**{**arguments, "max_rounds": rounds})
-        unavailable_raises = replace(options, on_unavailable="raise")
+        for_callers = replace(options, on_unavailable="raise", compares_texts=True)
         return cls(
             name=name,
             agents=tuple(agent.name for agent in agents),
             policy=policy,
             create_graph=partial(
-                create_coe_graph, agents, policy=policy, options=unavailable_raises, **arguments
+                create_coe_graph, agents, policy=policy, options=for_callers, **arguments
             ),
             limits=limits,
             max_question_chars=options.max_question_chars,
@@ -129,7 +129,10 @@ class Group:
             **section.bounds.to_dict(),
         )
         create = partial(
-            configuration.create_graph, on_unavailable="raise", on_decision=on_decision
+            configuration.create_graph,
+            on_unavailable="raise",
+            compares_texts=True,
+            on_decision=on_decision,
         )
         return replace(group, create_graph=create, store=store)
 

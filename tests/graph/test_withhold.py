@@ -2,7 +2,9 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
+from coe_agents.errors import InvalidReplyError
 from coe_agents.graph.server import withhold
+from coe_agents.testing import ScriptedAgent
 from tests.graph.groups import THREAD, graph, saying
 from tests.graph.test_schemas import SERVED, served_graph
 
@@ -34,6 +36,18 @@ async def test_what_was_withheld_is_nowhere_and_an_answer_is_there(mode):
     assert state["messages"][-1].content == "Bern"
     (message,) = agents[0].requests[-1]["messages"]
     assert message["content"] == "What is the capital of Switzerland?"
+
+
+def test_an_event_of_a_failure_does_not_tell_what_the_model_replied():
+    agents = [
+        ScriptedAgent("a", ["Bern"]),
+        ScriptedAgent("b", InvalidReplyError("no number: Lyon", retryable=False)),
+    ]
+    public = withhold(graph(*agents).compile()).compile()
+    parts = [*public.stream({"question": "?"}, stream_mode=["custom", "values"])]
+    failures = [part for kind, part in parts if kind == "custom" and part.get("error")]
+    assert failures
+    assert "Lyon" not in str(parts)
 
 
 AUSTRALIA = "What is the capital of Australia?"

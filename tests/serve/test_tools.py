@@ -2,10 +2,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coe_agents import SupportPolicy
 from coe_agents.serve.api_error import ApiError
 from coe_agents.serve.chat_request import check_results
 from coe_agents.testing import ScriptedAgent
-from tests.serve.groups import complete, group_of, supporting
+from tests.serve.groups import complete, create_group, group_of, supporting
 
 PARAMETERS = {
     "type": "object",
@@ -81,6 +82,31 @@ async def test_no_tools_are_shown_where_none_are_named_or_allowed(fields):
     )  # nor the group's own, which the caller could not run
     (choice,) = reply["choices"]
     assert (choice["message"]["content"], choice["finish_reason"]) == ("Done.", "stop")
+
+
+THREE_TEXTS = ["It is Lyon.", "It is Nice.", "It is Paris."]
+ONE_TEXT = ["It is Paris.", "The answer is Paris.", "It is Paris."]
+
+
+@pytest.mark.parametrize(
+    ("said", "tools", "is_given"),
+    [
+        (THREE_TEXTS, [], False),
+        (THREE_TEXTS, [PAY], False),
+        ([[pay(5)], *THREE_TEXTS[1:]], [PAY], False),
+        (ONE_TEXT, [], True),
+        (ONE_TEXT, [PAY], True),
+    ],
+)
+async def test_a_caller_who_adds_tools_does_not_loosen_what_texts_are_given(said, tools, is_given):
+    """Texts that call nothing are one proposal: with any tool, the text of one agent was given."""
+    group = create_group(*([each] for each in said), policy=SupportPolicy(0.6))
+    _, reply = await ask(group, tools=tools)
+    (choice,) = reply["choices"]
+    assert choice["finish_reason"] == ("stop" if is_given else "content_filter")
+    assert (choice["message"]["content"] == "It is Paris.") == is_given
+    if is_given:
+        assert reply["coe"]["answer_kind"] == ("no_call" if tools else "answer")
 
 
 async def test_several_calls_where_the_request_allows_one():

@@ -8,9 +8,13 @@ from typing import Any, NoReturn
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import Overwrite
 
+from coe_agents.actions.canonical import read_action
+from coe_agents.actions.match import ActionMatch
+from coe_agents.actions.proposals import compared_answer
 from coe_agents.clustering import Clusterer, NormalizedMatch
 from coe_agents.clustering.answers import canonical_answer, parse_choice
 from coe_agents.clustering.normalized import normalize_answer
+from coe_agents.clustering.protocols import by_first_appearance
 from coe_agents.clustering.refusals import answer_kind, response_text
 from coe_agents.clustering.responses import cluster_with_former
 from coe_agents.errors import (
@@ -35,8 +39,40 @@ _FEW_CHARACTERS = 2_000
 """Texts of so many characters altogether are read and compared in a few milliseconds at most."""
 
 
-def cluster_node(clusterer: Clusterer, canonicalize: Canonicalize | None) -> TwoForms:
-    """Returns the node that gives each response a cluster.
+class _ByKind:
+    """A clusterer of proposals of which those that call nothing are compared as texts."""
+
+    def __init__(self, actions: Clusterer, texts: Clusterer) -> None:
+        self._actions = actions
+        self._texts = texts
+
+    def cluster(
+        self, responses: Sequence[Sequence[str]], questions: Sequence[str]
+    ) -> list[list[int]]:
+        return [self._labels(*one) for one in zip(responses, questions, strict=True)]
+
+    def _labels(self, responses: Sequence[str], question: str) -> list[int]:
+        keys: list[Any] = [None] * len(responses)
+        places_of_texts: list[int] = []
+        places_of_actions: list[int] = []
+        for place, response in enumerate(responses):
+            is_text = read_action(response) is None
+            (places_of_texts if is_text else places_of_actions).append(place)
+        for clusterer, places in (
+            (self._texts, places_of_texts),
+            (self._actions, places_of_actions),
+        ):
+            if places:
+                [labels] = clusterer.cluster([[responses[place] for place in places]], [question])
+                for place, label in zip(places, labels, strict=True):
+                    keys[place] = (clusterer is self._texts, label)
+        return by_first_appearance(keys)
+
+
+def cluster_node(
+    clusterer: Clusterer, canonicalize: Canonicalize | None, *, compares_texts: bool = False
+) -> TwoForms:
+    """Returns the node that gives each response a cluster; `compares_texts` is as in `GraphOptions`.
 
     It also puts the responses in canonical order, failures last, so that `labels[i]` belongs to `responses[i]`.
     """
@@ -48,6 +84,9 @@ def cluster_node(clusterer: Clusterer, canonicalize: Canonicalize | None) -> Two
         if are_actions:
             comparing = clusterer_of(state, clusterer)
             rows = read_actions(state["responses"], state["turn"])
+            if compares_texts and not isinstance(clusterer, ActionMatch):
+                comparing = _ByKind(comparing, clusterer)
+                rows = [_with_text(row, canonicalize) for row in rows]
             state = read_state({**state, "responses": rows})
         # the exclusion of an agent that is detected late, at a later request, covers its earlier responses
         excluded = agents_counted_as(state, "not")
@@ -143,6 +182,14 @@ def _without_view(row: Response) -> Response:
 def _other(text: str, choices: Sequence[str]) -> str:
     """Returns a reply that is not a choice, changed if stripping white space would make it one."""
     return text if parse_choice(text.strip(), choices) is None else f"(not a choice: {text!r})"
+
+
+def _with_text(row: Response, canonicalize: Canonicalize | None) -> Response:
+    """Returns a proposal that calls nothing with its text as what is compared; any other row as it is."""
+    if row["error"] is not None or row.get("calls") != []:
+        return row
+    text = row["text"] if canonicalize is None else canonicalize(row["text"])
+    return {**row, "answer": compared_answer({**row, "answer": text, "calls": None})}
 
 
 def _clustered(

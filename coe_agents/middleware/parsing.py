@@ -219,6 +219,8 @@ class _ArgumentParser:
         except _NoFormError:
             return None
         except Exception as error:  # a tool's validator may raise anything
+            if self._injected and not isinstance(error, ValueError):
+                return None  # it may have read what the agent passes, which is not there yet
             raise ValueError(f'"{self._tool.name}" refuses the arguments: {_why(error)}') from error
 
     @cached_property

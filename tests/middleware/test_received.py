@@ -210,6 +210,15 @@ class Passed(BaseModel):
     given: Annotated[dict, InjectedState] | None = None
 
 
+class Reading(Passed):
+    """Its validator reads what the agent passes."""
+
+    @model_validator(mode="after")
+    def read(self):
+        assert self.given["messages"]
+        return self
+
+
 def by_runtime(to: str, runtime: ToolRuntime) -> str:
     return f"paid {to} for {runtime.tool_call_id}"
 
@@ -629,7 +638,14 @@ def test_a_person_approves_a_call_of_the_tool_that_was_shown_and_an_edit_is_of_t
 @pytest.mark.parametrize("gate", ["council", "gate"])
 @pytest.mark.parametrize(
     ("schema", "function"),
-    [(Named, by_runtime), (Named, by_state), (Named, by_store), (Named, by_id), (Passed, by_state)],
+    [
+        (Named, by_runtime),
+        (Named, by_state),
+        (Named, by_store),
+        (Named, by_id),
+        (Passed, by_state),
+        (Reading, by_state),
+    ],
 )
 def test_a_tool_with_a_schema_of_its_own_runs_and_what_its_function_is_passed_is_not_compared(
     schema, function, gate

@@ -37,6 +37,8 @@ from coe_agents.errors import AgentTimeoutError, ContextOverflowError, ModelLoad
 from coe_agents.types import Fields, JsonObject
 
 _WORD_JOINER = "\u2060"
+_OF_LANGCHAIN = ("stop", "stream")
+"""Options of a call that LangChain reads itself: it passes `stop` by itself, and calls `_stream` where it streams."""
 
 
 class SamplingOptions(BaseModel):
@@ -322,7 +324,7 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
                 choice = value
             elif name == "max_completion_tokens" and value is not None:
                 settings["max_tokens"] = value
-            elif value is not None and name != "stop":
+            elif value is not None and name not in _OF_LANGCHAIN:
                 settings[name] = value
         if tools is None:
             must = '"tool_choice" needs "tools" in the same call'

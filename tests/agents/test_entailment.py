@@ -12,6 +12,7 @@ from coe_agents.agents import ChatEntailment
 from coe_agents.cli.ask import record_nodes
 from coe_agents.errors import AgentConnectionError, ClusteringError, NoChoiceError
 from coe_agents.testing import ScriptedAgent
+from coe_agents.tinyworld import model_folder
 from tests.doubles import JudgingModel, ScoringModel
 
 PAIR = ("Which city? Paris", "Which city? It is Paris.")
@@ -79,6 +80,12 @@ def test_log_probabilities_become_the_row_but_where_the_model_would_say_somethin
     )
     assert ChatEntailment(model).predict([PAIR])[0] == pytest.approx(row)
     assert model.shown == [[prompts.entailment(*PAIR)]]
+
+
+def test_a_model_in_this_process_that_would_say_something_else_is_read_as_any_other():
+    judge = ChatEntailment(f"transformers:{model_folder('tiny-llama')}")
+    assert judge.predict([PAIR]).tolist() == [NEUTRAL]
+    assert judge.n_unclear == 1
 
 
 def test_equal_pairs_are_asked_once_and_each_gets_its_row():

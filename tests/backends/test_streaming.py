@@ -5,9 +5,11 @@ import time
 import pytest
 from langchain_core.messages import HumanMessage
 
+from coe_agents.agents import ModelAgent
 from coe_agents.backends import ChatTransformers
 from coe_agents.backends.streaming import certain_prefix
 from coe_agents.errors import AgentTimeoutError, ContextOverflowError
+from coe_agents.types import AgentRequest
 from tests.backends.hermes import FOLDER
 from tests.backends.test_bind_tools import joined
 from tests.waiting import until
@@ -119,3 +121,13 @@ def test_a_stream_ends_in_the_error_of_its_request(chat, monkeypatch):
 def test_several_responses_are_given_whole(chat):
     assert chat.stream(ASKED, n=2) is not None
     assert len(list(chat.stream(ASKED, n=2))) <= 2  # the response, and its end
+
+
+def test_a_call_may_say_whether_it_is_streamed(chat):
+    """Agents say that they want no stream; an option that was refused would be a first request in vain."""
+    agent = ModelAgent("local", chat, n_samples=2)
+    asked = {"role": "user", "content": ASKED[0].content}
+    reply = agent.sample(AgentRequest(question=asked["content"], messages=[asked], round=0))
+    assert reply["sampling"]["refused"] == []
+    whole, streamed = (chat.invoke(ASKED, seed=1, stream=stream) for stream in (False, True))
+    assert whole.content == streamed.content

@@ -20,6 +20,20 @@ _LARGEST = 2**63
 _TOO_LONG = "an integer has more than TOML's 64 bits. Write a smaller one"
 
 
+def missing_model(name: str) -> str | None:
+    """Returns what is missing where a local model's name is a path; None if it is there, or may be the id of a hub.
+
+    A name that ends in ".gguf" is a file. A folder is told from a hub id ("owner/name") by how it is written.
+    """
+    path = Path(name)
+    if path.suffix == ".gguf":
+        return None if path.is_file() else f'the file "{name}" does not exist'
+    is_folder = name.startswith((".", "/", "~")) or name.count("/") > 1 or "\\" in name
+    if is_folder and not path.is_dir():
+        return f'the folder "{name}" does not exist'
+    return None
+
+
 def write(path: Path, content: bytes) -> None:
     """Writes a file in one step: a reader finds the old content or the new one, also after a crash or on a full disk.
 

@@ -15,6 +15,7 @@ from transformers.utils import logging as transformers_logging
 
 from coe_agents.activity import announce
 from coe_agents.errors import ModelLoadError
+from coe_agents.files import missing_model
 
 SMALL = 10_000_000
 """Models of fewer parameters take turns.
@@ -68,6 +69,7 @@ _OFFSET_POSITIONS = ("roberta", "xlm-roberta", "camembert")
 
 _loaded: "weakref.WeakValueDictionary[tuple[Any, ...], Loaded]" = weakref.WeakValueDictionary()
 _loading = threading.Lock()
+_HINT = "Give a folder with config.json, tokenizer and model.safetensors, a GGUF file, or a hub id that you may read"
 _FAILURES = (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError)
 
 
@@ -95,6 +97,9 @@ def load(
     with _loading:
         loaded = _loaded.get(key)
         if loaded is None:
+            missing = missing_model(name)
+            if missing is not None:  # no hub has it, and to ask one takes long
+                raise ModelLoadError(f'the model "{name}" cannot be loaded: {missing}', hint=_HINT)
             try:
                 with announce(f"loading {Path(name).name}"):
                     loaded = _read(
@@ -105,8 +110,7 @@ def load(
                 reason = lines[0] if lines else "no reason given"
                 raise ModelLoadError(
                     f'the model "{name}" cannot be loaded: {type(error).__name__}: {reason}',
-                    hint="Give a folder with config.json, tokenizer and model.safetensors, a GGUF file, or a hub id "
-                    "that you may read",
+                    hint=_HINT,
                 ) from error
             _loaded[key] = loaded
         return loaded

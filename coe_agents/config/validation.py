@@ -3,12 +3,12 @@
 import math
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 
 from coe_agents.config import schema
 from coe_agents.config.build import assemble, create_judge, join_faults
 from coe_agents.config.schema import Config, ModelSection
 from coe_agents.errors import ConfigurationError
+from coe_agents.files import missing_model
 from coe_agents.policy import RegimePolicy
 from coe_agents.policy.calibrated import UnkeptRiskWarning
 
@@ -38,13 +38,13 @@ def _warnings_of(config: Config) -> list[Warning | str]:
                 create(config)
             except ConfigurationError as error:
                 faults.append(error)
-        faults += [*_missing_folders(config), *_unreachable_regimes(config)]
+        faults += [*_missing_models(config), *_unreachable_regimes(config)]
     if faults:
         raise join_faults(faults)
     return [warning.message for warning in caught]
 
 
-def _missing_folders(config: Config) -> Iterator[ConfigurationError]:
+def _missing_models(config: Config) -> Iterator[ConfigurationError]:
     places: list[tuple[object, tuple[str | int, ...]]] = [
         (config.judge, ("judge",)),
         (config.escalation, ("escalation",)),
@@ -58,9 +58,9 @@ def _missing_folders(config: Config) -> Iterator[ConfigurationError]:
                 schema.EntailmentClusterer(model=model)
                 | ModelSection(provider="transformers", model=model)
             ):
-                is_path = model.startswith((".", "/", "~")) or model.count("/") > 1 or "\\" in model
-                if is_path and not Path(model).is_dir():
-                    message = f'the folder "{model}" does not exist. Correct the path, or use a hub id ("owner/name")'
+                missing = missing_model(model)
+                if missing is not None:
+                    message = f'{missing}. Correct the path, or use a hub id ("owner/name")'
                     yield config.fault(message, *place, "model")
 
 

@@ -237,11 +237,11 @@ def probe_of(clusterer: Clusterer) -> Callable[[], ClustererReport | Problem] | 
 
 
 def _name_of(model: object) -> str:
-    """Returns the name of a client's model, without the path of a folder, or the client's class if it has no name."""
+    """Returns the name of a client's model, without the path to it on this machine, or the client's class."""
     for field in ("model_name", "model"):
         name = getattr(model, field, None)
         if isinstance(name, str):
-            return Path(name).name if Path(name).is_dir() else name
+            return Path(name).name if Path(name).exists() else name
     return type(model).__name__
 
 

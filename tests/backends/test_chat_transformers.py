@@ -132,6 +132,12 @@ def test_missing_weights_are_refused(tmp_path):
         ChatTransformers(str(folder)).load()
 
 
+@pytest.mark.parametrize("name", ["./none", "none.gguf", "models/none.gguf"])
+def test_a_path_to_nothing_is_said_at_once(name):
+    with pytest.raises(ModelLoadError, match=f'"{name}" does not exist'):
+        ChatTransformers(name).load()
+
+
 def test_a_tokenizer_without_a_chat_template_is_said(tmp_path):
     folder = copied(tmp_path, without="chat_template.jinja")
     with pytest.raises(ModelLoadError, match="no chat template"):

@@ -148,6 +148,13 @@ def test_nothing_is_cut_on_a_narrow_terminal(tmp_path, monkeypatch):
     assert "claude-haiku-4-5 " in shown
 
 
+def test_a_path_that_ends_in_gguf_is_a_file(checked):
+    Path("small.gguf").touch()
+    for name in ("small.gguf", Path("small.gguf").absolute()):
+        local = table("[agents]", name="local", model=str(name))
+        assert "small.gguf(file)" in "".join(checked(local).split())
+
+
 def test_check_calls_nobody_and_loads_nothing(checked, monkeypatch):
     def load(*_, **__):
         raise AssertionError("a model was loaded")

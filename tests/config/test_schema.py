@@ -67,6 +67,11 @@ MISTAKES = [
         'the folder "./none" does not exist',
     ),
     (
+        '"tinyworld"\nmodel = "tiny-llama"',
+        '"transformers"\nmodel = "models/none.gguf"',
+        '4: agents[0].model: the file "models/none.gguf" does not exist',
+    ),
+    (
         '"openai"',
         '"transformers"',
         '10: agents[1].base_url: "base_url" and "api_key_env" are for servers',

@@ -140,7 +140,12 @@ def _model(section: ModelSection) -> str:
         return f"{section.model} at {section.base_url.partition('?')[0]}"
     if section.provider != "transformers":
         return section.model
-    return f"{section.model} ({'folder' if Path(section.model).is_dir() else 'hub'})"
+    path = Path(section.model)
+    if path.suffix == ".gguf":
+        place = "file"
+    else:
+        place = "folder" if path.is_dir() else "hub"
+    return f"{section.model} ({place})"
 
 
 def _key(section: ModelSection) -> str:

@@ -54,14 +54,19 @@ def create_chat_model(
 
 
 def create_embeddings(section: ModelSection, *, owner: str) -> Embeddings:
-    """Returns the embeddings of a section; those of "huggingface" load their model at once."""
+    """Returns the embeddings of a section; no model is loaded yet."""
+    options = dict(section.options)
+    if section.provider == "huggingface":
+        from coe_agents.backends.local_embeddings import LocalEmbeddings
+
+        local = partial(LocalEmbeddings, section.model)
+        return _connect(section, owner, options, local, lists="init_embeddings")
     try:
         from langchain.embeddings import init_embeddings
     except ModuleNotFoundError as error:
         raise ImportError(
             f'the embeddings of {owner} need langchain; pip install "coe-agents[openai]"'
         ) from error
-    options = dict(section.options)
     if section.provider == "openai" and section.base_url:
         # otherwise the client would send token ids, in an encoding that it downloads
         options.setdefault("check_embedding_ctx_length", False)

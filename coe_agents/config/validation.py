@@ -56,6 +56,7 @@ def _missing_models(config: Config) -> Iterator[ConfigurationError]:
         match section:
             case (
                 schema.EntailmentClusterer(model=model)
+                | schema.EmbeddingClusterer(provider="huggingface", model=model)
                 | ModelSection(provider="transformers", model=model)
             ):
                 missing = missing_model(model)

@@ -11,6 +11,7 @@ import typer
 
 from coe_agents import _ring
 from coe_agents.cli.inputs import (
+    as_options,
     create_setting,
     find_config,
     load_quietly,
@@ -59,6 +60,11 @@ def evaluate(
     """Run `sample`, then `score`. A new run records --correctness; without it, the run is judged as it records."""
     if scoring.clusterer is not None and scoring.correctness != "judge":
         scoring = replace(scoring, config=None)  # it names who is asked, here
+    if scoring.clusterer is not None:
+        from coe_agents.config.sampling_group import check_clusterer_name  # slow to import
+
+        with as_options():
+            check_clusterer_name(scoring.clusterer)  # before anybody is asked
     is_named = scoring.clusterer is not None or scoring.config is not None
     if scoring.correctness == "judge" or (scoring.correctness == "entailment" and is_named):
         # a model that is missing is reported before anybody is asked
@@ -88,10 +94,12 @@ def sample_to(
     """
     # slow to import: mistakes above are reported first
     from coe_agents.evaluation import Samples
+    from coe_agents.evaluation.origin import origin_of
     from coe_agents.experiments import sampling
 
     arguments = _arguments_of(options, config)
-    if scoring is not None and scoring.correctness is not None:
+    is_new = origin_of([options.out]).judging is None
+    if is_new and scoring is not None and scoring.correctness is not None:
         arguments["clusterer"] = scoring.clusterer
         arguments["correctness"] = scoring.correctness
     with resumable():

@@ -116,12 +116,17 @@ def model_of(agent: Agent) -> dict[str, Any]:
 
 def create_named_clusterer(name: str) -> Clusterer:
     """Returns the clusterer of a name: one without a model, tinyworld's, or one of the user's; else a ValueError."""
+    check_clusterer_name(name)
     try:
-        if name not in NAMES and not is_reference(name):
-            raise ValueError(describe_unknown("clusterer", NAMES, name))
         return clusterer_of(section_of(name), folder=Path())
     except ValueError as error:
         raise at_field(error, "clusterer") from None
+
+
+def check_clusterer_name(name: str) -> None:
+    """Raises a ValueError if no clusterer can have this name; no code behind a name of the user's is run."""
+    if name not in NAMES and not is_reference(name):
+        raise at_field(ValueError(describe_unknown("clusterer", NAMES, name)), "clusterer")
 
 
 def section_of(clusterer: str | Mapping[str, Any]) -> schema.ClustererSection:

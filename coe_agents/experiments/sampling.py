@@ -10,21 +10,25 @@ from typing import Any
 from typing_extensions import TypedDict, Unpack
 
 from coe_agents._removed import refuse_arguments
+from coe_agents.checks import at_field, instance
 from coe_agents.clustering import Clusterer
 from coe_agents.clustering.protocols import AnswerPreset
 from coe_agents.config.sampling_group import (
+    check_clusterer_name,
     create_group,
     group_of_agents,
     judging_of,
     name_of_clusterer,
 )
 from coe_agents.config.schema import Config
+from coe_agents.errors import ConfigurationError
 from coe_agents.evaluation import Samples
 from coe_agents.evaluation.datasets.sources import QuestionsOnDisk
 from coe_agents.evaluation.origin import JUDGED, Judging, origin_of
 from coe_agents.evaluation.sample_collection import SampledGroup, Units
 from coe_agents.evaluation.sample_collection import sample as sample_all
-from coe_agents.evaluation.samples.store import Store, Unit
+from coe_agents.evaluation.samples.store import Store, Unit, differences
+from coe_agents.evaluation.scoring.correctness import check_criterion
 from coe_agents.experiments.asking import (
     Models,
     Questions,
@@ -150,8 +154,9 @@ def prepare(
         n_samples: Responses of each agent to a question; None keeps the agents' own number, 5 for names.
         answers: How answers are asked for and compared: `short_answers()` unless a `clusterer` is given.
         clusterer: What compares the responses later, unless `answers` does.
-        correctness: When an answer is right, for later: see `score`.
-        out: A folder for the responses. A folder that holds other settings is refused.
+        correctness: The name of a criterion by which an answer is right, for later: see `score`.
+        out: A folder for the responses. A folder that holds other settings is refused. What is not given of how answers
+            are judged is as it records.
         seed: Draws the order of the questions, and the responses of agents without a seed of their own.
         limit: How many questions; all unless given.
         at_once: Concurrent questions to each agent: 8, and 1 for a model in this process.
@@ -162,7 +167,7 @@ def prepare(
         ConfigurationError: `out` holds a run with other settings; the message names them.
         DatasetError: The questions cannot be read.
         TypeError: An argument is of the wrong kind, or does not exist.
-        ValueError: An argument is given that the configuration says.
+        ValueError: An argument is given that the configuration says, or a name that no criterion or clusterer has.
 
     Example:
         >>> from coe_agents.testing import ScriptedAgent
@@ -178,9 +183,12 @@ def prepare(
     passages = rare.get("with_context", False)
     if passages:
         _check_passages(dataset)
+    _check_names(clusterer, correctness)
+    folder = None if out is None else Path(out)
 
     asking: dict[str, Any] = {"at_once": at_once, "passages": passages}
     asking["p_false"] = rare.get("p_false", False)
+    is_clusterer_said = answers is not None or clusterer is not None
     config = None
     if is_configuration(models):
         refuse_beside_configuration(n_samples=n_samples, answers=answers)
@@ -188,7 +196,7 @@ def prepare(
         group = create_group(config, seed=seed, **asking)
         judging = judging_of(config, is_tinyworld=is_tinyworld(questions), correctness=correctness)
     else:
-        if answers is None and clusterer is None:
+        if not is_clusterer_said:
             answers = short_answers()
         group = _group_of(members_of(models, n_samples=n_samples, seed=seed), answers, asking)
         judging = Judging(correctness=correctness or Judging().correctness)
@@ -197,13 +205,11 @@ def prepare(
 
     if clusterer is not None:
         judging = replace(judging, clusterer=name_of_clusterer(clusterer))
-    if out is not None:
-        # no response depends on how answers are judged, so what the folder records stays
-        judging = origin_of([Path(out)]).judging or judging
+    said = {"clusterer": is_clusterer_said, "correctness": correctness is not None}
     settings = {
         "dataset": described,
         "seed": seed,
-        JUDGED: judging.to_json(),
+        JUDGED: _as_recorded(folder, judging, said).to_json(),
         "prompt": {"passages": passages},
         **group.settings,
     }
@@ -213,7 +219,7 @@ def prepare(
         config=config,
         asking=asking,
         settings=settings,
-        out=None if out is None else Path(out),
+        out=folder,
         clusterer=None if isinstance(clusterer, str) else clusterer,
         is_shown=progress,
     )
@@ -223,6 +229,51 @@ def _check_passages(dataset: QuestionsOnDisk) -> None:
     """Raises a ConfigurationError where a question has no passage, before anybody is asked."""
     for question in dataset.questions:
         question.prompt(with_context=True)
+
+
+def _check_names(clusterer: Any, correctness: Any) -> None:
+    """Raises an error where there is no clusterer, or no criterion, of the name that is given."""
+    if isinstance(clusterer, str):
+        check_clusterer_name(clusterer)
+    if correctness is None:
+        return
+    instance(
+        correctness,
+        str,
+        '"correctness" of sample',
+        what="the name of a criterion",
+        advice="Pass a criterion of your own to score, calibrate or compare",
+    )
+    try:
+        check_criterion(correctness)
+    except ValueError as error:
+        raise at_field(error, "correctness") from None
+
+
+def _as_recorded(folder: Path | None, judging: Judging, said: Mapping[str, bool]) -> Judging:
+    """Returns how a folder records that its answers are judged; `judging` if it holds no run.
+
+    No response depends on it: a part that is not `said` in this call stays as it is there. If another one is said, that
+    is a ConfigurationError.
+    """
+    recorded = None if folder is None else origin_of([folder]).judging
+    if recorded is None:
+        return judging
+    here = recorded
+    if said["clusterer"]:
+        here = replace(here, clusterer=judging.clusterer)
+    if said["correctness"]:
+        here = replace(here, correctness=judging.correctness, judge=judging.judge)
+    lines = []
+    for name, before, now in differences(recorded.to_json(), here.to_json(), JUDGED):
+        lines.append(f"{name}: {before!r} there, {now!r} here")
+    if lines:
+        listed = "\n".join(lines)
+        raise ConfigurationError(
+            f"{folder} holds a run with other settings:\n{listed}",
+            hint="No response depends on it: omit it here, and pass it to score, calibrate or compare",
+        )
+    return recorded
 
 
 def _group_of(

@@ -17,6 +17,13 @@ def test_what_failed_ends_it_before_the_score(tmp_path):
     assert "auroc" not in done.stdout.lower()
 
 
+def test_a_misspelt_clusterer_is_refused_before_anybody_is_asked(tmp_path):
+    out = tmp_path / "r"
+    own = ["--dataset", "tinyworld", "--limit", 1, "--out", out, "--clusterer", "actoins"]
+    assert 'Did you mean "actions"?' in run("evaluate", *own, code=2, wide=400).stderr
+    assert not out.exists()
+
+
 def test_tinyworld_is_clustered_by_its_own_model_and_says_how_likely_its_answers_are_false(
     tmp_path,
 ):

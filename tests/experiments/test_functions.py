@@ -3,6 +3,7 @@
 import inspect
 import itertools
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -40,8 +41,10 @@ from coe_agents.config.sampling_group import name_of_clusterer
 from coe_agents.errors import ConfigurationError, DatasetError, NoThresholdError
 from coe_agents.evaluation import Samples
 from coe_agents.evaluation.origin import DECISIONS
+from coe_agents.evaluation.scoring.correctness import Rule
 from coe_agents.experiments.runs import Runs
 from coe_agents.policy import FixedRounds
+from coe_agents.presets import mathematics
 from coe_agents.testing import ScriptedAgent
 from coe_agents.testing.driver import ScriptedDriver
 from coe_agents.tinyworld import tinyworld_clusterer
@@ -437,6 +440,7 @@ def test_evaluate_samples_and_scores():
 KILLED = """
 import os, signal, sys
 from coe_agents import run
+from coe_agents.presets import mathematics
 from coe_agents.testing import ScriptedAgent
 from coe_agents.types import create_usage
 
@@ -464,3 +468,40 @@ def test_a_killed_run_asks_each_question_once(tmp_path):
     assert len({json.loads(line)["id"] for line in lines}) == len(lines) == 500
     # the one in hand when the process was killed is asked again
     assert len(asked_of.read_text().splitlines()) == 501
+
+
+def test_another_way_to_judge_than_a_folder_records_is_refused(tmp_path):
+    sample(agents(), [CAPITAL], correctness="contains", out=tmp_path, **SILENT)
+    with pytest.raises(ConfigurationError, match="'contains' there, 'f1' here") as refusal:
+        sample(agents(), [CAPITAL], correctness="f1", out=tmp_path, **SILENT)
+    assert "pass it to score" in str(refusal.value)
+    with pytest.raises(ConfigurationError, match="'normalized' there, 'coe_agents"):
+        sample(agents(), [CAPITAL], answers=mathematics(), out=tmp_path, **SILENT)
+    with pytest.raises(ConfigurationError, match="'contains' there, 'f1' here"):
+        evaluate(agents(), [CAPITAL], correctness="f1", out=tmp_path, **SILENT)
+    # what is not said stays
+    resumed = sample(agents(), [CAPITAL], out=tmp_path, **SILENT)
+    assert resumed.origin.judging.correctness == "contains"
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ({"correctness": "contain"}, 'no criterion "contain". Did you mean "contains"?'),
+        ({"correctness": "exactly"}, 'no criterion "exactly". Name one of reference_or_label'),
+        ({"clusterer": "normalised"}, "got 'normalised'. Did you mean \"normalized\"?"),
+    ],
+)
+def test_a_misspelt_name_is_refused_before_anybody_is_asked(argument, message, tmp_path):
+    people = agents()
+    with pytest.raises(ValueError, match=re.escape(message)) as refusal:
+        sample(people, [CAPITAL], out=tmp_path / "new", **argument, **SILENT)
+    assert [refusal.value.field] == list(argument)
+    assert not any(agent.requests for agent in people)
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_criterion_of_ones_own_is_for_the_score():
+    own = Rule("own", lambda prediction: True)
+    with pytest.raises(TypeError, match='"correctness" of sample must be the name of a criterion'):
+        sample(agents(), [CAPITAL], correctness=own, **SILENT)

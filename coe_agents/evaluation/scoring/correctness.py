@@ -20,6 +20,7 @@ from coe_agents.clustering.mathematics import MathematicsMatch
 from coe_agents.clustering.normalized import normalize_answer
 from coe_agents.clustering.refusals import answer_kind, response_text
 from coe_agents.evaluation.scoring.statistics import BATCH
+from coe_agents.extensions import did_you_mean
 from coe_agents.measurement.statistics import Statistics
 from coe_agents.text import quantity
 
@@ -246,15 +247,23 @@ def create_criterion(name: str, clusterer: Clusterer, judge: Criterion | None = 
         return judge
     if name in CRITERIA:
         return with_equality_of(clusterer, CRITERIA[name])
-    needed = {
-        "entailment": 'an entailment model. Name one: a configuration with [clusterer] kind = "entailment"',
-        "judge": "a judge model. Name one: a configuration with [judge]",
-    }
-    if name not in needed:
-        raise ValueError(
-            f'there is no criterion "{name}". Name one of {", ".join([*CRITERIA, *needed])}'
-        )
-    raise ValueError(f'"{name}" needs {needed[name]}')
+    check_criterion(name)
+    raise ValueError(f'"{name}" needs {_NEEDED[name]}')
+
+
+_NEEDED = {
+    "entailment": 'an entailment model. Name one: a configuration with [clusterer] kind = "entailment"',
+    "judge": "a judge model. Name one: a configuration with [judge]",
+}
+"""By the name of a criterion that asks a model, what it needs."""
+
+
+def check_criterion(name: str) -> None:
+    """Raises a ValueError if there is no criterion of this name; one that asks a model may lack it."""
+    known = [*CRITERIA, *_NEEDED]
+    if name not in known:
+        advice = did_you_mean(name, known) or f"Name one of {', '.join(known)}"
+        raise ValueError(f'there is no criterion "{name}". {advice}')
 
 
 def judge(predictions: Sequence[Prediction], criterion: Criterion) -> list[float | None]:

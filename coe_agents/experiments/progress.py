@@ -2,7 +2,8 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from threading import Event, Lock, Thread
 from typing import Any
 
 from rich.console import Console, RenderableType
@@ -41,7 +42,7 @@ def progress(
         totals: For each agent how many are done so far and in the end.
         what: What is done, one and several.
         console: Where it is shown.
-        every: Seconds between two lines.
+        every: Seconds between two lines, also while nothing gets done; 0 for one whenever something is.
         is_shown: Whether anything is.
         is_kept: Whether it stays when the block ends, and the last line is printed before its time.
     """
@@ -50,12 +51,16 @@ def progress(
         yield lambda name, failed: None
         return
     if console.is_jupyter:
-        yield _lines(totals, what, _line_of_notebook(), every=0.2)
+        in_notebook = _Lines(totals, what, _line_of_notebook(), every=0.2)
+        in_notebook.say()
+        yield in_notebook.advance
         return
     if not console.is_terminal:
-        yield _lines(
+        lines = _Lines(
             totals, what, lambda line: console.print(line, soft_wrap=True), every, is_kept=is_kept
         )
+        with lines.by_the_clock() if every > 0 else nullcontext():
+            yield lines.advance
         return
     columns = (
         TextColumn("{task.description}", markup=False),
@@ -120,34 +125,71 @@ def _line_of_notebook() -> Callable[[str], None]:
     return lambda line: handle.update({"text/plain": line}, raw=True)
 
 
-def _lines(
-    totals: Mapping[str, tuple[int, int]],
-    what: tuple[str, str],
-    show: Callable[[str], None],
-    every: float,
-    is_kept: bool = True,
-) -> Advance:
-    done, total = (sum(column) for column in zip(*totals.values(), strict=True))
-    printed = time.monotonic()
-    first = 0.0
-    n_new = n_failed = 0
+class _Lines:
+    """How much is done, in lines; `advance` takes what is done, and a timer may show a line, too."""
 
-    def advance(name: str, failed: bool) -> None:
-        nonlocal printed, first, n_new, n_failed
-        now = time.monotonic()
-        n_new += 1
-        n_failed += failed
-        if n_new == 1:
-            first = now  # it waited for models that are loaded once: it says nothing of the rest
-        n_done = done + n_new
-        if now - printed < every and (n_done < total or not is_kept):
-            return
+    def __init__(
+        self,
+        totals: Mapping[str, tuple[int, int]],
+        what: tuple[str, str],
+        show: Callable[[str], None],
+        every: float,
+        *,
+        is_kept: bool = True,
+    ) -> None:
+        self._n_before, self._total = (sum(column) for column in zip(*totals.values(), strict=True))
+        self._what = what
+        self._show = show
+        self._every = every
+        self._is_kept = is_kept
+        self._shown_at = time.monotonic()
+        self._first_at = 0.0
+        self._n_new = self._n_failed = 0
+        self._lock = Lock()
 
-        printed = now
-        parts = [f"{n_done} of {quantity(total, *what)}"]
-        if n_new > 1:
-            rate = (n_new - 1) / max(now - first, 1e-9)
-            parts += [f"{rate:.1f} a second", f"{(total - n_done) / rate:.0f} s left"]
-        show(", ".join([*parts, f"{n_failed} failed"]))
+    def advance(self, name: str, failed: bool) -> None:
+        """Counts a request that is done; shows a line if it is time for one, or if it was the last request."""
+        with self._lock:
+            self._n_new += 1
+            self._n_failed += failed
+            if self._n_new == 1:
+                # it waited for models that are loaded once: it says nothing of the rest
+                self._first_at = time.monotonic()
+            is_last = self._n_before + self._n_new == self._total
+            if self._left() <= 0 or (is_last and self._is_kept):
+                self.say()
 
-    return advance
+    @contextmanager
+    def by_the_clock(self) -> Iterator[None]:
+        """Shows a line whenever it is time for one until the block ends, also while nothing gets done."""
+        has_ended = Event()
+
+        def watch() -> None:
+            while not has_ended.wait(self._left()):
+                with self._lock:
+                    # `advance` may have shown one meanwhile
+                    if self._left() <= 0:
+                        self.say()
+
+        watching = Thread(target=watch, name="coe-agents progress", daemon=True)
+        watching.start()
+        try:
+            yield
+        finally:
+            has_ended.set()
+            watching.join()
+
+    def _left(self) -> float:
+        """Returns in how many seconds it is time for the next line."""
+        return self._shown_at + self._every - time.monotonic()
+
+    def say(self) -> None:
+        """Shows a line now."""
+        self._shown_at = time.monotonic()
+        n_done = self._n_before + self._n_new
+        parts = [f"{n_done} of {quantity(self._total, *self._what)}"]
+        if self._n_new > 1:
+            rate = (self._n_new - 1) / max(self._shown_at - self._first_at, 1e-9)
+            n_left = self._total - n_done
+            parts += [f"{rate:.1f} a second", f"{n_left / rate:.0f} s left"]
+        self._show(", ".join([*parts, f"{self._n_failed} failed"]))

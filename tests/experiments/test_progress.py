@@ -1,4 +1,5 @@
 import io
+import time
 
 import pytest
 from rich.console import Console
@@ -9,6 +10,7 @@ from coe_agents.evaluation.scoring.statistics import iter_statistics
 from coe_agents.experiments.progress import progress
 from coe_agents.types import SampledQuestion
 from tests.evaluation.invented import row
+from tests.waiting import wait_until
 
 
 def shown(*, terminal):
@@ -37,6 +39,21 @@ def test_without_a_terminal_lines_count_all_requests_and_failures():
     assert lines[0] == "2 of 5 requests, 0 failed"
     assert "a second" in lines[1]
     assert lines[-1].endswith("0 s left, 1 failed")
+
+
+def test_without_a_terminal_there_is_a_line_before_the_first_request_is_done_and_after_it():
+    out = io.StringIO()
+
+    def has(line):
+        return lambda: out.getvalue().splitlines()[-2:] == [line] * 2
+
+    with progress({"a": (0, 4)}, console=Console(file=out, width=100), every=0.01) as advance:
+        wait_until(has("0 of 4 requests, 0 failed"))
+        advance("a", True)
+        wait_until(has("1 of 4 requests, 1 failed"))
+    n_lines = len(out.getvalue())
+    time.sleep(0.05)
+    assert len(out.getvalue()) == n_lines
 
 
 def test_a_terminal_has_a_bar_for_each_agent():

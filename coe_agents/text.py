@@ -102,6 +102,21 @@ def for_prompt(text: str, *, limit: int = MAX_QUOTED) -> str:
     return line if len(line) <= limit else one_line(line, limit)
 
 
+_MOST_QUOTED_IN_REASON = 80
+
+
+def quotation(text: str) -> str:
+    """Returns what a model said as a reason quotes it: short, on one line, in double quotes, and without such inside.
+
+    Example:
+        >>> print(quotation('It says "Paris".'))
+        "It says 'Paris'"
+    """
+    # a link or an image of Markdown needs "](" on one line: chat interfaces would fetch an image at once
+    line = for_prompt(text.replace('"', "'"), limit=_MOST_QUOTED_IN_REASON).replace("](", "] (")
+    return f'"{line.rstrip(" .") or line}"'
+
+
 def for_log(text: str, *, limit: int = MAX_QUOTED) -> str:
     """Returns `text` as `for_prompt` does, with escapes for uncommon white space, too: its reader sees all of it."""
     return for_prompt(visible(text), limit=limit)

@@ -16,7 +16,7 @@ from coe_agents.actions.proposals import NO_CALL, called_tools, describe_action
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.measurement.measurement import AgentMeasurement, Measurement
 from coe_agents.measurement.weighting import rank_texts
-from coe_agents.text import for_prompt, printable, quantity
+from coe_agents.text import printable, quantity, quotation
 from coe_agents.types import DEFAULT_ALEATORIC_THRESHOLD
 from coe_agents.uncertainty.ties import TIE
 
@@ -24,7 +24,6 @@ MOSTLY = 0.8 - TIE
 """The share of its responses from which an agent "mostly" says one thing; below, it is "split"."""
 
 _SAY, _PROPOSE = ("says", "say"), ("proposes", "propose")
-_MAX_CHARS = 80
 _MOST_CLAIMS = 3
 _MOST_SPLIT = 3
 _WORDS = [
@@ -276,10 +275,10 @@ def _predicate(claim: _Claim, n: int, verbs: tuple[str, str]) -> str:
     verb = verbs[0] if is_one else verbs[1]
     mostly = "mostly " if claim.is_mostly else ""
     if kind == "refusal":
-        return f"{mostly}{'declines' if is_one else 'decline'} to answer ({_quote(answer)})"
+        return f"{mostly}{'declines' if is_one else 'decline'} to answer ({quotation(answer)})"
     if answer == NO_CALL and verbs == _PROPOSE:
         return f"{mostly}{verb} to call nothing"
-    return f"{mostly}{verb} {'nothing' if kind == 'empty' else _quote(answer)}"
+    return f"{mostly}{verb} {'nothing' if kind == 'empty' else quotation(answer)}"
 
 
 def _between(answers: Sequence[str]) -> str:
@@ -293,8 +292,8 @@ def _named(text: str) -> str:
     if kind == "empty":
         return "saying nothing"
     if kind == "refusal":
-        return f"declining ({_quote(text)})"
-    return _quote(text)
+        return f"declining ({quotation(text)})"
+    return quotation(text)
 
 
 def _lead(
@@ -330,12 +329,6 @@ def _listed(parts: Sequence[str]) -> str:
 
 def _number(n: int) -> str:
     return _WORDS[n] if n < len(_WORDS) else str(n)
-
-
-def _quote(text: str) -> str:
-    # a link or an image of Markdown needs "](" on one line: chat interfaces would fetch an image at once
-    line = for_prompt(text.replace('"', "'"), limit=_MAX_CHARS).replace("](", "] (")
-    return f'"{line.rstrip(" .") or line}"'
 
 
 _MOST_VALUES = 4

@@ -13,7 +13,7 @@ from coe_agents.decision.data import Grounds, view
 from coe_agents.middleware.marks import is_mark, make_mark, to_text
 from coe_agents.middleware.once import new_action
 from coe_agents.prompts import MAX_REVIEWED, REVIEW_CHOICES
-from coe_agents.text import for_log, for_prompt
+from coe_agents.text import for_log, for_prompt, quotation
 from coe_agents.types import DECIDERS, Cause, Uncertainty, end_of
 
 VerdictOutcome = Literal["approved", "rejected", "uncertain", "failed"]
@@ -94,9 +94,10 @@ def read_verdict(
     elif approves is not None:
         outcome = _outcome_of(approves(answer))
     elif parse_choice(answer, REVIEW_CHOICES) is None:
-        answer = None  # a group without a view is not confident
+        # a group without a view is not confident: how sure it was of such replies is no reason
+        reason = f'most replies are no verdict, neither "approve" nor "reject", such as {quotation(answer)}'
+        answer = None
         cause = "invalid"
-        reason = f'most replies are no verdict, neither "approve" nor "reject"; {reason}'
     else:
         outcome = _outcome_of(is_approval(answer))
         if outcome == "approved":
@@ -181,7 +182,7 @@ def in_words(verdict: Verdict) -> str:
     if verdict["decided_by"] == "person":
         return verdict["reason"]
     words = f"{_WORDS[verdict['outcome']]}: {verdict['reason']}"
-    if verdict["regime"]:
+    if verdict["regime"] and verdict["cause"] != "invalid":
         words += f" (regime: {verdict['regime']})"
     return words
 

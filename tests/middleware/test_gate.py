@@ -71,6 +71,7 @@ def deciding(decision):
     return RunnableLambda(lambda _: {"decision": decision})
 
 
+NO_VERDICT = 'most replies are no verdict, neither "approve" nor "reject"'
 WITHHELD = {
     "unsure": (UNSURE, "the group is not confident: one of two agents says "),
     "against": (
@@ -80,7 +81,7 @@ WITHHELD = {
     "declining": (DECLINING, "the group is not confident: both agents decline to answer "),
     "no verdict": (
         [["It went well."]] * 2,
-        "the group is not confident: most replies are no verdict, neither",
+        f'the group is not confident: {NO_VERDICT}, such as "It went well". Do not repeat',
     ),
 }
 
@@ -90,7 +91,8 @@ def test_a_call_that_the_group_does_not_approve_is_not_run(case):
     reply, transfers = reply_to(judges(*WITHHELD[case][0])[1])
     assert transfers == []
     assert reply.status == "error"
-    assert f"(regime: {'conflict' if case == 'unsure' else 'consensus'})" in reply.text
+    regimes = {"unsure": "(regime: conflict)", "no verdict": ""}
+    assert regimes.get(case, "(regime: consensus)") in reply.text
 
 
 @pytest.mark.wording

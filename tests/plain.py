@@ -38,7 +38,7 @@ _WORDS: dict[str, Sequence[str]] = {
         "contested_in_words",
     ),
     "coe_agents.text": ("decomposition",),
-    "coe_agents.middleware.withheld": ("contested_in_words", "_why"),
+    "coe_agents.middleware.withheld": ("contested_in_words", "rule_in_words", "_why"),
     "coe_agents.decision.refusal": ("refusal", "why_not"),
 }
 """The functions whose words are "x"; where they return "", there is nothing to say, which is no wording."""

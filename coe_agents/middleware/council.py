@@ -78,7 +78,13 @@ from coe_agents.middleware.once import (
 from coe_agents.middleware.open_calls import close_calls
 from coe_agents.middleware.sealed import Sealed, TurnsChannel
 from coe_agents.middleware.verdict import last_reply
-from coe_agents.middleware.withheld import block_calls, is_withheld, not_run, withheld_answer
+from coe_agents.middleware.withheld import (
+    block_calls,
+    is_withheld,
+    not_run,
+    with_rule,
+    withheld_answer,
+)
 from coe_agents.policy import CalibratedPolicy, Policy, SupportPolicy
 from coe_agents.policy.base import majority
 from coe_agents.policy.bounds import Spent, create_cost_budget
@@ -693,6 +699,7 @@ class CoECouncil(GuardsTools[CouncilState]):
         )
         update: dict[str, Any] = {_KEY: {self.name: memory}}
         if decision is not None:
+            decision = with_rule(decision)
             update["council"] = decision
             if pending is not None:  # the values that were proposed are for the person who decides
                 update["council"] = {**decision, "contested": None}

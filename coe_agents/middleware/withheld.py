@@ -132,16 +132,38 @@ def contested_in_words(contested: Mapping[str, Any] | None) -> str:
     elif contested.get("tool", 0.0) > _ROUNDING:
         parts.append("which tool to call")
 
-    argument = next(iter(contested.get("arguments") or ()), None)
+    argument = _first_argument(contested)
     if argument is not None:
-        part = f'the argument "{for_log(str(argument), limit=MAX_NAME)}"'
-        for path in contested.get("texts") or ():
-            if path.endswith(f".{argument}"):
-                rule = f'ActionMatch(compare={{"{for_log(path, limit=2 * MAX_NAME)}": Text()}})'
-                part += f" (a text, compared exactly; {rule} ignores case, white space and final full stops)"
-                break
-        parts.append(part)
+        parts.append(f'the argument "{for_log(str(argument), limit=MAX_NAME)}"')
     return " and ".join(parts)
+
+
+def _first_argument(contested: Mapping[str, Any]) -> Any:
+    return next(iter(contested.get("arguments") or ()), None)
+
+
+def rule_in_words(contested: Mapping[str, Any] | None) -> str:
+    """Returns which rule would loosen the first contested argument, if it is a text; "" where none would."""
+    contested = contested or {}
+    argument = _first_argument(contested)
+    for path in contested.get("texts") or ():
+        if path.endswith(f".{argument}"):
+            rule = f'ActionMatch(compare={{"{for_log(path, limit=2 * MAX_NAME)}": Text()}})'
+            return (
+                f"texts are compared exactly; {rule} ignores case, white space and final full stops"
+            )
+    return ""
+
+
+def with_rule(decision: CouncilDecision) -> CouncilDecision:
+    """Returns a decision whose reason names such a rule, too.
+
+    It is for whoever builds the agent: neither the driver nor the user reads the reason of this decision.
+    """
+    rule = rule_in_words(decision["contested"])
+    if not rule or decision["action"] == "answer":
+        return decision
+    return {**decision, "reason": f"{decision['reason']}; {rule}"}
 
 
 def _why(decision: CouncilDecision) -> str:

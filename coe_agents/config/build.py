@@ -179,7 +179,7 @@ def clusterer_of(section: schema.ClustererSection, *, folder: Path) -> Clusterer
             from coe_agents.backends import TransformersEntailment
 
             model_name = section.model
-            if model_name == "tinyworld":
+            if model_name == schema.TINYWORLD:
                 model_name = str(model_folder(ENTAILMENT_MODEL))
             judge = TransformersEntailment(model_name, device=section.device)
     return BidirectionalEntailment(judge, strict=section.strict)

@@ -41,6 +41,8 @@ from coe_agents.types import (
 )
 from coe_agents.uncertainty.solvers import BUILT_IN as SOLVERS
 
+TINYWORLD = "tinyworld"
+"""The name of the shipped entailment model, which is no folder."""
 _VARIABLE = 'an environment variable with "api_key_env"'
 _REFERENCE = '"package.module:name"'
 
@@ -97,7 +99,8 @@ class ModelSection(_Section):
     Attributes:
         provider: "transformers" (a local folder or hub id), "tinyworld" (a shipped model), or any provider of
             LangChain's `init_chat_model`, such as "openai" for OpenAI-compatible servers, vLLM among them.
-        model: The model's name for that provider.
+        model: The model's name for that provider; the path of a folder is from that of the file, else from the present
+            one.
         base_url: Address of the server; must contain no password.
         api_key_env: *Name* of the environment variable with the key; without it no key is sent to a `base_url`.
         options: Passed to the model unchanged; must contain no key.
@@ -554,7 +557,39 @@ def read_config(text: str, path: Path) -> Config:
             "\n".join(faults), hint='"coe-agents config init" writes an example', field=fields[0]
         ) from error
     config._path, config._text = path, text
+    _find_models(config)
     return config
+
+
+_FROM_FOLDERS = ("transformers", "huggingface")
+"""The providers whose models may be in a folder."""
+
+
+def _find_models(config: Config) -> None:
+    """Makes relative paths of models absolute, so that what a run records is found from any folder."""
+    answers = config.answers
+    sections: list[object] = [*config.agents, config.clusterer, config.escalation, config.judge]
+    if answers is not None:
+        sections.append(answers.judge)
+        if answers.model is not None:
+            answers.model = _find_model(answers.model, config.folder)
+    for section in sections:
+        match section:
+            case ModelSection(provider=provider) if provider in _FROM_FOLDERS:
+                section.model = _find_model(section.model, config.folder)
+            case EntailmentClusterer():
+                section.model = _find_model(section.model, config.folder)
+
+
+def _find_model(name: str, folder: Path) -> str:
+    """Returns the path of what is called `name` beside the file, else in the present folder; else the name."""
+    if name == TINYWORLD:
+        return name
+    for place in (folder, Path()):
+        path = Path(os.path.abspath(place / name))
+        if path.is_dir() or (path.suffix == ".gguf" and path.is_file()):
+            return str(path)
+    return name
 
 
 def _describe(fault: Mapping[str, Any], place: Sequence[str | int]) -> str:

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from coe_agents.agents.requests.chat_models import LOCAL_PROVIDERS
 from coe_agents.config import schema
 from coe_agents.config.build import join_faults
-from coe_agents.config.models import LOCAL_PROVIDERS
 from coe_agents.config.schema import Config, ModelSection, load_config
 from coe_agents.errors import ConfigurationError
 from coe_agents.uncertainty.solvers import BUILT_IN

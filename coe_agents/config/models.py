@@ -11,21 +11,28 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseChatModel
 from pydantic import ValidationError
 
-from coe_agents.agents.requests.chat_models import free_name, load_model
+from coe_agents.agents.requests.chat_models import (
+    LOCAL_PROVIDERS,
+    free_name,
+    load_model,
+    shipped_model,
+)
 from coe_agents.config.schema import ModelSection
 from coe_agents.errors import ConfigurationError
 from coe_agents.extensions import did_you_mean
 from coe_agents.text import redact
-from coe_agents.tinyworld import model_folder, writer_of
-from coe_agents.tinyworld.facts import MODELS
 
-LOCAL_PROVIDERS = ("transformers", "tinyworld")
 _Client = TypeVar("_Client")
 
 
 def default_at_once(provider: str) -> int:
     """Returns the default number of concurrent questions to a server (8) or to a model in this process (1)."""
     return 1 if provider in LOCAL_PROVIDERS else 8
+
+
+def is_served(section: ModelSection) -> bool:
+    """Returns whether the model of a section is behind a server, not in this process."""
+    return section.provider not in LOCAL_PROVIDERS
 
 
 class FieldError(ValueError):
@@ -86,13 +93,10 @@ def _local(section: ModelSection, options: Mapping[str, Any], owner: str) -> Bas
 
     model = section.model
     if section.provider == "tinyworld":
-        names = (*MODELS, *map(writer_of, MODELS))
-        if model not in names:
-            raise FieldError(
-                "model",
-                f'"model" of {owner} must be one of {", ".join(names)} with provider = "tinyworld"; got "{model}"',
-            )
-        model = str(model_folder(model))
+        try:
+            model = shipped_model(model, where=f'"model" of {owner}')
+        except ValueError as error:
+            raise FieldError("model", str(error)) from error
     try:
         return ChatTransformers(model, **options)
     except (TypeError, ValidationError) as error:

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from coe_agents.cli.options import EngineOptions
-from coe_agents.config.models import LOCAL_PROVIDERS, default_at_once
+from coe_agents.config.models import default_at_once, is_served
 from coe_agents.config.schema import Config
 from coe_agents.distributed.parts import decide_parts, sample_parts
 from coe_agents.distributed.ray_cluster import Pool, cluster, n_nodes
@@ -87,11 +87,7 @@ def create_pool(
 
 def most_actors(config: Config | None, at_once: int | None) -> int | None:
     """Returns how many actors can share the limits of the agents' endpoints; None without endpoints."""
-    remote = (
-        [agent for agent in config.agents if agent.provider not in LOCAL_PROVIDERS]
-        if config
-        else []
-    )
+    remote = [agent for agent in config.agents if is_served(agent)] if config else []
     bounds = [
         min(at_once or default_at_once(agent.provider), agent.max_concurrency) for agent in remote
     ]

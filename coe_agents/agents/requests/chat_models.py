@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from importlib import resources
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
@@ -10,11 +12,12 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableBinding
 
-from coe_agents.checks import instance, number, require
+from coe_agents.checks import instance, number, one_of, require
 from coe_agents.types import Fields, JsonObject
 
-IN_PROCESS = "transformers"
-"""The provider of models in this process."""
+_SHIPPED = "tinyworld"
+LOCAL_PROVIDERS = ("transformers", _SHIPPED)
+"""The providers of models in this process."""
 _SAMPLING = frozenset(
     ("temperature", "top_p", "top_k", "seed", "n", "max_tokens", "logprobs", "stream", "streaming")
 )
@@ -50,7 +53,9 @@ def check_model(model: object) -> None:
         provider, colon, name = model.partition(":")
         if provider == "huggingface":
             raise _pipeline_error(f'"{model}"', name)
-        if provider == IN_PROCESS and name:
+        if provider in LOCAL_PROVIDERS and name:
+            if provider == _SHIPPED:
+                shipped_model(name, where=f'"model" in ModelAgent, after "{_SHIPPED}:",')
             return
         if not (colon and provider.isidentifier() and find_spec(f"langchain_{provider}")):
             _check_provider(model)
@@ -89,9 +94,10 @@ class UnknownProviderError(ValueError):
 def load_model(name: str, **options: Any) -> BaseChatModel:
     """Returns the chat model of a name, by which every part of this package knows it.
 
-    Names are "provider:model", for a provider of LangChain's `init_chat_model`, and "transformers:FOLDER", or a hub id
-    in place of the folder, for `ChatTransformers`, whose weights are read at the first call. A server with OpenAI's
-    protocol has the provider "openai", and the address of `base_url` or of the variable `OPENAI_BASE_URL`.
+    Names are "provider:model", for a provider of LangChain's `init_chat_model`; "transformers:FOLDER", or a hub id
+    in place of the folder, for `ChatTransformers`, whose weights are read at the first call; and "tinyworld:tiny-llama"
+    for a model that comes with the package. A server with OpenAI's protocol has the provider "openai", and the address
+    of `base_url` or of the variable `OPENAI_BASE_URL`.
 
     Args:
         name: The name.
@@ -103,17 +109,18 @@ def load_model(name: str, **options: Any) -> BaseChatModel:
         ImportError: If a package that the provider needs is not installed.
 
     Example:
-        >>> from coe_agents.tinyworld import model_folder
-        >>> model = load_model(f"transformers:{model_folder('tiny-llama')}", max_tokens=8)
+        >>> model = load_model("tinyworld:tiny-llama", max_tokens=8)
         >>> type(model).__name__, model.max_tokens
         ('ChatTransformers', 8)
     """
     advice = 'Write "openai:gpt-5-mini", or "transformers:FOLDER"'
     instance(name, str, '"name" of load_model', what="a string", advice=advice)
     provider, _, place = name.partition(":")
-    if provider == IN_PROCESS and place:
+    if provider in LOCAL_PROVIDERS and place:
         from coe_agents.backends import ChatTransformers
 
+        if provider == _SHIPPED:
+            place = shipped_model(place, where=f'"name" of load_model, after "{_SHIPPED}:",')
         return ChatTransformers(place, **options)
     try:
         from langchain.chat_models import init_chat_model
@@ -132,6 +139,14 @@ def load_model(name: str, **options: Any) -> BaseChatModel:
         raise
     check_model(model)
     return model
+
+
+def shipped_model(name: str, *, where: str) -> str:
+    """Returns the folder of a chat model that comes with the package; `where` says in the error what names it."""
+    folders = Path(str(resources.files("coe_agents"))) / "tinyworld" / "models"
+    names = sorted(template.parent.name for template in folders.glob("*/chat_template.jinja"))
+    one_of(name, where, names)
+    return str(folders / name)
 
 
 def bind_tools(model: BaseChatModel, tools: Sequence[Fields]) -> tuple[BaseChatModel, Fields]:

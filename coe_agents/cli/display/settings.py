@@ -10,7 +10,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from coe_agents.cli.terminal import clean, create_console
-from coe_agents.config.models import LOCAL_PROVIDERS
+from coe_agents.config.models import is_served
 from coe_agents.config.schema import Config, CustomPart, ModelSection
 from coe_agents.doctor.diagnosis import AgentReport, Examination
 from coe_agents.extensions import is_reference, origin_of
@@ -151,7 +151,7 @@ def _model(section: ModelSection) -> str:
 def _key(section: ModelSection) -> str:
     if section.api_key_env is not None:
         return f"${section.api_key_env}, set"
-    if section.provider in LOCAL_PROVIDERS:
+    if not is_served(section):
         return "not needed"
     return "none sent" if section.base_url else "the provider's own variable"
 

@@ -1,3 +1,5 @@
+from functools import partial
+
 import pytest
 from langchain_openai import ChatOpenAI
 
@@ -30,14 +32,22 @@ def test_preparing_leaves_the_model_as_it_was():
     assert ready.root_async_client._client is chat.root_async_client._client
 
 
-def test_a_folder_is_a_name_wherever_a_models_name_is():
+@pytest.mark.parametrize("provider", ["transformers", "tinyworld"])
+def test_a_model_in_this_process_has_a_name_wherever_a_models_name_is(provider):
     pytest.importorskip("torch")
-    name = f"transformers:{model_folder('tiny-llama')}"
+    place = model_folder("tiny-llama") if provider == "transformers" else "tiny-llama"
+    name = f"{provider}:{place}"
     driver = load_model(name, max_tokens=4)
     assert driver.invoke("What is the capital of France?").usage_metadata["output_tokens"] <= 4
     member = ModelAgent("a", name, n_samples=2)
     assert member.uses(driver)  # which then has no vote on what it proposed itself
     assert len(member.sample(REQUEST)["responses"]) == 2
+
+
+@pytest.mark.parametrize("take", [load_model, partial(ModelAgent, "a")])
+def test_a_shipped_model_that_there_is_not_is_refused_with_those_that_there_are(take):
+    with pytest.raises(ValueError, match=r"must be one of tiny-llama, .*; got 'tiny-nli'"):
+        take("tinyworld:tiny-nli")
 
 
 @pytest.mark.parametrize("name", ["my-model", "transformers:", "opnai:m"])

@@ -52,21 +52,18 @@ class _ByKind:
         return [self._labels(*one) for one in zip(responses, questions, strict=True)]
 
     def _labels(self, responses: Sequence[str], question: str) -> list[int]:
-        keys: list[Any] = [None] * len(responses)
-        places_of_texts: list[int] = []
-        places_of_actions: list[int] = []
-        for place, response in enumerate(responses):
-            is_text = read_action(response) is None
-            (places_of_texts if is_text else places_of_actions).append(place)
-        for clusterer, places in (
-            (self._texts, places_of_texts),
-            (self._actions, places_of_actions),
+        texts = [response for response in responses if read_action(response) is None]
+        actions = [response for response in responses if read_action(response) is not None]
+        keys: dict[str, tuple[str, int]] = {}
+        for kind, clusterer, part in (
+            ("text", self._texts, texts),
+            ("action", self._actions, actions),
         ):
-            if places:
-                [labels] = clusterer.cluster([[responses[place] for place in places]], [question])
-                for place, label in zip(places, labels, strict=True):
-                    keys[place] = (clusterer is self._texts, label)
-        return by_first_appearance(keys)
+            if part:
+                [labels] = clusterer.cluster([part], [question])
+                for response, label in zip(part, labels, strict=True):
+                    keys[response] = (kind, label)
+        return by_first_appearance([keys[response] for response in responses])
 
 
 def cluster_node(

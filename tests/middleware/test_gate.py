@@ -356,6 +356,18 @@ def test_a_message_that_was_cut_off_stays_so_where_it_is_written_anew(bank):
     assert bank.transfers == []
 
 
+def test_a_message_that_other_middleware_marks_as_cut_off_does_not_count(bank):
+    class Marks(AgentMiddleware):
+        def wrap_model_call(self, request, handler):
+            [message] = handler(request).result
+            message.response_metadata = {"finish_reason": "length"}
+            return message
+
+    gate = CoEMiddleware(judged_by({"": "approve"}, []), tools=GATED)
+    create_agent(ScriptedDriver(**PROPOSES), bank.tools, middleware=[Marks(), gate]).invoke(PAY)
+    assert bank.transfers == []
+
+
 def test_who_drives_is_known_in_another_process_by_the_message(bank):
     saver = InMemorySaver()
     for given in (PAY, None):

@@ -32,7 +32,7 @@ from langgraph.runtime import Runtime
 
 from coe_agents._removed import refuses_removed
 from coe_agents._steps import Steps, arun_steps, invoke, run_steps
-from coe_agents.agents.requests.endings import IN_WORDS, judge_end
+from coe_agents.agents.requests.endings import IN_WORDS, Ending, judge_end
 from coe_agents.checks import flag
 from coe_agents.errors import is_control_flow
 from coe_agents.graph.nodes.agent import without_votes
@@ -248,6 +248,12 @@ class CoEMiddleware(GuardsTools[VerdictState]):
         stated.note_reply([reply])
         return stated
 
+    def _ending_of(self, messages: Sequence[AnyMessage]) -> Ending:
+        """Returns how the last message ended, by its own word and as it was before other middleware wrote it anew."""
+        _, reply = last_reply(messages)
+        ending = judge_end(reply)
+        return self._driver_of(messages).ending if ending == "whole" else ending
+
     def _before_agent(self, state: VerdictState) -> dict[str, Any] | None:
         return None if self._observes else close_calls(state["messages"], self._gates)
 
@@ -391,9 +397,7 @@ class CoEMiddleware(GuardsTools[VerdictState]):
     def _about_call(self, request: ToolCallRequest) -> str | Verdict:
         messages = request.state["messages"]
         _, reply = last_reply(messages)
-        ending = judge_end(reply)
-        if ending == "whole":
-            ending = self._driver_of(messages).ending
+        ending = self._ending_of(messages)
         if ending != "whole":
             reason = f"the model's message does not count: {IN_WORDS[ending]}"
             return create_unmeasured("failed", reason)
@@ -562,7 +566,8 @@ class CoEMiddleware(GuardsTools[VerdictState]):
         # without one, a message with calls is no answer, even if something else replied to all of them
         if reply.tool_calls and (structured is None or ProposedCalls(state, self._gates).calls):
             return None
-        return partial(about_answer, reply, structured, state["messages"][:place])
+        ending = self._ending_of(state["messages"])
+        return partial(about_answer, reply, structured, state["messages"][:place], ending=ending)
 
     def _about_end(self, state: VerdictState) -> Asks | None:
         """Returns the maker of the question about the end of the run; None if that is decided already."""
@@ -584,7 +589,8 @@ class CoEMiddleware(GuardsTools[VerdictState]):
         ids = {call["id"] for call in reply.tool_calls}
         results = {message.tool_call_id for message in after if isinstance(message, ToolMessage)}
         if structured is not None and results <= ids and len(results) == len(after):
-            return partial(about_answer, reply, structured, messages[:place], after)
+            ending = self._ending_of(messages)
+            return partial(about_answer, reply, structured, messages[:place], after, ending=ending)
 
         last = messages[-1]
         what = f"a message of type {last.type!r}"

@@ -11,7 +11,7 @@ from langchain.agents.middleware.types import ToolCallRequest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolCall, ToolMessage
 from pydantic import BaseModel
 
-from coe_agents.agents.requests.endings import IN_WORDS, judge_end
+from coe_agents.agents.requests.endings import IN_WORDS, Ending
 from coe_agents.clustering.answers import parse_choice
 from coe_agents.middleware.verdict import (
     Verdict,
@@ -70,13 +70,15 @@ def about_answer(
     structured: Any,
     messages: Sequence[AnyMessage],
     after: Sequence[AnyMessage] = (),
+    *,
+    ending: Ending,
 ) -> str | Verdict:
     """Returns the question about a final answer, or a verdict if the group cannot be shown all of it.
 
     `reply` holds the text, `structured` the structured answer if there is one, `messages` what came before, `after` the
-    results of the calls that were made together with it; they end the run, and are shown whole.
+    results of the calls that were made together with it; they end the run, and are shown whole. `ending` is how the
+    reply ended.
     """
-    ending = judge_end(reply)
     if ending in ("filtered", "error"):
         reason = f"the answer does not count: {IN_WORDS[ending]}"
         return create_unmeasured("uncertain", reason)

@@ -138,6 +138,24 @@ def test_a_call_that_something_else_answered_is_no_final_answer(bank):
     assert ["<answer>Done.</answer>" in request["question"] for request in first.requests] == [True]
 
 
+class Rewrites(AgentMiddleware):
+    """Writes a message anew under its id, without its metadata."""
+
+    def wrap_model_call(self, request, handler):
+        [message] = handler(request).result
+        return AIMessage(message.text, id=message.id)
+
+
+@pytest.mark.parametrize("word", ["stop", "SAFETY", "error"])
+def test_an_answer_that_is_written_anew_ended_as_it_did(word, bank):
+    said = AIMessage("Paris.", response_metadata={"finish_reason": word})
+    _, graph = judges(*SURE)
+    gates = [Rewrites(), CoEMiddleware(graph, tools=["transfer_money"], final_answer=True)]
+    driver = ScriptedDriver(script=[said])
+    state = create_agent(driver, bank.tools, middleware=gates).invoke(ASKED)
+    assert (state["messages"][-1].text == "Paris.") == (word == "stop")
+
+
 # what is shown
 
 

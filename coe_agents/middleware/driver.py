@@ -10,7 +10,13 @@ from langchain_core.tools import BaseTool
 
 from coe_agents.actions.canonical import tool_key
 from coe_agents.actions.proposals import check_proposal
-from coe_agents.agents.requests.chat_models import ModelName, is_same_model, names_in
+from coe_agents.agents.requests.chat_models import (
+    ModelName,
+    is_same_model,
+    models_in,
+    name_models,
+    names_in,
+)
 from coe_agents.agents.requests.endings import Ending, judge_end
 from coe_agents.types import Agent
 
@@ -61,7 +67,17 @@ class Driver:
             raise ValueError(str(error)) from error
 
     def note(self, model: Any) -> None:
-        self._models.append(model)
+        self._models += models_in(model)
+
+    def join(self, other: "Driver") -> None:
+        """Adds what is known of another message, which may be the same one."""
+        self._models += other._models
+        if self.ending == "whole":
+            self.ending = other.ending
+
+    def sign(self, message: AIMessage) -> None:
+        """Writes into the message which models may have given it, for a process that has not seen it come."""
+        name_models(message, self._models)
 
     def note_reply(self, messages: Sequence[object]) -> None:
         for message in messages:

@@ -185,6 +185,7 @@ class CoEMiddleware(GuardsTools[VerdictState]):
         self._include_results = flag(include_results, '"include_results" of CoEMiddleware')
         self._trust_edits = flag(trust_edits, '"trust_edits" of CoEMiddleware')
         self._drivers = dict[str, Driver]()  # by the id of the message, and by those of its calls
+        self._newest: Driver | None = None
 
     def wrap_model_call(self, request: ModelRequest[Any], handler: Handler) -> ModelCallResult[Any]:
         """Calls the model as it is, and notes which one answers: it has no vote on what it says."""
@@ -227,7 +228,10 @@ class CoEMiddleware(GuardsTools[VerdictState]):
             returned = returned.model_response
         messages = [returned] if isinstance(returned, AIMessage) else returned.result
         driver.note_reply(messages)
+        self._newest = driver
         for message in messages:
+            if isinstance(message, AIMessage) and (message.tool_calls or self._judges_answers):
+                driver.sign(message)
             if message.id is None:  # LangGraph would give it one
                 message.id = str(uuid.uuid4())
             self._drivers |= dict.fromkeys(_ids_in(message), driver)
@@ -238,7 +242,8 @@ class CoEMiddleware(GuardsTools[VerdictState]):
     def _driver_of(self, messages: Sequence[AnyMessage]) -> Driver:
         """Returns who gave the last message: as this process saw it, else as the message itself says.
 
-        Other middleware may have written it anew, under another id, with the same calls.
+        Other middleware may have written it anew: under another id with the same calls, or under other ids altogether.
+        So one that is not known may be the newest.
         """
         _, reply = last_reply(messages)
         for id_ in _ids_in(reply):
@@ -246,6 +251,8 @@ class CoEMiddleware(GuardsTools[VerdictState]):
                 return self._drivers[id_]
         stated = Driver()
         stated.note_reply([reply])
+        if self._newest is not None:
+            stated.join(self._newest)
         return stated
 
     def _ending_of(self, messages: Sequence[AnyMessage]) -> Ending:

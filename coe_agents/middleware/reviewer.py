@@ -165,7 +165,7 @@ def _turn(messages: Sequence[AnyMessage]) -> Sequence[AnyMessage]:
     for place, message in enumerate(messages):
         if isinstance(message, AIMessage):
             is_added = bool(replies_to(messages[place + 1 :]))
-        elif isinstance(message, HumanMessage) and not is_added:
+        elif _is_of_user(message) and not is_added:
             start = place + 1
     return messages[start:]
 
@@ -214,7 +214,7 @@ def _conversation(messages: Sequence[AnyMessage]) -> list[tuple[str, str]]:
     """Returns the messages of users and the assistant, without tool results, which anyone may have written."""
     conversation = []
     for message in messages:
-        if not isinstance(message, HumanMessage | AIMessage):
+        if not isinstance(message, AIMessage) and not _is_of_user(message):
             continue
         text = message.text.strip()
         hidden = _hidden_blocks(message)
@@ -224,6 +224,11 @@ def _conversation(messages: Sequence[AnyMessage]) -> list[tuple[str, str]]:
             role = "user" if isinstance(message, HumanMessage) else "assistant"
             conversation.append((role, text))
     return conversation
+
+
+def _is_of_user(message: AnyMessage) -> bool:
+    """Returns whether a message is the user's; LangChain writes some itself, such as a summary with tools' results."""
+    return isinstance(message, HumanMessage) and not message.additional_kwargs.get("lc_source")
 
 
 def _hidden_blocks(message: AnyMessage) -> str:

@@ -434,6 +434,7 @@ class GateMachine(RuleBasedStateMachine):
     @rule(new_secret=st.booleans())
     def restart(self, new_secret):
         """Another process goes on: it knows what the store holds, and perhaps not the secret."""
+        self.world.forget_drivers()
         if new_secret:
             marks._DRAWN = secrets.token_bytes(32)
             self.untouched.clear()

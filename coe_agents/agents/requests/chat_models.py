@@ -1,7 +1,7 @@
 """Owns the preparation of chat models: which are rejected, their settings, and the address of their server."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,7 +10,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
-from langchain_core.runnables import RunnableBinding
+from langchain_core.runnables import RunnableBinding, RunnableWithFallbacks
+from langchain_core.runnables.base import RunnableBindingBase
 
 from coe_agents.checks import instance, number, one_of, require
 from coe_agents.types import Fields, JsonObject
@@ -33,6 +34,7 @@ _NAMES_IN_REPLIES = ("model_name", "model", "model_id", "modelId")
 """The keys of a message's `response_metadata` by which providers name the model that wrote it."""
 _LATEST = re.compile(r"[-:]latest$|^(?:us|us-gov|eu|apac|jp|au|global)\.(?=\w+\.)")
 """What names no other model: "latest", and the regions of Bedrock, as in "us.anthropic.claude-sonnet-4-5"."""
+_MODELS = "coe_models"
 _REPEATED = re.compile(r"(.+?)\1+")
 _LONGEST_NAME = 1_000
 _DATE = re.compile(
@@ -223,6 +225,10 @@ class ModelName(NamedTuple):
     name: str
 
 
+NAMELESS = ModelName(None, "")
+"""The name of a model whose class tells none: it may be each such model."""
+
+
 def is_same_model(model: object, other: object) -> bool:
     """Returns whether two models are one: one object, or one name at one provider; each a model or its name.
 
@@ -233,6 +239,8 @@ def is_same_model(model: object, other: object) -> bool:
         return True
     name = name_of(model)
     other_name = name_of(other)
+    if NAMELESS in (name, other_name):
+        return {name, other_name} <= {None, NAMELESS}
     if name is not None and other_name is not None:
         is_same_provider = _may_be_one_provider(model, name, other, other_name)
         return is_same_provider and _is_same_name(name.name, other_name.name)
@@ -266,18 +274,46 @@ def name_of(model: object) -> ModelName | None:
 def names_in(message: AIMessage) -> list[ModelName]:
     """Returns the names that a message gives of the model that wrote it.
 
-    A message that was merged of chunks may have a name several times over, since LangChain appends it.
+    A message that was merged of chunks may have a name several times over, since LangChain appends it. Other names were
+    written by `name_models`.
     """
     metadata = message.response_metadata
-    provider = metadata.get("model_provider")
-    names = set[str]()
+    said = metadata.get("model_provider")
+    provider = said if isinstance(said, str) else None
+    names = set[ModelName]()
     for key in _NAMES_IN_REPLIES:
         name = metadata.get(key)
         if isinstance(name, str) and name:
-            names.add(name)
+            names.add(ModelName(provider, name))
             if repeated := _REPEATED.fullmatch(name[:_LONGEST_NAME]):
-                names.add(repeated[1])
-    return [ModelName(provider, name) for name in names]
+                names.add(ModelName(provider, repeated[1]))
+    written = metadata.get(_MODELS)
+    for pair in written if isinstance(written, list) else ():
+        match pair:
+            case [str() | None as where, str() as name]:
+                names.add(ModelName(where, name))
+    return list(names)
+
+
+def name_models(message: AIMessage, models: Iterable[object]) -> None:
+    """Writes into a message which models may have given it, where it does not say so: for another process."""
+    names = {name_of(model) or NAMELESS for model in models}
+    if names - {*names_in(message)}:
+        written = sorted([list(name) for name in names], key=str)
+        message.response_metadata = {**message.response_metadata, _MODELS: written}
+
+
+def models_in(model: object) -> list[object]:
+    """Returns the models one of which answers where this one is asked: its fallbacks, too."""
+    inner = model
+    while isinstance(inner, RunnableBindingBase):
+        inner = inner.bound
+    if not isinstance(inner, RunnableWithFallbacks):
+        return [model]
+    models = list[object]()
+    for each in inner.runnables:
+        models += models_in(each)
+    return models
 
 
 def _is_same_name(name: str, other: str) -> bool:

@@ -130,8 +130,11 @@ def passages(text: str) -> tuple[str, ...]:
 _MOST = 500
 _TRIED = 5
 """So many sentences of a text are tried for a claim, those that share the most words first."""
-_CITATION = re.compile(r"\[\^?\d{1,3}\]")
-"""The numbers of citations, as in "[1]" and "[^1]"."""
+_CITATION = re.compile(
+    r"(?<![\s(\[])\[\^?\d{1,3}\]"  # behind a word or another one
+    r"|\[\^?\d{1,3}\](?=[\s\[\]\^\d]*(?:[.,;:!?)]|\Z))"  # at the end of a part
+)
+"""The numbers of citations, as in "[1]" and "[^1]"; the one in "takes [500] mg" stands where a word does."""
 
 
 class EntailedBy:

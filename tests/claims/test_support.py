@@ -99,6 +99,7 @@ def test_what_is_no_word_needs_support_too(sign):
     [
         ("Ada was born in London in 1815.", "In 1815, in London, Ada was born [2]."),
         ("Ada was born in London [1].", "Ada was born in London [^7]."),
+        ("Ada[1][2] was born in London [3], says Bo. [4]", "Ada was born in London, says Bo."),
         ("Ada had three children.", "Ada had 3 children and 12 books."),
         ("Ada was the 2nd child.", "Ada was the second child."),
         ("Ada cannot swim.", "Ada can't swim."),
@@ -114,6 +115,12 @@ def test_what_is_no_word_needs_support_too(sign):
 )
 def test_the_same_particulars_in_other_forms_are_support(claim, passage):
     assert support(claim, passage) == [1.0, 0.0]
+
+
+def test_a_number_in_brackets_that_stands_where_a_word_does_is_no_citation():
+    claim = "Ada takes [500] mg of it."
+    assert support(claim, "Ada takes [5] mg of it.")[0] < 1.0
+    assert support(claim, "Ada takes [500] mg of it.")[0] == 1.0
 
 
 def test_an_entailment_model_sees_the_best_passages_and_each_pair_once_for_all_questions():

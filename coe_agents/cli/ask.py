@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 EPILOG = (
     "Exit status: 0 an answer, 3 an abstention, 4 an escalation, 2 a mistake in the command or its configuration, "
-    "1 a failure, 130 interrupted."
+    "or a missing key, 1 a failure, 130 interrupted."
 )
 _BY_ACTION = {"answer": Exit.ANSWERED, "abstain": Exit.ABSTAINED, "escalate": Exit.ESCALATED}
 

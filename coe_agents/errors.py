@@ -42,7 +42,7 @@ from types import FunctionType, MethodType, ModuleType
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from coe_agents.text import SECRET_ENDS, SHORTEST_SECRET, redact, safe_message, visible
+from coe_agents.text import SECRET_ENDS, SHORTEST_SECRET, as_sentence, redact, safe_message, visible
 from coe_agents.types import Fault
 
 _DEEPEST = 8
@@ -80,7 +80,7 @@ class CoEError(Exception):
         message = super().__str__()
         if not self.hint:
             return message
-        return f"{message if message.endswith('?') else message.rstrip('.') + '.'} {self.hint}"
+        return f"{as_sentence(message)} {self.hint}"
 
 
 class ConfigurationError(CoEError, ValueError):

@@ -38,6 +38,18 @@ def one_line(text: str, limit: int | None = None) -> str:
     return line if limit is None or len(line) <= limit else line[: limit - 1] + "…"
 
 
+def as_sentence(text: str) -> str:
+    """Returns `text` with a full stop at its end, unless it ends as a sentence does.
+
+    Example:
+        >>> [as_sentence(text) for text in ("No", "No.", "Why?", "")]
+        ['No.', 'No.', 'Why?', '']
+    """
+    text = text.rstrip()
+    is_ended = not text or text.endswith((".", "!", "?", "…"))
+    return text if is_ended else f"{text}."
+
+
 def decomposition(*, coe: float, aleatoric: float, epistemic: float) -> str:
     """Returns CoE as the sum of its parts, with the unit.
 

@@ -20,7 +20,7 @@ from coe_agents.agents.requests.chat_models import (
 from coe_agents.config.schema import ModelSection
 from coe_agents.errors import ConfigurationError
 from coe_agents.extensions import did_you_mean
-from coe_agents.text import redact
+from coe_agents.text import as_sentence, redact
 
 _Client = TypeVar("_Client")
 
@@ -135,6 +135,7 @@ def _connect(
             near = did_you_mean(
                 section.provider, [*LOCAL_PROVIDERS, *re.findall(r"[\w-]+", listed)]
             )
+            message = as_sentence(message)
             message += f' Use "openai" for any server with its protocol; see {lists} of LangChain for the others'
             if near:
                 message += f". {near}"

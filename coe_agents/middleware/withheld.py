@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, ToolMess
 from coe_agents.graph.nodes.finish import withheld_message
 from coe_agents.middleware.deliberation import CouncilDecision
 from coe_agents.middleware.reviewer import NOT_RUN
-from coe_agents.text import for_log
+from coe_agents.text import as_sentence, for_log
 from coe_agents.types import WITHHELD_MARK
 
 MAX_NAME = 80
@@ -113,7 +113,7 @@ def not_run(
     """Returns the reply to a call that was not run, with what the model should do."""
     name = for_log(call["name"] or "", limit=MAX_NAME)
     return ToolMessage(
-        f"{name} was not run: {why}. {advice}".strip(),
+        f"{name} was not run: {as_sentence(why)} {advice}".strip(),
         name=name,
         tool_call_id=call["id"] or "",
         status="error",

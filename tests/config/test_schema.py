@@ -86,6 +86,11 @@ MISTAKES = [
         '["http://a/v1", "http://b/v1"]',
         "must be one address; got a list of 2. Put a proxy",
     ),
+    (
+        '"openai"',
+        '"opnai"',
+        '"transformers:FOLDER" is a model in this process. Use "openai" for any server',
+    ),
     ('"normalized"', '"normalised"', 'Did you mean "normalized"? "coe-agents config init"'),
     ('"normalized"', '"llm"', '15: clusterer.model: required field is missing. Add "model"'),
     (

@@ -227,6 +227,16 @@ def test_all_uncertain_calls_of_a_message_are_one_interrupt(gate):
     assert state["messages"][-1].text == "Done."
 
 
+@pytest.mark.wording
+@pytest.mark.parametrize("gate", [asking_gate, asking_council])
+def test_the_word_of_a_person_is_followed_by_one_full_stop(gate):
+    compiled, *_ = gate()
+    compiled.invoke(PAY, THREAD)
+    state = compiled.invoke(decide({"type": "reject", "message": "No."}), THREAD)
+    (reply,) = replies(state)
+    assert "a person rejected it: No. Do not repeat the call unchanged." in reply.text
+
+
 def test_a_person_may_answer_in_the_tools_place_and_an_edit_to_a_free_tool_needs_no_verdict():
     compiled, asked, bank = asking_gate(says(call()), says(call(id="c2")))
     compiled.invoke(PAY, THREAD)

@@ -14,7 +14,7 @@ from coe_agents.config.models import is_served
 from coe_agents.config.schema import Config, CustomPart, ModelSection
 from coe_agents.doctor.diagnosis import AgentReport, Examination
 from coe_agents.extensions import is_reference, origin_of
-from coe_agents.text import quantity
+from coe_agents.text import as_sentence, quantity
 
 _EXTENSIONS = ("coordination", "estimator")
 """The fields that may name code."""
@@ -73,7 +73,7 @@ def show_examination(examination: Examination, *, console: Console | None = None
     console.print(_definitions(definitions))
     _show_remarks("note", "yellow", examination.notes, console=console)
     problems = [
-        f"{problem.part}: {problem.error.rstrip('.')}. {problem.remedy}."
+        f"{problem.part}: {as_sentence(problem.error)} {as_sentence(problem.remedy)}"
         for problem in examination.problems
     ]
     _show_remarks("problem", "red", problems, console=console)

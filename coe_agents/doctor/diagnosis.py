@@ -184,6 +184,7 @@ class ClustererReport:
         joins_other: Whether it puts the other answer with the first, as it should not.
         device: Of a model in this process.
         cosines: Of embeddings: the lowest of obvious pairs that mean the same, and the highest of those that do not.
+        threshold: Of embeddings: the least cosine of two answers that it takes for one.
     """
 
     model: str
@@ -192,6 +193,7 @@ class ClustererReport:
     seconds: float
     device: str | None
     cosines: tuple[float, float] | None = None
+    threshold: float | None = None
 
 
 _SAME = ((ANSWER, PARAPHRASE), ("Canberra", "It is Canberra."))
@@ -231,6 +233,7 @@ def probe_of(clusterer: Clusterer) -> Callable[[], ClustererReport | Problem] | 
             seconds=round(time.perf_counter() - start, 3),
             device=getattr(loaded, "device", None),
             cosines=cosines,
+            threshold=clusterer.threshold if isinstance(clusterer, EmbeddingSimilarity) else None,
         )
 
     return probe
@@ -390,6 +393,10 @@ def _faults(result: Any, *, needs_logprobs: bool, is_single: bool) -> Iterator[P
     if isinstance(result, Problem):
         yield result
     elif isinstance(result, ClustererReport):
+        fault = _fault_of_threshold(result)
+        if fault is not None:
+            yield fault
+            return
         remedy = (
             "Use another model: for entailment one trained on MNLI whose config.json has the right id2label, for "
             '"llm" a more able one; or for embeddings another threshold'
@@ -416,14 +423,38 @@ def _faults(result: Any, *, needs_logprobs: bool, is_single: bool) -> Iterator[P
             )
 
 
+def _fault_of_threshold(report: ClustererReport) -> Problem | None:
+    """Returns what is wrong where another threshold would tell obvious pairs apart, and this one does not."""
+    if report.cosines is None or report.threshold is None:
+        return None
+    lowest, highest = report.cosines
+    if lowest <= highest or highest < report.threshold <= lowest:
+        return None
+
+    middle = (lowest + highest) / 2
+    proposed = round(middle, 2)
+    if not highest < proposed <= lowest:
+        proposed = round(middle, 4)
+    if report.threshold > lowest:
+        does = f"above {lowest:g}: it tells apart what obviously means the same"
+    else:
+        does = f"at most {highest:g}: it joins what obviously does not mean the same"
+    return Problem(
+        error=f"threshold = {report.threshold:g} is {does}",
+        remedy=f"Set threshold = {proposed:g}, which lies between their cosines",
+    )
+
+
 def _notes(part: str, result: Any, *, is_single: bool) -> Iterator[str]:
     if isinstance(result, ClustererReport) and result.cosines is not None:
         lowest, highest = result.cosines
         cosines = f"obvious pairs that mean the same have cosines of at least {lowest:g}, others of at most {highest:g}"
-        if lowest > highest:
-            yield f"{part}: {cosines}; threshold = {(lowest + highest) / 2:.2f} lies between them"
-        else:
+        if lowest <= highest:
             yield f"{part}: {cosines}: no threshold tells them apart. An entailment model does"
+        elif _fault_of_threshold(result) is None:
+            yield f"{part}: {cosines}; your threshold = {result.threshold:g} lies between them"
+        else:
+            yield f"{part}: {cosines}"
     if isinstance(result, Problem | ClustererReport):
         return
     if result.n_returned < result.n_asked:

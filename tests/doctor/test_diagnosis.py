@@ -1,10 +1,10 @@
 import io
 import json
-import re
 import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -258,15 +258,43 @@ class ByWords:
         return [[1.0, *(5.0 * text.count(word) for word in self.words)] for text in texts]
 
 
+def put_to(words, threshold):
+    """Returns what embeddings that count words make of obvious pairs at a threshold, the notes, and the problems."""
+    clusterer = EmbeddingSimilarity(ByWords(*words), threshold=threshold)
+    report = diagnosis.probe_of(clusterer)()
+    notes = [*diagnosis._notes("clusterer", report, is_single=False)]
+    problems = [*diagnosis._faults(report, needs_logprobs=False, is_single=False)]
+    return report, notes, problems
+
+
+WORDS = ("Paris", "Lyon", "Canberra", "Sydney", "The")
+"""By which obvious pairs that mean the same have cosines of at least 0.714, and others of at most 0.51."""
+
+
+def test_a_threshold_between_the_cosines_of_obvious_pairs_is_well():
+    report, (note,), problems = put_to(WORDS, 0.55)
+    assert report.cosines == (0.714, 0.51)
+    assert note.endswith("your threshold = 0.55 lies between them")
+    assert problems == []
+
+
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("threshold", "says"),
     [
-        (("Paris", "Lyon", "Canberra", "Sydney"), r"threshold = 0\.\d\d lies between"),
-        (("capital",), "no threshold tells them apart"),
+        (0.4, "threshold = 0.4 is at most 0.51: it joins"),
+        (0.95, "threshold = 0.95 is above 0.714: it tells apart"),
     ],
 )
-def test_the_cosines_of_obvious_pairs_propose_a_threshold(words, says):
-    clusterer = EmbeddingSimilarity(ByWords(*words), threshold=0.5)
-    report = diagnosis.probe_of(clusterer)()
-    (note,) = diagnosis._notes("clusterer", report, is_single=False)
-    assert re.search(says, note)
+def test_a_threshold_that_does_not_lie_there_is_a_problem_with_one_that_does(threshold, says):
+    report, (note,), (problem,) = put_to(WORDS, threshold)
+    assert "threshold" not in note
+    assert problem.error.startswith(says)
+    assert problem.remedy.startswith("Set threshold = 0.61,")
+    near = diagnosis._fault_of_threshold(replace(report, cosines=(0.842, 0.841)))
+    assert near.remedy.startswith("Set threshold = 0.8415,")
+
+
+def test_where_no_threshold_tells_them_apart_the_note_says_so():
+    _, (note,), (problem,) = put_to(("capital",), 0.5)
+    assert "no threshold tells them apart" in note
+    assert "takes" in problem.error

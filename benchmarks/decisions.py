@@ -146,7 +146,7 @@ def show_members(members: list[ModelAgent]) -> None:
             f"{name} {found[key][name]:.3f}" for name in ("coe", "aleatoric", "epistemic")
         )
         print(
-            f"{'':19} {parts}, {found[key]['regime']}; {', '.join(sorted(set(found[key]['methods'].values())))}"
+            f"{'':19} {parts}, {found[key]['regime']}"
         )
     print(
         f"\nlargest difference from the members' own probabilities and their mean: {largest:.1g}\n"

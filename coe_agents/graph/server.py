@@ -1,11 +1,14 @@
 """Owns what a LangGraph server needs: the refusal of contexts that no graph takes, and graphs that only answer."""
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
 from typing import Annotated, Any, TypeAlias
 
+from langchain_core.callbacks import BaseCallbackManager
 from langchain_core.messages import AIMessage, AnyMessage
 from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import set_config_context
 from langgraph.config import get_stream_writer
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
@@ -25,6 +28,8 @@ Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 App: TypeAlias = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 
+_STREAM = "__pregel_stream"
+"""The key under which LangGraph passes the stream of a graph to the graphs inside."""
 _WITH_CONTEXT = ("/runs", "/assistants", "/commands", "/mcp")
 """In the path of each request that may set a context."""
 
@@ -131,23 +136,35 @@ def withhold(graph: Any) -> "StateGraph[Any, CoEContext, CoEInput, PublicOutput]
 
     def ask(state: _PublicState, config: RunnableConfig) -> dict[str, Any]:
         write = get_stream_writer()
-        result: dict[str, Any] = {}
-        for mode, chunk in graph.stream(state, config, stream_mode=modes):
-            if mode == "values":
-                result = chunk
-            else:
-                write(_public_event(chunk))
-        return _publish(result)
+        unseen = _unseen(config)
+
+        def run() -> dict[str, Any]:
+            result: dict[str, Any] = {}
+            for mode, chunk in graph.stream(state, unseen, stream_mode=modes):
+                if mode == "values":
+                    result = chunk
+                else:
+                    write(_public_event(chunk))
+            return result
+
+        with set_config_context(unseen) as context:
+            return _publish(context.run(run))
 
     async def aask(state: _PublicState, config: RunnableConfig) -> dict[str, Any]:
         write = get_stream_writer()
-        result: dict[str, Any] = {}
-        async for mode, chunk in graph.astream(state, config, stream_mode=modes):
-            if mode == "values":
-                result = chunk
-            else:
-                write(_public_event(chunk))
-        return _publish(result)
+        unseen = _unseen(config)
+
+        async def run() -> dict[str, Any]:
+            result: dict[str, Any] = {}
+            async for mode, chunk in graph.astream(state, unseen, stream_mode=modes):
+                if mode == "values":
+                    result = chunk
+                else:
+                    write(_public_event(chunk))
+            return result
+
+        with set_config_context(unseen) as context:
+            return _publish(await asyncio.create_task(run(), context=context))
 
     made = CoEStateGraph(
         _PublicState, context_schema=CoEContext, input_schema=CoEInput, output_schema=PublicOutput
@@ -156,6 +173,22 @@ def withhold(graph: Any) -> "StateGraph[Any, CoEContext, CoEInput, PublicOutput]
     made.add_edge(START, "group")
     made.add_edge("group", END)
     return made
+
+
+def _unseen(config: RunnableConfig) -> RunnableConfig:
+    """Returns a config under which no stream of a caller, of any mode, shows what happens inside; traces do."""
+    configurable = {**config.get("configurable", {})}
+    configurable.pop(_STREAM, None)
+    callbacks = config.get("callbacks")
+    handlers = callbacks.handlers if isinstance(callbacks, BaseCallbackManager) else callbacks
+    streaming = [handler for handler in handlers or () if hasattr(handler, "tap_output_iter")]
+    if isinstance(callbacks, BaseCallbackManager):
+        callbacks = callbacks.copy()
+        for handler in streaming:
+            callbacks.remove_handler(handler)
+    else:
+        callbacks = [handler for handler in callbacks or () if handler not in streaming]
+    return {**config, "configurable": configurable, "callbacks": callbacks}
 
 
 def _public_event(event: Mapping[str, Any]) -> Mapping[str, Any]:

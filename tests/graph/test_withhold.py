@@ -50,6 +50,19 @@ def test_an_event_of_a_failure_does_not_tell_what_the_model_replied():
     assert "Lyon" not in str(parts)
 
 
+async def test_no_stream_shows_what_happens_inside_also_where_subgraphs_are_asked_for():
+    public = withhold(graph(*saying("Lyon", "Nice")).compile()).compile()
+    asked = {"question": "Which is better?"}
+    for mode in ("values", "updates", "messages", "tasks", "debug", "custom"):
+        parts = [*public.stream(asked, stream_mode=mode, subgraphs=True)]
+        parts += [part async for part in public.astream(asked, stream_mode=mode, subgraphs=True)]
+        assert parts
+        assert not any(word in str(parts) for word in ("Lyon", "Nice"))
+    events = [event async for event in public.astream_events(asked)]
+    assert "withheld" in str(events)
+    assert not any(word in str(events) for word in ("Lyon", "Nice"))
+
+
 AUSTRALIA = "What is the capital of Australia?"
 WITHHELD = ["Canberra", "Sydney"]
 IVAN = {

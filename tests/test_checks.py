@@ -72,3 +72,9 @@ def test_what_is_shown_is_short_and_only_finite_numbers_are_finite():
     assert checks.are_finite(())
     assert not checks.are_finite([1, math.nan])
     assert not checks.are_finite({1: 2})
+
+
+def test_a_text_is_no_flag():
+    assert checks.flag(False, '"content"') is False
+    with pytest.raises(TypeError, match="must be True or False; got 'false'"):
+        checks.flag("false", '"content"')

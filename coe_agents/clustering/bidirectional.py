@@ -6,7 +6,7 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from coe_agents.checks import has_method, number
+from coe_agents.checks import flag, has_method, number
 from coe_agents.clustering.normalized import normalize_answer
 from coe_agents.clustering.protocols import (
     CONTRADICTION,
@@ -78,7 +78,7 @@ class BidirectionalEntailment:
         if threshold is not None:
             number(threshold, '"threshold"', above=0, most=1, advice="Try 0.5")
         self.model = model
-        self.strict = strict
+        self.strict = flag(strict, '"strict" of BidirectionalEntailment')
         self.threshold = threshold
         self.merge_variants = merge_variants
 

@@ -14,6 +14,7 @@ from uuid import UUID
 from langchain_core.callbacks import BaseCallbackHandler
 from langgraph.types import Command
 
+from coe_agents.checks import flag
 from coe_agents.decision.views import kind_of
 from coe_agents.errors import CoEError, is_control_flow
 from coe_agents.types import Fields, JsonObject, Usage, add_usages, usage_of
@@ -112,7 +113,7 @@ class CoETelemetry(BaseCallbackHandler):
         content: bool = False,
         openinference: bool = False,
     ) -> None:
-        self._content = content
+        self._content = flag(content, '"content" of CoETelemetry')
         self._openinference = openinference
         self._runs: dict[UUID, _Run] = {}
         self._tracer = trace.get_tracer("coe_agents", version("coe-agents"), tracer_provider)

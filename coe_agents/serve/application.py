@@ -25,7 +25,7 @@ from starlette.types import ASGIApp, Scope
 
 from coe_agents.actions.proposals import describe_action
 from coe_agents.actions.structured import answer_tool
-from coe_agents.checks import one_of
+from coe_agents.checks import flag, one_of
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.decision import GroupDecision
 from coe_agents.decision.refusal import refusal
@@ -192,7 +192,7 @@ def create_app(
     """
     one_of(refusals, '"refusals"', get_args(Refusals), advice='"content" suits all clients')
     measured = None
-    if metrics:
+    if flag(metrics, '"metrics"'):
         from coe_agents.serve.prometheus import Metrics  # here, since it needs an exporter
 
         measured = Metrics(lambda: admission.n_inside)

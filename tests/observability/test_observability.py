@@ -347,3 +347,8 @@ def test_a_request_that_was_given_up_ends_with_its_run():
 if __name__ == "__main__":
     told = {name: run() for name, run in EXAMPLES.items()}
     GOLDEN.write_text(json.dumps(told, indent=1, sort_keys=True) + "\n", "utf-8")
+
+
+def test_a_text_does_not_put_what_was_said_into_spans():
+    with pytest.raises(TypeError, match='"content" of CoETelemetry must be True or False'):
+        CoETelemetry(content="false")

@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field, NonNegativeInt, ValidationError
 
 from coe_agents._steps import Steps, invoke
 from coe_agents.checks import at_field
+from coe_agents.clustering.answers import parse_choice
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.decision.data import AgentTokens, view
 from coe_agents.graph import events
@@ -142,12 +143,19 @@ def _apply_ruling(state: CoEState, returned: object, name: str, *, is_person: bo
         if kind == "refusal":
             does = f'declines to answer ("{ruling.answer}")'
         reason = f"{by} {does}; {reason}"
+    answer = ruling.answer
+    choices = state["turn"]["choices"]
+    if action == "answer" and choices is not None and not is_person:
+        answer = parse_choice(answer or "", choices)
+        if answer is None:
+            action = "abstain"
+            reason = f"{by} gives none of the choices; {reason}"
     decided_by = "group" if action == "escalate" else by
     former_reason = state["verdict"]["reason"]
     verdict = {
         **state["verdict"],
         "action": action,
-        "answer": ruling.answer if action == "answer" else None,
+        "answer": answer if action == "answer" else None,
         "cause": cause,
         "ruling": reason,
         "reason": "; ".join(filter(None, (reason, former_reason))),

@@ -139,3 +139,13 @@ def test_an_answer_that_is_none_is_not_given_and_what_cannot_decide_is_refused_a
             graph(given)
     with pytest.raises(ValueError, match=r"must differ from .* got 'a'"):
         graph(Arbiter(CountingModel(), name="a"))
+
+
+@pytest.mark.parametrize(("says", "answer"), [("maybe", None), ("Yes.", "yes"), ("no", "no")])
+def test_where_only_choices_count_an_arbiter_gives_one_of_them(says, answer):
+    compiled = graph(
+        lambda case: Ruling(action="answer", answer=says, reason="it is"), saying("yes", "no", "no")
+    ).compile()
+    asked = {"question": "Is it?", "choices": ["yes", "no"]}
+    decision = compiled.invoke(asked)["decision"]
+    assert (decision["answer"], decision["action"] == "answer") == (answer, answer is not None)

@@ -1,8 +1,10 @@
 """Owns what earlier versions had and this one refuses: names, arguments and fields, each with what replaces it."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from inspect import signature
+from typing import ParamSpec, TypeVar, get_args
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
@@ -157,23 +159,59 @@ def replacement_of(owner: str, name: str) -> str | None:
     return REMOVED.get(owner, {}).get(name)
 
 
-def refuse_arguments(function: str, names: Iterable[str]) -> None:
-    """Raises a TypeError for the first argument that a function does not take, with what replaces a removed one."""
+def refuse_arguments(
+    function: str, names: Iterable[str], *, known: Sequence[str] = (), owner: str | None = None
+) -> None:
+    """Raises a TypeError for the first argument that a function does not take, with what replaces a removed one.
+
+    Args:
+        function: The name by which it was called.
+        names: The arguments that it does not take.
+        known: Those that it takes, of which the nearest is named.
+        owner: Of which function the arguments are, where it passes them on.
+    """
     for name in names:
-        instead = replacement_of(function, name)
-        if instead is None:
-            raise TypeError(f"{function} got an unexpected keyword argument {name!r}")
-        raise TypeError(f'{function} must be called without "{name}", which was removed. {instead}')
+        instead = replacement_of(owner or function, name)
+        if instead is not None:
+            raise TypeError(
+                f'{function} must be called without "{name}", which was removed. {instead}'
+            )
+        near = get_close_matches(name, known, n=1)
+        hint = f". Did you mean {near[0]!r}?" if near else ""
+        raise TypeError(f"{function} got an unexpected keyword argument {name!r}{hint}")
+
+
+def names_of_arguments(function: Callable[..., object]) -> list[str]:
+    """Returns the names of a function's arguments, and of those that its `**arguments: Unpack[...]` lists."""
+    names = []
+    for name, parameter in signature(function).parameters.items():
+        if parameter.kind is not parameter.VAR_KEYWORD:
+            names.append(name)
+            continue
+        for listed in get_args(parameter.annotation):
+            names += getattr(listed, "__annotations__", ())
+    return names
+
+
+def refuse_others(
+    function: str, given: Iterable[str], *, known: Sequence[str], owner: str | None = None
+) -> None:
+    """Raises a TypeError for the first argument given that is not known; see `refuse_arguments`."""
+    others = [name for name in given if name not in known]
+    refuse_arguments(function, others, known=known, owner=owner)
 
 
 def refuses_removed(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
-    """Has a function refuse the arguments that it once took, with what replaces them; its signature stays as it is."""
+    """Has a function refuse the arguments that it once took, with what replaces them, and others with the nearest.
+
+    Its signature stays as it is.
+    """
     name = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
-    removed = REMOVED[name].keys()
+    known = names_of_arguments(function)
 
     @wraps(function)
     def checked(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
-        refuse_arguments(name, removed & kwargs.keys())
+        refuse_others(name, kwargs, known=known)
         return function(*args, **kwargs)
 
     return checked

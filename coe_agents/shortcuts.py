@@ -8,6 +8,7 @@ from typing import Any
 from langchain_core.language_models import BaseChatModel
 from typing_extensions import Unpack
 
+from coe_agents._removed import names_of_arguments, refuse_others
 from coe_agents.decision import GroupDecision
 from coe_agents.errors import GroupUnavailableError
 from coe_agents.graph import GraphOptions, create_coe_graph
@@ -44,6 +45,7 @@ def ask(
         >>> ask("Capital of France?", models=[ScriptedAgent("a", ["Paris"]), ScriptedAgent("b", ["Paris"])]).answer
         'Paris'
     """
+    refuse_others("ask", arguments, known=_ARGUMENTS, owner="create_coe_graph")
     graph = _graph(models, n_samples, arguments)
     try:
         return GroupDecision.from_state(graph.invoke({"question": question}))
@@ -60,11 +62,15 @@ async def aask(
     **arguments: Unpack[GraphArguments],
 ) -> GroupDecision:
     """Asks the group without blocking the event loop; see `ask`."""
+    refuse_others("aask", arguments, known=_ARGUMENTS, owner="create_coe_graph")
     graph = _graph(models, n_samples, arguments)
     try:
         return GroupDecision.from_state(await graph.ainvoke({"question": question}))
     except GroupUnavailableError as error:
         raise error.with_traceback(None) from None
+
+
+_ARGUMENTS = names_of_arguments(ask)
 
 
 def _graph(

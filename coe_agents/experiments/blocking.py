@@ -8,6 +8,8 @@ from collections.abc import Callable, Coroutine
 from functools import cache, wraps
 from typing import Any, ParamSpec, Protocol, TypeVar
 
+from coe_agents._removed import names_of_arguments, refuse_others
+
 _GRACE = 10.0
 """Seconds that a cancelled call has to close its files."""
 _Arguments = ParamSpec("_Arguments")
@@ -25,24 +27,28 @@ class Prepared(Protocol[_Collected_co]):
 
 
 def create_awaited(
-    prepare: Callable[_Arguments, Prepared[_Result]], name: str
+    prepare: Callable[_Arguments, Prepared[_Result]], name: str, *, owner: str | None = None
 ) -> Callable[_Arguments, Coroutine[Any, Any, _Result]]:
-    """Returns the coroutine function of this name that prepares and collects."""
+    """Returns the coroutine function of this name that prepares and collects; `owner` as of `refuse_arguments`."""
+    known = names_of_arguments(prepare)
 
     @wraps(prepare)
     async def call(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
+        refuse_others(name, kwargs, known=known, owner=owner)
         return await prepare(*args, **kwargs).collect()
 
     return with_signature(call, name, returns=_collected(prepare))
 
 
 def create_blocking(
-    prepare: Callable[_Arguments, Prepared[_Result]], name: str
+    prepare: Callable[_Arguments, Prepared[_Result]], name: str, *, owner: str | None = None
 ) -> Callable[_Arguments, _Result]:
     """Returns the function of this name that prepares and collects; Ctrl-C cancels it, and waits for its end."""
+    known = names_of_arguments(prepare)
 
     @wraps(prepare)
     def call(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
+        refuse_others(name, kwargs, known=known, owner=owner)
         prepared = prepare(*args, **kwargs)
         has_ended = threading.Event()
         notes: list[str] = []

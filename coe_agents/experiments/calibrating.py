@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ParamSpec
 
 from typing_extensions import TypeIs
 
+from coe_agents._removed import names_of_arguments, refuse_others
 from coe_agents.checks import at_field
 from coe_agents.clustering import Clusterer
 from coe_agents.errors import NoThresholdError
@@ -183,8 +184,11 @@ _Arguments = ParamSpec("_Arguments")
 def _with_threshold(
     calibrates: Callable[_Arguments, CalibrationResult],
 ) -> Callable[_Arguments, CalibratedPolicy]:
+    known = names_of_arguments(calibrates)
+
     @wraps(calibrates)
     def calibrate(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> CalibratedPolicy:
+        refuse_others("calibrate", kwargs, known=known)
         result = calibrates(*args, **kwargs)
         if not result.is_usable:
             said = " ".join(result.policy.calibration.statements())

@@ -271,5 +271,5 @@ def _group_of(
     )
 
 
-run = create_blocking(prepare, "run")
-arun = create_awaited(prepare, "arun")
+run = create_blocking(prepare, "run", owner="create_coe_graph")
+arun = create_awaited(prepare, "arun", owner="create_coe_graph")

@@ -9,7 +9,6 @@ from typing import Any
 
 from typing_extensions import TypedDict, Unpack
 
-from coe_agents._removed import refuse_arguments
 from coe_agents.checks import at_field, instance
 from coe_agents.clustering import Clusterer
 from coe_agents.clustering.protocols import AnswerPreset
@@ -176,7 +175,6 @@ def prepare(
         >>> len(samples), list(samples)[0].responses[0]["text"]
         (1, 'Paris')
     """
-    refuse_arguments("sample", sorted(rare.keys() - RareSampleArguments.__annotations__.keys()))
     dataset, described = open_dataset(
         questions, split=rare.get("split"), seed=seed, limit=limit, columns=rare.get("columns")
     )

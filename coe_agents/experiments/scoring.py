@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from coe_agents._removed import names_of_arguments, refuse_others
 from coe_agents.clustering import Clusterer
 from coe_agents.evaluation import Samples
 from coe_agents.evaluation.frames import import_pandas
@@ -181,6 +182,8 @@ def evaluate(
         >>> evaluate(agents, asked, progress=False, resamples=10).figures["accuracy"]
         1.0
     """
+    known = [*names_of_arguments(evaluate), *names_of_arguments(sample)]
+    refuse_others("evaluate", arguments, known=known)
     samples = sample(models, questions, **arguments)
     return score(
         samples,

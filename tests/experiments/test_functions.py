@@ -24,8 +24,10 @@ from coe_agents import (
     ModelAgent,
     RegimePolicy,
     ThresholdPolicy,
+    aask,
     arun,
     asample,
+    ask,
     calibrate,
     compare,
     create_coe_graph,
@@ -159,11 +161,38 @@ def test_n_samples_replaces_the_number_of_agents_and_not_the_agents():
     assert (len(question.responses), own[0].n_samples) == (2, 3)
 
 
-def test_an_unknown_argument_is_refused():
-    with pytest.raises(TypeError, match="unexpected keyword argument 'smaples'"):
-        sample(agents(), [CAPITAL], smaples=3)
-    with pytest.raises(TypeError, match="smaples"):
-        run(agents(), [CAPITAL], smaples=3)
+async def test_an_unknown_argument_is_refused_by_the_function_that_was_called():
+    def names(function):
+        return pytest.raises(
+            TypeError,
+            match=rf"^{function} got an unexpected keyword argument 'n_sample'. Did you mean 'n_samples'\?",
+        )
+
+    for function in (sample, run, evaluate):
+        with names(function.__name__):
+            function(agents(), [CAPITAL], n_sample=3)
+    for function in (asample, arun):
+        with names(function.__name__):
+            await function(agents(), [CAPITAL], n_sample=3)
+    with names("ask"):
+        ask("Capital?", agents(), n_sample=3)
+    with names("aask"):
+        await aask("Capital?", agents(), n_sample=3)
+    with pytest.raises(TypeError, match=r"^calibrate got .* 'rsik'. Did you mean 'risk'\?"):
+        calibrate(sample(agents(), [CAPITAL], **SILENT), rsik=0.1)
+    with pytest.raises(TypeError, match=r"^create_coe_graph got .* Did you mean 'max_rounds'\?"):
+        create_coe_graph(agents(), max_round=3)
+    with pytest.raises(TypeError, match=r"unexpected keyword argument 'zzz'$"):
+        run(agents(), [CAPITAL], zzz=1)
+
+
+async def test_a_removed_argument_is_told_by_the_function_that_was_called():
+    for function in (run, arun):
+        name = function.__name__
+        with pytest.raises(TypeError, match=f'^{name} must be called without "adaptive"'):
+            await function(agents(), [CAPITAL], adaptive=True)
+    with pytest.raises(TypeError, match='ask must be called without "adaptive"'):
+        ask("Capital?", agents(), adaptive=True)
 
 
 def test_a_configuration_says_its_own_policy(tmp_path):

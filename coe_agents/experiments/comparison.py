@@ -147,11 +147,13 @@ class Comparison(Shown):
     def plot(self) -> "Figure":
         """Draws risk over coverage and, where a policy asks people, wrong answers over people asked; needs Matplotlib.
 
-        The step line joins the policies that no other beats in both. Wrong answers are a share of all questions.
+        The step line joins the policies that no other beats in both. Of policies in one place the first is a dot, and
+        each further one a ring around those before it. Wrong answers are a share of all questions.
         """
         asks_people = any(each.figures["escalated"][0] > 0.0 for each in self.policies)
         figure, (frontier, *others) = create_axes(2 if asks_people else 1)
         points = []
+        dots = _Dots(frontier)
         marks = []
         for place, each in enumerate(self.policies):
             name = for_screen(each.name)
@@ -171,17 +173,18 @@ class Comparison(Shown):
                 continue
             frontier.plot(ends, [risk, risk], color="0.8")
             frontier.plot([coverage, coverage], [low, high], color="0.8")
-            frontier.plot([coverage], [risk], **marks[place])
+            dots.draw(coverage, risk, **marks[place])
             points.append((coverage, risk))
         best = _undominated(points)
         frontier.step([x for x, _ in best], [y for _, y in best], where="pre", color="0.4")
         _finish(frontier, "coverage", "risk")
 
         for people in others:
+            dots = _Dots(people)
             for each, mark in zip(self.policies, marks, strict=True):
                 escalated = each.figures["escalated"][0]
                 wrong = np.nan_to_num(each.figures["coverage"][0] * each.figures["risk"][0])
-                people.plot([escalated], [wrong], **mark)
+                dots.draw(escalated, wrong, **mark)
             people.set_xlim(left=0)
             across = "share of questions that a person is asked"
             _finish(people, across, "share of questions answered wrong")
@@ -204,6 +207,27 @@ def _finish(axes: Any, across: str, up: str) -> None:
     if axes.get_legend_handles_labels()[0]:
         for text in axes.legend(frameon=False, fontsize=8).get_texts():
             text.set_parse_math(False)
+
+
+_DOT, _RING = 6.0, 5.0
+"""Points: how wide a dot is, and how much wider each ring around it."""
+_ONE_PLACE = 0.005
+
+
+class _Dots:
+    """The dots of policies in a picture; one that would cover those in its place is a ring around them."""
+
+    def __init__(self, axes: Any) -> None:
+        self._axes = axes
+        self._places: list[tuple[float, float]] = []
+
+    def draw(self, across: float, up: float, **mark: Any) -> None:
+        n_covered = 0
+        for x, y in self._places:
+            n_covered += abs(x - across) <= _ONE_PLACE and abs(y - up) <= _ONE_PLACE
+        filling = {"fillstyle": "none", "markeredgewidth": 1.5} if n_covered else {}
+        self._axes.plot([across], [up], markersize=_DOT + _RING * n_covered, **filling, **mark)
+        self._places.append((across, up))
 
 
 def _undominated(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:

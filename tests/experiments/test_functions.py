@@ -3,6 +3,7 @@
 import inspect
 import itertools
 import json
+import math
 import re
 import signal
 import subprocess
@@ -459,6 +460,18 @@ def test_policies_are_replayed_without_a_model():
     assert (asks.figures["coverage"][0], asks.figures["escalated"][0]) == (0.0, 1.0)
     assert len(comparison.plot().axes) == 2
     assert not people[0].requests
+
+
+def test_a_picture_shows_each_of_several_policies_in_one_place():
+    samples = sample(agents(), asked(5), **SILENT)
+    policies = {name: ThresholdPolicy(math.inf, otherwise="escalate") for name in ("one", "two")}
+    policies |= {"three": ALWAYS, "asks": ThresholdPolicy(0.0, otherwise="escalate")}
+    for axes in compare(samples, policies=policies, resamples=2).plot().axes:
+        dots = {line.get_label(): line for line in axes.lines}
+        drawn = [dots[name] for name in ("one", "two", "three")]
+        sizes = [dot.get_markersize() for dot in drawn]
+        assert sizes == sorted({*sizes})
+        assert [dot.get_fillstyle() for dot in drawn] == ["full", "none", "none"]
 
 
 def test_evaluate_samples_and_scores():

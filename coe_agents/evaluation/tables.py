@@ -59,6 +59,7 @@ class RowTable:
         self.close = weakref.finalize(self, _end, self.database, folder)
         self.execute("CREATE TABLE unsorted (key BLOB, file INT, record BIGINT, text VARCHAR)")
         self._n = 0
+        self.n_rows = 0
 
     def add(self, rows: Iterable[Row]) -> None:
         waiting = iter(rows)
@@ -80,7 +81,8 @@ class RowTable:
             "CREATE TABLE sorted AS FROM unsorted WHERE key IS NOT NULL ORDER BY key, file, record, rowid"
         )
         self.execute("DROP TABLE unsorted")
-        ((self._n,),) = self.stream("SELECT count(DISTINCT key) FROM sorted")
+        counts = "SELECT count(DISTINCT key), count(*) FROM sorted"
+        ((self._n, self.n_rows),) = self.stream(counts)
 
     def __len__(self) -> int:
         return self._n

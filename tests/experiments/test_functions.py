@@ -44,6 +44,7 @@ from coe_agents.config.sampling_group import name_of_clusterer
 from coe_agents.errors import ConfigurationError, DatasetError, NoThresholdError
 from coe_agents.evaluation import Samples
 from coe_agents.evaluation.origin import DECISIONS
+from coe_agents.evaluation.samples.store import SAMPLES
 from coe_agents.evaluation.scoring.correctness import Rule
 from coe_agents.experiments.runs import Runs
 from coe_agents.policy import FixedRounds
@@ -137,6 +138,20 @@ def test_questions_are_a_frame_or_a_table_too(tmp_path):
         assert ("Paris",) in [each.references for each in found]
     with pytest.raises(DatasetError, match='question 0: "question"'):
         sample(agents(), [{"text": "Q?"}], **SILENT)
+
+
+def test_samples_show_how_much_they_hold_and_where(tmp_path):
+    samples = sample(agents(), [CAPITAL, "Capital of Peru?"], out=tmp_path / "mine", **SILENT)
+    place = tmp_path / "mine" / SAMPLES
+    assert repr(samples) == f"<Samples: 8 records of 2 questions by a, b, in {place}>"
+    with Samples([place, place]) as twice:
+        pass
+    assert repr(twice) == "<Samples: 16 records of 2 questions by a, b, in 2 files>"
+    (tmp_path / "mine" / "settings.json").write_text("no JSON")
+    assert repr(samples) == f"<Samples: 8 records of 2 questions, in {place}>"
+    crowd = [ScriptedAgent(f"{number}\x1b[2J", ["Paris"]) for number in range(6)]
+    shown = repr(sample(crowd, [CAPITAL], **SILENT))
+    assert shown.startswith("<Samples: 6 records of 1 question by 6 agents, in ")
 
 
 def test_a_failed_request_is_a_row_and_is_asked_again(tmp_path):

@@ -46,10 +46,12 @@ from coe_agents.evaluation.tables import (
     find_form,
 )
 from coe_agents.measurement.weighting import Weighting
+from coe_agents.text import for_screen, quantity
 from coe_agents.types import JsonObject, Sample, SampledQuestion
 
 MOST_FAULTS = 20
 """Faulty records that are named at most."""
+_MOST_NAMED = 5
 
 
 class Samples:
@@ -127,6 +129,18 @@ class Samples:
 
     def __len__(self) -> int:
         return len(self._table)
+
+    def __repr__(self) -> str:
+        said = f"{quantity(self._table.n_rows, 'record')} of {quantity(len(self), 'question')}"
+        names: Sequence[str] = ()
+        with suppress(SamplesError):  # the settings of the run cannot be read
+            names = [*self.origin.agents]
+        if len(names) > _MOST_NAMED:
+            said += f" by {len(names)} agents"
+        elif names:
+            said += f" by {', '.join(names)}"
+        place = str(self.paths[0]) if len(self.paths) == 1 else f"{len(self.paths)} files"
+        return f"<Samples: {for_screen(f'{said}, in {place}')}>"
 
     def __iter__(self) -> Iterator[SampledQuestion]:
         for _, rows in self._table:

@@ -145,9 +145,7 @@ def show_members(members: list[ModelAgent]) -> None:
         parts = ", ".join(
             f"{name} {found[key][name]:.3f}" for name in ("coe", "aleatoric", "epistemic")
         )
-        print(
-            f"{'':19} {parts}, {found[key]['regime']}"
-        )
+        print(f"{'':19} {parts}, {found[key]['regime']}")
     print(
         f"\nlargest difference from the members' own probabilities and their mean: {largest:.1g}\n"
     )

@@ -23,8 +23,14 @@ class EmbeddingSimilarity:
     call; where a question has a single distinct response, there is nothing to compare, and it is omitted. The question
     is not embedded with them: what all texts of a question share draws their vectors together.
 
-    Near is not equal: "1912" and "1913", or "he did" and "he did not", are near neighbours in most embeddings. An
-    entailment model distinguishes such answers; use this where you have none.
+    So who shares a cluster depends on the order of the responses, and on which others there are: b may be near enough
+    to a, and c to b, but not c to a. `cluster_responses`, by which graphs and scores cluster, passes them in an order
+    of their own: the most frequent first, then the shortest.
+
+    Near is not equal: "1912" and "1913", "he did" and "he did not", or "It is Canberra." and "It is Sydney." are near
+    neighbours in most embeddings. If they share a cluster, a reason says of all agents in it that they say its most
+    probable text, which one of them may never have given. An entailment model distinguishes such answers; use this
+    where you have none.
 
     Args:
         embeddings: Any LangChain `Embeddings`, or another object whose `embed_documents` returns a vector per text.

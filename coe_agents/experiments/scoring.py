@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coe_agents._removed import names_of_arguments, refuse_others
-from coe_agents.clustering import Clusterer
+from coe_agents.checks import at_field, require
+from coe_agents.clustering import Clusterer, NormalizedMatch
 from coe_agents.evaluation import Samples
 from coe_agents.evaluation.frames import import_pandas
 from coe_agents.evaluation.origin import ResolvedJudging
-from coe_agents.evaluation.scoring.correctness import Criterion
+from coe_agents.evaluation.scoring.correctness import Criterion, create_criterion
 from coe_agents.evaluation.scoring.scores import ScoringSetup, report, score_samples
-from coe_agents.experiments.asking import Models, Questions
+from coe_agents.experiments.asking import Models, Questions, config_of, is_configuration
 from coe_agents.experiments.judging import (
     JudgingArguments,
     SavedSamples,
@@ -184,11 +185,33 @@ def evaluate(
     """
     known = [*names_of_arguments(evaluate), *names_of_arguments(sample)]
     refuse_others("evaluate", arguments, known=known)
+    config = _check_model_of_criterion(models, arguments)
     samples = sample(models, questions, **arguments)
     return score(
         samples,
+        config=config,
         weighting=weighting,
         resamples=resamples,
         proposer=proposer,
         progress=arguments.get("progress", True),
     )
+
+
+def _check_model_of_criterion(models: Models, arguments: Mapping[str, Any]) -> "Config | None":
+    """Returns the configuration that has the judge; refuses a criterion that lacks its model."""
+    correctness = arguments.get("correctness")
+    config = config_of(models) if is_configuration(models) else None
+    if correctness == "judge":
+        must = '"correctness" of evaluate must be another than "judge" without a configuration that has [judge]'
+        advice = "Pass its file as models; or call sample, and score with a criterion of your own"
+        require(config is not None and config.judge is not None, must, correctness, advice)
+        return config
+    if correctness == "entailment" and not is_configuration(models):
+        answers = arguments.get("answers")
+        clusterer = arguments.get("clusterer") if answers is None else answers.clusterer
+        if not isinstance(clusterer, str):
+            try:
+                create_criterion(correctness, clusterer or NormalizedMatch())
+            except ValueError as error:
+                raise at_field(error, "correctness") from None
+    return None

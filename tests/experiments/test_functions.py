@@ -53,6 +53,7 @@ from coe_agents.testing import ScriptedAgent
 from coe_agents.testing.driver import ScriptedDriver
 from coe_agents.tinyworld import tinyworld_clusterer
 from coe_agents.types import create_usage
+from tests.servers import answering, completion
 
 SILENT: dict[str, Any] = {"progress": False}
 CAPITAL = {"question": "Capital of France?", "references": ["Paris"]}
@@ -556,6 +557,25 @@ def test_a_misspelt_name_is_refused_before_anybody_is_asked(argument, message, t
     assert [refusal.value.field] == list(argument)
     assert not any(agent.requests for agent in people)
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("correctness", ["judge", "entailment"])
+def test_evaluate_asks_nobody_where_the_criterion_lacks_its_model(correctness):
+    people = agents()
+    with pytest.raises(ValueError, match=f'"{correctness}"'):
+        evaluate(people, [CAPITAL], correctness=correctness, **SILENT)
+    assert not any(agent.requests for agent in people)
+
+
+def test_evaluate_judges_by_the_judge_of_its_configuration(tmp_path):
+    with answering(lambda body: completion("correct")) as server:
+        section = f'provider = "openai"\nmodel = "m"\nbase_url = "{server.url}"\n'
+        path = tmp_path / "coe.toml"
+        path.write_text(
+            f'[[agents]]\nname = "a"\n{section}[clusterer]\nkind = "normalized"\n[judge]\n{section}'
+        )
+        found = evaluate(path, [CAPITAL], correctness="judge", resamples=2, **SILENT)
+    assert found.figures["correctness"] == "judge m"
 
 
 def test_a_criterion_of_ones_own_is_for_the_score():

@@ -246,13 +246,19 @@ class CoEMiddleware(GuardsTools[VerdictState]):
         So one that is not known may be the newest.
         """
         _, reply = last_reply(messages)
+        seen = list[Driver]()  # several where calls of several messages became one
         for id_ in _ids_in(reply):
-            if id_ in self._drivers:
-                return self._drivers[id_]
+            driver = self._drivers.get(id_)
+            if driver is not None and driver not in seen:
+                seen.append(driver)
+        if len(seen) == 1:
+            return seen[0]
+        if not seen and self._newest is not None:
+            seen.append(self._newest)
         stated = Driver()
         stated.note_reply([reply])
-        if self._newest is not None:
-            stated.join(self._newest)
+        for driver in seen:
+            stated.join(driver)
         return stated
 
     def _ending_of(self, messages: Sequence[AnyMessage]) -> Ending:

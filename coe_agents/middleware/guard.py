@@ -18,6 +18,8 @@ from langgraph.runtime import Runtime
 from langgraph.types import Command
 
 from coe_agents._steps import Call, Steps, arun_steps, run_steps
+from coe_agents.actions.canonical import tool_key
+from coe_agents.actions.proposals import check_proposal
 from coe_agents.checks import one_of
 from coe_agents.middleware.gated import GatedTools, Tools
 from coe_agents.middleware.marks import to_text
@@ -215,11 +217,12 @@ class GuardsTools(AgentMiddleware[_State, Any, Any]):
         if isinstance(action, ToolMessage):
             return action
 
-        if tool is not None and not _reads_alike(tool, call, action.forms, request):
-            REGISTER.close(action.key)
-            return not_run(
-                call, _OTHER_TOOL, advice="Propose the call again if it is still to be made."
-            )
+        if tool is not None:
+            fault = _why_not_received(tool, call, action.forms, request)
+            if fault is not None:
+                REGISTER.close(action.key)
+                advice = "Propose the call again if it is still to be made."
+                return not_run(call, fault, advice=advice)
 
         runtime = request.runtime
         why_not = yield from REGISTER.start(action, call["id"] or "", runtime, runtime.store)
@@ -375,6 +378,21 @@ def _changed_arguments(before: Mapping[str, Any], now: Mapping[str, Any]) -> str
     if not names:
         return "the group was not asked about your message as it stands"
     return f"since then, {', '.join(names)} changed"
+
+
+def _why_not_received(
+    tool: BaseTool, call: ToolCall, forms: Collection[str], request: ToolCallRequest
+) -> str | None:
+    """Returns why a tool would not give its function what was judged of a call; None if it does."""
+    if not _reads_alike(tool, call, forms, request):
+        return _OTHER_TOOL
+    # as it is: what is looked for is an argument that was judged, and that the tool would leave out
+    parsers = {tool_key(call["name"]): dict}
+    try:
+        check_proposal([call], tools=[tool], parsers=parsers)
+    except (TypeError, ValueError) as error:
+        return for_log(str(error))
+    return None
 
 
 def _reads_alike(

@@ -557,8 +557,7 @@ def test_what_runs_is_compared_with_the_agents_own_tool_or_else_with_that_in_fro
     paid = [schema and Paid(schema) for schema in (own, front, behind)]
     swaps = [[Swaps(each.tools, "overridden")] if each else [] for each in paid[1:]]
     gate = CoEMiddleware(judged_by({"": "approve"}, []), tools=None)
-    args = {"to": "Ann", "note": "not passed on"}
-    driver = ScriptedDriver(script=[says({"name": "pay", "args": args, "id": "c1"}), DONE])
+    driver = ScriptedDriver(script=[says({**ANN, "id": "c1"}), DONE])
     tools = [balance, *(paid[0].tools if own else [])]
     create_agent(driver, tools, middleware=[*swaps[0], gate, *swaps[1]]).invoke(PAY)
     assert sum(len(each.received) for each in paid if each) == n_paid

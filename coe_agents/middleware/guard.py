@@ -267,8 +267,11 @@ class GuardsTools(AgentMiddleware[_State, Any, Any]):
 
             arguments = dict(input["args"])
             if input["name"] == tool.name:  # a call of another name has those of that tool replaced
+                proposed = proposal_of(input, request.state["messages"])
                 for name in _injected(tool):
                     arguments.pop(name, None)
+                    if proposed is not None and name in proposed["args"]:
+                        arguments[name] = proposed["args"][name]
             call = ToolCall(name=input["name"], args=arguments, id=input["id"], type="tool_call")
             at_tool = ToolCallRequest(call, tool, request.state, request.runtime)
             if not self._gates_call(at_tool, tool):

@@ -546,6 +546,7 @@ def test_a_member_whose_reply_names_the_drivers_model_has_no_vote(stated, bank):
         ("gemini-2.5-flash", "models/gemini-2.5-flash-preview-05-20", True),
         ("gemini-1.5-pro", "gemini-1.5-pro-002", True),
         ("GPT-5", "openai/gpt-5", True),
+        ("deepseek/deepseek-r1:free", "deepseek-r1", True),
         ("anthropic.claude-sonnet-4-5", "us.anthropic.claude-sonnet-4-5-20250929", True),
         ("us.gpt-5", "gpt-5", False),
         ("gpt-5", "gpt-5-mini-2025-08-07", False),

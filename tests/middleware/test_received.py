@@ -662,6 +662,21 @@ def test_a_tool_with_a_schema_of_its_own_runs_and_what_its_function_is_passed_is
     assert replies(state)[0].text == "paid Ann for c1"
 
 
+@pytest.mark.parametrize("gate", ["council", "gate"])
+def test_a_model_may_fill_what_the_agent_passes_where_langchain_shows_it(gate):
+    said = {"name": "pay", "args": {"to": "Ann", "given": None}}
+    gates = {
+        "council": CoECouncil(members([[said], "Done."], [[said], "Done."])),
+        "gate": CoEMiddleware(judged_by({"": "approve"}, []), tools=["pay"]),
+    }
+    pay = StructuredTool.from_function(
+        by_state, name="pay", description="Pays.", args_schema=Passed
+    )
+    driver = ScriptedDriver(script=[says({**said, "id": "c1"}), DONE])
+    state = create_agent(driver, [pay], middleware=[gates[gate]]).invoke(PAY)
+    assert replies(state)[0].text == "paid Ann for c1"
+
+
 @pytest.mark.parametrize("tools", [None, ["write_todos"]])
 async def test_the_todos_of_an_agent_are_gated(tools):
     said = {

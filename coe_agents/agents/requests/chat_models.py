@@ -30,10 +30,12 @@ _ADDRESSES = (
     "endpoint_url",
     "api_base",
 )
-_NAMES_IN_REPLIES = ("model_name", "model", "model_id", "modelId")
+_NAMES_IN_REPLIES = (
+    "model_name", "model", "model_id", "model_version", "modelName", "modelId", "modelVersion",
+)  # fmt: skip
 """The keys of a message's `response_metadata` by which providers name the model that wrote it."""
-_LATEST = re.compile(r"[-:]latest$|^(?:us|us-gov|eu|apac|jp|au|global)\.(?=\w+\.)")
-"""What names no other model: "latest", and the regions of Bedrock, as in "us.anthropic.claude-sonnet-4-5"."""
+_LATEST = re.compile(r"[-:]latest$|:free$|^(?:us|us-gov|eu|apac|jp|au|global)\.(?=\w+\.)")
+"""What names no other model: "latest", a price, and regions of Bedrock, as in "us.anthropic.claude-sonnet-4-5"."""
 _MODELS = "coe_models"
 _REPEATED = re.compile(r"(.+?)\1+")
 _LONGEST_NAME = 1_000

@@ -738,7 +738,7 @@ class CoECouncil(GuardsTools[CouncilState]):
     def _missing_among(self, known: Collection[str]) -> dict[str, list[str]]:
         missing = super()._missing_among(known)
         if isinstance(self._policy, SupportPolicy):
-            unknown = self._policy.tools.keys() - set(map(tool_key, known))
+            unknown = self._policy.tools.keys() - map(tool_key, known)
             missing[f"the policy of {self.name}"] = sorted(unknown)
         return missing
 

@@ -382,20 +382,44 @@ def test_a_judge_has_no_vote_on_a_message_of_its_model_that_was_written_anew(
     assert bank.transfers == []
 
 
+class Merges(AgentMiddleware):
+    """Puts calls of another model, "m", beside the driver's."""
+
+    def wrap_model_call(self, request, handler):
+        [first] = handler(request).result
+        if not first.tool_calls:
+            return first
+        other = Named(script=[says(call(id="c2", **BOB))])
+        [second] = handler(request.override(model=other)).result
+        return AIMessage("Both.", tool_calls=[*first.tool_calls, *second.tool_calls])
+
+
 def test_a_judge_has_no_vote_where_a_call_of_its_model_stands_beside_those_of_another(bank):
-    other = Named(script=[says(call(id="c2", **BOB))])
-
-    class Merges(AgentMiddleware):
-        def wrap_model_call(self, request, handler):
-            [first] = handler(request).result
-            if not first.tool_calls:
-                return first
-            [second] = handler(request.override(model=other)).result
-            return AIMessage("Both.", tool_calls=[*first.tool_calls, *second.tool_calls])
-
     driver = Named(script=[says(call(**ANN)), says(text="Done.")], model_name="n")
     middleware = [Merges(), CoEMiddleware(approving(), tools=GATED)]
     create_agent(driver, bank.tools, middleware=middleware).invoke(PAY)
+    assert bank.transfers == []
+
+
+def test_a_message_that_was_written_anew_is_known_by_its_calls_though_another_came_since(bank):
+    gate = CoEMiddleware(approving(), tools=GATED)
+    stops = {"interrupt_before": [f"{gate.name}.after_model"]}
+    kept = {"middleware": [Rewrites(), gate], "checkpointer": InMemorySaver()}
+    own = create_agent(Named(**PROPOSES), bank.tools, **kept)
+    own.invoke(PAY, THREAD, **stops)
+    other = Named(script=[says(call(id="c9"))], model_name="n")
+    create_agent(other, bank.tools, **kept).invoke(
+        PAY, {"configurable": {"thread_id": "2"}}, **stops
+    )
+    own.invoke(None, THREAD)
+    assert bank.transfers == []
+
+
+def test_of_two_messages_that_became_one_neither_may_be_cut_off(bank):
+    cut = says(call(**ANN)).model_copy(update={"response_metadata": {"finish_reason": "length"}})
+    gate = CoEMiddleware(judged_by({"": "approve"}, []), tools=GATED)
+    driver = ScriptedDriver(script=[cut, says(text="Done.")])
+    create_agent(driver, bank.tools, middleware=[Merges(), gate]).invoke(PAY)
     assert bank.transfers == []
 
 
@@ -584,6 +608,13 @@ async def test_a_misspelt_tool_is_found_out_before_any_runs(mode, bank):
 
 def test_a_misspelt_tool_of_a_councils_policy_is_found_out_before_any_runs(bank):
     """Its call ran at the lower support that all tools need."""
+    agree = members([[call(**ANN)], "Done."])
+    known = CoECouncil(agree, policy=SupportPolicy(0.0, tools={"transfer_money": 1.0}))
+    agent(None, bank, says(call(**ANN)), middleware=[known]).invoke(PAY, THREAD)
+    other = CoECouncil(agree, policy=ThresholdPolicy(0.5))
+    agent(None, bank, says(call(**ANN)), middleware=[other]).invoke(PAY, THREAD)
+    assert bank.transfers == [("Ann", 1.0)] * 2
+    bank.transfers.clear()
     policy = SupportPolicy(0.0, tools={"transfer_mony": 1.0})
     council = CoECouncil(members([[call(**BOB)]]), policy=policy)
     with pytest.raises(ValueError, match=r"policy of CoECouncil .* it has no transfer_mony"):

@@ -1,6 +1,7 @@
 """People decide where the group is uncertain, or write another message instead."""
 
 import json
+from datetime import date
 
 import pytest
 from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
@@ -254,7 +255,24 @@ def test_a_person_may_answer_in_the_tools_place_and_an_edit_to_a_free_tool_needs
     assert len(asked) == 1
 
 
-@pytest.mark.parametrize("wrong", [edit("transfer_money", amount=5, too="Bob"), edit("pay")])
+WRONG_EDITS = [
+    edit("transfer_money", amount=5, too="Bob"),
+    edit("transfer_money", to="Ann", amount=date(2026, 1, 1)),
+    edit("pay"),
+]
+
+
+def test_an_edit_is_taken_where_it_is_not_known_which_tools_there_are():
+    """As in another process than the one that asked the model."""
+    compiled, _, _ = asking_gate(verdicts={"": None})
+    compiled.invoke(PAY, THREAD)
+    anew, _, bank = asking_gate(verdicts={"": None})
+    anew.checkpointer = compiled.checkpointer
+    anew.invoke(decide(edit(to="Bob", amount=2)), THREAD)
+    assert bank.transfers == [("Bob", 2.0)]
+
+
+@pytest.mark.parametrize("wrong", WRONG_EDITS)
 def test_an_edit_that_fits_no_tool_is_asked_for_again(wrong):
     compiled, _, bank = asking_gate()
     compiled.invoke(PAY, THREAD)

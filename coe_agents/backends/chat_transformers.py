@@ -1,6 +1,7 @@
 """Owns `ChatTransformers`: a local causal language model as a LangChain chat model with n samples."""
 
 import inspect
+import os
 import secrets
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -123,8 +124,8 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
     streaming: bool = False
     _holder: list[Batches] = PrivateAttr(default_factory=list)
 
-    def __init__(self, model: str, **options: Any) -> None:
-        super().__init__(model=model, **options)
+    def __init__(self, model: str | os.PathLike[str], **options: Any) -> None:
+        super().__init__(model=os.fspath(model), **options)
 
     @property
     def _llm_type(self) -> str:

@@ -1,6 +1,7 @@
 """Owns `TransformersEntailment`: a sequence classifier of the transformers library as an entailment model."""
 
 import logging
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -52,7 +53,7 @@ class TransformersEntailment:
 
     def __init__(
         self,
-        model: str,
+        model: str | os.PathLike[str],
         *,
         device: str | None = None,
         dtype: str | None = None,
@@ -62,7 +63,7 @@ class TransformersEntailment:
     ) -> None:
         integer(batch_size, '"batch_size"', least=1, advice="Omit it for the default of 64")
         integer(batch_tokens, '"batch_tokens"', least=1, advice="Omit it for the default of 8192")
-        self.model = model
+        self.model = os.fspath(model)
         self.dtype = dtype
         self.revision = revision
         self._device = device

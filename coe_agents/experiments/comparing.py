@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from coe_agents.checks import has_method, require
+from coe_agents.checks import has_method, instance, require
 from coe_agents.clustering import Clusterer
 from coe_agents.config.build import create_policy, load_weights
 from coe_agents.config.schema import load_config
@@ -70,6 +70,9 @@ def compare(
         >>> [each.figures["coverage"][0] for each in comparison.policies]
         [0.5, 0.5]
     """
+    if policies is not None:
+        advice = "Pass {name: policy}"
+        instance(policies, Mapping, '"policies"', what="a mapping of names", advice=advice)
     if policies is None:
         for name, value in (("clusterer", clusterer), ("correctness", correctness)):
             must = f'"{name}" must be omitted without "policies": runs are compared as they were judged'
@@ -83,7 +86,12 @@ def compare(
 
 
 def _as_runs(run: Any) -> Runs:
-    return run if isinstance(run, Runs) else Runs(run)
+    if isinstance(run, Runs):
+        return run
+    advice = 'Pass what `run` returned, or its folder; of samples, compare "policies", too'
+    is_folder = isinstance(run, str | Path)
+    require(is_folder, '"runs" must be runs, or their folders', run, advice)
+    return Runs(run)
 
 
 def _only(samples: Sequence[Any]) -> Any:

@@ -4,7 +4,7 @@ import shutil
 import numpy as np
 import pytest
 
-from coe_agents.backends import TransformersEntailment
+from coe_agents.backends import ChatTransformers, TransformersEntailment
 from coe_agents.clustering import EntailmentModel
 from coe_agents.errors import LabelError, ModelLoadError
 from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder
@@ -89,3 +89,10 @@ def test_positions_that_an_architecture_never_uses_do_not_count(tmp_path):
     model = TransformersEntailment(str(tmp_path))
     assert model.load().context_length == 38
     assert model.predict([("word " * 100, "x")]).shape == (1, 3)
+
+
+def test_a_folder_may_be_a_path():
+    pairs = [("It is Paris.", "Paris.")]
+    by_path = TransformersEntailment(FOLDER).predict(pairs)
+    assert np.array_equal(by_path, TransformersEntailment(str(FOLDER)).predict(pairs))
+    assert ChatTransformers(model_folder("tiny-llama")).model == str(model_folder("tiny-llama"))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from coe_agents import compare
 from coe_agents.errors import SamplesError
 from coe_agents.evaluation.origin import DECISIONS, read_run
 from coe_agents.experiments.comparison import (
@@ -199,3 +200,10 @@ def test_the_intervals_of_differences_allow_for_the_number_of_policies(tmp_path)
 
     # of a normal distribution: the 99.5 % quantile for five differences, the 97.5 % one for a single one
     assert width(6) / width(2) == pytest.approx(2.576 / 1.960, rel=0.05)
+
+
+def test_what_is_compared_is_said_where_it_is_something_else():
+    with pytest.raises(ValueError, match='"runs" must be runs, or their folders'):
+        compare([1])
+    with pytest.raises(TypeError, match='"policies" must be a mapping of names; got list'):
+        compare("samples.jsonl", policies=[1])

@@ -118,10 +118,13 @@ def _value_of(text: str) -> str | None:
         # where a process cannot limit its own CPU time, and for a machine that stands still
         watchdog = threading.Timer(_MOST_SECONDS, process.kill)
         watchdog.start()
+        line = ""
         try:
             process.stdin.write(json.dumps(_to_latex(text)) + "\n")
             process.stdin.flush()
             line = process.stdout.readline()
+        except BrokenPipeError:
+            pass  # it has ended already, and its status says why
         finally:
             watchdog.cancel()
         if not line:

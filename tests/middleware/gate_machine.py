@@ -418,7 +418,9 @@ class GateMachine(RuleBasedStateMachine):
             "after": nodes[back % len(nodes)],
         }
         command = {"goto": targets[to]} if to in targets else {}
-        if replying and (reply := self.reply(thread, at(thread), replying)):
+        # who writes what waits, and replies in one command, decides on what he wrote
+        writes_request = private in ("copied", "tampered")
+        if replying and not writes_request and (reply := self.reply(thread, at(thread), replying)):
             command["resume"] = reply.resume
             n = 1  # a reply without an interrupt's id is to whatever waits: to what another of these runs asks, too
         world.run(Command(update=written, **command), at(thread), n=n, sync=sync)

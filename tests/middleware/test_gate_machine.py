@@ -401,7 +401,7 @@ QUICK = ("failing members", "twice")
 def test_the_machine_finds_a_planted_fault(fault):
     kind, attributes, patches = FAULTS[fault]
     one_run = {"stateful_step_count": 30, "phases": [Phase.generate], "report_multiple_bugs": False}
-    found = settings(max_examples=150, derandomize=True, database=None, **one_run)
+    found = settings(max_examples=500, derandomize=True, database=None, **one_run)
     with ExitStack() as stack:
         for where, name, replacement in patches:
             stack.enter_context(patch.object(where, name, replacement))

@@ -54,6 +54,18 @@ def check_proposal(
     return write_action(calls, parameters, parsers or {}, must_declare=True)
 
 
+def check_call(call: Mapping[str, Any], tools: Sequence[Any]) -> None:
+    """Refuses, by a ValueError, a call that names no tool, or an argument that its tool would leave out; as written.
+
+    What the tool's own parser makes of it is not compared with anything.
+    """
+    parsers = {tool_key(call["name"]): dict}
+    try:
+        check_proposal([call], tools=tools, parsers=parsers)
+    except TypeError as error:
+        raise ValueError(str(error)) from error
+
+
 def has_proposals(responses: Sequence[Response]) -> bool:
     """Returns whether an agent with tools gave a response; also one that calls nothing is a proposal."""
     return any(response.get("calls") is not None for response in responses)

@@ -141,10 +141,7 @@ def withhold(graph: Any) -> "StateGraph[Any, CoEContext, CoEInput, PublicOutput]
         def run() -> dict[str, Any]:
             result: dict[str, Any] = {}
             for mode, chunk in graph.stream(state, unseen, stream_mode=modes):
-                if mode == "values":
-                    result = chunk
-                else:
-                    write(_public_event(chunk))
+                result = _after(result, mode, chunk, write)
             return result
 
         with set_config_context(unseen) as context:
@@ -157,10 +154,7 @@ def withhold(graph: Any) -> "StateGraph[Any, CoEContext, CoEInput, PublicOutput]
         async def run() -> dict[str, Any]:
             result: dict[str, Any] = {}
             async for mode, chunk in graph.astream(state, unseen, stream_mode=modes):
-                if mode == "values":
-                    result = chunk
-                else:
-                    write(_public_event(chunk))
+                result = _after(result, mode, chunk, write)
             return result
 
         with set_config_context(unseen) as context:
@@ -173,6 +167,16 @@ def withhold(graph: Any) -> "StateGraph[Any, CoEContext, CoEInput, PublicOutput]
     made.add_edge(START, "group")
     made.add_edge("group", END)
     return made
+
+
+def _after(
+    result: dict[str, Any], mode: str, chunk: Any, write: Callable[[Any], None]
+) -> dict[str, Any]:
+    """Returns the newest state after a part of the stream; an event is passed on."""
+    if mode == "values":
+        return dict(chunk)
+    write(_public_event(chunk))
+    return result
 
 
 def _unseen(config: RunnableConfig) -> RunnableConfig:

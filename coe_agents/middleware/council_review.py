@@ -8,8 +8,8 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, ToolCall, ToolMessage
 from typing_extensions import TypedDict
 
-from coe_agents.actions.canonical import canonical_action, tool_key
-from coe_agents.actions.proposals import check_proposal
+from coe_agents.actions.canonical import canonical_action
+from coe_agents.actions.proposals import check_call
 from coe_agents.decision.case import DecidedCase
 from coe_agents.graph.people import ActionRequest, Edit, Reject, Review, ask_for_decisions, fence
 from coe_agents.middleware.deliberation import DRIVER, CouncilDecision, plain_calls
@@ -250,13 +250,7 @@ def _check_edit(name: str, decision: Edit, pending: PendingProposal, *, is_text:
         if set(action.args) != {"text"} or not isinstance(action.args["text"], str):
             raise ValueError('"args" of an edited answer must be {"text": "..."}')
         return
-    call = {"name": name, "args": action.args}
-    # as it is: what the tool's own parser makes of it is not compared with anything
-    parsers = {tool_key(name): dict}
-    try:
-        check_proposal([call], tools=pending["tools"], parsers=parsers)
-    except TypeError as error:
-        raise ValueError(str(error)) from error
+    check_call({"name": name, "args": action.args}, pending["tools"])
 
 
 def _describe(name: str, args: dict[str, Any], pending: PendingProposal) -> ActionRequest:

@@ -8,8 +8,7 @@ from langchain.agents.middleware.types import ModelRequest, ModelResponse
 from langchain_core.messages import AIMessage
 from langchain_core.tools import BaseTool
 
-from coe_agents.actions.canonical import tool_key
-from coe_agents.actions.proposals import check_proposal
+from coe_agents.actions.proposals import check_call
 from coe_agents.agents.requests.chat_models import (
     ModelName,
     is_same_model,
@@ -56,15 +55,8 @@ class Driver:
 
     def check_call(self, name: str, args: Mapping[str, Any]) -> None:
         """Refuses, by a ValueError, a call that fits no tool that the models were shown, where it is known which."""
-        if not self._tools:
-            return
-        call = {"name": name, "args": args}
-        # as it is: what the tool's own parser makes of it is not compared with anything
-        parsers = {tool_key(name): dict}
-        try:
-            check_proposal([call], tools=self._tools, parsers=parsers)
-        except TypeError as error:
-            raise ValueError(str(error)) from error
+        if self._tools:
+            check_call({"name": name, "args": args}, self._tools)
 
     def note(self, model: Any) -> None:
         self._models += models_in(model)

@@ -18,8 +18,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import Command
 
 from coe_agents._steps import Call, Steps, arun_steps, run_steps
-from coe_agents.actions.canonical import tool_key
-from coe_agents.actions.proposals import check_proposal
+from coe_agents.actions.proposals import check_call
 from coe_agents.checks import one_of
 from coe_agents.middleware.gated import GatedTools, Tools
 from coe_agents.middleware.marks import to_text
@@ -389,11 +388,9 @@ def _why_not_received(
     """Returns why a tool would not give its function what was judged of a call; None if it does."""
     if not _reads_alike(tool, call, forms, request):
         return _OTHER_TOOL
-    # as it is: what is looked for is an argument that was judged, and that the tool would leave out
-    parsers = {tool_key(call["name"]): dict}
     try:
-        check_proposal([call], tools=[tool], parsers=parsers)
-    except (TypeError, ValueError) as error:
+        check_call(call, [tool])
+    except ValueError as error:
         return for_log(str(error))
     return None
 

@@ -37,6 +37,7 @@ _NAMES_IN_REPLIES = (
 _LATEST = re.compile(r"[-:]latest$|:free$|^(?:us|us-gov|eu|apac|jp|au|global)\.(?=\w+\.)")
 """What names no other model: "latest", a price, and regions of Bedrock, as in "us.anthropic.claude-sonnet-4-5"."""
 _MODELS = "coe_models"
+"""The key under which `name_models` writes."""
 _REPEATED = re.compile(r"(.+?)\1+")
 _LONGEST_NAME = 1_000
 _DATE = re.compile(

@@ -187,6 +187,7 @@ def replay(
     notes = []
     if n_failed:
         notes.append(f"left out: {quantity(n_failed, 'question')} without a saved response")
+    notes += _on_unknown_agents(saved, policy)
     for name, note in _NOTES.items():
         n = counts[name]
         if n:
@@ -200,6 +201,19 @@ def replay(
         )
     is_cut_short = any(counts[name] for name in ("debate", "ran out", "arbiter"))
     return PolicyOutcomes(policy.name, outcomes, n_failed, notes, is_cut_short)
+
+
+def _on_unknown_agents(saved: Sequence[Saved], policy: ReplayedPolicy) -> list[str]:
+    """Returns a note on the agents of a policy that answered no question, which may be misnamed."""
+    known = set[str]()
+    for each in saved:
+        known.update(each.available)
+    unknown = [name for name in policy.n_samples if name not in known]
+    if not unknown:
+        return []
+    are_not = "is not an agent" if len(unknown) == 1 else "are not agents"
+    named = ", ".join(f'"{name}"' for name in unknown)
+    return [f"{named} {are_not} of the samples, which have {', '.join(sorted(known))}"]
 
 
 _NOTES = {

@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -104,6 +105,14 @@ def test_an_agent_without_weight_answers_nothing_by_itself(tmp_path):
     held = saved(tmp_path, {"a": ["Paris", "Paris"]})
     outcome = only(replay(held, policy(weights={"a": 0.0, "b": 1.0}), RIGHT))
     assert (outcome.is_answered, outcome.tokens) == (False, None)
+
+
+def test_an_agent_that_answered_no_question_is_named_beside_those_there_are(tmp_path):
+    held = saved(tmp_path, {"a": ["Paris"]}, {"b": ["Paris"]})
+    note = '"c" is not an agent of the samples, which have a, b'
+    assert note not in replay(held, policy(), RIGHT).notes
+    misnamed = replace(policy(), n_samples={"a": 2, "c": 2})
+    assert note in replay(held, misnamed, RIGHT).notes
 
 
 def test_costs_are_of_the_tokens_and_each_request_pays_its_prompt(tmp_path):

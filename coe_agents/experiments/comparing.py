@@ -10,10 +10,11 @@ from coe_agents.checks import has_method, instance, require
 from coe_agents.clustering import Clusterer
 from coe_agents.config.build import create_policy, load_weights
 from coe_agents.config.schema import load_config
+from coe_agents.evaluation.calibration.drift import judged_otherwise
 from coe_agents.evaluation.origin import Judging, origin_of
 from coe_agents.evaluation.origin import in_words as judging_in_words
 from coe_agents.evaluation.samples.reader import without_rulings
-from coe_agents.evaluation.scoring.correctness import Criterion
+from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion
 from coe_agents.experiments.comparison import Comparison, compare_outcomes, outcomes_of
 from coe_agents.experiments.judging import (
     JudgingArguments,
@@ -24,9 +25,10 @@ from coe_agents.experiments.judging import (
 from coe_agents.experiments.progress import count_questions
 from coe_agents.experiments.replays import ReplayedPolicy, Saved, load_saved, replay
 from coe_agents.experiments.runs import Runs
-from coe_agents.policy import Policy
+from coe_agents.policy import CalibratedPolicy, Policy
 from coe_agents.policy.bounds import Bounds, CostBudget
-from coe_agents.policy.fixed_rounds import rounds_of
+from coe_agents.policy.calibrated import Calibration
+from coe_agents.policy.fixed_rounds import FixedRounds, rounds_of
 from coe_agents.policy.settle import Rules
 from coe_agents.rounds.strategies import Strategies
 
@@ -51,7 +53,8 @@ def compare(
         policies: By name: policies, or files of configurations, whose agents and bounds count, too.
         max_rounds: Of policies that ask for another round, as of `create_coe_graph`.
         clusterer: As of `score`, for `policies`.
-        correctness: As of `score`, for `policies`.
+        correctness: As of `score`, for `policies`. Unless given, that of all calibrated policies counts, if it is one
+            and needs no model.
         resamples: Bootstrap resamples behind each interval.
         progress: As of `score`, for `policies`.
 
@@ -162,6 +165,16 @@ def compare_policies(
         if isinstance(policy, str | Path):
             of_files[name] = _policy_of_file(Path(policy), name)
 
+    calibrations = {}
+    for name, policy in policies.items():
+        of_file = of_files.get(name)
+        calibration = _calibration_of(policy if of_file is None else of_file.policy)
+        if calibration is not None:
+            calibrations[name] = calibration
+    criteria = {calibration.correctness for calibration in calibrations.values()}
+    if len(criteria) == 1 and criteria <= CRITERIA.keys():
+        judging = replace(judging, calibrated=criteria.pop())
+
     with open_samples(samples) as questions:
         setup, resolved = create_setup(questions.paths, judging, recorded=questions.clusterer)
         with count_questions(len(questions), is_shown=progress):
@@ -177,7 +190,13 @@ def compare_policies(
             replayed = of_files[name]
         else:
             replayed = _policy_of_samples(policy, name, saved, max_rounds)
-        outcomes.append(replay(saved, replayed, setup.criterion, n_failed=n_failed))
+        replay_of_it = replay(saved, replayed, setup.criterion, n_failed=n_failed)
+        if name in calibrations:
+            differs = judged_otherwise(
+                calibrations[name], type(setup.clusterer).__name__, setup.criterion.name
+            )
+            replay_of_it = replace(replay_of_it, notes=[*replay_of_it.notes, *differs])
+        outcomes.append(replay_of_it)
     settings = {
         "samples": names,
         "clusterer": type(setup.clusterer).__name__,
@@ -190,6 +209,13 @@ def compare_policies(
         judged=resolved.to_json(),
         note=resolved.note(),
     )
+
+
+def _calibration_of(policy: Any) -> Calibration | None:
+    """Returns what a policy was calibrated on, or the policy that decides in the end; None where neither was."""
+    if isinstance(policy, FixedRounds):
+        return _calibration_of(policy.then)
+    return policy.calibration if isinstance(policy, CalibratedPolicy) else None
 
 
 def _policy_of_samples(

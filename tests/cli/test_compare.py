@@ -1,13 +1,17 @@
 import csv
 import json
 import sys
+from dataclasses import replace
 
 import pytest
 
-from coe_agents import compare
+from coe_agents import CalibratedPolicy, ThresholdPolicy, compare
+from coe_agents.policy import FixedRounds
+from coe_agents.policy.calibrated import CalibratedAgent
 from tests.cli.command import run
 from tests.evaluation.invented import row, write
 from tests.experiments.decided import step, written
+from tests.policy.test_calibrated import CALIBRATION
 
 PRICES = {name: {"input": 1.0, "output": 4.0} for name in "ab"}
 
@@ -132,3 +136,41 @@ def test_a_replay_of_policies_is_that_of_the_function_and_has_their_costs(tmp_pa
     assert both["figures"]["cost"]["value"] == pytest.approx(0.012)
     assert one["figures"]["cost"]["value"] == pytest.approx(0.006)
     assert "cost of 1000" in run(*command).stdout
+
+
+def test_a_calibrated_policy_is_judged_by_the_criterion_that_it_was_calibrated_by(tmp_path):
+    """Each answer holds its reference among other words: right by "contains", and wrong without a word on it."""
+    rows = []
+    for place in range(10):
+        question = {"text": "It is Paris", "references": ["Paris"]}
+        rows += [row(f"q{place}", "a", **question), row(f"q{place}", "b", **question)]
+    samples = write(tmp_path / "s.jsonl", rows)
+
+    asked = {name: CalibratedAgent(1, 1, "frequency") for name in "ab"}
+
+    def policy_by(**judged_by):
+        calibration = replace(CALIBRATION, agents=asked, **judged_by)
+        policy = CalibratedPolicy(calibration)
+        return FixedRounds(1, then=policy)
+
+    def of(policies, **judged_by):
+        comparison = compare(samples, policies=policies, resamples=2, progress=False, **judged_by)
+        return comparison.judged["correctness"], [each.notes for each in comparison.policies]
+
+    known = {"clusterer": "NormalizedMatch"}
+    contains = policy_by(correctness="contains", **known)
+    assert of({"p": contains, "q": ThresholdPolicy(1.0)}) == ("contains", [[], []])
+
+    other = "answers are judged by reference, and by contains when calibrated"
+    assert of({"p": contains}, correctness="reference") == ("reference", [[other]])
+
+    # a criterion that asks a model is not at hand, and of two that differ none is preferred
+    by_judge = policy_by(correctness="judge", **known)
+    line = "answers are judged by reference_or_label, and by {} when calibrated"
+    assert of({"p": by_judge}) == ("reference_or_label", [[line.format("judge")]])
+    both = of({"p": contains, "q": by_judge})
+    assert both == ("reference_or_label", [[line.format(name)] for name in ("contains", "judge")])
+
+    of_meaning = policy_by(correctness="reference_or_label", clusterer="Embeddings")
+    clusters = "clusters come from NormalizedMatch, and from Embeddings when calibrated"
+    assert of({"p": of_meaning}) == ("reference_or_label", [[clusters]])

@@ -19,6 +19,7 @@ from coe_agents.evaluation.calibration.risk_control import risk_bound, round_up
 from coe_agents.evaluation.metrics.tallies import FloatArray, join_ties
 from coe_agents.evaluation.samples.line import parse_line
 from coe_agents.policy import CalibratedPolicy
+from coe_agents.policy.calibrated import Calibration
 from coe_agents.uncertainty.ties import TIE
 
 _NEAR = 0.9
@@ -236,20 +237,30 @@ def _compare_risk(interval: tuple[float, float], stated: float) -> Risk:
 def _mismatches(
     policy: CalibratedPolicy, rows: Sequence[Judged], clusterer: str, correctness: str | None
 ) -> tuple[str, ...]:
-    calibration = policy.calibration
     lines: dict[str, None] = {}
     for row in rows:
         lines |= dict.fromkeys(policy.mismatches(row.measurement))
+    lines |= dict.fromkeys(judged_otherwise(policy.calibration, clusterer, correctness))
+    return tuple(lines)
 
-    if clusterer != calibration.clusterer:
+
+def judged_otherwise(
+    calibration: Calibration, clusterer: str, correctness: str | None
+) -> list[str]:
+    """Returns a line on each of the two by which answers are judged otherwise than a policy was calibrated.
+
+    What the policy does not know is "", and no other one.
+    """
+    lines = []
+    if calibration.clusterer not in ("", clusterer):
         line = f"clusters come from {clusterer}, and from {calibration.clusterer} when calibrated"
-        lines[line] = None
-    if correctness not in (None, calibration.correctness):
+        lines.append(line)
+    if correctness is not None and calibration.correctness not in ("", correctness):
         line = (
             f"answers are judged by {correctness}, and by {calibration.correctness} when calibrated"
         )
-        lines[line] = None
-    return tuple(lines)
+        lines.append(line)
+    return lines
 
 
 _BETS = np.array([0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64])

@@ -54,18 +54,20 @@ from coe_agents.middleware.reviewer import about_answer, about_call, structured_
 from coe_agents.middleware.verdict import (
     VERDICTS,
     Verdict,
+    are_all_failed,
     create_unmeasured,
     fingerprint,
     has_mark,
     in_words,
+    kind_of,
     last_reply,
     mark_verdict,
     read_verdict,
     verdicts_of,
 )
-from coe_agents.middleware.withheld import not_run
+from coe_agents.middleware.withheld import NOT_JUDGED, UNREPEATED, not_run
 from coe_agents.prompts import REVIEW_CHOICES
-from coe_agents.text import visible
+from coe_agents.text import for_log, visible
 from coe_agents.types import WITHHELD_MARK
 
 logger = logging.getLogger(__name__)
@@ -397,7 +399,7 @@ class CoEMiddleware(GuardsTools[VerdictState]):
                 )
             with without_votes(self._driver_of(messages).is_of):
                 result = yield invoke(self._graph, review, config)
-            return read_verdict(result, self._approves, shown)
+            verdict = read_verdict(result, self._approves, shown)
         except Exception as error:
             # LangGraph handles interrupts inside the graph, and replies that it cannot use
             if is_control_flow(error):
@@ -406,6 +408,11 @@ class CoEMiddleware(GuardsTools[VerdictState]):
             logger.warning("the gate is closed: asking the group failed with %s", kind)
             # only the type: the text of an error may reveal what the driving model must not read
             return create_unmeasured("failed", f"asking it failed with {kind}", cause="unavailable")
+
+        if are_all_failed(verdict):
+            whys = [f"{name} failed: {why}" for name, why in verdict["failed_judges"].items()]
+            logger.warning("the gate is closed: no judge gave a vote: %s", for_log("; ".join(whys)))
+        return verdict
 
     def _about_call(self, request: ToolCallRequest) -> str | Verdict:
         messages = request.state["messages"]
@@ -666,12 +673,15 @@ def _ids_in(message: BaseMessage) -> list[str]:
 def block_call(call: ToolCall, verdict: Verdict) -> ToolMessage:
     """Returns the message for the driving model instead of the tool's result."""
     silent = {**verdict, "question": None, "votes": {}}  # they are in the private state
-    return not_run(call, in_words(verdict), artifact=silent)
+    advice = NOT_JUDGED if are_all_failed(verdict) else UNREPEATED
+    return not_run(call, in_words(verdict), advice=advice, artifact=silent)
 
 
 def _without_answer(verdict: Verdict) -> Verdict:
     """Returns a verdict that repeats nothing of the answer: no question, no replies, no reason that quotes them."""
     silent: Verdict = {**verdict, "question": None, "votes": {}, "answer": None}
+    # a provider's error may quote what it was asked
+    silent["failed_judges"] = {name: kind_of(why) for name, why in verdict["failed_judges"].items()}
     for vote in verdict["votes"].values():
         if not vote.keys() <= {*REVIEW_CHOICES}:
             silent["reason"] = (

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NotRequired
 
@@ -21,6 +22,7 @@ VerdictOutcome = Literal["approved", "rejected", "uncertain", "failed"]
 VERDICTS = "coe_verdicts"
 """The key of the agent's private state that holds the verdicts of its last message: by `fingerprint`, then by gate."""
 
+_KINDS = re.compile(r"\A\w+(?:: \w+(?:Error|Exception|Timeout)\b)*")
 _WORDS: dict[VerdictOutcome, str] = {
     "approved": "the group approves",
     "rejected": "the group is confident and does not approve",
@@ -84,7 +86,9 @@ def read_verdict(
     cause = decision.cause
     reason = decision.reason
     by = decision.decided_by
-    if decision.action != "answer":
+    if decision.cause == "unavailable" and decision.failed_agents:
+        reason = _failures(decision.failed_agents)
+    elif decision.action != "answer":
         pass
     elif approves is None and by not in DECIDERS:
         answer = None
@@ -118,6 +122,29 @@ def read_verdict(
         "votes": votes,
         "failed_judges": decision.failed_agents,
     }
+
+
+def _failures(failed: Mapping[str, str]) -> str:
+    whys = []
+    for name, error in failed.items():
+        whys.append(f"{for_prompt(name)} failed: {for_prompt(kind_of(error))}")
+    return f"no judge gave a vote: {'; '.join(whys)}"
+
+
+def kind_of(error: str) -> str:
+    """Returns the classes of a described error without its text, which may reveal what a driver must not read.
+
+    Example:
+        >>> kind_of("AgentError: RateLimitError: no more of: a question")
+        'AgentError: RateLimitError'
+    """
+    kinds = _KINDS.match(error)
+    return kinds[0] if kinds else "an error"
+
+
+def are_all_failed(verdict: Verdict) -> bool:
+    """Returns whether the judges were asked, and none of them gave a vote."""
+    return bool(verdict["failed_judges"]) and not verdict["votes"]
 
 
 def _outcome_of(approval: object) -> VerdictOutcome:
@@ -181,6 +208,8 @@ def in_words(verdict: Verdict) -> str:
     """Returns the verdict and its reason in words, for the driving model or a person."""
     if verdict["decided_by"] == "person":
         return verdict["reason"]
+    if are_all_failed(verdict):
+        return verdict["reason"]  # it is no doubt of the group's
     words = f"{_WORDS[verdict['outcome']]}: {verdict['reason']}"
     if verdict["regime"] and verdict["cause"] != "invalid":
         words += f" (regime: {verdict['regime']})"

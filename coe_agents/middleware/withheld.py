@@ -24,7 +24,8 @@ _SENT_BACK = (
     "function_call",
 )
 """Blocks of a message that providers want back with the replies to its calls."""
-_UNREPEATED = "Do not repeat the call unchanged."
+UNREPEATED = "Do not repeat the call unchanged."
+NOT_JUDGED = "No model judged the call: it may be repeated."
 _ROUNDING = 1e-9
 """Nats that are no disagreement."""
 
@@ -42,9 +43,9 @@ def block_calls(message: AIMessage, decision: CouncilDecision) -> list[AnyMessag
     that cannot be read, which a provider is sent like any other. Reasoning stays: providers want back what they signed.
     """
     why = _why(decision)
-    advice = _UNREPEATED
+    advice = UNREPEATED
     if decision["cause"] != "budget" and len(decision["failed_agents"]) >= decision["n_asked"]:
-        advice = "No model judged the call: it may be repeated."
+        advice = NOT_JUDGED
 
     seen = set[str]()
     calls: list[Any] = []
@@ -108,7 +109,7 @@ def without_withheld(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
 
 
 def not_run(
-    call: Mapping[str, Any], why: str, *, advice: str = _UNREPEATED, artifact: Any = None
+    call: Mapping[str, Any], why: str, *, advice: str = UNREPEATED, artifact: Any = None
 ) -> ToolMessage:
     """Returns the reply to a call that was not run, with what the model should do."""
     name = for_log(call["name"] or "", limit=MAX_NAME)

@@ -12,7 +12,7 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import BaseModel, Field, computed_field
 
-from coe_agents import CoEMiddleware, ThresholdPolicy, create_coe_graph
+from coe_agents import CoEMiddleware, ModelAgent, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.middleware.reviewer import structured_text
 from coe_agents.prompts import MAX_REVIEWED
@@ -73,6 +73,18 @@ def test_an_answer_that_is_not_approved_is_replaced(said):
     state = answered(judges(*said)[1] if said else RunnableLambda(lambda _: 1 / 0))
     assert len(state["messages"]) == 2
     assert state["messages"][-1].text.startswith("I withhold my answer: the group ")
+    assert "Paris" not in str(state["messages"])
+
+
+def test_what_a_failing_judge_quotes_of_an_answer_is_withheld_too():
+    def quote(messages):
+        raise ValueError(f"unsafe: {messages}")
+
+    judge = ModelAgent("judge", ScriptedDriver(script=quote), n_samples=1)
+    state = answered(create_coe_graph([judge]).compile(), "Paris.")
+    assert (
+        "no judge gave a vote: judge failed: AgentError: ValueError" in state["messages"][-1].text
+    )
     assert "Paris" not in str(state["messages"])
 
 

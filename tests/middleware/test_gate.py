@@ -48,7 +48,7 @@ from tests.middleware.agents import (
 )
 from tests.middleware.calls import ANN, BOB, LOOKS, PAY, call, replies, says
 from tests.middleware.council import members
-from tests.middleware.people import APPROVE, decide
+from tests.middleware.people import APPROVE, decide, requests
 
 GATED = ["transfer_money"]
 APPROVED = {
@@ -497,6 +497,56 @@ def test_a_group_that_fails_or_decides_nothing_closes_the_gate(group, caplog):
     assert transfers == []
     assert "the group could not be asked: asking it failed with" in reply.text
     assert "sk-123" not in reply.text + caplog.text
+
+
+def failing_judges(reason, n=2):
+    """A group of judges that all fail with this text."""
+
+    def fail(_):
+        raise RuntimeError(reason)
+
+    agents = []
+    for place in range(n):
+        model = ScriptedDriver(script=fail)
+        agents.append(ModelAgent(f"judge{place}", model, n_samples=1))
+    options = GraphOptions(retries=0)
+    return create_coe_graph(agents, clusterer=NormalizedMatch(), options=options).compile()
+
+
+@pytest.mark.wording
+def test_where_all_judges_fail_the_driver_the_log_and_a_person_are_told_so(caplog):
+    graph = failing_judges("too many of: the question")
+    reply, transfers = reply_to(graph)
+    assert transfers == []
+    kind = "AgentError: RuntimeError"
+    assert reply.text == (
+        f"transfer_money was not run: no judge gave a vote: judge0 failed: {kind}; judge1 failed: {kind}. "
+        "No model judged the call: it may be repeated."
+    )
+    [record] = caplog.records
+    assert record.message.count(f"{kind}: too many of: the question") == 2
+
+    bank = Bank()
+    asking = agent(graph, bank, on_uncertain="interrupt")
+    [request] = requests(asking.invoke(PAY, THREAD))
+    assert "judge0: no vote, AgentError: RuntimeError: too many" in request["description"]
+    asking.invoke(decide(APPROVE), THREAD)
+    assert bank.transfers == [("Ann", 10.0)]
+
+
+def test_one_judge_that_fails_is_no_failure_of_the_group(caplog):
+    said = create_coe_graph(
+        [
+            *(ScriptedAgent(f"judge{place}", ["reject"]) for place in range(2)),
+            ModelAgent("down", ScriptedDriver(script=lambda _: 1 / 0), n_samples=1),
+        ],
+        clusterer=NormalizedMatch(),
+        options=GraphOptions(retries=0),
+    )
+    reply, _ = reply_to(said.compile())
+    assert "does not approve" in reply.text
+    assert reply.text.endswith("Do not repeat the call unchanged.")
+    assert caplog.records == []
 
 
 class Wrapped(TypedDict, total=False):

@@ -27,12 +27,13 @@ Estimates = tuple[_ByScore, _ByScore]
 def resamples(n: int, *, n_resamples: int) -> Iterator[CountArray]:
     """Yields blocks of shape `(some, n)`: how often each resample of `n` rows holds each row; always the same ones."""
     generator = np.random.default_rng(0)
-    block = max(1, min(n_resamples, _CELLS // n))
-    for start in range(0, n_resamples, block):
-        size = min(block, n_resamples - start)
+    largest = max(1, min(n_resamples, _CELLS // n))
+    for start in range(0, n_resamples, largest):
+        size = min(largest, n_resamples - start)
         drawn = generator.integers(n, size=(size, n))
         # one count over all resamples of the block, in which each has numbers of its own
-        drawn += np.arange(size)[:, None] * n
+        offsets = n * np.arange(size)[:, None]
+        drawn += offsets
         counts = np.bincount(drawn.ravel(), minlength=size * n)
         yield counts.astype(np.int32).reshape(size, n)
 
@@ -58,10 +59,11 @@ def estimate_all(
     rankings, places = _distinct(correct, scores)
     values = [_all_metrics(ranking)[:, 0] for ranking in rankings]
 
+    # each process has every n-th ranking
     n_shares = min(n_processes, len(rankings))
     shares = [rankings[start::n_shares] for start in range(n_shares)]
-    spread: list[FloatArray] = [np.empty(0)] * len(rankings)
     resample = partial(_resample, n=np.size(correct), n_resamples=n_resamples)
+    spread: list[FloatArray] = [np.empty(0)] * len(rankings)
     for start, of_share in enumerate(map_in_processes(resample, shares, n_processes)):
         spread[start::n_shares] = of_share
 
@@ -71,18 +73,21 @@ def estimate_all(
     for name, place in places.items():
         estimates[name] = _estimates(values[place], spread[place])
         if base is not None and name != reference:
-            differences[name] = _estimates(
-                values[place] - values[base], spread[place] - spread[base]
-            )
+            difference = values[place] - values[base]
+            paired_spread = spread[place] - spread[base]
+            differences[name] = _estimates(difference, paired_spread)
     return estimates, differences
 
 
 def _resample(rankings: Sequence[Ranking], *, n: int, n_resamples: int) -> list[FloatArray]:
+    """Returns the metrics of the resamples of each ranking, shape `(n_metrics, n_resamples)`."""
     blocks = []
     for counts in resamples(n, n_resamples=n_resamples):
         # as bytes, since each ranking reads them in an order of its own
-        narrow = counts.astype(np.min_scalar_type(counts.max()))
-        blocks.append(np.array([_all_metrics(ranking, narrow) for ranking in rankings]))
+        smallest_type = np.min_scalar_type(counts.max())
+        narrow = counts.astype(smallest_type)
+        block = [_all_metrics(ranking, narrow) for ranking in rankings]
+        blocks.append(np.array(block))
     return list(np.concatenate(blocks, axis=2))
 
 
@@ -94,26 +99,32 @@ def _distinct(
     places = {}
     for name, values in scores.items():
         ranking = Ranking(correct, values)
-        place = 0
-        while place < len(rankings) and not rankings[place].ranks_like(ranking):
-            place += 1
-        if place == len(rankings):
+        for place, known in enumerate(rankings):
+            if known.ranks_like(ranking):
+                places[name] = place
+                break
+        else:
+            places[name] = len(rankings)
             rankings.append(ranking)
-        places[name] = place
     return rankings, places
 
 
 def _all_metrics(
     ranking: Ranking, counts: npt.NDArray[np.integer[Any]] | None = None
 ) -> FloatArray:
+    """Returns the value of each of `METRICS` in each resample, shape `(n_metrics, n_resamples)`."""
     tally = ranking.tally(counts)
+    roc = tallies.area_under_roc(tally)
+    accuracy = tallies.area_under_accuracy(tally)
     accuracies = tallies.accuracies_at(tally, RETENTIONS)
-    areas = tallies.area_under_roc(tally), tallies.area_under_accuracy(tally)
-    return np.stack([*areas, paper_area(accuracies), *accuracies])
+    return np.stack([roc, accuracy, paper_area(accuracies), *accuracies])
 
 
 def _estimates(values: FloatArray, spread: FloatArray) -> dict[str, Estimate]:
-    return {name: with_interval(values[i], spread[i]) for i, name in enumerate(METRICS)}
+    estimates = {}
+    for name, value, of_resamples in zip(METRICS, values, spread, strict=True):
+        estimates[name] = with_interval(value, of_resamples)
+    return estimates
 
 
 def to_plain(estimate: Estimate) -> list[float | None]:
@@ -129,14 +140,16 @@ def with_interval(value: float, drawn: FloatArray, *, n_intervals: int = 1) -> E
     """
     counted = drawn[~np.isnan(drawn)]
     if np.isnan(value) or not counted.size:
-        return float("nan"), float("nan"), float("nan")
-    low, high = np.quantile(counted, [0.025 / n_intervals, 1.0 - 0.025 / n_intervals])
+        return np.nan, np.nan, np.nan
+    tail = 0.025 / n_intervals
+    low, high = np.quantile(counted, [tail, 1.0 - tail])
     return float(value), float(low), float(high)
 
 
 def mean_with_interval(values: npt.ArrayLike, *, n_resamples: int = 1000) -> Estimate:
     """Returns the mean of values, shape `(n,)`, with its bootstrap interval: see `with_interval`."""
     numbers = np.asarray(values, dtype=np.float64)
-    blocks = resamples(numbers.size, n_resamples=n_resamples)
-    drawn = np.concatenate([counts @ numbers / numbers.size for counts in blocks])
-    return with_interval(float(numbers.mean()), drawn)
+    means = []
+    for counts in resamples(numbers.size, n_resamples=n_resamples):
+        means.append(counts @ numbers / numbers.size)
+    return with_interval(float(numbers.mean()), np.concatenate(means))

@@ -100,10 +100,11 @@ def accuracy_rejection_curve(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLi
     array([1. , 0.5])
     """
     tally = Ranking(correct, uncertainty).tally()
-    answers = np.diff(tally.answers[0])
-    rate = np.diff(tally.right[0]) / answers
-    k = np.arange(1, answers.sum() + 1)
-    return Curve(k / k.size, np.repeat(rate, answers).cumsum() / k)
+    sizes = np.diff(tally.answers[0])
+    rate = np.diff(tally.right[0]) / sizes
+    expected_right = np.repeat(rate, sizes).cumsum()
+    k = np.arange(1, sizes.sum() + 1)
+    return Curve(coverage=k / k.size, values=expected_right / k)
 
 
 def risk_coverage_curve(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> Curve:
@@ -129,4 +130,6 @@ def paper_area(accuracies: FloatArray) -> FloatArray:
 
 
 def _value(metric: RankingMetric, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> float:
-    return float(metric(Ranking(correct, uncertainty).tally())[0])
+    tally = Ranking(correct, uncertainty).tally()
+    values = metric(tally)
+    return float(values[0])

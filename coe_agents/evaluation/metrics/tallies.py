@@ -50,15 +50,16 @@ class Ranking:
         self._order = order.astype(np.int32)
         self._is_first = np.concatenate([[True], ordered[1:] != ordered[:-1]])
         self._right = right[order]
-        if ((right == 0) | (right == 1)).all():
+        is_whole = (right == 0) | (right == 1)
+        if is_whole.all():
             self._right = self._right.astype(np.bool_)
-        self._runs = _join_equal(np.flatnonzero(self._is_first), self._right)
+        starts = np.flatnonzero(self._is_first)
+        self._runs = _join_equal(starts, self._right)
 
     def ranks_like(self, other: "Ranking") -> bool:
         """Whether another ranking of the same answers has the same order and ties, and so the same tallies."""
-        return np.array_equal(self._is_first, other._is_first) and np.array_equal(
-            self._order, other._order
-        )
+        ties_alike = np.array_equal(self._is_first, other._is_first)
+        return ties_alike and np.array_equal(self._order, other._order)
 
     def tally(self, counts: npt.NDArray[np.integer[Any]] | None = None) -> Tally:
         """Tallies the answers, or resamples that hold row i `counts[:, i]` times.
@@ -67,26 +68,33 @@ class Ranking:
         answers changes no metric, so that they may as well tie.
         """
         if counts is None:
-            ends = np.append(np.flatnonzero(self._is_first[1:]), self._right.size - 1)
+            starts = np.flatnonzero(self._is_first)
+            columns = np.append(starts, self._right.size)
             once = np.ones((1, self._right.size), dtype=np.int32)
-            columns = np.append(0, ends + 1)
-            answers = _running(once)[:, columns]
-            return Tally(answers, _running(once * self._right)[:, columns])
+            answers = _running(once)
+            right = _running(once * self._right)
+            return Tally(answers[:, columns], right[:, columns])
 
         drawn = counts.take(self._order, axis=1)
-        sizes = np.add.reduceat(drawn, self._runs, axis=1, dtype=np.int32)
+        drawn_right = drawn * self._right
         kind = np.int32 if self._right.dtype == np.bool_ else np.float64
-        right = np.add.reduceat(drawn * self._right, self._runs, axis=1, dtype=kind)
-        return Tally(_running(sizes), _running(right))
+        sizes = np.add.reduceat(drawn, self._runs, axis=1, dtype=np.int32)
+        right_sizes = np.add.reduceat(drawn_right, self._runs, axis=1, dtype=kind)
+        return Tally(_running(sizes), _running(right_sizes))
 
 
 def _join_equal(starts: IntArray, right: npt.NDArray[Any]) -> IntArray:
     """Returns where groups of answers start, neighbours joined where the answers of both all are equally right."""
     lowest = np.minimum.reduceat(right, starts)
-    is_even = lowest == np.maximum.reduceat(right, starts)
+    highest = np.maximum.reduceat(right, starts)
+    is_even = lowest == highest
+
+    # of each group but the first: whether it joins the one before it
     are_both_even = is_even[1:] & is_even[:-1]
-    joins = are_both_even & (lowest[1:] == lowest[:-1])
-    return np.asarray(starts[np.append(True, ~joins)])
+    are_alike = lowest[1:] == lowest[:-1]
+    joins = are_both_even & are_alike
+    is_start = np.append(True, ~joins)
+    return np.asarray(starts[is_start])
 
 
 def _running(numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -99,9 +107,16 @@ def _running(numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
 def area_under_roc(tally: Tally) -> FloatArray:
     """P(wrong less sure than right) + P(tie) / 2; NaN where all are right or all are wrong."""
     wrong = tally.answers - tally.right
-    twice_right = tally.right[:, 1:] + tally.right[:, :-1]
+    wrong_in_group = np.diff(wrong)
+
+    # a wrong answer wins against all right ones before its group, and half of the time against those in it
+    right_before = tally.right[:, :-1]
+    right_after = tally.right[:, 1:]
+    twice_right = right_after + right_before
+
     # in doubles, which hold every integer that is possible here: of whole verdicts the sum is exact
-    wins = np.einsum("rg,rg->r", np.diff(wrong), twice_right, dtype=np.float64) / 2.0
+    twice_wins = np.einsum("rg,rg->r", wrong_in_group, twice_right, dtype=np.float64)
+    wins = twice_wins / 2.0
     pairs = wrong[:, -1].astype(np.float64) * tally.right[:, -1]
     areas = np.full(wins.shape, np.nan)
     np.divide(wins, pairs, where=pairs > 0, out=areas)
@@ -115,28 +130,40 @@ def area_under_accuracy(tally: Tally) -> FloatArray:
     the group's accuracy r and the harmonic numbers H.
     """
     n = int(tally.answers[0, -1])
-    sizes = np.maximum(np.diff(tally.answers), 1)
-    rate = np.diff(tally.right) / sizes
-    excess = tally.right[:, :-1] - rate * tally.answers[:, :-1]
-    spans = np.diff(_harmonic_numbers(n).take(tally.answers))
-    sums = tally.right[:, -1] + np.einsum("rg,rg->r", excess, spans)
+    answers_before = tally.answers[:, :-1]
+    right_before = tally.right[:, :-1]
+    sizes = np.diff(tally.answers)
+    # a resample may hold no answer of a group, which then adds nothing
+    rate = np.diff(tally.right) / np.maximum(sizes, 1)
+
+    excess = right_before - rate * answers_before
+    harmonic = _harmonic_numbers(n).take(tally.answers)
+    spans = np.diff(harmonic)
+    all_right = tally.right[:, -1]  # the sum of g r over the groups
+    sums = all_right + np.einsum("rg,rg->r", excess, spans)
     return np.asarray(sums / n)
 
 
 def accuracies_at(tally: Tally, retentions: Sequence[float]) -> FloatArray:
     """Expected accuracy of the ceil(retention n) most certain, for each retention: `(n_retentions, n_resamples)`."""
     n = int(tally.answers[0, -1])
-    # of another type, `searchsorted` would convert all rows
     wanted = np.ceil(np.array(retentions) * n - 1e-9)
+    # of another type than the rows', `searchsorted` would convert all of them
     kept = np.maximum(1, wanted).astype(np.int32)
+    # by resample and retention: the group that holds the last answer that is kept
     last = np.stack([row.searchsorted(kept) for row in tally.answers])
     rows = np.arange(len(last))[:, None]
 
-    before = tally.answers[rows, last - 1]
+    answers_before = tally.answers[rows, last - 1]
     right_before = tally.right[rows, last - 1]
-    in_group = tally.answers[rows, last] - before
-    rate = (tally.right[rows, last] - right_before) / in_group
-    return np.asarray(((right_before + rate * (kept - before)) / kept).T)
+    in_group = tally.answers[rows, last] - answers_before
+    right_in_group = tally.right[rows, last] - right_before
+
+    rate = right_in_group / in_group
+    kept_in_group = kept - answers_before
+    right = right_before + rate * kept_in_group
+    accuracies = right / kept
+    return np.asarray(accuracies.T)
 
 
 @lru_cache(maxsize=1)
@@ -159,7 +186,8 @@ def join_ties(values: npt.ArrayLike) -> FloatArray:
     ordered = numbers[order]
     is_first = np.diff(ordered, prepend=-np.inf) >= TIE
     lowest = np.array([round(value, 10) for value in ordered[is_first].tolist()])
-    numbers[order] = lowest[np.cumsum(is_first) - 1]
+    groups = np.cumsum(is_first) - 1
+    numbers[order] = lowest[groups]
     return numbers
 
 
@@ -169,12 +197,12 @@ def check_shares(
     """Returns `correct` as numbers in [0, 1] and `values` as finite numbers, equally many and at least one."""
     right = np.asarray(correct)
     numbers = np.asarray(values)
-    if right.dtype.kind not in "biuf" or not ((right >= 0) & (right <= 1)).all():
+    if not _is_numeric(right) or not ((right >= 0) & (right <= 1)).all():
         raise ValueError(
             '"correct" must hold True and False (or 1 and 0, or a share of right between them); '
             f"got {_first_invalid(right)!r}. Omit, and count, rows whose correctness is not known"
         )
-    if numbers.dtype.kind not in "biuf" or not np.isfinite(numbers).all():
+    if not _is_numeric(numbers) or not np.isfinite(numbers).all():
         raise ValueError(
             f'"{name}" must hold finite numbers only; got {_first_invalid(numbers)!r}. '
             "Omit, and count, rows that have none"
@@ -187,8 +215,13 @@ def check_shares(
     return right.astype(np.float64), numbers.astype(np.float64)
 
 
+def _is_numeric(array: npt.NDArray[Any]) -> bool:
+    """Whether an array holds booleans, integers or real numbers."""
+    return array.dtype.kind in "biuf"
+
+
 def _first_invalid(array: npt.NDArray[Any]) -> object:
-    if array.dtype.kind not in "biuf":
+    if not _is_numeric(array):
         return array.dtype.name
     is_invalid = ~np.isfinite(array)
     if not is_invalid.any():

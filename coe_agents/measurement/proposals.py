@@ -65,7 +65,13 @@ def find_proposals(
 ) -> Proposals:
     """Returns the proposals of responses of which the cluster `leading` leads; see `measure` for the arguments."""
     first_places = _first_places(clustered.responses)
-    first_clusters = {name: clustered.labels[first_places[name]] for name in clustered.names}
+    first_clusters: dict[str, int] = {}
+    by_agent: dict[str, str] = {}
+    for name in clustered.names:
+        cluster = clustered.labels[first_places[name]]
+        first_clusters[name] = cluster
+        by_agent[name] = clustered.representatives[cluster]
+
     proposing = [
         place
         for place, response in enumerate(clustered.responses)
@@ -75,10 +81,12 @@ def find_proposals(
     if proposing:
         writings = _writings(clustered, proposing)
     leading_calls = writings.get(clustered.representatives[leading])
+
     disagreement = None
     if with_contested and any(clustered.shares[place] > 0 for place in proposing):
         judged = None if proposer is None else first_places.get(proposer)
         disagreement = _contested(clustered, judged, clusterer=clusterer, question=question)
+
     agreed_fields = None
     if leading_calls is not None and [call["name"] for call in leading_calls] == [ANSWER]:
         agreed_fields = argument_support(
@@ -88,11 +96,10 @@ def find_proposals(
             clusterer=clusterer,
             question=question,
         )
+
     return Proposals(
         proposer=proposer,
-        by_agent={
-            name: clustered.representatives[cluster] for name, cluster in first_clusters.items()
-        },
+        by_agent=by_agent,
         support=_support(clustered, first_clusters),
         votes=_votes(clustered),
         calls=None if leading_calls is None else tuple(leading_calls),
@@ -117,10 +124,13 @@ def _votes(clustered: ClusteredResponses) -> dict[str, str | None]:
     """Returns what each agent of a weight above 0 votes for: the cluster of the strict majority of its responses."""
     n_clusters = len(clustered.representatives)
     n_responses = clustered.n_responses
+    # how many responses each agent has in each cluster
     cells = clustered.agents * n_clusters + np.asarray(clustered.labels)
-    counts = np.bincount(cells, minlength=n_responses.size * n_clusters).reshape(-1, n_clusters)
+    n_cells = n_responses.size * n_clusters
+    counts = np.bincount(cells, minlength=n_cells).reshape(-1, n_clusters)
     most_frequent = counts.argmax(axis=1).tolist()
     is_majority = (2 * counts.max(axis=1) > n_responses).tolist()
+
     votes: dict[str, str | None] = {}
     for agent, name in enumerate(clustered.names):
         if clustered.weights[agent] > 0:
@@ -139,20 +149,27 @@ def _support(clustered: ClusteredResponses, first_clusters: Mapping[str, int]) -
     weights = clustered.weights.tolist()
     columns = clustered.distributions.T.tolist()
     support: dict[str, float] = {}
-    known: dict[tuple[int, float, float], float | None] = {}  # agents that agree have the same
+    # agents of equal weight that agree have the same support, which is computed once
+    known: dict[tuple[int, float, float], float | None] = {}
     for i, (name, cluster) in enumerate(first_clusters.items()):
         column = columns[cluster]
         key = (cluster, weights[i], column[i])
         if key not in known:
             others = [*weights[:i], 0.0, *weights[i + 1 :]]
-            total = math.fsum(others)  # exact, so that no order of agents changes it
-            known[key] = None
-            if total > 0:
-                known[key] = min(1.0, math.fsum(map(mul, others, column)) / total)
+            known[key] = _weighted_mean(column, others)
         value = known[key]
         if value is not None:
             support[name] = value
     return support
+
+
+def _weighted_mean(shares: Sequence[float], weights: Sequence[float]) -> float | None:
+    """Returns the mean of shares, in [0, 1]; None without a weight above 0. No order changes a digit."""
+    total = math.fsum(weights)
+    if not total > 0:
+        return None
+    weighted_sum = math.fsum(map(mul, weights, shares))
+    return min(1.0, weighted_sum / total)
 
 
 def _writings(
@@ -166,14 +183,16 @@ def _writings(
     places_by_cluster: dict[int, list[int]] = {}
     for place in proposing:
         cluster = clustered.labels[place]
-        if response_text(clustered.responses[place]).strip() == clustered.texts[cluster]:
+        action = response_text(clustered.responses[place]).strip()
+        if action == clustered.texts[cluster]:
             places_by_cluster.setdefault(cluster, []).append(place)
+
     writings: dict[str, list[dict[str, Any]]] = {}
     for cluster, places in places_by_cluster.items():
-        calls = [clustered.responses[place].get("calls") or [] for place in places]
-        lines = [to_line(each) for each in calls]
+        proposals = [clustered.responses[place].get("calls") or [] for place in places]
+        lines = [to_line(calls) for calls in proposals]
         chosen = most_probable(lines, clustered.shares[places])
-        writings[clustered.representatives[cluster]] = calls[lines.index(chosen)]
+        writings[clustered.representatives[cluster]] = proposals[lines.index(chosen)]
     return writings
 
 
@@ -181,12 +200,16 @@ def _contested(
     clustered: ClusteredResponses, judged: int | None, *, clusterer: Clusterer | None, question: str
 ) -> Mapping[str, Any] | None:
     """Returns what the proposals disagree about; `judged` is the place of the one that is judged, None without one."""
-    places = [
-        place for place, response in enumerate(clustered.responses) if response["error"] is None
-    ]
-    responses = [clustered.responses[place] for place in places]
+    places = []
+    responses = []
+    for place, response in enumerate(clustered.responses):
+        if response["error"] is None:
+            places.append(place)
+            responses.append(response)
+
     shares = clustered.shares[places]
-    if len(places) < len(clustered.responses):
+    has_failures = len(places) < len(clustered.responses)
+    if has_failures:
         shares = shares / shares.sum()
     return contested(
         [response_text(response) for response in responses],

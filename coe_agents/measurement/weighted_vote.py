@@ -62,9 +62,13 @@ def fill_confidences(stated: Sequence[float | None], token: Sequence[float | Non
 
 def confidences_of(measurement: Measurement, agents: Sequence[str]) -> FloatArray:
     """Returns k of each agent: see `fill_confidences`."""
-    measured = [measurement.agents[name] for name in agents]
-    stated = [agent.confidence if agent.states_all else None for agent in measured]
-    return fill_confidences(stated, [agent.token_confidence for agent in measured])
+    stated: list[float | None] = []
+    token: list[float | None] = []
+    for name in agents:
+        measured = measurement.agents[name]
+        stated.append(measured.confidence if measured.states_all else None)
+        token.append(measured.token_confidence)
+    return fill_confidences(stated, token)
 
 
 def weighted_votes(
@@ -87,12 +91,15 @@ def weighted_votes(
         return np.zeros(len(measurement.representatives))
     if score == CONFIDENCE_VOTE_SHARE:
         counted = counted * confidences_of(measurement, agents)
-    return np.asarray(counted @ distributions_of(measurement, agents) / total)
+    votes = counted @ distributions_of(measurement, agents)
+    return np.asarray(votes / total)
 
 
 def find_leaders(votes: FloatArray) -> list[int]:
     """Returns the clusters with the most votes: one, or several that tie; none if nobody votes."""
-    return np.flatnonzero(shares_lead(votes)).tolist() if votes.any() else []
+    if not votes.any():
+        return []
+    return np.flatnonzero(shares_lead(votes)).tolist()
 
 
 _POWER = 3.0
@@ -124,9 +131,10 @@ class Agreement:
         It may be the worst of the group, or the best: without labels nobody can tell. If it is the best, these weights
         do harm. Of two agents each agrees as much as the other.
         """
-        name, lowest = min(self.agreement.items(), key=lambda item: item[1])
-        others = [value for other, value in self.agreement.items() if other != name]
-        return name if lowest < _FAR_BELOW * min(others) else None
+        in_order = sorted(self.agreement.items(), key=lambda item: item[1])
+        name, lowest = in_order[0]
+        _, second_lowest = in_order[1]
+        return name if lowest < _FAR_BELOW * second_lowest else None
 
 
 def agreement_weights(measurements: Sequence[Measurement], *, n_resamples: int = 1000) -> Agreement:
@@ -167,6 +175,7 @@ def agreement_weights(measurements: Sequence[Measurement], *, n_resamples: int =
             '"measurements" must hold questions that at least two agents answered; got none of '
             f"{len(measurements)}. Sample several agents"
         )
+    # a row for each question, a column for each agent
     rows = np.array([_agreements(measurement, names) for measurement in shared])
     rows = rows[np.lexsort(rows.T)]  # so that the order of the questions changes no resample
     is_known = ~np.isnan(rows)
@@ -185,19 +194,24 @@ def agreement_weights(measurements: Sequence[Measurement], *, n_resamples: int =
             "same answer. Check the clusterer"
         )
 
+    n_questions = len(rows)
     generator = np.random.default_rng(0)
     resampled = np.empty((n_resamples, len(names)))
     for place in range(n_resamples):
-        drawn = generator.integers(len(rows), size=len(rows))
-        counts = np.bincount(drawn, minlength=len(rows))
-        resampled[place] = to_weights(counts @ values / np.maximum(counts @ known, 1.0))
+        drawn = generator.integers(n_questions, size=n_questions)
+        counts = np.bincount(drawn, minlength=n_questions)
+        # an agent that answered none of the questions drawn has a score of 0
+        n_known = np.maximum(counts @ known, 1.0)
+        resampled[place] = to_weights(counts @ values / n_known)
     low, high = np.quantile(resampled, [0.025, 0.975], axis=0).tolist()
+
+    weights = to_weights(scores).tolist()
     intervals = zip(low, high, strict=True)
     return Agreement(
-        weights=dict(zip(names, to_weights(scores).tolist(), strict=True)),
+        weights=dict(zip(names, weights, strict=True)),
         intervals=dict(zip(names, intervals, strict=True)),
         agreement=dict(zip(names, scores.tolist(), strict=True)),
-        n_questions=len(rows),
+        n_questions=n_questions,
     )
 
 
@@ -218,12 +232,15 @@ def mean_agreements(distributions: FloatArray, is_answer: Sequence[bool]) -> lis
     """
     rows = distributions * is_answer
     pairs = rows @ rows.T
-    others = (pairs.sum(axis=1) - pairs.diagonal()) / (len(rows) - 1)
-    means: list[float] = others.tolist()
+    sums_over_others = pairs.sum(axis=1) - pairs.diagonal()
+    n_others = len(rows) - 1
+    means: list[float] = (sums_over_others / n_others).tolist()
     return means
 
 
 def to_weights(scores: FloatArray) -> FloatArray:
     """Returns scores^3, normalised; equal weights where all scores are 0."""
     raised = scores**_POWER
-    return raised / raised.sum() if raised.any() else np.full(scores.size, 1.0 / scores.size)
+    if not raised.any():
+        return np.full(scores.size, 1.0 / scores.size)
+    return np.asarray(raised / raised.sum())

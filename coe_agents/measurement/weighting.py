@@ -72,9 +72,11 @@ def weigh_responses(
     names, agents, normalized = weighed_agents(responses, weights)
     log_probs, by_probability = log_probabilities(responses, weighting)
     mass = normalized[agents] * shares(log_probs, agents)
+
     texts = cluster_texts(responses, labels, mass)
     representatives = _number_equal_texts(texts)
     places = places_of(representatives)
+
     # where no log-probability counts, counting responses gives the same, and is quicker
     counted_logs = log_probs if any(by_probability.values()) else None
     rows = cluster_distributions(
@@ -101,13 +103,13 @@ def weighed_agents(
 ) -> tuple[list[str], np.ndarray, np.ndarray]:
     """Returns the agents' names by first appearance, the place of each response's agent there, and their weights."""
     places: dict[str, int] = {}
-    agents = np.array([places.setdefault(response["agent"], len(places)) for response in responses])
+    agents = [places.setdefault(response["agent"], len(places)) for response in responses]
     names = list(places)
     unnormalized = [1.0 if weights is None else weights[name] for name in names]
     total = math.fsum(unnormalized)
     must = '"weights" must hold one above 0 for the agents that answered'
     require(total > 0, must, names, "Raise one")
-    return names, agents, np.array(unnormalized) / total
+    return names, np.array(agents), np.array(unnormalized) / total
 
 
 def log_probabilities(
@@ -126,9 +128,11 @@ def log_probabilities(
             '"probability" weighting needs a log-probability for every response; got none for some of '
             f'{", ".join(in_order)}. Use "auto" or "frequency"'
         )
+
     counts_by_probability: dict[str, bool] = {}
     for name in dict.fromkeys(names):
         counts_by_probability[name] = weighting != "frequency" and name not in lacking
+
     log_probs = np.zeros(len(names))
     if any(counts_by_probability.values()):
         for place, value in enumerate(normalized):
@@ -142,9 +146,10 @@ def _normalized(responses: Sequence[Response]) -> list[float | None]:
     normalized: list[float | None] = []
     for response in responses:
         logprob = response["logprob"]
+        n_tokens = response["n_tokens"]
         value = None
-        if logprob is not None and math.isfinite(logprob) and response["n_tokens"]:
-            value = logprob / response["n_tokens"]
+        if logprob is not None and math.isfinite(logprob) and n_tokens:
+            value = logprob / n_tokens
         normalized.append(value)
     return normalized
 
@@ -155,7 +160,8 @@ def stated_confidences(responses: Sequence[Response]) -> dict[str, list[float | 
     What is no number in [0, 1] was not stated, and is None.
     """
     values = [response.get("confidence") for response in responses]
-    if values.count(None) == len(values):  # mostly
+    # mostly no agent was asked for one
+    if values.count(None) == len(values):
         return {}
     stated: dict[str, list[float | None]] = {}
     for response, value in zip(responses, values, strict=True):
@@ -168,11 +174,14 @@ def stated_confidences(responses: Sequence[Response]) -> dict[str, list[float | 
 
 def token_confidences(responses: Sequence[Response]) -> dict[str, float]:
     """Returns the mean of exp(logprob / n_tokens), in [0, 1], of each agent of which all responses have one."""
-    if [response["logprob"] for response in responses].count(None) == len(responses):  # mostly
+    logprobs = [response["logprob"] for response in responses]
+    # mostly the backends give none
+    if logprobs.count(None) == len(logprobs):
         return {}
     by_agent: dict[str, list[float | None]] = {}
     for response, value in zip(responses, _normalized(responses), strict=True):
         by_agent.setdefault(response["agent"], []).append(value)
+
     confidences: dict[str, float] = {}
     for name, values in by_agent.items():
         known = [value for value in values if value is not None]
@@ -184,17 +193,26 @@ def token_confidences(responses: Sequence[Response]) -> dict[str, float]:
 
 def shares(log_probs: np.ndarray, agents: np.ndarray) -> np.ndarray:
     """Returns each response's part of its agent's distribution; an agent's parts sum to 1."""
-    if not log_probs.any():  # each counts 1
-        return np.asarray(1.0 / np.bincount(agents)[agents])
-    top = np.full(agents.max() + 1, -np.inf)
-    np.maximum.at(top, agents, log_probs)
-    unnormalized = np.exp(log_probs - top[agents])
-    return np.asarray(unnormalized / np.bincount(agents, unnormalized)[agents])
+    if not log_probs.any():
+        # each response counts 1
+        n_responses = np.bincount(agents)
+        return np.asarray(1.0 / n_responses[agents])
+    # relative to the highest of the agent, so that no probability underflows
+    highest = np.full(agents.max() + 1, -np.inf)
+    np.maximum.at(highest, agents, log_probs)
+    unnormalized = np.exp(log_probs - highest[agents])
+    totals = np.bincount(agents, unnormalized)
+    return np.asarray(unnormalized / totals[agents])
 
 
 def rank_texts(support: Iterable[tuple[str, float]]) -> list[tuple[str, float]]:
     """Returns texts with their support, the best supported first; equal support goes by text."""
-    return sorted(support, key=lambda each: (-round(each[1] / TIE), each[0]))
+
+    def rank(pair: tuple[str, float]) -> tuple[int, str]:
+        text, value = pair
+        return -round(value / TIE), text
+
+    return sorted(support, key=rank)
 
 
 def most_probable(texts: Sequence[str | None], response_shares: np.ndarray) -> str:
@@ -207,8 +225,8 @@ def most_probable(texts: Sequence[str | None], response_shares: np.ndarray) -> s
         if text is not None:
             shares_of[text.strip()].append(share)
     sums = {text: math.fsum(shares) for text, shares in shares_of.items()}
-    highest = max(sums.values())
-    return min(text for text, share in sums.items() if share > highest - TIE)
+    least_leading = max(sums.values()) - TIE
+    return min(text for text, share in sums.items() if share > least_leading)
 
 
 def places_of(names: Sequence[str]) -> np.ndarray:
@@ -217,7 +235,8 @@ def places_of(names: Sequence[str]) -> np.ndarray:
     Clusters numbered by the places of their representatives enter sums and random draws in an order that depends on
     texts alone.
     """
-    return np.argsort(np.argsort(np.array(names, dtype=object), kind="stable"))
+    in_order = np.argsort(np.array(names, dtype=object), kind="stable")
+    return np.argsort(in_order)  # the inverse of the permutation
 
 
 def cluster_texts(
@@ -233,7 +252,8 @@ def cluster_texts(
         texts = [response_texts[place] for place in places]
         if not texts:
             texts_of_clusters.append("")
-        elif len(set(texts)) == 1:  # mostly
+        elif len(set(texts)) == 1:
+            # mostly, and then it is quicker
             texts_of_clusters.append(texts[0])
         else:
             texts_of_clusters.append(most_probable(texts, response_shares[places]))

@@ -59,11 +59,13 @@ def cluster_distributions(
         n_clusters = integer(n_clusters, '"n_clusters"', least=1, advice=advice)
     label_array = _checks.integers(labels, "labels", upper=n_clusters, upper_name="n_clusters")
     agent_array = _checks.integers(agents, "agents", upper=n_agents, upper_name="n_agents")
-    if agent_array.ndim != 1 or label_array.ndim < 1 or label_array.shape[-1] != agent_array.size:
+    have_axes = agent_array.ndim == 1 and label_array.ndim >= 1
+    if not have_axes or label_array.shape[-1] != agent_array.size:
         raise ValueError(
             '"labels" must end in one label for each of "agents", which has one dimension; '
             f"got shapes {label_array.shape} and {agent_array.shape}. Pass the agent of every response"
         )
+
     n_rows = n_agents or int(agent_array.max()) + 1
     n_columns = n_clusters or int(label_array.max()) + 1
     per_agent = np.bincount(agent_array, minlength=n_rows)
@@ -75,12 +77,15 @@ def cluster_distributions(
     relative = None
     if log_probs is not None:
         relative = _relative(log_probs, label_array.shape, agent_array)
+
     # one flat bin per question, agent and cluster, so that a single bincount serves all questions
     n_questions = label_array.size // agent_array.size
-    offsets = np.arange(n_questions)[:, None] * (n_rows * n_columns) + agent_array * n_columns
-    offsets += label_array.reshape(n_questions, -1)
-    n_bins = n_questions * n_rows * n_columns
-    sums = np.bincount(offsets.ravel(), weights=relative, minlength=n_bins)
+    n_cells = n_rows * n_columns
+    question_offsets = n_cells * np.arange(n_questions)[:, None]
+    bins = question_offsets + n_columns * agent_array
+    bins += label_array.reshape(n_questions, -1)
+    sums = np.bincount(bins.ravel(), weights=relative, minlength=n_questions * n_cells)
+
     masses = sums.reshape(*label_array.shape[:-1], n_rows, n_columns)
     totals = per_agent if relative is None else masses.sum(axis=-1)
     return masses / totals[..., None]
@@ -100,9 +105,14 @@ def _relative(log_probs: npt.ArrayLike, shape: tuple[int, ...], agents: IntArray
             f'every value of "log_probs" must be finite or -inf; agent {agent} has {array[wrong][0]} at '
             f"{_checks.place(wrong, 'position')}. Pass one constant for an agent whose log-probabilities are not known"
         )
-    by_agent = array[..., np.argsort(agents)] if (agents[1:] < agents[:-1]).any() else array
+
+    by_agent = array
+    is_sorted = (agents[1:] >= agents[:-1]).all()
+    if not is_sorted:
+        by_agent = array[..., np.argsort(agents)]
     n_own = np.bincount(agents)
-    highest = np.maximum.reduceat(by_agent, n_own.cumsum() - n_own, axis=-1)
+    starts = n_own.cumsum() - n_own
+    highest = np.maximum.reduceat(by_agent, starts, axis=-1)
     if highest.min() == -np.inf:
         missing = highest == -np.inf
         agent = np.argwhere(missing)[:, -1].min()

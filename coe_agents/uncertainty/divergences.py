@@ -114,7 +114,8 @@ def wasserstein_distance(
         0.1
     """
     left, right = _pair(p, q)
-    return _checks.plain(kernel("wasserstein", ground_metric, left.shape[-1])(left, right))
+    distance = kernel("wasserstein", ground_metric, n_clusters=left.shape[-1])
+    return _checks.plain(distance(left, right))
 
 
 def kernel(divergence: str, ground_metric: npt.ArrayLike | None, n_clusters: int) -> Kernel:
@@ -135,8 +136,8 @@ def kernel(divergence: str, ground_metric: npt.ArrayLike | None, n_clusters: int
 def _pair(p: npt.ArrayLike, q: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
     left = _checks.rows(p, "p", min_ndim=1)
     right = _checks.rows(q, "q", min_ndim=1)
-    n_clusters = left.shape[-1]
-    if right.shape[-1] != n_clusters or _checks.common_shape(left.shape, right.shape) is None:
+    have_same_clusters = left.shape[-1] == right.shape[-1]
+    if not have_same_clusters or _checks.common_shape(left.shape, right.shape) is None:
         raise ValueError(
             f'"p" and "q" must be over the same clusters; got shapes {left.shape} and {right.shape}. '
             "Cluster all responses together"
@@ -158,7 +159,8 @@ def _jensen_shannon(p: FloatArray, q: FloatArray) -> FloatArray:
 
     both = p + q
     terms = rel_entr(2.0 * p, both) + rel_entr(2.0 * q, both)
-    return np.asarray(np.maximum(terms.sum(axis=-1) / 4.0, 0.0))
+    total = terms.sum(axis=-1) / 4.0
+    return np.asarray(np.maximum(total, 0.0))
 
 
 def _hellinger(p: FloatArray, q: FloatArray) -> FloatArray:
@@ -187,10 +189,12 @@ def _cheapest_plan(p: FloatArray, q: FloatArray, *, ground: FloatArray) -> float
 
     sources = np.flatnonzero(p)
     targets = np.flatnonzero(q)
+    costs = ground[np.ix_(sources, targets)]
+    # the plan is a vector, row by row: each line of these adds up one row, or one column, of it
     row_sums = np.kron(np.eye(sources.size), np.ones(targets.size))
     column_sums = np.kron(np.ones(sources.size), np.eye(targets.size))
     solution = linprog(
-        ground[np.ix_(sources, targets)].ravel(),
+        costs.ravel(),
         A_eq=np.vstack([row_sums, column_sums]),
         b_eq=np.concatenate([p[sources], q[targets]]),
     )

@@ -108,28 +108,36 @@ def coe_interval(
     n_agents, n_columns = counts.shape
     n_own = counts.sum(axis=1, keepdims=True)
     smoothed = (counts + 0.5) / (n_own + n_columns / 2.0)
+
     generator = np.random.default_rng(seed)
     resamples = generator.multinomial(n_own[:, 0], smoothed, size=(n_draws, n_agents))
     drawn = _split(resamples / n_own)
     levels = [(1.0 - share) / 2.0, (1.0 + share) / 2.0]
     # "weibull": one more draw would fall below with the level's probability, so few draws make no narrower interval
-    low, high = np.quantile(drawn, levels, axis=0, method="weibull")
+    q_low, q_high = np.quantile(drawn, levels, axis=0, method="weibull")
 
     estimate = _split(counts / n_own)
+    of_smoothed = _split(smoothed)
+    lows = 2.0 * estimate - q_high
+    highs = np.maximum(estimate, of_smoothed) + estimate - q_low
+
     # the estimate of another order of the agents may differ from this one by rounding
     rounding = _ROUNDING * np.maximum(estimate, 1.0)
-    lows = np.minimum(2.0 * estimate - high, estimate - rounding)
+    lows = np.minimum(lows, estimate - rounding)
     lows = np.maximum(lows, 0.0)
-    highs = np.maximum(estimate, _split(smoothed)) + estimate - low
     highs = np.maximum(highs, estimate + rounding)
-    if n_agents == 1:
-        highs[2] = 0.0
-    else:
-        # of agents that are each certain of a cluster of their own
-        most = np.maximum(_split(np.eye(n_agents)), estimate) + rounding
-        highs[2] = min(highs[2], most[2])
+    highs[2] = min(highs[2], _most_epistemic(n_agents, estimate[2], rounding[2]))
+
     total, aleatoric, epistemic = zip(lows.tolist(), highs.tolist(), strict=True)
     return CoEInterval(total, aleatoric, epistemic, estimate=collaborative_entropy(rows))
+
+
+def _most_epistemic(n_agents: int, estimate: float, rounding: float) -> float:
+    """Returns the most that U_E may be: that of agents which are each certain of a cluster of their own."""
+    if n_agents == 1:
+        return 0.0
+    most = _split(np.eye(n_agents))[2]
+    return float(max(most, estimate)) + rounding
 
 
 def _split(rows: FloatArray) -> FloatArray:
@@ -143,7 +151,10 @@ def _in_order(counts: IntArray) -> IntArray:
     So equal seeds draw the same in any order of agents and clusters. Clusters are ordered by their columns, each
     sorted, then by their number; agents by their rows over the clusters so ordered.
     """
-    counts = counts[:, counts.any(axis=0)]
-    counts = counts[:, np.lexsort(np.sort(counts, axis=0))]
-    counts = counts[np.lexsort(counts.T)]
+    has_responses = counts.any(axis=0)
+    counts = counts[:, has_responses]
+    clusters_in_order = np.lexsort(np.sort(counts, axis=0))
+    counts = counts[:, clusters_in_order]
+    agents_in_order = np.lexsort(counts.T)
+    counts = counts[agents_in_order]
     return np.pad(counts, ((0, 0), (0, 1)))

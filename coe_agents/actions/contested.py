@@ -20,6 +20,8 @@ from coe_agents.uncertainty.ties import TIE
 _NOTHING = 1e-12
 """A part of an entropy, in nats, or a mass, that is rounding only."""
 _Calls = Sequence[Mapping[str, Any]]
+_Candidate = tuple[Any, frozenset[str]]
+"""A value as it is shown, and the actions that have it."""
 
 
 def contested(
@@ -84,13 +86,11 @@ def contested(
         return None
 
     lead = _leading_text(actions, masses, labels) if leading is None else actions[leading]
-    votes = split.votes_against(lead)
-    entropies = split.entropy["arguments"]
-    names = []
-    for name, nats in entropies.items():
-        if max(nats, votes.get(name, 0.0)) > _NOTHING:
-            names.append(name)
-    names.sort(key=lambda name: (-round(votes.get(name, 0.0) / TIE), name))
+    against = split.votes_against(lead)
+    entropies: dict[str, float] = split.entropy["arguments"]
+    votes = {name: against.get(name, 0.0) for name in entropies}
+    names = [name for name, nats in entropies.items() if max(nats, votes[name]) > _NOTHING]
+    names.sort(key=lambda name: (-round(votes[name] / TIE), name))
 
     disputed = []
     for argument in split.arguments:
@@ -105,13 +105,7 @@ def contested(
     }
     if texts:
         data["texts"] = sorted(texts)
-    line = json.dumps(data, ensure_ascii=False)
-    try:
-        line.encode()
-    except UnicodeEncodeError:
-        # half of a surrogate pair, which JSON may escape, cannot be stored nor printed
-        data = json.loads(line.encode(errors="replace"))
-    return data
+    return _to_printable(data)
 
 
 def argument_support(
@@ -140,15 +134,30 @@ def argument_support(
         {'sum': 0.6, 'to': 1.0}
     """
     masses = np.asarray(mass, dtype=np.float64).tolist()
-    split = _Split(actions, masses, [0] * len(actions), clusterer, question)
+    # the parts of the entropy are not read here, so any labels do
+    labels = [0] * len(actions)
+    split = _Split(actions, masses, labels, clusterer, question)
     against = split.votes_against(lead)
     group = next(group for group in split.groups if lead in group.texts)
-    total = math.fsum(split.mass[text] for text in group.texts)
+    of_same_tools = math.fsum(split.mass[text] for text in group.texts)
+
     [call] = group.calls[group.texts.index(lead)]
     support = {}
     for name in call["args"]:
-        support[name] = min(1.0, max(0.0, total - against.get(name, 0.0)))
+        share = of_same_tools - against.get(name, 0.0)
+        support[name] = min(1.0, max(0.0, share))
     return support
+
+
+def _to_printable(data: dict[str, Any]) -> dict[str, Any]:
+    """Returns plain data that can be stored and printed: "?" for half of a surrogate pair, which JSON may escape."""
+    line = json.dumps(data, ensure_ascii=False)
+    try:
+        line.encode()
+    except UnicodeEncodeError:
+        printable: dict[str, Any] = json.loads(line.encode(errors="replace"))
+        return printable
+    return data
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,17 +211,21 @@ class _Split:
             self.tools |= dict.fromkeys(group.texts, group.tools)
             self.arguments += self._compare(group, question)
 
-        of_tools = _sums(self.tools.values(), self.mass.values())
-        total = _entropy(_sums(labels, masses).values())
-        of_tool = _entropy(of_tools.values())
+        mass_by_tools = _sums(self.tools.values(), self.mass.values())
+        calls_any = map(bool, mass_by_tools)
+        mass_by_calling = _sums(calls_any, mass_by_tools.values())
+        mass_by_cluster = _sums(labels, masses)
         names = [argument.comparison.name for argument in self.arguments]
-        of_arguments = _sums(names, [argument.nats for argument in self.arguments])
-        calls_any = _sums(map(bool, of_tools), of_tools.values())
+        nats = [argument.nats for argument in self.arguments]
+
+        total = _entropy(mass_by_cluster.values())
+        of_tool = _entropy(mass_by_tools.values())
+        of_arguments = _sums(names, nats)
         self.entropy: dict[str, Any] = {
             "tool": of_tool,
             "arguments": of_arguments,
             "rest": total - of_tool - math.fsum(of_arguments.values()) + 0.0,
-            "call": _entropy(calls_any.values()),
+            "call": _entropy(mass_by_calling.values()),
         }
 
     def votes_against(self, lead: str) -> dict[str, float]:
@@ -235,8 +248,10 @@ class _Split:
     def _compare(self, group: AlignedActions, question: str) -> list[_Argument]:
         """Returns the arguments' parts of the entropy: m(x) log m(x) telescopes, so no part needs dividing by p(t)."""
         masses = [self.mass[text] for text in group.texts]
+        # the parts by all arguments so far together, and their entropy
         joint: list[Any] = [None] * len(masses)
         before = _entropy([math.fsum(masses)])
+
         arguments = list[_Argument]()
         known: dict[tuple[int, ...], tuple[dict[int, frozenset[str]], bool]] = {}
         for comparison in self.match.compare_arguments(group, question, reuse=True):
@@ -248,12 +263,16 @@ class _Split:
                 after = _entropy(_sums(joint, masses).values())
                 nats = max(0.0, after - before)
                 before = after
-                parts = dict[int, frozenset[str]]()
+
+                texts = dict[int, set[str]]()
                 for text, first in zip(group.texts, firsts, strict=True):
-                    parts[first] = parts.get(first, frozenset()) | {text}
+                    texts.setdefault(first, set()).add(text)
+                parts = {first: frozenset(part) for first, part in texts.items()}
                 n_held = sum(mass > _NOTHING for mass in _sums(firsts, masses).values())
                 known[firsts] = parts, n_held > 1
-            arguments.append(_Argument(group, comparison, nats, *known[firsts]))
+
+            parts, is_contested = known[firsts]
+            arguments.append(_Argument(group, comparison, nats, parts, is_contested))
         return arguments
 
 
@@ -273,6 +292,7 @@ class _Proposals:
         for text, agent in zip(actions, agents, strict=True):
             self._agents[text].add(agent)
         self._ranked: dict[frozenset[str], tuple[tuple[int, int], list[str]]] = {}
+
         lines: dict[str, str] = {}
         for text, calls in zip(actions, values or (), strict=False):
             if calls is None:
@@ -287,12 +307,13 @@ class _Proposals:
     def list_candidates(self, arguments: Sequence[_Argument]) -> dict[str, list[dict[str, Any]]]:
         """Returns the candidates of the tool, if that is contested, and of some arguments."""
         split = self._split
-        by_path: dict[str, dict[str | None, tuple[Any, frozenset[str]]]] = {}
+        # by "tool.argument", then by value in canonical form, None where the argument is omitted
+        by_path: dict[str, dict[str | None, _Candidate]] = {}
 
         def add(path: str, line: str | None, value: Any, texts: frozenset[str]) -> None:
             candidates = by_path.setdefault(path, {})
-            first, known = candidates.get(line, (value, texts))
-            candidates[line] = first, known | texts
+            first_value, known_texts = candidates.get(line, (value, texts))
+            candidates[line] = first_value, known_texts | texts
 
         if split.entropy["tool"] > _NOTHING:
             for text, tools in split.tools.items():
@@ -300,6 +321,7 @@ class _Proposals:
                 if len(tools) == 1:
                     value = tools[0]
                 add("tool", to_line(value), value, frozenset({text}))
+
         for argument in arguments:
             comparison = argument.comparison
             for first, texts in argument.parts.items():
@@ -310,12 +332,15 @@ class _Proposals:
                 line = to_line(canonical)
                 value = self._value(comparison, argument.group.texts[first], line, canonical)
                 add(comparison.path, line, value, texts)
-        return {path: self._rank(list(found.values())) for path, found in by_path.items()}
+        return {path: self._rank(found.values()) for path, found in by_path.items()}
 
-    def _rank(self, candidates: list[tuple[Any, frozenset[str]]]) -> list[dict[str, Any]]:
-        ranked = sorted(candidates, key=lambda candidate: self._stand(candidate[1])[0])
+    def _rank(self, candidates: Iterable[_Candidate]) -> list[dict[str, Any]]:
+        def rank(candidate: _Candidate) -> tuple[int, int]:
+            _, texts = candidate
+            return self._stand(texts)[0]
+
         rows = []
-        for value, texts in ranked:
+        for value, texts in sorted(candidates, key=rank):
             _, agents = self._stand(texts)
             rows.append({"value": value, "agents": [*agents]})
         return rows
@@ -325,17 +350,19 @@ class _Proposals:
         if texts not in self._ranked:
             mass = math.fsum(self._split.mass[text] for text in texts)
             first = min(self._places[text] for text in texts)
+            rank = (-round(mass / TIE), first)
             agents = set[str]()
             for text in texts:
                 agents |= self._agents[text]
-            self._ranked[texts] = (-round(mass / TIE), first), sorted(agents)
+            self._ranked[texts] = rank, sorted(agents)
         return self._ranked[texts]
 
     def _value(self, comparison: ArgumentComparison, text: str, line: str, canonical: Any) -> Any:
         """Returns a value as it was proposed, if that is known to be the same, or in canonical form."""
         args = self._written.get(text, {}).get(comparison.tool, {})
         raw = args.get(comparison.name, canonical)
-        is_same = raw == canonical or '"$' in line  # 5 for 5.0, or what JSON has no value for
+        # such as 5 for 5.0; JSON has no value for what the line writes with "$", such as a date
+        is_same = raw == canonical or '"$' in line
         return raw if is_same else canonical
 
 
@@ -348,15 +375,16 @@ def _single_calls(action: str) -> dict[str, dict[str, Any]]:
 
 def _leading_text(actions: Sequence[str], masses: Sequence[float], labels: Sequence[int]) -> str:
     """Returns the most probable action of the most probable cluster; of several the first by text."""
-    clusters = _sums(labels, masses)
-    pairs = _sums(zip(labels, actions, strict=True), masses)
-    most: dict[int, float] = defaultdict(float)
-    for (label, _), mass in pairs.items():
-        most[label] = max(most[label], mass)
-    least = max(clusters.values()) - TIE
+    of_clusters = _sums(labels, masses)
+    of_actions = _sums(zip(labels, actions, strict=True), masses)
+    highest: dict[int, float] = defaultdict(float)
+    for (label, _), mass in of_actions.items():
+        highest[label] = max(highest[label], mass)
+
+    least_leading = max(of_clusters.values()) - TIE
     leading = list[str]()
-    for (label, text), mass in pairs.items():
-        if clusters[label] > least and mass > most[label] - TIE:
+    for (label, text), mass in of_actions.items():
+        if of_clusters[label] > least_leading and mass > highest[label] - TIE:
             leading.append(text)
     return min(leading)
 

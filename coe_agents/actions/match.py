@@ -167,6 +167,7 @@ class ActionMatch:
                 lines = [None if value is MISSING else to_line(value) for value in values]
                 if len(set(lines)) == 1:
                     continue
+                # the values that a schema fixes
                 fixed = set[str | None]()
                 for line, call in zip(lines, calls, strict=True):
                     if name in call.get("exact", ()):
@@ -175,12 +176,13 @@ class ActionMatch:
                 rule = self._rules.get(f"{tool}.{name}") or self._rules.get(name) or _EXACT
                 equal = self._equal(rule, lines, fixed, where=(tool, name, question), reuse=reuse)
                 if equal is None:
-                    firsts = list(map(lines.index, lines))
+                    firsts = [lines.index(line) for line in lines]
                 else:
                     firsts = first_equals(equal)
+
                 are_texts = all(value is MISSING or isinstance(value, str) for value in values)
-                n_stated = len({*lines} - {None})
-                is_text = isinstance(rule, Exact) and not fixed and are_texts and n_stated > 1
+                differ = len({*lines} - {None}) > 1
+                is_text = isinstance(rule, Exact) and not fixed and are_texts and differ
                 yield ArgumentComparison(tool, name, values, firsts, equal, is_text)
 
     def _equal(
@@ -195,13 +197,13 @@ class ActionMatch:
         """Returns whether values, as lines of JSON, are equal by a rule; None if lines need only be compared."""
         if isinstance(rule, Exact):
             return None
-        different = {line for line in lines if line is not None}
+        compared = {line for line in lines if line is not None}
         if not isinstance(rule, Ignore):
-            different.difference_update(fixed)
-        ruled = sorted(different)
-        if not ruled:
+            compared.difference_update(fixed)
+        if not compared:
             return None
 
+        ruled = sorted(compared)
         may_ask = not isinstance(rule, _WITHOUT_MODEL)
         equal = None
         if reuse and may_ask:
@@ -215,9 +217,12 @@ class ActionMatch:
     def _labels(self, texts: Sequence[str], question: str) -> list[int]:
         if not self._rules and not self.is_loose:
             return by_first_appearance(texts)
+
+        # by action: the first action of its cluster; a text that is no action stays alone
         firsts = {text: text for text in texts}
         for actions in self.align(texts):
-            equal = np.ones((len(actions.texts), len(actions.texts)), dtype=np.bool_)
+            n_actions = len(actions.texts)
+            equal = np.ones((n_actions, n_actions), dtype=np.bool_)
             for argument in self.compare_arguments(actions, question):
                 if argument.equal is None:
                     places = np.array(argument.firsts)
@@ -317,7 +322,8 @@ class _Comparisons:
     def find(self, where: _Where, lines: Sequence[str]) -> Equalities | None:
         """Returns whether values are equal, if all of them were compared with each other."""
         for known_where, places, equal in reversed([*self._last]):
-            if known_where == where and places.keys() >= {*lines}:
+            has_all = places.keys() >= {*lines}
+            if known_where == where and has_all:
                 chosen = [places[line] for line in lines]
                 return np.asarray(equal[np.ix_(chosen, chosen)])
         return None
@@ -340,11 +346,19 @@ def _extend(
     equal: Equalities, rule: Rule, ruled: Sequence[str], lines: Sequence[str | None]
 ) -> Equalities:
     """Returns whether the values of actions are equal: what no rule compared equals itself, or any if ignored."""
+    # the values that the rule compared come first, the others behind them
     places: dict[str | None, int] = {line: place for place, line in enumerate(ruled)}
-    chosen = [places.setdefault(line, len(places)) for line in lines]
-    extended = np.eye(len(places), dtype=np.bool_) | isinstance(rule, Ignore)
-    extended[: len(ruled), : len(ruled)] = equal
-    return np.asarray(extended[np.ix_(chosen, chosen)])
+    for line in lines:
+        places.setdefault(line, len(places))
+
+    if isinstance(rule, Ignore):
+        of_values = np.ones((len(places), len(places)), dtype=np.bool_)
+    else:
+        of_values = np.eye(len(places), dtype=np.bool_)
+    of_values[: len(ruled), : len(ruled)] = equal
+
+    of_actions = [places[line] for line in lines]
+    return np.asarray(of_values[np.ix_(of_actions, of_actions)])
 
 
 def _check_rules(

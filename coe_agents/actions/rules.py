@@ -60,8 +60,10 @@ class AnyOrder:
     def compare(self, values: Sequence[Any], question: str) -> Equalities:
         keys = []
         for value in values:
-            is_array = isinstance(value, list)
-            keys.append(to_line(sorted(value, key=to_line) if is_array else value))
+            in_order = value
+            if isinstance(value, list):
+                in_order = sorted(value, key=to_line)
+            keys.append(to_line(in_order))
         return _same(keys)
 
 
@@ -98,8 +100,10 @@ class Within:
             for j, b in enumerate(numbers):
                 if a is None or b is None:
                     continue
+                # a `Decimal`, which is an object here, is compared with others only
                 is_one_kind = isinstance(values[i], dict) is isinstance(values[j], dict)
-                equal[i, j] |= is_one_kind and self._are_close(a, b)
+                if is_one_kind and self._are_close(a, b):
+                    equal[i, j] = True
         return equal
 
     def _are_close(self, a: float | Fraction, b: float | Fraction) -> bool:
@@ -113,9 +117,10 @@ class Within:
                 pass
         a = Fraction(a)
         b = Fraction(b)
+        # as they are written: 0.1 is a tenth
         absolute = Fraction(repr(self.absolute))
-        relative = Fraction(repr(self.relative)) * max(abs(a), abs(b))
-        return abs(a - b) <= max(absolute, relative)
+        relative = Fraction(repr(self.relative))
+        return abs(a - b) <= max(absolute, relative * max(abs(a), abs(b)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +140,8 @@ class Text:
         keys = list[Any]()
         for value in values:
             if isinstance(value, str):
-                keys.append(
-                    (_without_case(value),)
-                )  # in a tuple, a text equals the line of no number
+                # in a tuple, so that it equals the line of no other value
+                keys.append((_without_case(value),))
             else:
                 keys.append(to_line(value))
         return _same(keys)
@@ -155,15 +159,15 @@ class Meaning:
 
     def compare(self, values: Sequence[Any], question: str) -> Equalities:
         equal = Exact().compare(values, question)
-        texts = [i for i, value in enumerate(values) if isinstance(value, str)]
-        labels = cluster_responses(
-            [values[i] for i in texts], question=question, clusterer=self.clusterer
-        )
-        equal[np.ix_(texts, texts)] |= _same(labels)
+        places = [place for place, value in enumerate(values) if isinstance(value, str)]
+        texts = [values[place] for place in places]
+        labels = cluster_responses(texts, question=question, clusterer=self.clusterer)
+        equal[np.ix_(places, places)] |= _same(labels)
         return equal
 
 
 def _same(keys: Sequence[Any]) -> Equalities:
+    """Returns whether key i is key j, shape `(n_keys, n_keys)`."""
     labels = np.array(by_first_appearance(keys), dtype=np.int64)
     return np.equal.outer(labels, labels)
 
@@ -180,4 +184,6 @@ def _to_number(value: Any) -> float | Fraction | None:
 
 def _without_case(text: str) -> str:
     """Returns a text as `Text` compares it."""
-    return _FINAL_STOPS.sub("", " ".join(text.lower().split()))  # `casefold` would make "ss" of "ß"
+    # not by `casefold`, which makes "ss" of "ß"
+    words = text.lower().split()
+    return _FINAL_STOPS.sub("", " ".join(words))

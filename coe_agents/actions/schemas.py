@@ -54,6 +54,7 @@ def read_tools(tools: Sequence[Any]) -> list[tuple[str, Mapping[str, Any]]]:
     named = list[tuple[str, Mapping[str, Any]]]()
     for tool in tools:
         schema: Mapping[str, Any] = tool if isinstance(tool, Mapping) else _schema_of(tool)
+        # OpenAI has name and arguments one level down
         function = schema.get("function", schema)
         name = None
         if isinstance(function, Mapping):
@@ -84,6 +85,8 @@ def readings(schema: Any, root: Any, work: Work, within: tuple[int, ...] = ()) -
             f"a schema must lead from reference to reference at most {_MAX_REFERENCES} times. Simplify it"
         )
     within = (*within, id(schema))
+
+    # of each, one option holds besides the schema itself
     choices = list[list[Any]]()
     if "$ref" in schema:
         work(len(str(schema["$ref"])))
@@ -105,7 +108,9 @@ def readings(schema: Any, root: Any, work: Work, within: tuple[int, ...] = ()) -
                     f"a schema must have at most {MAX_READINGS} alternatives; got more. Simplify the tool"
                 )
         # their lengths multiply, too: parts of parts are doubled by each "allOf" that refers twice to the next
-        work(len(ways) * sum(map(len, combined)) + len(combined) * sum(map(len, ways)))
+        n_parts_combined = sum(map(len, combined))
+        n_parts_of_ways = sum(map(len, ways))
+        work(len(ways) * n_parts_combined + len(combined) * n_parts_of_ways)
         combined = [[*reading, *way] for reading in combined for way in ways]
     return combined
 
@@ -138,14 +143,12 @@ def _check_part(schema: Any, root: Any, where: str) -> None:
         for field, part in schema.get(name, {}).items():
             _check_part(part, root, str(field))
     for name in ("items", "additionalProperties"):
-        stated = schema.get(name, [])
-        for part in stated if isinstance(stated, list) else [stated]:
+        for part in _one_or_several(schema, name):
             _check_part(part, root, where)
 
 
 def _check_keywords(schema: Mapping[str, Any], root: Any, where: str) -> None:
-    stated = schema.get("type", [])
-    for name in stated if isinstance(stated, list) else [stated]:
+    for name in _one_or_several(schema, "type"):
         if not isinstance(name, str) or name not in _TYPES:
             raise ValueError(f'"type" in {where} is no type of JSON')
     if "$ref" in schema and _target(schema["$ref"], root) is None:
@@ -160,20 +163,21 @@ def _check_keywords(schema: Mapping[str, Any], root: Any, where: str) -> None:
 
 def fits(part: Mapping[str, Any], value: Any, work: Work = _unbounded) -> bool:
     """Whether a value has the type of one part of a schema, is among what it lists, and has what it requires."""
-    names = part.get("type", [])
-    if not isinstance(names, list):
-        names = [names]
+    names = _one_or_several(part, "type")
     listed = part.get("enum")
     required = _list(part, "required")
     n_listed = len(listed) if isinstance(listed, list) else 0
     work(_OF_AN_ITEM * (len(names) + len(required) + n_listed))
+
     if names and not any(_is_of(str(name), value) for name in names):
         return False
     if "const" in part and not _equal(part["const"], value, work):
         return False
     if isinstance(listed, list) and not any(_equal(item, value, work) for item in listed):
         return False
-    return not isinstance(value, Mapping) or all(name in value for name in required)
+    if isinstance(value, Mapping):
+        return all(name in value for name in required)
+    return True
 
 
 class Patterns:
@@ -221,7 +225,8 @@ def schemas_of(name: str, reading: Reading, patterns: Patterns | None = None) ->
     for part in reading:
         schemas += _schemas_in(part, name, patterns)
         has_properties = isinstance(part.get("properties"), Mapping)
-        states_fields |= has_properties or part.get("additionalProperties") is False
+        allows_no_others = part.get("additionalProperties") is False
+        states_fields |= has_properties or allows_no_others
     if states_fields and not schemas:
         return None
     return schemas
@@ -243,15 +248,16 @@ def _schemas_in(part: Mapping[str, Any], name: str, patterns: Patterns) -> list[
         return schemas
 
     # whether the condition of a branch holds is not known
-    under = []
+    conditional = []
     dependent = _mapping(part, "dependentSchemas").values()
     for branch in (part.get("then"), part.get("else"), *dependent):
         if isinstance(branch, Mapping):
             fields = _mapping(branch, "properties")
             if name in fields:
-                under.append(fields[name])
-    if under:
-        return [{"anyOf": [*under, {}]}]
+                conditional.append(fields[name])
+    if conditional:
+        return [{"anyOf": [*conditional, {}]}]
+
     additional = part.get("additionalProperties", False)
     return [] if additional is False else [additional]
 
@@ -314,6 +320,12 @@ def _equal(a: Any, b: Any, work: Work) -> bool:
             return False
         return all(_equal(value, b[name], work) for name, value in a.items())
     return isinstance(a, bool) is isinstance(b, bool) and bool(a == b)
+
+
+def _one_or_several(schema: Mapping[str, Any], key: str) -> list[Any]:
+    """Returns what a keyword has that may have one value or a list of them; [] without it."""
+    stated = schema.get(key, [])
+    return stated if isinstance(stated, list) else [stated]
 
 
 def _list(schema: Mapping[str, Any], key: str) -> list[Any]:

@@ -3,6 +3,7 @@
 A preset says how answers are asked for, read and compared, which must fit together.
 """
 
+import copy
 import json
 import re
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from langchain_core.language_models import BaseChatModel
 
 from coe_agents.agents import ChatEntailment, ModelAgent
 from coe_agents.agents.requests.chat_models import free_name
-from coe_agents.checks import has_method, instance
+from coe_agents.checks import has_method, instance, integer
 from coe_agents.clustering import (
     BidirectionalEntailment,
     Clusterer,
@@ -24,7 +25,7 @@ from coe_agents.clustering.answers import canonical_answer
 from coe_agents.clustering.protocols import AnswerPreset
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.prompts import ANSWER_ALONE, BRIEF_ANSWER, VALUE_ALONE
-from coe_agents.types import Agent
+from coe_agents.types import MOST_SAMPLES, Agent
 
 _OPENING = re.compile(
     r"(?:it|this|that|he|she|they)(?:\s+(?:is|was|are|were)|['’]s)\s+(?=\S)", re.IGNORECASE
@@ -34,16 +35,19 @@ _OPENING = re.compile(
 def agents_of(
     models: Sequence[str | BaseChatModel | Agent], *, where: str, n_samples: int | None = None
 ) -> list[Agent]:
-    """Returns an agent for each name and chat model, named after it; agents stay as they are.
+    """Returns an agent for each name and chat model, named after it, and agents as they are.
 
     A name is "provider:model", or "transformers:" and a folder or hub id, which is loaded in this process. Where
-    several would have one name, the later ones have a number behind it. `where` says in an error what `models` are.
+    several would have one name, the later ones have a number behind it. With `n_samples`, an agent is a copy that gives
+    so many responses: see `_with_n_samples`. `where` says in an error what `models` are.
     """
     if isinstance(models, str) or not isinstance(models, Sequence):
         raise TypeError(
             f"{where} must be a list of names, chat models or agents; got {models!r:.200}. "
             'Write ["openai:gpt-5-mini", ...]'
         )
+    if n_samples is not None:
+        integer(n_samples, '"n_samples"', least=1, most=MOST_SAMPLES, advice="5 to 10 are usual")
     taken = [
         getattr(model, "name", "") for model in models if not isinstance(model, str | BaseChatModel)
     ]
@@ -54,8 +58,21 @@ def agents_of(
             taken.append(name)
             agents.append(ModelAgent(name, model, n_samples=n_samples))
         else:
-            agents.append(model)
+            agents.append(model if n_samples is None else _with_n_samples(model, n_samples))
     return agents
+
+
+def _with_n_samples(agent: Agent, n_samples: int) -> Agent:
+    """Returns a copy of an agent that gives so many responses; the caller's own stays as it is.
+
+    An agent without an attribute of this name has no number to replace. At temperature 0 all responses would be the
+    same, so one is enough.
+    """
+    if not hasattr(agent, "n_samples") or getattr(agent, "temperature", None) == 0:
+        return agent
+    own = copy.copy(agent)
+    vars(own)["n_samples"] = n_samples
+    return own
 
 
 def preset(kind: str, clusterer: Clusterer, instruction: str | None = None) -> AnswerPreset:

@@ -22,7 +22,7 @@ def ask(
     question: str,
     models: Sequence[str | BaseChatModel | Agent],
     *,
-    n_samples: int = 5,
+    n_samples: int | None = None,
     **arguments: Unpack[GraphArguments],
 ) -> GroupDecision:
     """Asks several models one question and returns the group's answer, or its refusal.
@@ -31,7 +31,8 @@ def ask(
         question: What to ask.
         models: Names such as "openai:gpt-5-mini" (see LangChain's `init_chat_model`) or "transformers:FOLDER", chat
             models, or agents of your own.
-        n_samples: Responses from each model; agents keep their own number.
+        n_samples: Responses from each model, and from each agent in place of its own number, as of `sample`. None keeps
+            that, and is 5 for names and chat models.
         arguments: As of `create_coe_graph`, with the same defaults: how answers are asked for and compared (`answers`,
             or a `clusterer`), the `policy`, `max_rounds` and `strategies`, and all others.
 
@@ -58,7 +59,7 @@ async def aask(
     question: str,
     models: Sequence[str | BaseChatModel | Agent],
     *,
-    n_samples: int = 5,
+    n_samples: int | None = None,
     **arguments: Unpack[GraphArguments],
 ) -> GroupDecision:
     """Asks the group without blocking the event loop; see `ask`."""
@@ -74,7 +75,7 @@ _ARGUMENTS = names_of_arguments(ask)
 
 
 def _graph(
-    models: Sequence[str | BaseChatModel | Agent], n_samples: int, arguments: GraphArguments
+    models: Sequence[str | BaseChatModel | Agent], n_samples: int | None, arguments: GraphArguments
 ) -> Any:
     agents = agents_of(models, where='"models"', n_samples=n_samples)
     options = arguments.get("options") or GraphOptions()

@@ -60,15 +60,13 @@ def refuse_beside_configuration(**named: object) -> None:
 
 
 def members_of(models: Any, *, n_samples: int | None, seed: int) -> list[Agent]:
-    """Returns the agents of a list of models, each with `n_samples` responses unless that is None.
+    """Returns the agents of a list of models, with `n_samples` as `agents_of` has it.
 
     Agents without a seed of their own take `seed`. The caller's objects stay as they are.
     """
     members: list[Agent] = []
     for agent in agents_of(models, where='"models"', n_samples=n_samples):
         own: Any = copy.copy(agent)
-        if n_samples is not None and hasattr(own, "n_samples"):
-            own.n_samples = n_samples
         if getattr(own, "seed", seed) is None:
             own.seed = seed
         members.append(own)

@@ -150,7 +150,9 @@ def prepare(
             "tinyworld".
         questions: Texts; records with "question", and "references" to judge answers by; a data frame of these; a file;
             or a dataset's name, such as "triviaqa".
-        n_samples: Responses of each agent to a question; None keeps the agents' own number, 5 for names.
+        n_samples: Responses of each agent to a question, in place of its own number; None keeps that, and is 5 for
+            names and chat models. An agent at temperature 0 keeps its one response, an agent of your own without an
+            attribute `n_samples` its number. A configuration says its own, as a graph does.
         answers: How answers are asked for and compared: `short_answers()` unless a `clusterer` is given.
         clusterer: What compares the responses later, unless `answers` does.
         correctness: The name of a criterion by which an answer is right, for later: see `score`.

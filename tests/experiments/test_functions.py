@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import warnings
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -172,10 +173,43 @@ def test_a_sample_without_a_folder_leaves_nothing(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+class Unnumbered:
+    """An agent that has no `n_samples`."""
+
+    def __init__(self, agent):
+        self.name, self.weight = agent.name, agent.weight
+        self.sample, self.asample = agent.sample, agent.asample
+
+
+class Greedy(ScriptedAgent):
+    temperature = 0.0
+
+
 def test_n_samples_replaces_the_number_of_agents_and_not_the_agents():
-    own = [ScriptedAgent("a", ["Paris"] * 3, n_samples=3)]
-    (question,) = sample(own, [CAPITAL], n_samples=2, **SILENT)
-    assert (len(question.responses), own[0].n_samples) == (2, 3)
+    """`ask`, `sample` and `run` read it alike; what has no number, or is always the same, keeps what it gives."""
+    own = [
+        ScriptedAgent("a", ["Paris"] * 3, n_samples=3),
+        Unnumbered(ScriptedAgent("b", ["Paris"] * 3)),
+        Greedy("c", ["Paris"] * 3, n_samples=1),
+    ]
+
+    def counts(n_samples):
+        (question,) = sample(own, [CAPITAL], n_samples=n_samples, **SILENT)
+        (item,) = run(own, [CAPITAL], n_samples=n_samples, **SILENT)
+        decided = ask(CAPITAL["question"], own, n_samples=n_samples)
+        counted = [Counter(row["agent"] for row in question.responses)]
+        for asked in (item.decision["agents"], decided.agents):
+            counted.append({name: of["n_responses"] for name, of in asked.items()})
+        return counted
+
+    assert counts(2) == [{"a": 2, "b": 3, "c": 1}] * 3
+    assert own[0].n_samples == 3
+    assert counts(None) == [{"a": 3, "b": 3, "c": 1}] * 3
+    for function in (sample, run):
+        with pytest.raises(ValueError, match=r'^"n_samples" must be an integer in .*; got 0'):
+            function(own, [CAPITAL], n_samples=0, **SILENT)
+    with pytest.raises(ValueError, match=r'^"n_samples" must be an integer in .*; got 0'):
+        ask(CAPITAL["question"], own, n_samples=0)
 
 
 async def test_an_unknown_argument_is_refused_by_the_function_that_was_called():

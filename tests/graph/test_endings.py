@@ -77,8 +77,20 @@ def test_what_is_cut_off_or_empty_is_no_conflict():
             assert told in shown
             assert "onflict" not in shown
             assert "disagree" not in shown
-        assert on_screen(decision).startswith(f"? Capital? → No answer: {told}.")
+        beside = "; as far as they go, the answers differ" if end == "cut" else ""
+        assert on_screen(decision).startswith(f"? Capital? → No answer: {told}{beside}.")
         assert refusal(decision.data).startswith(f"No answer: {told}. ")
+
+
+@pytest.mark.wording
+def test_whole_answers_that_disagree_do_so_beside_one_that_was_cut_off():
+    agents = [
+        ScriptedAgent("a", ["Suva i"] * 3, end="cut"),
+        ScriptedAgent("b", ["Suva"] * 3),
+        ScriptedAgent("c", ["Nadi"] * 3),
+    ]
+    told = "3 of 9 responses were cut at max_tokens; the other agents disagree."
+    assert on_screen(ask("Capital?", agents)).startswith(f"? Capital? → No answer: {told}")
 
 
 @pytest.mark.wording

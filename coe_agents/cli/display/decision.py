@@ -1,7 +1,7 @@
 """Owns how a decision looks on a terminal. Markup and control characters in model output are shown as text."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console, Group
@@ -19,6 +19,7 @@ from coe_agents.measurement.wording import (
     contested_in_words,
     is_about_actions,
     lacking_in_words,
+    lacks_most,
     parts_in_words,
     regime_in_words,
 )
@@ -150,17 +151,13 @@ def _cause(decision: Mapping[str, Any]) -> str:
     if decision["coe"] is not None and decision["regime"] is None:
         return "too few agents answered"
     if lacking := lacking_in_words(decision["agents"].values(), only_most=True):
-        return lacking
+        return "; ".join(filter(None, (lacking, _despite_lacking(decision["agents"].values()))))
     if decision.get("tied"):
         return "it is a tie"
     agents = decision["agents"].values()
     if len(agents) < 2:
         return ""
-    answers = []  # of each agent: what it mostly says, else all that it says
-    for agent in agents:
-        distribution = agent["distribution"]
-        mostly = {text for text, share in distribution.items() if share >= MOSTLY}
-        answers.append(mostly or set(distribution))
+    answers = [_said_by(agent) for agent in agents]
     if {answer_kind(text) for text in set().union(*answers)} == {"refusal"}:
         return "they decline to answer"
     if decision["regime"] == "ambiguous":  # they differ little, however their answers are rounded
@@ -168,6 +165,34 @@ def _cause(decision: Mapping[str, Any]) -> str:
     if any(texts != answers[0] for texts in answers):
         return "they disagree"
     return "they are not sure" if len(answers[0]) > 1 else ""
+
+
+def _said_by(agent: Mapping[str, Any]) -> set[str]:
+    """Returns what an agent mostly says, else all that it says."""
+    distribution = agent["distribution"]
+    mostly = {text for text, share in distribution.items() if share >= MOSTLY}
+    return mostly or set(distribution)
+
+
+def _despite_lacking(agents: Iterable[Mapping[str, Any]]) -> str:
+    """Returns how the answers differ where most of an agent's lack a part; "" where they do not.
+
+    What was cut off may have gone on alike, so it does not disagree. Agents with whole answers do.
+    """
+    answers = []
+    of_whole = []
+    is_cut = False
+    for agent in agents:
+        lacking = agent.get("lacking") or {}
+        is_cut = is_cut or "cut" in lacking
+        answers.append(_said_by(agent))
+        if not lacks_most(agent["n_responses"], lacking):
+            of_whole.append(answers[-1])
+    if any(texts != of_whole[0] for texts in of_whole):
+        return "the other agents disagree"
+    if is_cut and any(texts != answers[0] for texts in answers):
+        return "as far as they go, the answers differ"
+    return ""
 
 
 def _numbers(decision: Mapping[str, Any]) -> list[Text]:

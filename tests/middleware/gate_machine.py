@@ -98,6 +98,10 @@ def _searches(machine):
     return nobody | nobody | st.tuples(*[st.booleans()] * (1 + N_MEMBERS))
 
 
+def _is_trial(machine):
+    return st.sampled_from([False] * 5 + [True]) if machine.may_try else st.just(False)
+
+
 VOTES = _drawn(_votes)
 TURNS = st.builds(
     Turn,
@@ -108,6 +112,7 @@ TURNS = st.builds(
     falls_back=st.booleans(),
     is_double=st.sampled_from([False, False, True]),
     searches=_drawn(_searches),
+    is_trial=_drawn(_is_trial),
 )
 APPROVED = ["approve"] * MOST
 DECISIONS = st.just(APPROVED) | st.lists(
@@ -149,6 +154,7 @@ class GateMachine(RuleBasedStateMachine):
     behaviours = BEHAVIOURS
     meddling = Meddler.MODES
     may_search = True  # a model's provider
+    may_try = True  # a driver, an argument that no tool knows
     store_may_fail = True
     endings = driver_endings = ENDINGS
     edits = ("more ids", "more ids", "no form", "another form", "another's")

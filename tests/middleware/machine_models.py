@@ -66,6 +66,8 @@ ENDINGS = (*WHOLE, *CUT, *FILTERED, *UNKNOWN)
 _KINDS = {"whole": WHOLE, "cut": CUT, "filtered": FILTERED, "unknown": UNKNOWN}
 
 
+TRIAL = "trial"
+"""An argument that no tool knows: what its function does is not what was judged."""
 SEARCH = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "Ann"}}
 """What a message holds where its provider ran a tool."""
 
@@ -75,12 +77,18 @@ def holds_search(message):
     return isinstance(message, AIMessage) and SEARCH in [*message.content]
 
 
+def are_known(calls):
+    """Returns whether the tools of some calls know all of their arguments."""
+    return not any(TRIAL in one["args"] for one in calls)
+
+
 class Turn(NamedTuple):
     """What the driver says at one turn, and how each member behaves.
 
     `ends` are how the members' replies ended, `end` how the driver's did; `falls_back`: whether the driver fails, so
     that another model speaks in its place; `is_double`: whether it makes its first call twice; `searches`: whether the
-    driver's provider, and that of each member, ran a tool of its own.
+    driver's provider, and that of each member, ran a tool of its own; `is_trial`: whether all of them give the first
+    call with something to do an argument that its tool does not know.
     """
 
     calls: tuple
@@ -90,6 +98,7 @@ class Turn(NamedTuple):
     falls_back: bool = False
     is_double: bool = False
     searches: tuple = (False,) * (1 + N_MEMBERS)
+    is_trial: bool = False
 
     def numbered(self, number):
         """The turn with calls that bear references, and ids, that no other turn has."""
@@ -97,6 +106,9 @@ class Turn(NamedTuple):
         for place, one in enumerate(self.calls):
             args = {**one["args"], "ref": f"r{number}.{place}"}
             calls.append({**one, "args": args, "id": f"c{number}.{place}"})
+        tried = [one for one in calls if one["name"] != "look"]
+        if self.is_trial and tried:
+            tried[0]["args"][TRIAL] = True
         if self.is_double:
             calls.append({**calls[0], "id": f"c{number}.{len(calls)}"})
         return self._replace(calls=tuple(calls))

@@ -35,6 +35,7 @@ from tests.middleware.machine_models import (
     WHOLE,
     Judge,
     Member,
+    are_known,
     create_driver,
     holds_search,
 )
@@ -232,7 +233,8 @@ class World:
             call = {**call, "args": {**call["args"], "amount": EVIL}}
         with self.lock:
             self.judged.add((thread_id(), ref))
-            if (group := self.action([call])) and self.ruling(ref, amount) == "approved":
+            group = self.action([call]) if are_known([call]) else None
+            if group and self.ruling(ref, amount) == "approved":
                 self.approved[thread_id(), ref].add(group)
 
     def action(self, calls):
@@ -253,9 +255,13 @@ class World:
         return ref.split(".")[0] if self.is_council else ref
 
     def is_whole(self, turn):
-        """Whether the driver's message may go on: whole, and without what its provider ran and nobody judged."""
+        """Whether the driver's message may go on: whole, and without what its provider ran and nobody judged.
+
+        A council judges it as a whole, so that each call must be one that its tool knows.
+        """
         judges_every_turn = self.is_council and not self.is_narrow
-        return turn.end in WHOLE and not (judges_every_turn and turn.searches[0])
+        is_judged = not (judges_every_turn and turn.searches[0])
+        return turn.end in WHOLE and is_judged and (not self.is_council or are_known(turn.calls))
 
     def has_vote(self, turn, place):
         """Whether what a member says counts: a whole reply, and not of the model that drives."""
@@ -269,7 +275,9 @@ class World:
         given = []
         for place, behaviour in enumerate(turn.votes):
             proposal = turn.proposal(behaviour)
-            if proposal is not None and self.has_vote(turn, place):
+            if proposal is None or not are_known(proposal):
+                continue
+            if self.has_vote(turn, place):
                 given.append(proposal)
         votes = Counter(map(self.compared, given))
         own = self.compared(turn.calls)
@@ -368,7 +376,7 @@ class World:
             args = one["edited_action"]["args"] if is_edit else request["args"]
             if one["type"] == "reject" or args["ref"] not in self.turns:
                 continue
-            if not self.is_whole(self.turns[args["ref"]]):
+            if not self.is_whole(self.turns[args["ref"]]) or not are_known([{"args": args}]):
                 continue
             if (
                 is_edit

@@ -229,6 +229,7 @@ def among(
     endings=WHOLE,
     driver_endings=WHOLE,
     may_search=False,
+    may_try=False,
     store_may_fail=False,
     **options,
 ):
@@ -240,6 +241,7 @@ def among(
         "driver_endings": driver_endings,
         "meddling": meddling,
         "may_search": may_search,
+        "may_try": may_try,
         "store_may_fail": store_may_fail,
         "options": {
             "other": None,
@@ -367,6 +369,11 @@ FAULTS = {
         "council block choose",
         among(may_search=True, as_models=True, narrow=False),
         [(Deliberation, "_choose", whatever_its_provider_ran)],
+    ),
+    "an argument that a tool leaves out": (
+        GATE,
+        among(may_try=True),
+        [(guard, "check_call", lambda *_: None)],
     ),
     "no names of tools": (GATE, among(narrow=False), [(GuardsTools, "_gates", nothing_if_none)]),
     "a condition that is asked once": (

@@ -455,6 +455,10 @@ def _notes(part: str, result: Any, *, is_single: bool) -> Iterator[str]:
             yield f"{part}: {cosines}; your threshold = {result.threshold:g} lies between them"
         else:
             yield f"{part}: {cosines}"
+        yield (
+            f"{part}: these pairs are ours, most of them sentences. Cosines of short answers are others: "
+            "EmbeddingSimilarity.cosines in Python has those of pairs of your own (docs/concepts.md)"
+        )
     if isinstance(result, Problem | ClustererReport):
         return
     if result.n_returned < result.n_asked:

@@ -262,7 +262,9 @@ def put_to(words, threshold):
     """Returns what embeddings that count words make of obvious pairs at a threshold, the notes, and the problems."""
     clusterer = EmbeddingSimilarity(ByWords(*words), threshold=threshold)
     report = diagnosis.probe_of(clusterer)()
-    notes = [*diagnosis._notes("clusterer", report, is_single=False)]
+    *notes, on_pairs = diagnosis._notes("clusterer", report, is_single=False)
+    assert "these pairs are ours" in on_pairs
+    assert "EmbeddingSimilarity.cosines" in on_pairs
     problems = [*diagnosis._faults(report, needs_logprobs=False, is_single=False)]
     return report, notes, problems
 

@@ -23,6 +23,7 @@ from coe_agents.evaluation.metrics.bootstrap import (
 from coe_agents.evaluation.metrics.tallies import (
     BoolArray,
     FloatArray,
+    IntArray,
     Ranking,
     area_under_roc,
     join_ties,
@@ -241,19 +242,24 @@ def advise(rows: Sequence[Judged], *, n_resamples: int = 1000) -> Advice:
     right = group.right
     by_confidence = group.with_confidence()
 
-    names_of_scores = [*_SCORES, CONFIDENCE_VOTE_SHARE] if by_confidence else _SCORES
+    names_of_scores = [*_SCORES]
+    if by_confidence:
+        names_of_scores.append(CONFIDENCE_VOTE_SHARE)
     scores = {name: group.score(name) for name in names_of_scores}
     scores[TRUSTED_VOTE_SHARE] = group.by_trust()
-    areas = {name: group.auroc(right, values)[0] for name, values in scores.items()}
+    areas = {}
+    for name, values in scores.items():
+        areas[name], _ = group.auroc(right, values)
     others = {name: values for name, values in scores.items() if name != DEFAULT_SCORE}
     score_gains = group.gain(others, group.votes)
 
     fits: dict[WeightsFrom, _Fit] = {AGREEMENT: _by_agreement}
     if min(right.sum(), (1.0 - right).sum()) >= _FEWEST_OF_EACH:
         fits[LEARNED] = _by_labels
-    weight_gains = _adjust(
-        {name: group.mean(group.answer(fit).right - right) for name, fit in fits.items()}
-    )
+    gains_of_fits = {}
+    for source, fit in fits.items():
+        gains_of_fits[source] = group.mean(group.answer(fit).right - right)
+    weight_gains = _adjust(gains_of_fits)
 
     weights = _best(weight_gains, EQUAL)
     usable = score_gains
@@ -261,10 +267,10 @@ def advise(rows: Sequence[Judged], *, n_resamples: int = 1000) -> Advice:
         usable = {name: gain for name, gain in score_gains.items() if name in _WEIGHTED}
     score = _best(usable, DEFAULT_SCORE)
     answers = group.answer(fits.get(weights, _equally), score=score)
-    best, alone = group.best_alone()
     if score not in _WEIGHTED:
         answers = answers._replace(uncertainty=join_ties(scores[score]))
 
+    wrong = 1.0 - answers.right
     coverage = {}
     realised = {}
     for risk in RISKS:
@@ -272,16 +278,17 @@ def advise(rows: Sequence[Judged], *, n_resamples: int = 1000) -> Advice:
         coverage[risk] = with_interval(*group.mean(is_answered), n_intervals=len(RISKS))
         realised[risk] = float("nan")
         if is_answered.any():
-            realised[risk] = float(is_answered @ (1.0 - answers.right) / is_answered.sum())
+            realised[risk] = float(is_answered @ wrong / is_answered.sum())
 
+    best, right_alone = group.best_alone()
     losses = group.sample_losses()
     fifth = choose_escalated(group.votes, ESCALATED)
     return Advice(
         n_questions=len(group.rows),
         accuracy=with_interval(*group.mean(right)),
         best=best,
-        best_accuracy=with_interval(*group.mean(alone)),
-        over_best=_adjust({best: group.mean(answers.right - alone)})[best],
+        best_accuracy=with_interval(*group.mean(right_alone)),
+        over_best=_adjust({best: group.mean(answers.right - right_alone)})[best],
         score=score,
         scores=areas,
         score_gains=score_gains,
@@ -323,10 +330,12 @@ def _fewest_samples(losses: Mapping[int, Table]) -> int:
 
 def choose_escalated(score: FloatArray, share: float) -> FloatArray:
     """Returns the probability with which each question is among the `share` of the highest scores; ties go by lot."""
-    _, places, counts = np.unique(-join_ties(score), return_inverse=True, return_counts=True)
-    before = np.cumsum(counts) - counts
-    among = (share * score.size - before) / counts
-    return np.asarray(np.clip(among, 0.0, 1.0)[places])
+    # groups of equal scores, the highest first
+    _, places, sizes = np.unique(-join_ties(score), return_inverse=True, return_counts=True)
+    n_before = np.cumsum(sizes) - sizes
+    n_chosen = share * score.size
+    share_of_group = np.clip((n_chosen - n_before) / sizes, 0.0, 1.0)
+    return np.asarray(share_of_group[places])
 
 
 _Name = TypeVar("_Name", bound=str)
@@ -372,11 +381,16 @@ class _Group:
         self.support = np.array([_support(row, self.agents) for row in rows])
         self._counts = list(resamples(len(rows), n_resamples=n_resamples))
 
+        # for each fold, the places of the questions outside and inside of it
         fold = to_folds([row.id for row in rows], 1.0 - self.right)
         self._splits = []
         for k in range(fold.max() + 1):
             outside = np.flatnonzero(fold != k)
-            self._splits.append((outside, np.flatnonzero(fold == k)))
+            inside = np.flatnonzero(fold == k)
+            self._splits.append((outside, inside))
+
+    def _rows_at(self, places: IntArray) -> list[Judged]:
+        return [self.rows[place] for place in places.tolist()]
 
     def score(self, name: str) -> FloatArray:
         """Returns a score of each question."""
@@ -391,16 +405,17 @@ class _Group:
         uncertainty = np.empty(len(self.rows))
         is_given = np.empty(len(self.rows), dtype=np.bool_)
         for outside, inside in self._splits:
-            by_name = fit([self.rows[i] for i in outside.tolist()], self.agents)
+            weights = fit(self._rows_at(outside), self.agents)
             for i in inside.tolist():
                 row = self.rows[i]
-                votes = weighted_votes(row.measurement, by_name, score=score)
+                votes = weighted_votes(row.measurement, weights, score=score)
                 leading = np.flatnonzero(shares_lead(votes)).tolist()
                 right[i] = np.mean([row.verdicts[cluster] for cluster in leading])
                 uncertainty[i] = 1.0 - votes.max()
 
                 is_action = row.measurement.proposals.calls is not None
-                is_answer = answer_kind(row.measurement.representatives[leading[0]]) == "answer"
+                text = row.measurement.representatives[leading[0]]
+                is_answer = answer_kind(text) == "answer"
                 is_given[i] = len(leading) == 1 and (is_action or is_answer)
         return _Answers(right, join_ties(uncertainty), is_given)
 
@@ -408,19 +423,20 @@ class _Group:
         """Returns 1 - the support of the leading answer, where agents count by agreement on the other folds."""
         uncertainty = np.empty(len(self.rows))
         for outside, inside in self._splits:
-            by_name = _by_agreement([self.rows[i] for i in outside.tolist()], self.agents)
-            trust = np.array([by_name[name] for name in self.agents])
+            weights = _by_agreement(self._rows_at(outside), self.agents)
+            trust = np.array([weights[name] for name in self.agents])
             uncertainty[inside] = 1.0 - self.support[inside] @ trust
         return uncertainty
 
     def best_alone(self) -> tuple[str, FloatArray]:
         """Returns the agent that is right most often, and how right the best one of the other folds is."""
-        alone = np.array([shares_right(self.rows, {name: 1.0}) for name in self.agents])
-        right = np.empty(len(self.rows))
+        right_of_each = np.array([shares_right(self.rows, {name: 1.0}) for name in self.agents])
+        right_of_best = np.empty(len(self.rows))
         for outside, inside in self._splits:
-            best = int(alone[:, outside].mean(axis=1).argmax())
-            right[inside] = alone[best, inside]
-        return self.agents[int(alone.mean(axis=1).argmax())], right
+            best_outside = int(right_of_each[:, outside].mean(axis=1).argmax())
+            right_of_best[inside] = right_of_each[best_outside, inside]
+        best = int(right_of_each.mean(axis=1).argmax())
+        return self.agents[best], right_of_best
 
     def choose_answered(self, answers: _Answers, risk: float) -> FloatArray:
         """Returns 1 for each question that is answered, at the highest threshold that keeps the risk on other folds."""
@@ -428,10 +444,12 @@ class _Group:
         for outside, inside in self._splits:
             usable = outside[answers.is_given[outside]]
             thresholds, places = np.unique(answers.uncertainty[usable], return_inverse=True)
-            size = thresholds.size
-            n_wrong = np.bincount(places, 1.0 - answers.right[usable], minlength=size).cumsum()
-            n_answered = np.bincount(places, minlength=size).cumsum()
-            threshold = thresholds[n_wrong <= risk * n_answered + TIE].max(initial=-np.inf)
+            n_thresholds = thresholds.size
+            wrong = 1.0 - answers.right[usable]
+            n_wrong = np.bincount(places, wrong, minlength=n_thresholds).cumsum()
+            n_answered = np.bincount(places, minlength=n_thresholds).cumsum()
+            keeps_risk = n_wrong <= risk * n_answered + TIE
+            threshold = thresholds[keeps_risk].max(initial=-np.inf)
 
             passes = answers.uncertainty[inside] <= threshold + TIE
             is_answered[inside] = answers.is_given[inside] & passes
@@ -459,9 +477,10 @@ class _Group:
     def gain(self, scores: Mapping[str, FloatArray], usual_score: FloatArray) -> Table:
         """Returns the AUROC of each score less that of the usual one."""
         usual = self.auroc(self.right, usual_score)
-        return _adjust(
-            {name: _less(self.auroc(self.right, values), usual) for name, values in scores.items()}
-        )
+        gains = {}
+        for name, values in scores.items():
+            gains[name] = _less(self.auroc(self.right, values), usual)
+        return _adjust(gains)
 
     def without_each(self) -> Table:
         """Returns by agent the accuracy of the group without it less that with it."""
@@ -474,21 +493,23 @@ class _Group:
 
     def with_confidence(self) -> dict[str, FloatArray]:
         """Returns 1 - the vote share by each kind of confidence that an agent has, alone."""
+        n_agents = len(self.agents)
         by_kind = {}
         for kind in ("stated", "token"):
             uncertainty = np.empty(len(self.rows))
             is_known = False
             for i, row in enumerate(self.rows):
-                agents = [row.measurement.agents[name] for name in self.agents]
-                confidences = [agent.token_confidence for agent in agents]
-                if kind == "stated":
-                    confidences = [
-                        agent.confidence if agent.states_all else None for agent in agents
-                    ]
-                is_known |= confidences.count(None) < len(agents)
+                confidences: list[float | None] = []
+                for name in self.agents:
+                    agent = row.measurement.agents[name]
+                    if kind == "token":
+                        confidences.append(agent.token_confidence)
+                    else:
+                        confidences.append(agent.confidence if agent.states_all else None)
+                is_known |= confidences.count(None) < n_agents
 
-                filled = fill_confidences(confidences, [None] * len(agents))
-                votes = filled @ distributions_of(row.measurement, self.agents) / len(agents)
+                filled = fill_confidences(confidences, [None] * n_agents)
+                votes = filled @ distributions_of(row.measurement, self.agents) / n_agents
                 uncertainty[i] = 1.0 - votes.max()
             if is_known:
                 by_kind[kind] = uncertainty
@@ -499,29 +520,33 @@ class _Group:
         wrong = 1.0 - self.right
         chances = np.empty(len(self.rows))
         for outside, inside in self._splits:
-            chances[inside] = wrong[outside].mean()
-            if wrong[outside].max() > 0.0 and wrong[outside].min() < 1.0:
-                slopes, intercept = fit_ridge(features[outside], wrong[outside], penalty=1.0)
-                chances[inside] = 1.0 / (1.0 + np.exp(-features[inside] @ slopes - intercept))
+            known = wrong[outside]
+            # without a right and a wrong answer there is nothing to fit
+            if known.max() > 0.0 and known.min() < 1.0:
+                slopes, intercept = fit_ridge(features[outside], known, penalty=1.0)
+                log_odds = features[inside] @ slopes + intercept
+                chances[inside] = 1.0 / (1.0 + np.exp(-log_odds))
+            else:
+                chances[inside] = known.mean()
         return chances
 
     def by_information(self) -> list[tuple[str, float]]:
         """Returns the agents in the order of `Advice.order`: chosen one by one for the lowest held-out log-loss."""
         wrong = 1.0 - self.right
         before = self._loss(np.full(wrong.size, wrong.mean()))
-        left = list(range(len(self.agents)))
+        remaining = list(range(len(self.agents)))
         chosen: list[int] = []
         order = []
-        while left:
+        while remaining:
             losses = {}
-            for i in left:
+            for i in remaining:
                 features = self.support[:, [*chosen, i]]
                 losses[i] = self._loss(self._predict(features))
-            best = min(left, key=losses.__getitem__)
+            best = min(remaining, key=losses.__getitem__)
             order.append((self.agents[best], before - losses[best]))
             before = losses[best]
             chosen.append(best)
-            left.remove(best)
+            remaining.remove(best)
         return order
 
     def _loss(self, predicted: FloatArray) -> float:
@@ -537,8 +562,8 @@ class _Group:
 
         figures = {}
         for n in sizes:
-            right, votes = np.array([_with_first(row, n) for row in self.rows]).T
-            figures[n, "auroc"] = self.auroc(right, votes)
+            right, uncertainty = np.array([_with_first(row, n) for row in self.rows]).T
+            figures[n, "auroc"] = self.auroc(right, uncertainty)
             figures[n, "accuracy"] = self.mean(right)
         losses = {}
         for (n, name), figure in figures.items():
@@ -552,7 +577,9 @@ class _Group:
 
 
 def _less(figure: _Drawn, other: _Drawn) -> _Drawn:
-    return figure[0] - other[0], figure[1] - other[1]
+    value, resampled = figure
+    other_value, other_resampled = other
+    return value - other_value, resampled - other_resampled
 
 
 def _mean_of_known(of_folds: list[FloatArray]) -> FloatArray:
@@ -572,10 +599,12 @@ def _support(row: Judged, agents: Sequence[str]) -> FloatArray:
 
 def _with_first(row: Judged, n: int) -> tuple[float, float]:
     """Returns the share of the leading answer that is right, and 1 - its vote share, by the first n of each agent."""
-    size = len(row.verdicts)
-    counts = np.array([np.bincount(said[:n], minlength=size) for said in row.said.values()])
-    support = (counts / counts.sum(axis=1, keepdims=True)).mean(axis=0)
-    right = np.array(row.verdicts, dtype=float)[shares_lead(support)].mean()
+    n_clusters = len(row.verdicts)
+    counts = np.array([np.bincount(said[:n], minlength=n_clusters) for said in row.said.values()])
+    shares = counts / counts.sum(axis=1, keepdims=True)
+    support = shares.mean(axis=0)
+    verdicts = np.array(row.verdicts, dtype=float)
+    right = verdicts[shares_lead(support)].mean()
     return float(right), 1.0 - float(support.max())
 
 
@@ -597,7 +626,8 @@ def _adjust(differences: Mapping[_Key, _Drawn]) -> dict[_Key, Difference]:
     p_values = dict(raw)
     highest = 0.0
     for place, key in enumerate(sorted(raw, key=raw.__getitem__)):
-        highest = max(highest, min(1.0, (len(raw) - place) * raw[key]))
+        p_value = min(1.0, (len(raw) - place) * raw[key])
+        highest = max(highest, p_value)
         p_values[key] = highest
 
     adjusted = {}
@@ -640,7 +670,9 @@ def read_observed(questions: Iterable[SampledQuestion]) -> Observed | None:
         if proposed.get("kind") == "observed":
             blocked.append(is_right)
         else:
-            passed.append((is_right, 1.0 / float(str(proposed.get("seen_probability")))))
+            # each stands for as many as passed without being recorded
+            seen_probability = float(str(proposed.get("seen_probability")))
+            passed.append((is_right, 1.0 / seen_probability))
     if not blocked and not passed:
         return None
 

@@ -97,15 +97,15 @@ class Rows:
         for name, column in scores.values.items():
             labels[name] = name_of(name).label
             values[name] = list(map(shorten, column))
-        aleatoric = _finite(
-            getattr(policy, "aleatoric_threshold", None), DEFAULT_ALEATORIC_THRESHOLD
-        )
-        epistemic = _finite(
-            getattr(policy, "epistemic_threshold", None), DEFAULT_EPISTEMIC_THRESHOLD
-        )
+
+        aleatoric = getattr(policy, "aleatoric_threshold", None)
+        epistemic = getattr(policy, "epistemic_threshold", None)
         return {
             "block": BLOCK,
-            "thresholds": [aleatoric, epistemic],
+            "thresholds": [
+                _finite(aleatoric, DEFAULT_ALEATORIC_THRESHOLD),
+                _finite(epistemic, DEFAULT_EPISTEMIC_THRESHOLD),
+            ],
             "limit": _limit_of(policy, scores),
             "questions": self.columns,
             "labels": labels,
@@ -151,15 +151,21 @@ class Rows:
 
 def _limit_of(policy: Policy | None, scores: Scores) -> list[Any] | None:
     """Returns the score that a policy limits and the highest value that it answers; None if the page has no such."""
-    name = "coe" if hasattr(policy, "max_coe") else getattr(policy, "score", None)
-    limit = _finite(getattr(policy, "max_coe", getattr(policy, "threshold", None)), None)
-    if limit is None or name not in scores.values:
+    if policy is not None and hasattr(policy, "max_coe"):
+        name = "coe"
+        limit = policy.max_coe
+    else:
+        name = getattr(policy, "score", "")
+        limit = getattr(policy, "threshold", None)
+    if _finite(limit, None) is None or name not in scores.values:
         return None
     return [name, limit]
 
 
 def _finite(value: float | None, otherwise: T) -> float | T:
-    return otherwise if value is None or not math.isfinite(value) else value
+    if value is None or not math.isfinite(value):
+        return otherwise
+    return value
 
 
 def pack(value: Any) -> str:
@@ -190,10 +196,13 @@ def _responses(statistics: Statistics) -> list[list[Any]]:
         statistics.response_shares.tolist(),
         strict=True,
     ):
+        text = sample["text"]
         answer = sample["answer"]
-        if answer == sample["text"].strip():
+        if answer == text.strip():
             answer = None
-        key = (agent, cluster, cut(sample["text"]), answer and cut(answer), sample["correct"])
+        elif answer:
+            answer = cut(answer)
+        key = (agent, cluster, cut(text), answer, sample["correct"])
         counts[key] += 1
         shares[key] = shares.get(key, 0.0) + share
     return [[*key, n, shorten(shares[key])] for key, n in counts.items()]
@@ -206,7 +215,9 @@ def _failures(question: SampledQuestion) -> list[list[str]]:
 def cut(text: str, longest: int = LONGEST) -> str:
     """Returns a text with U+FFFD for what does not show, cut and marked if it is longer than so many characters."""
     begin = printable(text[:longest], keep="\n\t")
-    return begin if len(text) <= longest else f"{begin}… ({len(text)} characters)"
+    if len(text) <= longest:
+        return begin
+    return f"{begin}… ({len(text)} characters)"
 
 
 def shorten(value: float) -> float:
@@ -225,17 +236,19 @@ def compute_curves(scores: Scores) -> dict[str, dict[str, list[list[float]]]]:
         rejected = 1.0 - kept.coverage[::-1]
         curves[name] = {"accuracy": _thin(rejected, kept.values[::-1])}
         if has_both:
-            # the least certain first; the shares of the right and of the wrong answers that are at least so unsure
+            # how many answers are at least so uncertain, the most uncertain first
             tally = Ranking(scores.correct, values).tally()
-            right = tally.right[0, -1] - tally.right[0, ::-1]
-            wrong = tally.answers[0, -1] - tally.answers[0, ::-1] - right
-            curves[name]["roc"] = _thin(right / right[-1], wrong / wrong[-1])
+            n_answers = tally.answers[0, -1] - tally.answers[0, ::-1]
+            n_right = tally.right[0, -1] - tally.right[0, ::-1]
+            n_wrong = n_answers - n_right
+            curves[name]["roc"] = _thin(n_right / n_right[-1], n_wrong / n_wrong[-1])
     return curves
 
 
 def _thin(x: FloatArray, y: FloatArray) -> list[list[float]]:
-    """Both ends stay."""
-    even = np.linspace(0, x.size - 1, min(x.size, POINTS))
+    """Returns at most `POINTS` of the points, evenly spread, with both ends."""
+    n_points = min(x.size, POINTS)
+    even = np.linspace(0, x.size - 1, n_points)
     places = np.unique(even.round().astype(np.int64))
     return [np.round(values[places], 5).tolist() for values in (x, y)]
 
@@ -290,4 +303,6 @@ def render(template: str, *, style: str, script: str, **values: Any) -> str:
 
 
 def _digest(source: str) -> str:
-    return f"sha256-{base64.b64encode(sha256(source.encode()).digest()).decode()}"
+    """Returns the hash of a style or a script, as a policy of contents writes it."""
+    digest = sha256(source.encode()).digest()
+    return f"sha256-{base64.b64encode(digest).decode()}"

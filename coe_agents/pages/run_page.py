@@ -44,9 +44,13 @@ def create_run_page(run: Run, *, n_resamples: int = 1000) -> str:
     facts = in_words(comparison)
     if run.lacking:
         facts.append(f"{run.lacking}.")
+
+    # the page has one policy, so its column is left out
+    figure_head, _policy_head, *other_heads = table.heads
     lines = []
-    for figure, _policy, *numbers in table.lines():  # the page has one policy
-        lines.append(list(map(format_cell, (figure, *numbers))))
+    for figure, _policy, *numbers in table.lines():
+        cells = (figure, *numbers)
+        lines.append([format_cell(cell) for cell in cells])
     return render(
         read_parts("run.html"),
         style=read_parts(*STYLE, "run.css"),
@@ -54,7 +58,7 @@ def create_run_page(run: Run, *, n_resamples: int = 1000) -> str:
         title=run.name,
         topic="decisions of a group of models",
         facts=facts,
-        heads=(table.heads[0], *table.heads[2:]),
+        heads=(figure_head, *other_heads),
         lines=lines,
         notes=table.notes,
         overview=pack(_overview(run)),
@@ -73,8 +77,9 @@ def _overview(run: Run) -> dict[str, Any]:
     texts = []
     columns: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
     for key in (*run.items, *run.errors):
+        item = run.items.get(key)
         ids.append(cut(key, _SHORT))
-        texts.append(cut(run.items[key].question) if key in run.items else "")
+        texts.append("" if item is None else cut(item.question))
         for name, value in _line(run, key).items():
             columns[name].append(value)
     return {"block": BLOCK, "ids": ids, "texts": texts, "columns": columns}
@@ -117,16 +122,18 @@ def _line(run: Run, key: str) -> dict[str, Any]:
 
 
 def _trajectory(item: Item) -> list[Mapping[str, Any]]:
-    return [data for data in item.decision["trajectory"] if isinstance(data, Mapping)][:_MOST]
+    rounds = [data for data in item.decision["trajectory"] if isinstance(data, Mapping)]
+    return rounds[:_MOST]
 
 
 def _bar(data: Mapping[str, Any]) -> list[float | None]:
     """Returns of a round U_A, U_E and the share of agents that changed to what they were shown."""
     adopted = list(_mapping(data.get("adopted")).values())
-    adopting = None
+    share_adopting = None
     if adopted:
-        adopting = shorten(sum(change is True for change in adopted) / len(adopted))
-    return [_number(data.get("aleatoric")), _number(data.get("epistemic")), adopting]
+        n_adopting = sum(change is True for change in adopted)
+        share_adopting = shorten(n_adopting / len(adopted))
+    return [_number(data.get("aleatoric")), _number(data.get("epistemic")), share_adopting]
 
 
 def _detail(item: Item) -> dict[str, Any]:
@@ -134,7 +141,10 @@ def _detail(item: Item) -> dict[str, Any]:
     trajectory = _trajectory(item)
     claims = _list(decision.get("claims"))[:_MOST]
     agents = _agents_of(trajectory)
-    rounds = [_round(data, agents, place, item) for place, data in enumerate(trajectory)]
+    rounds = []
+    for place, data in enumerate(trajectory):
+        correct = item.verdicts[place] if place < len(item.verdicts) else None
+        rounds.append(_round(data, agents, correct))
 
     failures = []
     for name, why in list(decision["failed_agents"].items())[:_MOST]:
@@ -202,9 +212,7 @@ def _claim(claim: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _round(
-    data: Mapping[str, Any], agents: Sequence[str], place: int, item: Item
-) -> dict[str, Any]:
+def _round(data: Mapping[str, Any], agents: Sequence[str], correct: float | None) -> dict[str, Any]:
     leading = _mapping(data.get("leading"))
     flips = _mapping(data.get("flips"))
     adopted = _mapping(data.get("adopted"))
@@ -222,7 +230,7 @@ def _round(
         "regime": _text(data.get("regime")),
         "answer": _cut_or_none(data.get("answer")),
         "led": [cut(str(text), _SHORT) for text in _list(data.get("led"))[:_MOST]],
-        "correct": item.verdicts[place] if place < len(item.verdicts) else None,
+        "correct": correct,
         "tokens": _number(data.get("tokens")),
         "responses": _number(data.get("n_responses")),
         "said": said,
@@ -248,4 +256,6 @@ def _cut_or_none(value: object) -> str | None:
 
 def _number(value: object) -> float | None:
     """Returns a number that a page can show; None for all else, NaN and the infinities among it."""
-    return shorten(value) if is_number(value) and abs(value) < 1e15 else None
+    if not is_number(value) or not abs(value) < 1e15:
+        return None
+    return shorten(value)

@@ -270,16 +270,7 @@ def advise(rows: Sequence[Judged], *, n_resamples: int = 1000) -> Advice:
     if score not in _WEIGHTED:
         answers = answers._replace(uncertainty=join_ties(scores[score]))
 
-    wrong = 1.0 - answers.right
-    coverage = {}
-    realised = {}
-    for risk in RISKS:
-        is_answered = group.choose_answered(answers, risk)
-        coverage[risk] = with_interval(*group.mean(is_answered), n_intervals=len(RISKS))
-        realised[risk] = float("nan")
-        if is_answered.any():
-            realised[risk] = float(is_answered @ wrong / is_answered.sum())
-
+    coverage, realised = group.coverages(answers)
     best, right_alone = group.best_alone()
     losses = group.sample_losses()
     fifth = choose_escalated(group.votes, ESCALATED)
@@ -454,6 +445,19 @@ class _Group:
             passes = answers.uncertainty[inside] <= threshold + TIE
             is_answered[inside] = answers.is_given[inside] & passes
         return is_answered
+
+    def coverages(self, answers: _Answers) -> tuple[dict[float, Estimate], dict[float, float]]:
+        """Returns by risk the share that is answered, and the share wrong among these answers."""
+        wrong = 1.0 - answers.right
+        coverage = {}
+        realised = {}
+        for risk in RISKS:
+            is_answered = self.choose_answered(answers, risk)
+            coverage[risk] = with_interval(*self.mean(is_answered), n_intervals=len(RISKS))
+            realised[risk] = float("nan")
+            if is_answered.any():
+                realised[risk] = float(is_answered @ wrong / is_answered.sum())
+        return coverage, realised
 
     def auroc(self, right: FloatArray, uncertainty: FloatArray) -> _Drawn:
         """Returns the mean over folds of the AUROC within them, and that of each resample of the questions."""

@@ -34,9 +34,11 @@ def path_of_kept(samples: Sequence[Path]) -> Path | None:
         return None
     first = samples[0]
     folder = first if first.is_dir() else first.parent
-    kept = folder / KEPT
     is_of_run = (folder / SETTINGS).is_file()
-    return kept if is_of_run and not kept.is_symlink() else None
+    kept = folder / KEPT
+    if not is_of_run or kept.is_symlink():
+        return None
+    return kept
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,8 @@ class Kept:
         """Returns the verdict on each prediction; see `Criterion`. One that is not known is not kept."""
 
         def ask(new: Sequence[tuple[Any, ...]]) -> list[list[float | None]]:
-            verdicts = self.create().judge([Prediction(*each) for each in new])
+            criterion = self.create()
+            verdicts = criterion.judge([Prediction(*fields) for fields in new])
             return [[verdict] for verdict in verdicts]
 
         rows = self._recall(list(map(astuple, predictions)), ask)
@@ -83,43 +86,49 @@ class Kept:
             text = json.dumps([self.identity, item])
             keys.append(sha256(text.encode()).digest())
 
-        kept: dict[bytes, _Rows] = {}
+        row_of: dict[bytes, _Rows] = {}
         try:
-            kept = self._read(keys)
+            row_of = self._read(keys)
         except sqlite3.OperationalError:
+            # such as a file that is locked
             pass
         except sqlite3.DatabaseError as error:
             warnings.warn(f"{self.path} is written anew: {error}", stacklevel=2)
             self.path.unlink()
 
-        new = {key: item for key, item in zip(keys, items, strict=True) if key not in kept}
-        if new:
-            rows = np.asarray(ask(list(new.values())), dtype=np.float64)
-            said = dict(zip(new, rows, strict=True))
+        # equal items are asked for once
+        new_items = {key: item for key, item in zip(keys, items, strict=True) if key not in row_of}
+        if new_items:
+            rows = np.asarray(ask(list(new_items.values())), dtype=np.float64)
+            new_rows = dict(zip(new_items, rows, strict=True))
             with suppress(sqlite3.Error):
-                self._write(said)
-            kept |= said
-        return np.array([kept[key] for key in keys])
+                self._write(new_rows)
+            row_of |= new_rows
+        return np.array([row_of[key] for key in keys])
 
     def _read(self, keys: Sequence[bytes]) -> dict[bytes, _Rows]:
-        kept: dict[bytes, _Rows] = {}
+        row_of: dict[bytes, _Rows] = {}
         if not self.path.exists():
-            return kept
+            return row_of
         with closing(sqlite3.connect(self.path)) as database:
             for key in keys:
-                rows = database.execute("SELECT value FROM kept WHERE key = ?", [key])
-                for (value,) in rows:
+                found = database.execute("SELECT value FROM kept WHERE key = ?", [key])
+                for (value,) in found:
                     content = bytes(value)[:-_DIGEST]
-                    if value == content + sha256(key + content).digest():
-                        kept[key] = np.frombuffer(content)
-        return kept
+                    if value == _with_digest(key, content):
+                        row_of[key] = np.frombuffer(content)
+        return row_of
 
-    def _write(self, rows: Mapping[bytes, _Rows]) -> None:
-        signed = []
-        for key, row in rows.items():
+    def _write(self, row_of: Mapping[bytes, _Rows]) -> None:
+        values = []
+        for key, row in row_of.items():
             if np.isfinite(row).all():
-                content = row.tobytes()
-                signed.append((key, content + sha256(key + content).digest()))
+                values.append((key, _with_digest(key, row.tobytes())))
         with closing(sqlite3.connect(self.path)) as database, database:
             database.execute("CREATE TABLE IF NOT EXISTS kept (key BLOB PRIMARY KEY, value BLOB)")
-            database.executemany("INSERT OR REPLACE INTO kept VALUES (?, ?)", signed)
+            database.executemany("INSERT OR REPLACE INTO kept VALUES (?, ?)", values)
+
+
+def _with_digest(key: bytes, content: bytes) -> bytes:
+    """Returns what is stored under a key, so that damage is noticed."""
+    return content + sha256(key + content).digest()

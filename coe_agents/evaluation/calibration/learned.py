@@ -60,28 +60,39 @@ def fit_trust(
         return np.full(n_agents, 1.0 / n_agents)
 
     # questions with fewer clusters are filled up with clusters of chance exp(-inf) = 0
-    width = max(target.size for _, target in informative)
-    shares = np.zeros((len(informative), width, n_agents))
-    targets = np.zeros((len(informative), width))
-    absent = np.full((len(informative), width), -np.inf)
+    n_questions = len(informative)
+    most_clusters = max(target.size for _, target in informative)
+    shares = np.zeros((n_questions, most_clusters, n_agents))
+    targets = np.zeros((n_questions, most_clusters))
+    absent = np.full((n_questions, most_clusters), -np.inf)
     for i, (rows, target) in enumerate(informative):
-        shares[i, : target.size] = rows.T
-        targets[i, : target.size] = target
-        absent[i, : target.size] = 0.0
+        n_clusters = target.size
+        shares[i, :n_clusters] = rows.T
+        targets[i, :n_clusters] = target
+        absent[i, :n_clusters] = 0.0
 
     def loss(slopes: FloatArray) -> tuple[float, FloatArray]:
+        """Returns the penalised negative log-likelihood, and its gradient."""
         chances = softmax(shares @ slopes + absent, axis=1)
-        deviations = slopes - slopes.mean()
+        # of clusters that are not right, nothing is added
         positive = np.maximum(chances, 1e-300)
         log_chances = np.log(np.where(targets > 0, positive, 1.0))
-        value = -(targets * log_chances).sum() + penalty / 2.0 * deviations @ deviations
+        log_likelihood = (targets * log_chances).sum()
         gradient = np.einsum("qc,qca->a", chances - targets, shares)
-        return value, gradient + penalty * deviations
 
-    start = np.full(n_agents, 2.0)
-    bounds = [(0.0, None)] * n_agents
-    options = {"maxiter": 1000, "ftol": 1e-14, "gtol": 1e-9}
-    slopes = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
+        deviations = slopes - slopes.mean()
+        ridge = penalty / 2.0 * deviations @ deviations
+        return ridge - log_likelihood, gradient + penalty * deviations
+
+    fit = minimize(
+        loss,
+        np.full(n_agents, 2.0),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(0.0, None)] * n_agents,
+        options={"maxiter": 1000, "ftol": 1e-14, "gtol": 1e-9},
+    )
+    slopes = fit.x
     if not slopes.sum() > 1e-6:
         return np.full(n_agents, 1.0 / n_agents)
     rounded = np.round(slopes / slopes.sum(), 4)
@@ -89,7 +100,9 @@ def fit_trust(
 
 
 def _require_both(wrong: FloatArray, agents: Collection[str]) -> None:
-    if (wrong > 0.0).sum() < 2 or (wrong < 1.0).sum() < 2:
+    n_wrong = (wrong > 0.0).sum()
+    n_right = (wrong < 1.0).sum()
+    if n_wrong < 2 or n_right < 2:
         raise ValueError(
             "the questions must have at least two right and two wrong answers by all "
             f"{quantity(len(agents), 'agent')}; "
@@ -115,10 +128,10 @@ def fit_ridge(
     rows = np.vstack([features, features])
     targets = np.repeat([1, 0], wrong.size)
     weights = np.concatenate([wrong, 1.0 - wrong])
-    counts = weights > 0.0
+    has_weight = weights > 0.0
     model = LogisticRegression(C=1.0 / penalty, solver="newton-cholesky", tol=1e-9, max_iter=200)
     with sklearn.config_context(assume_finite=True, skip_parameter_validation=True):
-        model.fit(rows[counts], targets[counts], weights[counts])
+        model.fit(rows[has_weight], targets[has_weight], weights[has_weight])
     return model.coef_[0], float(model.intercept_[0])
 
 
@@ -129,11 +142,11 @@ def to_folds(identifiers: Sequence[str], wrong: npt.ArrayLike) -> IntArray:
     of the questions and the names of the agents change nothing. Folds are 0..4.
     """
     shares = np.asarray(wrong, dtype=np.float64)
-    hashes = [hash_of(each) for each in identifiers]
-    n = len(hashes)
-    order = sorted(range(n), key=lambda i: (shares[i], hashes[i]))
-    fold = np.empty(n, dtype=np.int64)
-    fold[order] = np.arange(n) % _N_FOLDS
+    hashes = [hash_of(identifier) for identifier in identifiers]
+    n_questions = len(hashes)
+    order = sorted(range(n_questions), key=lambda i: (shares[i], hashes[i]))
+    fold = np.empty(n_questions, dtype=np.int64)
+    fold[order] = np.arange(n_questions) % _N_FOLDS
     return fold
 
 
@@ -155,21 +168,26 @@ def fit_support(
     require(has_others, must, ", ".join(sorted(agents)), "Add their samples")
 
     features = []
-    wrong = []
+    shares_wrong = []
     shares_right = np.asarray(correct, dtype=np.float64).tolist()
     for measurement, right in zip(measurements, shares_right, strict=True):
         if agents <= measurement.agents.keys():
             features.append(support_features(measurement, proposer, others))
-            wrong.append(1.0 - right)
-    _require_both(np.array(wrong), agents)
+            shares_wrong.append(1.0 - right)
+    wrong = np.array(shares_wrong)
+    _require_both(wrong, agents)
 
-    slopes, intercept = fit_ridge(np.array(features), np.array(wrong), penalty=_SUPPORT_PENALTY)
-    same, nothing, rest = np.split(slopes, [len(others), 2 * len(others)])
+    slopes, intercept = fit_ridge(np.array(features), wrong, penalty=_SUPPORT_PENALTY)
+    # in the order of `support_features`
+    n_others = len(others)
+    same = slopes[:n_others]
+    nothing = slopes[n_others : 2 * n_others]
+    [calls_nothing] = slopes[2 * n_others :]
     return LearnedSupport(
         proposer,
         others,
         same=tuple(same.tolist()),
         nothing=tuple(nothing.tolist()),
-        calls_nothing=float(rest[0]),
+        calls_nothing=float(calls_nothing),
         intercept=intercept,
     )

@@ -104,6 +104,7 @@ def weighted_risk_bound(
     # otherwise a bet could lose more than it has
     must = '"least" must be above 0 and at most each probability'
     require(0.0 < c <= p.min(), must, least, "Pass the lowest audit rate")
+
     limit = -math.log(1.0 - confidence)
 
     def excess(r: float) -> float:
@@ -131,24 +132,28 @@ def first_count(n: int, *, risk: float, confidence: float) -> int | None:
     >>> first_count(100, risk=0.1, confidence=0.9), first_count(10, risk=0.1, confidence=0.9)
     (38, None)
     """
-    counts = np.arange(1, n + 1)
-    # the most errors that pass; -1: none do. The tolerance keeps (1 - risk)^n == 1 - confidence on this side of it.
-    level = (1.0 - confidence) * (1.0 + 1e-9)
     from scipy.stats import binom
 
-    most = binom.ppf(level, counts, risk)
-    most = np.where(binom.cdf(most, counts, risk) <= level, most, most - 1.0)
+    counts = np.arange(1, n + 1)
+    # the tolerance keeps (1 - risk)^n == 1 - confidence on this side of the level
+    level = (1.0 - confidence) * (1.0 + 1e-9)
+    # of each count, the most errors that pass; -1: none do
+    quantiles = binom.ppf(level, counts, risk)
+    most = np.where(binom.cdf(quantiles, counts, risk) <= level, quantiles, quantiles - 1.0)
 
-    passes = np.floor(counts * risk / 2.0 + 1e-9) <= most
+    half_as_many = np.floor(counts * risk / 2.0 + 1e-9)
+    passes = half_as_many <= most
     if not passes.any():
         passes = most >= 0.0
     if not passes.any():
         return None
     earliest = int(counts[passes.argmax()])
 
-    likely = binom.cdf(most, counts, risk / 2.0) >= _LIKELY
-    ahead = int(counts[likely.argmax()]) if likely.any() else n
-    return max(earliest, min(ahead, n // 4))
+    passes_probably = binom.cdf(most, counts, risk / 2.0) >= _LIKELY
+    first_probable = n
+    if passes_probably.any():
+        first_probable = int(counts[passes_probably.argmax()])
+    return max(earliest, min(first_probable, n // 4))
 
 
 def first_audited_count(scale: npt.ArrayLike, *, risk: float, confidence: float) -> int | None:
@@ -162,13 +167,16 @@ def first_audited_count(scale: npt.ArrayLike, *, risk: float, confidence: float)
     >>> [first_audited_count(np.ones(n), risk=0.1, confidence=0.9) for n in (20, 100, 1000)]
     [None, 32, 239]
     """
+    # the logarithm of each bet's capital after k cases, shape `(n_bets, n)`
     scaled = _BETS[:, None] * np.asarray(scale, dtype=np.float64)
-    right = np.log1p(scaled * risk / (1.0 - risk)).cumsum(axis=1)
-    wrong = np.log1p(-scaled).cumsum(axis=1)
-    expected = (1.0 - risk / 2.0) * right + risk / 2.0 * wrong
+    if_right = np.log1p(scaled * risk / (1.0 - risk)).cumsum(axis=1)
+    if_wrong = np.log1p(-scaled).cumsum(axis=1)
+    expected = (1.0 - risk / 2.0) * if_right + risk / 2.0 * if_wrong
     with_one_more_error = expected + np.log1p(-_BETS)[:, None]
-    for gained in (with_one_more_error, expected, right):
-        passes = _mean_of_bets(gained) >= -np.log(1.0 - confidence)
+
+    limit = -np.log(1.0 - confidence)
+    for log_capital in (with_one_more_error, expected, if_right):
+        passes = _mean_of_bets(log_capital) >= limit
         if passes.any():
             return int(passes.argmax()) + 1
     return None
@@ -263,8 +271,10 @@ def shortfall(
     order = np.argsort(scores, kind="stable")
     rising = scores[order]
     wrong = np.cumsum(1.0 - right[order])
+    n_questions = right.size
+
     first: ThresholdChoice | None = None
-    start = first_count(right.size, risk=risk, confidence=confidence)
+    start = first_count(n_questions, risk=risk, confidence=confidence)
     if start is not None:
         threshold = float(rising[start - 1])
         n_answered = int(np.searchsorted(rising, threshold + TIE, side="right"))
@@ -274,36 +284,40 @@ def shortfall(
 
     # where one uncertainty ends: no threshold answers fewer of those that share it
     counts = np.unique(np.searchsorted(rising, rising + TIE, side="right"))
-
     errors = []
     bounds = []
     for count in counts.tolist():
-        errors.append(round_up(float(wrong[count - 1])))
-        bounds.append(risk_bound(errors[-1], count, confidence=confidence))
+        n_errors = round_up(float(wrong[count - 1]))
+        errors.append(n_errors)
+        bounds.append(risk_bound(n_errors, count, confidence=confidence))
     best = int(np.argmin(bounds))
-    n = int(counts[best])
+    n_surest = int(counts[best])
     n_wrong = errors[best]
-    rate = n_wrong / n
+    rate = n_wrong / n_surest
 
     def suffices(size: int) -> bool:
+        """Whether so many questions like these would do: the first test among the surest would pass."""
         start = first_count(size, risk=risk, confidence=confidence)
         if start is None:
             return False
-        scaled = counts[: best + 1] * size // right.size
+        scaled = counts[: best + 1] * size // n_questions
         tested = scaled[scaled >= start]
         if not tested.size:
             return False
         n_tested = int(tested[0])
-        return risk_bound(math.ceil(rate * n_tested), n_tested, confidence=confidence) <= risk
+        n_errors = math.ceil(rate * n_tested)
+        return risk_bound(n_errors, n_tested, confidence=confidence) <= risk
 
+    n_more: int | None = None
     if rate < risk:
         for step in naturals(1):
-            size = math.ceil(right.size * 1.05**step)
-            if size > 100 * right.size:
+            size = math.ceil(n_questions * 1.05**step)
+            if size > 100 * n_questions:
                 break
             if suffices(size):
-                return Shortfall(n, n_wrong, bounds[best], size - right.size, first, right.size)
-    return Shortfall(n, n_wrong, bounds[best], None, first, right.size)
+                n_more = size - n_questions
+                break
+    return Shortfall(n_surest, n_wrong, bounds[best], n_more, first, n_questions)
 
 
 def choose_audited_threshold(
@@ -328,24 +342,25 @@ def choose_audited_threshold(
     """
     scores = np.asarray(uncertainty, dtype=np.float64)
     order = np.argsort(scores, kind="stable")
-    x = 1.0 - np.asarray(correct, dtype=np.float64)[order]
-    p = np.asarray(probabilities, dtype=np.float64)[order]
-    least = float(p.min())
-    start = first_audited_count(least / p, risk=risk, confidence=confidence)
+    losses = 1.0 - np.asarray(correct, dtype=np.float64)[order]
+    seen = np.asarray(probabilities, dtype=np.float64)[order]
+    least = float(seen.min())
+    scale = least / seen
+    start = first_audited_count(scale, risk=risk, confidence=confidence)
     if start is None:
         return None
 
     limit = -math.log(1.0 - confidence) - 1e-9
 
     def passes(n: int) -> bool:
-        return log_evidence(x[:n], least / p[:n], risk) >= limit
+        return log_evidence(losses[:n], scale[:n], risk) >= limit
 
     last = last_passing(scores[order], start, passes)
     if last is None:
         return NO_THRESHOLD
     threshold, n = last
-    bound = weighted_risk_bound(x[:n], p[:n], confidence=confidence, least=least)
-    n_wrong = round_up(float(x[:n].sum()))
+    bound = weighted_risk_bound(losses[:n], seen[:n], confidence=confidence, least=least)
+    n_wrong = round_up(float(losses[:n].sum()))
     return ThresholdChoice(threshold, n, n_wrong, min(bound, risk))
 
 
@@ -358,14 +373,17 @@ def last_passing(
     """
     last: tuple[float, int] | None = None
     n_answered = 0
-    step = max(1, round(rising.size / _N_STEPS))
-    for count in (*range(start, rising.size, step), rising.size):
-        if count > n_answered:
-            threshold = float(rising[count - 1])
-            n_answered = int(np.searchsorted(rising, threshold + TIE, side="right"))
-            if not passes(n_answered):
-                break
-            last = threshold, n_answered
+    n_questions = rising.size
+    step = max(1, round(n_questions / _N_STEPS))
+    for count in (*range(start, n_questions, step), n_questions):
+        # ties may have been answered with the threshold before
+        if count <= n_answered:
+            continue
+        threshold = float(rising[count - 1])
+        n_answered = int(np.searchsorted(rising, threshold + TIE, side="right"))
+        if not passes(n_answered):
+            break
+        last = threshold, n_answered
     return last
 
 

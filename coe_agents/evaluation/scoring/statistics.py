@@ -50,7 +50,10 @@ def iter_statistics(
         answer_of = cache(canonical_answer)  # many texts are equal
         batch = []
         for question in together:
-            if any(weight_of.get(response["agent"], 1.0) > 0.0 for response in question.responses):
+            weights_of_responses = [
+                weight_of.get(response["agent"], 1.0) for response in question.responses
+            ]
+            if any(weight > 0.0 for weight in weights_of_responses):
                 batch.append(_fill_answers(question, answer_of))
 
         labels = _cluster(batch, clusterer)
@@ -97,9 +100,12 @@ def _cluster(batch: Sequence[SampledQuestion], clusterer: Clusterer) -> list[lis
                 places.append(place)
 
         for together in _parts(batch, places):
-            texts = [list(map(response_text, batch[place].responses)) for place in together]
-            asked = [batch[place].text for place in together]
-            clustered = cluster_many(texts, questions=asked, clusterer=compares)
+            texts = []
+            questions = []
+            for place in together:
+                texts.append([response_text(response) for response in batch[place].responses])
+                questions.append(batch[place].text)
+            clustered = cluster_many(texts, questions=questions, clusterer=compares)
             for place, own_texts, own_labels in zip(together, texts, clustered, strict=True):
                 labels[place] = _number_by_text(own_texts, own_labels)
             COUNT.get()(len(together))
@@ -143,8 +149,8 @@ def _number_by_text(texts: Sequence[str], labels: Sequence[int]) -> list[int]:
         texts_of.setdefault(label, set()).add(text)
 
     ranked = sorted(texts_of, key=lambda label: sorted(texts_of[label]))
-    numbers = dict(zip(ranked, range(len(ranked)), strict=True))
-    return [numbers[label] for label in labels]
+    number_of = {label: number for number, label in enumerate(ranked)}
+    return [number_of[label] for label in labels]
 
 
 def _with_distances(
@@ -165,15 +171,19 @@ def _with_distances(
 
     probabilities = []
     if pairs:
-        probabilities = np.asarray(entailment.predict(pairs))[:, ENTAILMENT].tolist()
+        predicted = np.asarray(entailment.predict(pairs))
+        probabilities = predicted[:, ENTAILMENT].tolist()
     remaining = iter(probabilities)
 
     for statistics in batch:
+        # row by row, as `permutations` orders the pairs; each cluster entails itself
         entailed = np.eye(len(statistics.support))
         off_diagonal = entailed == 0.0
-        entailed[off_diagonal] = list(islice(remaining, int(off_diagonal.sum())))
+        n_pairs = int(off_diagonal.sum())
+        entailed[off_diagonal] = list(islice(remaining, n_pairs))
 
-        metric = 1.0 - (entailed + entailed.T) / 2.0
+        both_ways = (entailed + entailed.T) / 2.0
+        metric = 1.0 - both_ways
         coe = collaborative_entropy(
             statistics.distributions, divergence="wasserstein", ground_metric=metric
         )

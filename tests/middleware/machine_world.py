@@ -120,6 +120,10 @@ class World:
         self.started = Counter()
         self.interrupted = Counter()
         self.invocations = set()
+        self.is_async = False  # the present run
+        self.cut_short = (
+            set()
+        )  # the thread and family of what LangGraph may have cancelled before it began
         meddler = Meddler(self)
         [self.gate] = self._gate()
         gate = [self.gate, meddler] if inner else [meddler, self.gate]
@@ -187,6 +191,8 @@ class World:
         with self.lock:
             if self.failing:
                 self.failing -= 1
+                if self.is_async:
+                    self.cut_short.add((thread_id(), self.family(key.ref)))
                 raise ConnectionError("down")
         return "done"
 
@@ -354,6 +360,7 @@ class World:
         self.plan = [*plan]
         self.meddling = meddling
         self.failing = failing
+        self.is_async = not sync
         start = partial(asyncio.to_thread, self.agent.invoke) if sync else self.agent.ainvoke
 
         async def together():
@@ -410,21 +417,27 @@ class World:
         for (thread, family), counts in started.items():
             votes = self.vouched[thread, family]
             person = self.approved[thread, family]
-            allowed = _covers(counts, votes, person, self.capacity[thread, family])
+            is_whole = (thread, family) not in self.cut_short
+            allowed = _covers(
+                counts, votes, person, self.capacity[thread, family], is_whole=is_whole
+            )
             assert allowed, (
                 f"ran on thread {thread}: {dict(counts)}; vouched for: {votes}, approved: {person}"
             )
 
 
-def _covers(counts, votes, person, capacity):
-    """Whether counts are a sum of whole groups: each vote once, and of all groups together `capacity`."""
+def _covers(counts, votes, person, capacity, *, is_whole):
+    """Whether counts are a sum of groups: each vote once, and of all groups together `capacity`.
+
+    The groups are whole, unless a call of them failed, and others may have been cancelled.
+    """
     if not +counts:
         return True
     options = [(group, [*votes[:place], *votes[place + 1 :]]) for place, group in enumerate(votes)]
     options += [(group, votes) for group in person]
     return capacity > 0 and any(
-        all(counts[key] >= n for key, n in group)
-        and _covers(counts - Counter(dict(group)), rest, person, capacity - 1)
+        (not is_whole or all(counts[key] >= n for key, n in group))
+        and _covers(counts - Counter(dict(group)), rest, person, capacity - 1, is_whole=is_whole)
         for group, rest in options
     )
 

@@ -97,6 +97,25 @@ def test_two_judges_have_rejected_where_the_third_says_that_it_failed():
     gate.teardown()
 
 
+@pytest.mark.parametrize(("sync", "failing"), [(False, 1), (False, 0), (True, 1)])
+def test_a_call_may_be_cancelled_where_another_one_of_its_action_failed(sync, failing):
+    """The oracle wanted both: where a tool fails, LangGraph cancels what has been let pass and not begun."""
+    calls = [{"name": "book", "args": {"to": to, "amount": 3}} for to in ("Ann", "Bob")]
+    gate = machine("council block verify")()
+    first = Turn(calls=tuple(calls), votes=AGREE)
+    proposal = {"thread": "1", "meddling": None, "failing": failing, "stop": False, "sync": sync}
+    gate.begin({**proposal, "turn": first}, own_clusterer=False, other=None)
+    gate.world.check()
+    started = gate.world.started
+    started.pop(next(place for place, n in started.items() if n))
+    if failing and not sync:
+        gate.world.check()
+    else:
+        with pytest.raises(AssertionError, match="ran on thread"):
+            gate.world.check()
+    gate.teardown()
+
+
 def test_what_is_drawn_does_not_depend_on_what_runs(capsys, monkeypatch):
     few = settings(
         max_examples=2,

@@ -137,6 +137,8 @@ def kind_of(error: str) -> str:
     Example:
         >>> kind_of("AgentError: RateLimitError: no more of: a question")
         'AgentError: RateLimitError'
+        >>> kind_of("")
+        'an error'
     """
     kinds = _KINDS.match(error)
     return kinds[0] if kinds else "an error"

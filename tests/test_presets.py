@@ -3,10 +3,12 @@ from dataclasses import replace
 import pytest
 
 from coe_agents import ModelAgent, NormalizedMatch, ask, create_coe_graph, sentences, short_answers
+from coe_agents.backends import ChatTransformers
 from coe_agents.graph import GraphOptions
 from coe_agents.policy.guarantee import differences
 from coe_agents.prompts import ANSWER_ALONE
 from coe_agents.testing import ScriptedAgent
+from coe_agents.tinyworld import model_folder
 from tests.doubles import CountingModel
 from tests.policy.test_calibrated import CALIBRATION
 from tests.policy.test_guarantee import SAME
@@ -78,3 +80,21 @@ def test_sentences_that_are_compared_word_for_word_are_said_to_be():
         "Capital of France?", [ScriptedAgent("a", ["Paris", "Lyon"]), ScriptedAgent("b", ["Metz"])]
     )
     assert "sentences(judge)" not in decision.reason
+
+
+def test_models_of_tinyworld_are_told_what_works_there_and_not_to_judge():
+    class Tiny(ScriptedAgent):
+        is_of_tinyworld = True
+
+    folder = str(model_folder("tiny-llama"))
+    for model in ("tinyworld:tiny-llama", ChatTransformers(folder)):
+        assert ModelAgent("a", model).is_of_tinyworld
+    for model in ("openai:gpt-5-mini", f"transformers:{folder}-of-mine"):
+        assert not ModelAgent("a", model).is_of_tinyworld
+
+    said = ["Paris is the capital.", "The capital is called Paris.", "It would be Paris, surely."]
+    decision = ask("Capital of France?", [Tiny("a", said[:2]), Tiny("b", said[2:])])
+    assert "clusterer=tinyworld_clusterer() in Python" in decision.reason
+    assert "sentences(judge)" not in decision.reason
+    decision = ask("Capital of France?", [Tiny("a", said[:2]), ScriptedAgent("b", said[2:])])
+    assert "sentences(judge)" in decision.reason

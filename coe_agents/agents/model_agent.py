@@ -210,6 +210,11 @@ class ModelAgent:
             return model.partition(":")[0]
         return "transformers" if model._llm_type == "coe-agents-transformers" else None
 
+    @property
+    def is_of_tinyworld(self) -> bool:
+        """Whether the model is one of those that come with the package."""
+        return chat_models.is_shipped(self._original)
+
     def uses(self, model: object) -> bool:
         """Returns whether the agent's model is this one, or has this name, whatever its settings and its address."""
         return chat_models.is_same_model(self._original, model)

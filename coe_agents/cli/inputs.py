@@ -96,7 +96,7 @@ def models_to_toml_of(named: ModelOptions) -> str:
     return models_to_toml(
         named.models or EXAMPLES,
         n_samples=named.n,
-        answers=named.answers or "short",
+        answers=named.answers,
         max_tokens=named.max_tokens,
         temperature=named.temperature,
         system=named.system,

@@ -81,8 +81,8 @@ class ModelOptions:
         Literal["short", "mathematics", "sentences"] | None,
         typer.Option(
             metavar="KIND",
-            help="How answers of --model are compared: short (default), mathematics, by its value, or sentences, "
-            "which the first model compares.",
+            help="How answers of --model are compared: short, mathematics, by its value, or sentences, which the first "
+            "model compares that is not of tinyworld. Default: short; where all are of it, sentences, by its model.",
         ),
     ] = None
     max_tokens: Annotated[

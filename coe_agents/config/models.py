@@ -17,7 +17,7 @@ from coe_agents.agents.requests.chat_models import (
     load_model,
     shipped_model,
 )
-from coe_agents.config.schema import ModelSection
+from coe_agents.config.schema import TINYWORLD, ModelSection
 from coe_agents.errors import ConfigurationError
 from coe_agents.extensions import did_you_mean
 from coe_agents.text import as_sentence, redact
@@ -198,13 +198,15 @@ _OF_SERVERS = """\
 # api_key_env = "MY_KEY"                  # the NAME of the variable that holds the server's key
 """
 _SHORT = 'kind = "short"                            # names, numbers, a few words; or "sentences", with a "judge"'
-_REST = f"""
-[answers]
-{_SHORT}
-
+_POLICY = """
 [policy]
 kind = "regime"                           # answers in consensus only
-# actions = {{ conflict = "escalate" }}     # what to do where the models disagree; "abstain" unless given
+# actions = { conflict = "escalate" }     # what to do where the models disagree; "abstain" unless given
+"""
+_OF_TINYWORLD = """
+[clusterer]
+kind = "entailment"                       # tinyworld's own; its models are asked the bare question
+model = "tinyworld"
 """
 
 
@@ -212,16 +214,18 @@ def models_to_toml(
     models: Sequence[str],
     *,
     n_samples: int = 5,
-    answers: str = "short",
+    answers: str | None = None,
     max_tokens: int | None = None,
     temperature: float | None = None,
     system: str | None = None,
 ) -> str:
     """Returns the text of a configuration file that asks these models, each named as "provider:model".
 
-    The first of them is the judge of `answers` that are "sentences". Those of openai are asked at `OPENAI_BASE_URL`, if
-    it is set. Unless `max_tokens` is given, short answers of a model in this process have at most `SHORT`: it waits for
-    each token. At servers a limit would often cut off what a model thinks before it answers, which counts there.
+    `answers` are "short" unless given, and of tinyworld's models alone sentences: these are asked the bare question,
+    and compared by tinyworld's entailment model. Of other "sentences" the first model is the judge that is not of
+    tinyworld. Those of openai are asked at `OPENAI_BASE_URL`, if it is set. Unless `max_tokens` is given, short answers
+    of a model in this process have at most `SHORT`: it waits for each token. At servers a limit would often cut off
+    what a model thinks before it answers, which counts there.
 
     Raises:
         ConfigurationError: If a name has no provider.
@@ -230,14 +234,11 @@ def models_to_toml(
         >>> [line for line in models_to_toml(["openai:gpt-5-mini"]).splitlines() if line.startswith("model")]
         ['model = "gpt-5-mini"']
     """
-    server = {}
-    address = os.environ.get("OPENAI_BASE_URL")
-    if address:
-        server["base_url"] = address
-        if os.environ.get(_KEY):
-            server["api_key_env"] = _KEY
+    server = _server_of_openai()
+    is_bare = _is_bare(models, answers)
+    answers = answers or "short"
     text = _HEAD
-    rest = _REST
+    clients = list[tuple[str, str]]()
     names: set[str] = set()
     for place, model in enumerate(models):
         provider, separator, name = model.partition(":")
@@ -251,20 +252,44 @@ def models_to_toml(
         if provider == "openai":
             fields.update(server)
         client = [f"{field} = {json.dumps(value)}" for field, value in fields.items()]
+        clients.append((provider, ", ".join(client)))
         lines = [f"name = {json.dumps(agent)}", *client, f"n_samples = {n_samples}"]
         of_agent = {"max_tokens": max_tokens, "temperature": temperature, "system_prompt": system}
-        if max_tokens is None and answers == "short" and provider in LOCAL_PROVIDERS:
+        is_short = answers == "short" or is_bare
+        if max_tokens is None and is_short and provider in LOCAL_PROVIDERS:
             of_agent["max_tokens"] = SHORT
         for field, value in of_agent.items():
             if value is not None:
                 lines.append(f"{field} = {json.dumps(value, ensure_ascii=False)}")
         lines.append("")
         text += "\n[[agents]]\n" + "\n".join(lines)
-        if place == 0 and "base_url" not in fields:
+        if place == 0 and "base_url" not in fields and provider != TINYWORLD:
             text += _OF_SERVERS
-        if place == 0 and answers == "sentences":
-            judge = ", ".join(client)
-            rest = rest.replace(_SHORT, f'kind = "sentences"\njudge = {{ {judge} }}')
+    return text + (_OF_TINYWORLD if is_bare else _answers_section(answers, clients)) + _POLICY
+
+
+def _server_of_openai() -> dict[str, str]:
+    """Returns the fields of the server that the environment names for models of openai; none if it names none."""
+    address = os.environ.get("OPENAI_BASE_URL")
+    if not address:
+        return {}
+    server = {"base_url": address}
+    if os.environ.get(_KEY):
+        server["api_key_env"] = _KEY
+    return server
+
+
+def _is_bare(models: Sequence[str], answers: str | None) -> bool:
+    """Returns whether all models are of tinyworld, which answer nonsense to anything but the bare question."""
+    providers = {model.partition(":")[0] for model in models}
+    return providers == {TINYWORLD} and answers in (None, "sentences")
+
+
+def _answers_section(answers: str, clients: Sequence[tuple[str, str]]) -> str:
+    """Returns how answers are asked for; `clients` are the providers of the models, with the fields that name each."""
+    if answers == "sentences":
+        able = [client for provider, client in clients if provider != TINYWORLD]
+        return f'\n[answers]\nkind = "sentences"\njudge = {{ {able[0]} }}\n'
     if answers == "mathematics":
-        rest = rest.replace(_SHORT, 'kind = "mathematics"')
-    return text + rest
+        return '\n[answers]\nkind = "mathematics"\n'
+    return f"\n[answers]\n{_SHORT}\n"

@@ -22,7 +22,7 @@ from coe_agents.graph.nodes.another_round import another_round_node
 from coe_agents.graph.nodes.claims import AnswerJudge, claims_node
 from coe_agents.graph.nodes.clarify import clarify_node
 from coe_agents.graph.nodes.cluster import cluster_node
-from coe_agents.graph.nodes.coordinator import coordinator_node
+from coe_agents.graph.nodes.coordinator import advice_on_sentences, coordinator_node
 from coe_agents.graph.nodes.escalation import Escalation, escalation_node
 from coe_agents.graph.nodes.finish import OnDecision, Recorder, check_on_decision, finish_node
 from coe_agents.graph.nodes.measure import measure_node
@@ -339,12 +339,13 @@ def _add_decision(graph: CoEStateGraph, parts: _GraphParts) -> None:
     }
     if parts.may_clarify:
         routes["clarify"] = "strategy: clarify"
+    compares_words = type(parts.clusterer) is NormalizedMatch
     coordinator = coordinator_node(
         parts.settings,
         strategies=parts.strategies,
         routes=routes,
         on_unavailable=parts.options.on_unavailable,
-        compares_words=type(parts.clusterer) is NormalizedMatch,
+        on_sentences=advice_on_sentences(parts.agents) if compares_words else "",
         judges_claims=parts.answer_judge is not None,
     )
     graph.add_node("coordinator", of_this_version(BriefNode(coordinator)), destinations=routes)

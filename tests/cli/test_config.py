@@ -48,7 +48,7 @@ def test_init_writes_a_file_that_passes_the_check_as_it_stands(models, tmp_path,
     out = run("config", "check", "coe.toml").stdout
     assert "coe.toml is valid." in out
     assert "note:" not in out
-    assert "answers short" in " ".join(out.split())
+    assert ("answers short" in " ".join(out.split())) == (not models)
     assert "tiny-qwen2 tinyworld tiny-qwen2 3" in " ".join(out.split()) or not models
 
 
@@ -77,6 +77,26 @@ def test_init_writes_the_server_that_the_environment_names_and_how_answers_are_c
     assert (done.stdout, path.read_text()) == ("", "mine")
     run("config", "init", path, "--out", path, code=2)
     assert "it needs --model" in run("ask", "Who?", "--answers", "sentences", code=2).stderr
+
+
+def test_models_of_tinyworld_are_asked_the_bare_question_and_judge_nobody():
+    """In other words than those of their training they answer nonsense, and as judges, too."""
+    tiny = ["tinyworld:tiny-llama", "tinyworld:tiny-qwen2"]
+
+    def named(models, answers=None):
+        config = load_named(None, ModelOptions(models=models, answers=answers))
+        return config.answers, config.clusterer
+
+    for answers in (None, "sentences"):
+        asked, clusterer = named(tiny, answers)
+        assert asked is None
+        assert (clusterer.kind, clusterer.model) == ("entailment", "tinyworld")
+    asked, _ = named(tiny, "short")
+    assert asked.kind == "short"
+    asked, _ = named([tiny[0], "ollama:m"])
+    assert asked.kind == "short"
+    asked, _ = named([tiny[0], "ollama:m", "ollama:n"], "sentences")
+    assert (asked.judge.provider, asked.judge.model) == ("ollama", "m")
 
 
 def test_what_the_example_leaves_out_is_valid_as_well(checked, monkeypatch):

@@ -148,10 +148,22 @@ def load_model(name: str, **options: Any) -> BaseChatModel:
 
 def shipped_model(name: str, *, where: str) -> str:
     """Returns the folder of a chat model that comes with the package; `where` says in the error what names it."""
-    folders = Path(str(resources.files("coe_agents"))) / "tinyworld" / "models"
+    folders = _shipped_folders()
     names = sorted(template.parent.name for template in folders.glob("*/chat_template.jinja"))
     one_of(name, where, names)
     return str(folders / name)
+
+
+def _shipped_folders() -> Path:
+    return Path(str(resources.files("coe_agents"))) / "tinyworld" / "models"
+
+
+def is_shipped(model: object) -> bool:
+    """Returns whether a chat model, or its name, is one that comes with the package."""
+    if isinstance(model, str):
+        return model.partition(":")[0] == _SHIPPED
+    folder = getattr(model, "model", None)
+    return isinstance(folder, str) and Path(folder).parent == _shipped_folders()
 
 
 def bind_tools(model: BaseChatModel, tools: Sequence[Fields]) -> tuple[BaseChatModel, Fields]:

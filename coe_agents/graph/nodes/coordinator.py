@@ -1,6 +1,6 @@
 """Owns the node that decides, and chooses the next node by it."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
 from langgraph.types import Command
@@ -25,9 +25,24 @@ from coe_agents.rounds.strategies import Clarify, Strategies
 from coe_agents.types import Response
 
 _UNLIKE = (
-    "most answers have several words, and few are equal: they are compared word for word, which does not suit "
-    'sentences; use --answers sentences, answers=sentences(judge) in Python, or [answers] kind = "sentences" in a file'
+    "most answers have several words, and few are equal: they are compared word for word, "
+    "which does not suit sentences"
 )
+_FOR_SENTENCES = (
+    "use --answers sentences, answers=sentences(judge) in Python, "
+    'or [answers] kind = "sentences" in a file'
+)
+_FOR_TINYWORLD = (
+    "models of tinyworld need the bare question, and their own clusterer: omit --answers, pass "
+    "clusterer=tinyworld_clusterer() in Python, or write in a file "
+    '[clusterer] kind = "entailment" and model = "tinyworld"'
+)
+
+
+def advice_on_sentences(agents: Iterable[object]) -> str:
+    """Returns what is said where answers are sentences, and compared word for word; no model of tinyworld can judge."""
+    is_of_tinyworld = all(getattr(agent, "is_of_tinyworld", False) for agent in agents)
+    return f"{_UNLIKE}; {_FOR_TINYWORLD if is_of_tinyworld else _FOR_SENTENCES}"
 
 
 def coordinator_node(
@@ -36,13 +51,14 @@ def coordinator_node(
     strategies: Strategies,
     routes: Collection[str],
     on_unavailable: OnUnavailable,
-    compares_words: bool = False,
+    on_sentences: str = "",
     judges_claims: bool = False,
 ) -> Callable[[CoEState], Command[str]]:
     """Returns the node that decides, by the policy within what it cannot overrule, and goes to one of `routes`.
 
-    `compares_words`: whether the clusterer compares answers word for word. `judges_claims`: whether a node before this
-    one judges long answers; what it leaves of one then is the decision, in place of the policy's.
+    `on_sentences`: what is said where answers are sentences; "" of a clusterer that suits them. `judges_claims`:
+    whether a node before this one judges long answers; what it leaves of one then is the decision, in place of the
+    policy's.
     """
 
     def coordinator(state: CoEState) -> Command[str]:
@@ -76,9 +92,9 @@ def coordinator_node(
             regime = measurement.regime
             if claimed is None:
                 who = who_says_what(measurement, n_agents=len(now.agents))
-                may_be_unlike = compares_words and decision.action != "answer"
+                may_be_unlike = on_sentences and decision.action != "answer"
                 if may_be_unlike and is_unlike(measurement):
-                    decision = replace(decision, reason=f"{decision.reason}; {_UNLIKE}")
+                    decision = replace(decision, reason=f"{decision.reason}; {on_sentences}")
         _emit(state, decision)
 
         measured_agents = (state["measured"] or {}).get("agents", {})

@@ -71,11 +71,13 @@ class Evaluation(Shown):
                 axes.plot([low, high], [len(labels)] * 2, color="0.6")
                 axes.plot([value], [len(labels)], marker="o", color="tab:blue")
                 labels.append(name_of(name).label)
-        figure.set_figheight(1.2 + 0.25 * len(labels))
+        figure.set_figheight(1.4 + 0.25 * len(labels))
         axes.set_yticks(range(len(labels)), labels)
         axes.invert_yaxis()
         axes.axvline(0.5, color="0.6", linestyle="--")
-        axes.set_xlabel("AUROC: 0.5 is chance, 1 tells each wrong answer from each right one")
+        # below the whole figure, since the names of scores leave the axes too little of its width
+        across = "AUROC: 0.5 is chance,\n1 tells each wrong answer from each right one"
+        figure.supxlabel(across, fontsize="medium")
         return figure
 
     def show(self, console: "Console") -> None:

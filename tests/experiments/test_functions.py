@@ -19,6 +19,7 @@ import pytest
 from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
 from langgraph.graph import START, StateGraph
+from matplotlib.text import Text
 from typing_extensions import TypedDict
 
 from coe_agents import (
@@ -387,6 +388,20 @@ def test_a_run_has_every_round_of_every_agent():
     )
     assert str(runs).strip() == said  # no word of a folder that goes with it
     assert len(runs.plot().axes) == 3
+
+
+def test_the_words_below_the_picture_of_scores_are_whole():
+    samples = sample(agents(b=("Paris", "Lyon", "Lyon")), asked(3), **SILENT)
+    figure = score(samples, resamples=2, **SILENT).plot()
+    figure.draw_without_rendering()
+    picture = figure.bbox
+    (words,) = [text for text in figure.findobj(Text) if "AUROC" in text.get_text()]
+    place = words.get_window_extent()
+    assert place.width > 0
+    assert place.x0 >= picture.x0
+    assert place.x1 <= picture.x1
+    assert place.y0 >= picture.y0
+    assert place.y1 <= picture.y1
 
 
 def test_a_run_without_references_is_drawn_without_accuracy():

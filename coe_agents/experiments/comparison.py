@@ -148,7 +148,8 @@ class Comparison(Shown):
         """Draws risk over coverage and, where a policy asks people, wrong answers over people asked; needs Matplotlib.
 
         The step line joins the policies that no other beats in both. Of policies in one place the first is a dot, and
-        each further one a ring around those before it. Wrong answers are a share of all questions.
+        each further one a ring around those before it. A policy of no known risk, which may answer nothing, stands in
+        the legend alone. Wrong answers are a share of all questions.
         """
         asks_people = any(each.figures["escalated"][0] > 0.0 for each in self.policies)
         figure, (frontier, *others) = create_axes(2 if asks_people else 1)
@@ -170,6 +171,9 @@ class Comparison(Shown):
             coverage, *ends = each.figures["coverage"]
             risk, low, high = each.figures["risk"]
             if np.isnan(risk):
+                # it has no place in the plane, so it is named without one
+                lacks = "no answer" if coverage == 0.0 else "no answer is judged"
+                frontier.plot([], [], **{**marks[place], "label": f"{name}: {lacks}"})
                 continue
             frontier.plot(ends, [risk, risk], color="0.8")
             frontier.plot([coverage, coverage], [low, high], color="0.8")

@@ -539,6 +539,17 @@ def test_a_picture_shows_each_of_several_policies_in_one_place():
         assert [dot.get_fillstyle() for dot in drawn] == ["full", "none", "none"]
 
 
+def test_a_picture_names_a_policy_that_answers_nothing_and_one_whose_answers_are_not_judged():
+    def names(questions, **policies):
+        samples = sample(agents(), questions, **SILENT)
+        (axes,) = compare(samples, policies=policies, resamples=2, **SILENT).plot().axes
+        return [text.get_text() for text in axes.get_legend().get_texts()]
+
+    silent = RegimePolicy(actions={"consensus": "abstain"})
+    assert names(asked(5), one=ALWAYS, two=silent) == ["one", "two: no answer"]
+    assert names(["Capital of Peru?"], one=ALWAYS) == ["one: no answer is judged"]
+
+
 def test_evaluate_samples_and_scores():
     evaluation = evaluate(agents(), asked(2), resamples=2, clusterer=NormalizedMatch(), **SILENT)
     assert (evaluation.figures["n_scored"], evaluation.figures["accuracy"]) == (2, 1.0)

@@ -60,8 +60,11 @@ class LabelledQuestion:
     @property
     def texts(self) -> list[tuple[str, str]]:
         """All responses, the answers first, each with who gave it."""
-        further = [(agent, text) for agent, texts in self.samples.items() for text in texts]
-        return [*self.answers.items(), *further]
+        texts = list(self.answers.items())
+        for agent, samples in self.samples.items():
+            for sample in samples:
+                texts.append((agent, sample))
+        return texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +110,9 @@ def read_labelled(paths: Iterable[Path]) -> Iterator[LabelledQuestion]:
     for path in paths:
         try:
             form = find_form(path)
-            file = RecordFile(path, "lines" if path.name.endswith(SUFFIXES) else form)
+            if path.name.endswith(SUFFIXES):
+                form = "lines"
+            file = RecordFile(path, form)
             for number, text in read_records(file):
                 yield _question(text, partial(_place_of, file, number))
         except OSError as error:
@@ -140,9 +145,10 @@ def _question(text: str | bytes, place: Callable[[], str]) -> LabelledQuestion:
         if "gpt3_sentences" in record:
             record = _from_passage(record)
         for agent, answer in record["answers"].items():
+            labelled = answer["claims"]
             texts[agent] = _text(answer["text"])
-            claims[agent] = [_text(claim["text"]) for claim in answer["claims"]]
-            supported[agent] = [claim["supported"] for claim in answer["claims"]]
+            claims[agent] = [_text(claim["text"]) for claim in labelled]
+            supported[agent] = [claim["supported"] for claim in labelled]
         for agent, further in (record.get("samples") or {}).items():
             samples[agent] = [_text(text) for text in further]
         question = LabelledQuestion(
@@ -157,6 +163,7 @@ def _question(text: str | bytes, place: Callable[[], str]) -> LabelledQuestion:
         raise SamplesError(
             f"{place()} is no question with claims: {error!r}", hint=_HINT
         ) from error
+
     for label in chain.from_iterable(supported.values()):
         if label is not None and not isinstance(label, bool):
             raise SamplesError(
@@ -187,23 +194,33 @@ def judge_labelled(
                     asked.append(Asked(question.claims[agent], texts))
         judgements = support.judge(asked) if asked else []
         for (question, agent), judged in zip(drafts, judgements, strict=True):
-            names = [name for name, _ in question.texts]
-            measured = measure_claims(judged, names, drafted_by=agent, draft=names.index(agent))
-            places = list[int]()
-            labels = list[bool]()
-            for place, label in enumerate(question.supported[agent]):
-                if label is not None:
-                    places.append(place)
-                    labels.append(label)
-            if places:
-                yield JudgedClaims(
-                    question=question.id,
-                    entity=question.entity,
-                    agent=agent,
-                    between=measured.between[places],
-                    within=measured.within[places],
-                    right=np.array(labels),
-                )
+            labelled = _with_labels(question, agent, judged)
+            if labelled.right.size:
+                yield labelled
+
+
+def _with_labels(
+    question: LabelledQuestion, agent: str, judged: npt.NDArray[np.floating[Any]]
+) -> JudgedClaims:
+    """Returns what was measured of those claims of an answer that have a label."""
+    names = [name for name, _ in question.texts]
+    # the answers stand in front of the samples
+    measured = measure_claims(judged, names, drafted_by=agent, draft=names.index(agent))
+
+    places = list[int]()
+    labels = list[bool]()
+    for place, label in enumerate(question.supported[agent]):
+        if label is not None:
+            places.append(place)
+            labels.append(label)
+    return JudgedClaims(
+        question=question.id,
+        entity=question.entity,
+        agent=agent,
+        between=measured.between[places],
+        within=measured.within[places],
+        right=np.array(labels, dtype=np.bool_),
+    )
 
 
 _FIRST = 0.1
@@ -256,18 +273,21 @@ def calibrate_claims(
     unit = _entities(claims)
     n_units = int(unit.max()) + 1
 
+    rising = np.sort(uncertainty)
+    alike = np.ones(n_units)  # all questions were chosen with one probability
+    least_evidence = -math.log(1.0 - confidence) - 1e-9
+
     def losses(threshold: float) -> FloatArray:
+        """Returns the share of wrong claims among the kept of each question; 0 where none is kept."""
         kept = uncertainty <= threshold + TIE
         n_kept = np.bincount(unit[kept], minlength=n_units)
         n_wrong = np.bincount(unit[kept], weights=wrong[kept], minlength=n_units)
         return np.divide(n_wrong, n_kept, out=np.zeros(n_units), where=n_kept > 0)
 
     def passes(n: int) -> bool:
-        evidence = log_evidence(losses(float(rising[n - 1])), alike, risk)
-        return evidence >= -math.log(1.0 - confidence) - 1e-9
+        threshold = float(rising[n - 1])
+        return log_evidence(losses(threshold), alike, risk) >= least_evidence
 
-    alike = np.ones(n_units)
-    rising = np.sort(uncertainty)
     start = max(1, round(_FIRST * rising.size))
     chosen = last_passing(rising, start, passes)
     if chosen is None:
@@ -277,7 +297,9 @@ def calibrate_claims(
     bound = weighted_risk_bound(losses(threshold), alike, confidence=confidence)
     n_given = 0
     for answer in claims:
-        n_given += bool((1.0 - answer.between <= threshold + TIE).any())
+        keeps = 1.0 - answer.between <= threshold + TIE
+        if keeps.any():
+            n_given += 1
     calibration = ClaimCalibration(
         risk=risk,
         confidence=confidence,
@@ -324,6 +346,7 @@ def _figures(claims: Sequence[JudgedClaims], n_resamples: int) -> JsonObject:
     entity = _entities(claims)
     between = 1.0 - np.concatenate([answer.between for answer in claims])
     within = 1.0 - np.concatenate([answer.within for answer in claims])
+
     precision = dict[str, float]()
     if not np.isnan(between).any():
         for share in KEPT_SHARES:
@@ -333,6 +356,7 @@ def _figures(claims: Sequence[JudgedClaims], n_resamples: int) -> JsonObject:
     auroc_within = None
     if not np.isnan(within).any():
         auroc_within = _auroc(right, within, entity, n_resamples)
+
     return {
         "n_claims": int(right.size),
         "n_answers": len(claims),
@@ -352,7 +376,12 @@ def _auroc(
     if np.isnan(uncertainty).any():
         return [None, None, None]
     ranking = Ranking(right, uncertainty)
-    blocks = resamples(int(entity.max()) + 1, n_resamples=n_resamples)
-    drawn = [area_under_roc(ranking.tally(counts[:, entity])) for counts in blocks]
     value = float(area_under_roc(ranking.tally())[0])
+
+    n_entities = int(entity.max()) + 1
+    drawn = []
+    for counts_of_entities in resamples(n_entities, n_resamples=n_resamples):
+        # a claim is drawn as often as its entity
+        tally = ranking.tally(counts_of_entities[:, entity])
+        drawn.append(area_under_roc(tally))
     return to_plain(with_interval(value, np.concatenate(drawn)))

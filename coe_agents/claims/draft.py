@@ -96,14 +96,10 @@ class Claims:
         Raises:
             CoEError: If the model behind the support fails.
         """
-        weights = {} if weights is None else weights
+        if weights is None:
+            weights = {}
         places_of_drafts = [_drafts(responses, weights) for responses in questions]
-        texts = dict[str, None]()  # each once, in their order
-        for responses, places in zip(questions, places_of_drafts, strict=True):
-            texts.update((_text(responses[place]), None) for place in places)
-        claims_of = dict[str, Sequence[Claim] | Exception]()
-        if texts:
-            claims_of.update(zip(texts, self.splitter.split(list(texts)), strict=True))
+        claims_of = self._split(questions, places_of_drafts)
 
         plans = list[_Plan | str]()
         asked = list[Asked]()
@@ -112,7 +108,8 @@ class Claims:
             plans.append(plan)
             if isinstance(plan, _Plan):
                 asked.append(plan.asked)
-        judgements = iter(self.support.judge(asked) if asked else ())
+        judged = self.support.judge(asked) if asked else []
+        judgements = iter(judged)
 
         answers = list[ClaimedAnswer]()
         for responses, plan in zip(questions, plans, strict=True):
@@ -121,6 +118,19 @@ class Claims:
             else:
                 answers.append(ClaimedAnswer(answer=None, claims=[], reason=plan))
         return answers
+
+    def _split(
+        self, questions: Sequence[Sequence[Response]], places_of_drafts: Sequence[Sequence[int]]
+    ) -> Mapping[str, Sequence[Claim] | Exception]:
+        """Returns the claims of each draft by its text, or why it has no claims. Equal texts are split once."""
+        texts = list[str]()
+        for responses, places in zip(questions, places_of_drafts, strict=True):
+            for place in places:
+                texts.append(_text(responses[place]))
+        texts = list(dict.fromkeys(texts))
+        if not texts:
+            return {}
+        return dict(zip(texts, self.splitter.split(texts), strict=True))
 
     def _plan(
         self,
@@ -154,7 +164,8 @@ class Claims:
             return (
                 f"{n_claims} and {n_texts} are {n_pairs} pairs to judge, more than {self.max_pairs}"
             )
-        return _Plan(drafts, Asked(all_claims, [response["text"] for response in responses]))
+        texts = [response["text"] for response in responses]
+        return _Plan(drafts, Asked(all_claims, texts))
 
     def _decide(
         self,
@@ -178,8 +189,8 @@ class Claims:
             start = stop
 
         best = min(drafts, key=_Draft.rank)
-        trusted = {name for name, weight in zip(names, trust, strict=True) if weight > 0}
-        return best.answer(self.policy, has_others=bool(trusted - {best.agent}))
+        others = {name for name in names if name != best.agent and weights.get(name, 1.0) > 0}
+        return best.answer(self.policy, has_others=bool(others))
 
 
 class _Draft(NamedTuple):
@@ -200,6 +211,7 @@ class _Draft(NamedTuple):
                 kept.append(claim.text)
             if action != "drop":
                 given.append(claim.text)
+        # rounded, so that the order in which supports are summed up decides no tie
         mean = float(self.measured.between.mean())
         support = 0.0 if math.isnan(mean) else round(mean, 9)
         return -_n_words(kept), -_n_words(given), -support, self.text, self.agent
@@ -224,6 +236,7 @@ class _Draft(NamedTuple):
             reason += f", {n_marked} of them marked: support below {policy.min_support:.0%}"
         if n_dropped:
             reason += f"; {n_dropped} left out, whose support {too_little}"
+
         places = [(claim.start, claim.end) for claim in self.claims]
         texts = [claim.text for claim in self.claims]
         answer = compose(self.text, places, texts, self.actions)
@@ -238,15 +251,20 @@ class _Plan(NamedTuple):
 
 def _drafts(responses: Sequence[Response], weights: Mapping[str, float]) -> list[int]:
     """Returns the place of each trusted agent's first response, unless it gives no answer."""
-    places: dict[str, int] = {}
+
+    def order(place: int) -> tuple[int, int]:
+        return responses[place]["round"], responses[place]["index"]
+
+    earliest: dict[str, int] = {}
     for place, response in enumerate(responses):
-        earliest = responses[places.setdefault(response["agent"], place)]
-        order = response["round"], response["index"]
-        if order < (earliest["round"], earliest["index"]):
-            places[response["agent"]] = place
+        name = response["agent"]
+        if name not in earliest or order(place) < order(earliest[name]):
+            earliest[name] = place
+
     drafts = list[int]()
-    for name, place in places.items():
-        if weights.get(name, 1.0) > 0.0 and answer_kind(responses[place]["text"]) == "answer":
+    for name, place in earliest.items():
+        is_trusted = weights.get(name, 1.0) > 0.0
+        if is_trusted and answer_kind(responses[place]["text"]) == "answer":
             drafts.append(place)
     return drafts
 
@@ -264,7 +282,10 @@ def _problem(claims: Sequence[Claim], text: str) -> str | None:
 
 def _n_words(claims: Iterable[str]) -> int:
     """Returns how many distinct words claims have: to say the same again adds none."""
-    return len(frozenset[str]().union(*map(words, claims)))
+    distinct = set[str]()
+    for claim in claims:
+        distinct |= words(claim)
+    return len(distinct)
 
 
 def _text(response: Response) -> str:
@@ -283,11 +304,11 @@ def _data(claim: Claim, number: int, measured: MeasuredClaims, action: ClaimActi
             epistemic_threshold=DEFAULT_EPISTEMIC_THRESHOLD,
         )
     agents = dict[str, dict[str, float]]()
-    for name, (supports, contradicts) in zip(
-        measured.agents, measured.shares[number].tolist(), strict=True
-    ):
+    shares = measured.shares[number].tolist()
+    for name, (supports, contradicts) in zip(measured.agents, shares, strict=True):
         silent = max(0.0, 1.0 - supports - contradicts)
         agents[name] = {"supports": supports, "contradicts": contradicts, "silent": silent}
+
     return ClaimData(
         text=claim.text,
         start=claim.start,

@@ -70,7 +70,8 @@ def measure_claims(
     """
     rows = np.asarray(judged, dtype=np.float64)
     has_shape = rows.ndim == 3 and rows.shape[1:] == (len(agents), 2)
-    if not has_shape or not ((rows >= 0.0) & (rows <= 1.0 + 1e-6)).all():
+    are_shares = (rows >= 0.0) & (rows <= 1.0 + 1e-6)
+    if not has_shape or not are_shares.all():
         raise ValueError(
             f'"judged" must be of shape (n_claims, {len(agents)}, 2) with shares in [0, 1]; got shape {rows.shape}. '
             "Return support and contradiction of each claim by each text"
@@ -85,19 +86,26 @@ def measure_claims(
         if place != draft:
             evidence.setdefault(agent, []).append(place)
     names = tuple(sorted(evidence))
-    shares = np.zeros((len(rows), len(names), 2))
+    n_claims = len(rows)
+    shares = np.zeros((n_claims, len(names), 2))
     for number, name in enumerate(names):
         shares[:, number] = rows[:, evidence[name]].mean(axis=1)
     shares = np.clip(shares, 0.0, 1.0)
     support = shares[..., 0]
 
-    unknown = np.full(len(rows), np.nan)
+    unknown = np.full(n_claims, np.nan)
+    within = unknown
+    if drafted_by in names:
+        within = support[:, names.index(drafted_by)]
+
     weight = np.array([float(weight_of[name]) for name in names])
     is_other = np.array([name != drafted_by for name in names], dtype=np.float64)
-    others = weight * is_other
-    between = support @ others / others.sum() if others.sum() > 0.0 else unknown
-    within = support[:, names.index(drafted_by)] if drafted_by in names else unknown
-    if not len(rows) or not weight.sum() > 0.0:
+    weight_of_others = weight * is_other
+    between = unknown
+    if weight_of_others.sum() > 0.0:
+        between = support @ weight_of_others / weight_of_others.sum()
+
+    if not n_claims or not weight.sum() > 0.0:
         return MeasuredClaims(names, shares, within, between, unknown, unknown, unknown)
     distributions = np.stack([support, 1.0 - support], axis=-1)
     split = collaborative_entropy(distributions, weights=weight / weight.sum())

@@ -171,11 +171,13 @@ def compose(
     numbers_at: dict[tuple[int, int], list[int]] = {}
     for number, place in enumerate(places):
         numbers_at.setdefault(place, []).append(number)
+
     parts = list[str]()
     end = 0
 
     def leave_out(space: str) -> None:
-        if parts[-1:] != [GAP]:  # one gap for all that is left out between what is given
+        # one gap for all that is left out between what is given
+        if not parts or parts[-1] != GAP:
             parts.extend((space, GAP))
 
     for (start, stop), numbers in sorted(numbers_at.items()):
@@ -184,6 +186,7 @@ def compose(
         for number in numbers:
             if actions[number] != "drop" and claims[number] not in given:
                 given.append(claims[number])
+
         space = _space(text, end, start)
         if _states_something(text[end:start]):
             leave_out(space)
@@ -191,12 +194,15 @@ def compose(
             sentence = text[start:stop]
             if not _covers(given, sentence):
                 sentence = " ".join(given)
-            parts += [space, _item(text, start), printable(sentence, keep="\n\t")]
+            parts.append(space)
+            parts.append(_item(text, start))
+            parts.append(printable(sentence, keep="\n\t"))
             if "mark" in actions_here:
                 parts.append(f" {MARK}")
         if "drop" in actions_here:
             leave_out(" " if given else space)
         end = max(end, stop)
+
     if _states_something(text[end:]):
         leave_out(_space(text, end, len(text)))
     return "".join(parts).strip()
@@ -219,8 +225,11 @@ def _item(text: str, start: int) -> str:
 
     It is the same for all: a number could tell something.
     """
-    before = text[text.rfind("\n", 0, start) + 1 : start]
-    return "- " if before.strip(" \t>") and is_marker(before) else ""
+    start_of_line = text.rfind("\n", 0, start) + 1
+    before = text[start_of_line:start]
+    # the signs of a quotation are no item's
+    has_sign = bool(before.strip(" \t>"))
+    return "- " if has_sign and is_marker(before) else ""
 
 
 def _covers(claims: Sequence[str], sentence: str) -> bool:
@@ -232,8 +241,9 @@ def _covers(claims: Sequence[str], sentence: str) -> bool:
         start = 0
         try:
             for piece in _PIECE.findall(claim.casefold()):
-                places.append(pieces.index(piece, start))
-                start = places[-1] + 1
+                place = pieces.index(piece, start)
+                places.append(place)
+                start = place + 1
         except ValueError:
             continue  # it is no extract
         uncovered.difference_update(places)

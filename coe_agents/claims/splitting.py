@@ -76,15 +76,20 @@ def sentences(text: str, language: str = "en") -> tuple[Claim, ...]:
     is_line = True  # whether nothing of the line was read
     for end in sentence_ends(text, language):
         for line in text[start:end].splitlines(keepends=True):
-            marker = _MARKER.match(line) if is_line else None
-            begin = start + (marker.end() if marker else 0)
-            sentence = text[begin : start + len(line)].strip()
+            length_of_marker = 0
+            if is_line and (marker := _MARKER.match(line)):
+                length_of_marker = marker.end()
+            begin = start + length_of_marker
+            sentence = line[length_of_marker:].strip()
             is_heading = line.lstrip().startswith("#")
             if not is_heading and any(character.isalnum() for character in sentence):
                 begin = text.index(sentence, begin)
                 claims.append(Claim(sentence, begin, begin + len(sentence)))
+
             start += len(line)
-            is_line = line != line.rstrip("\r\n") or (is_line and not line.strip())
+            ends_line = line != line.rstrip("\r\n")
+            is_blank = not line.strip()
+            is_line = ends_line or (is_line and is_blank)
     return tuple(claims)
 
 
@@ -135,7 +140,8 @@ class ChatClaims:
                 claims_of[text] = claims or ()
                 continue
             unknown.append(text)
-            prompt = prompts.claims([part.text for part in parts])
+            numbered = [part.text for part in parts]
+            prompt = prompts.claims(numbered)
             prompts_of_unknown.append([HumanMessage(prompt)])
 
         if unknown:
@@ -151,8 +157,9 @@ class ChatClaims:
         for text, claims in claims_of.items():
             if isinstance(claims, tuple):
                 self._known[text] = claims
-        n_old = max(0, len(self._known) - _KEPT)
-        for text in [*self._known][:n_old]:
+        n_too_many = max(0, len(self._known) - _KEPT)
+        oldest = list(self._known)[:n_too_many]
+        for text in oldest:
             del self._known[text]
 
     def _read(self, text: str, reply: object) -> tuple[Claim, ...] | CoEError:
@@ -167,14 +174,14 @@ class ChatClaims:
 
         parts = sentences(text)
         claims = list[Claim]()
-        for each in stated:
-            fields = each if isinstance(each, dict) else {}
+        for item in stated:
+            fields = item if isinstance(item, dict) else {}
             claim = fields.get("text")
-            number = fields.get("sentence")
             if not isinstance(claim, str) or not claim.strip() or len(claim) > _LONGEST:
-                return _invalid(f'a "text" of at most {_LONGEST} characters in each claim', each)
+                return _invalid(f'a "text" of at most {_LONGEST} characters in each claim', item)
+            number = fields.get("sentence")
             if type(number) is not int or not 1 <= number <= len(parts):
-                return _invalid(f'a "sentence" from 1 to {len(parts)} in each claim', each)
+                return _invalid(f'a "sentence" from 1 to {len(parts)} in each claim', item)
             part = parts[number - 1]
             claims.append(Claim(one_line(claim), part.start, part.end))
         return tuple(sorted(claims, key=lambda claim: claim.start))

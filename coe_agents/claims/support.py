@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from coe_agents.checks import has_method, integer
 from coe_agents.claims.splitting import sentences
-from coe_agents.claims.wording import particulars, words
+from coe_agents.claims.wording import Particulars, particulars, words
 from coe_agents.clustering.answers import strip_reasoning
 from coe_agents.clustering.protocols import (
     CONTRADICTION,
@@ -78,7 +78,8 @@ def _overlap(claims: Sequence[str], texts: Sequence[str]) -> FloatArray:
     uncited = [_CITATION.sub("", claim) for claim in claims]
     words_of_claims = [words(claim) for claim in uncited]
     particulars_of_claims = [particulars(claim) for claim in uncited]
-    n_words = np.maximum([[len(each)] for each in words_of_claims], 1)
+    n_words = np.array([len(claim) for claim in words_of_claims])
+    n_words = np.maximum(n_words, 1)
 
     columns = dict[str, int]()  # of the words of all claims
     for word in chain.from_iterable(words_of_claims):
@@ -89,22 +90,32 @@ def _overlap(claims: Sequence[str], texts: Sequence[str]) -> FloatArray:
         parts = passages(text)
         if not parts:
             continue
-        n_shared = words_held @ _held([words(part) for part in parts], columns).T
-        shares = n_shared / n_words
-        best_first = np.argsort(-shares, axis=1, kind="stable")[:, :_TRIED]
+        words_of_parts = [words(part) for part in parts]
+        n_shared = words_held @ _held(words_of_parts, columns).T
+        shares = n_shared / n_words[:, None]
         for row, claim in enumerate(particulars_of_claims):
-            for place in best_first[row]:
-                if not shares[row, place] or claim.agree_with(particulars(parts[place])):
-                    judged[row, number, 0] = shares[row, place]
-                    break
+            judged[row, number, 0] = _best_share(claim, shares[row], parts)
     return judged
+
+
+def _best_share(claim: Particulars, shares: FloatArray, parts: Sequence[str]) -> float:
+    """Returns the share of the claim's words in the best part that agrees with it; 0 where none does."""
+    best_first = np.argsort(-shares, kind="stable")
+    for place in best_first[:_TRIED]:
+        share = float(shares[place])
+        if not share:
+            break
+        if claim.agree_with(particulars(parts[place])):
+            return share
+    return 0.0
 
 
 def _held(sets: Sequence[frozenset[str]], columns: dict[str, int]) -> NDArray[np.float32]:
     """Returns which of the words each set holds, as zeros and ones of shape `(n_sets, n_words)`."""
     held = np.zeros((len(sets), max(len(columns), 1)), dtype=np.float32)
     for row, words_of_one in enumerate(sets):
-        held[row, [columns[word] for word in words_of_one if word in columns]] = 1.0
+        for word in words_of_one & columns.keys():
+            held[row, columns[word]] = 1.0
     return held
 
 
@@ -196,5 +207,6 @@ class EntailedBy:
         words_of_claim = words(claim)
         n_shared = [len(words_of_claim & words(part)) for part in parts]
         # the sort is stable: of equally good ones the earlier stand first
-        best = sorted(range(len(parts)), key=lambda place: -n_shared[place])[: self.n_passages]
-        return " ".join(parts[place] for place in sorted(best))
+        best_first = sorted(range(len(parts)), key=lambda place: -n_shared[place])
+        shown = sorted(best_first[: self.n_passages])
+        return " ".join(parts[place] for place in shown)

@@ -58,16 +58,22 @@ class Particulars(NamedTuple):
             return False
         if not _in_order(self.months, passage.months):
             return False
-        if not self.signs <= passage.signs or (passage.is_negated and not self.negated):
+        if not self.signs <= passage.signs:
             return False
-        words_here = {word for _, word in self.sequence}.union(self.numbers, self.negated)
-        words_there = {word for _, word in passage.sequence}
+        if passage.is_negated and not self.negated:
+            return False
+
+        words_here = {word for _, word in self.sequence}
+        words_here = words_here.union(self.numbers, self.negated)
         if any(self.negated[word] != passage.negated[word] for word in words_here):
             return False
-        of_one_alone = self.doers ^ passage.doers
-        return of_one_alone.isdisjoint(words_here & words_there) and self._names_in_order_of(
-            passage
-        )
+
+        # who did it may be left out, but is no part of the other sentence in another role
+        words_of_both = {word for _, word in passage.sequence} & words_here
+        doers_of_one = self.doers ^ passage.doers
+        if not doers_of_one.isdisjoint(words_of_both):
+            return False
+        return self._names_in_order_of(passage)
 
     def _names_in_order_of(self, passage: "Particulars") -> bool:
         """Returns whether the names that both have stand in one order.
@@ -76,8 +82,13 @@ class Particulars(NamedTuple):
         "Ada was born in London". Such names are compared among themselves: "born in Paris, died
         in London".
         """
-        names_there = [each for each in passage.sequence if each[1] in passage.names]
-        unused = Counter(name for _, name in names_there)
+        names_there = list[tuple[str, str]]()
+        for preposition, word in passage.sequence:
+            if word in passage.names:
+                names_there.append((preposition, word))
+        in_order_there = [name for _, name in names_there]
+
+        unused = Counter(in_order_there)
         alike = list[tuple[str, str]]()
         others = list[str]()
         for preposition, word in self.sequence:
@@ -88,9 +99,7 @@ class Particulars(NamedTuple):
                 alike.append((preposition, word))
             else:
                 others.append(word)
-        return _in_order(others, (name for _, name in names_there)) and _in_order(
-            alike, names_there
-        )
+        return _in_order(others, in_order_there) and _in_order(alike, names_there)
 
 
 def _in_order(parts: Iterable[object], whole: Iterable[object]) -> bool:
@@ -127,6 +136,7 @@ def particulars(text: str) -> Particulars:
         is_dated = before[-1:].isdecimal() or behind.strip()[:1].isdecimal()
         number = _digits(written) if token["number"] else _number(written, before, behind)
         before = written
+
         if number is not None:
             numbers.append(number)
             compared = number
@@ -148,11 +158,15 @@ def particulars(text: str) -> Particulars:
                 names.add(compared)
             if preposition == "by":
                 doers.add(compared)
+
         negated[compared] += n_waiting
         n_waiting = 0
         if not is_name:
             preposition = ""  # it stays for all words of a name
     negated[""] += n_waiting
+
+    if len(names) < 2:
+        names = {word for _, word in sequence}
     return Particulars(
         numbers=tuple(numbers),
         months=tuple(months),
@@ -161,7 +175,7 @@ def particulars(text: str) -> Particulars:
         is_negated=is_negated,
         doers=frozenset(doers),
         sequence=tuple(sequence),
-        names=frozenset(names if len(names) > 1 else (word for _, word in sequence)),
+        names=frozenset(names),
     )
 
 
@@ -195,9 +209,12 @@ def _number(written: str, before: str, behind: str) -> str | None:
 
 def _plain(text: str) -> str:
     """Returns a text with one spelling for signs that have several, and "not" in full."""
-    plain = unicodedata.normalize("NFKC", text).replace("’", "'").replace("!=", "≠")
-    plain = _NO_NUMBER.sub("number ", _NOT.sub(r"\1 not", plain))
-    return _RANGE.sub("–", _ORDINAL.sub("", plain))
+    plain = unicodedata.normalize("NFKC", text)
+    plain = plain.replace("’", "'").replace("!=", "≠")
+    plain = _NOT.sub(r"\1 not", plain)
+    plain = _NO_NUMBER.sub("number ", plain)
+    plain = _ORDINAL.sub("", plain)
+    return _RANGE.sub("–", plain)
 
 
 _CJK = "぀-ヿ㐀-鿿豈-﫿"

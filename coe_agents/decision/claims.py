@@ -13,7 +13,8 @@ COLOURS: Mapping[str, str] = {"keep": "#1a7f37", "mark": "#9a6700", "drop": "#cf
 def outcome(claim: Mapping[str, Any]) -> str:
     """Returns what was done with a claim, and its support: "left out, support 67 %"."""
     support = claim["support_between"]
-    return f"{LABELS[claim['action']]}, {'no other model' if support is None else f'support {support:.0%}'}"
+    supported = "no other model" if support is None else f"support {support:.0%}"
+    return f"{LABELS[claim['action']]}, {supported}"
 
 
 def who_says(claim: Mapping[str, Any]) -> str:
@@ -35,23 +36,30 @@ def claims_in_words(claims: Sequence[Mapping[str, Any]]) -> list[str]:
     """Returns two lines for each claim: its text, underlined as far as others support it, and who says what."""
     lines = []
     for claim in claims:
-        length = round((claim["support_between"] or 0.0) * min(len(claim["text"]), 72))
-        lines += [claim["text"], f"{'─' * length} {outcome(claim)}: {who_says(claim)}".lstrip()]
+        text = claim["text"]
+        support = claim["support_between"] or 0.0
+        underline = "─" * round(support * min(len(text), 72))
+        lines.append(text)
+        lines.append(f"{underline} {outcome(claim)}: {who_says(claim)}".lstrip())
     return lines
 
 
 def claims_as_html(claims: Sequence[Mapping[str, Any]]) -> str:
     """Returns the claims for a page: underlined by support, and each opens to show who says what."""
-    return "".join(
-        f'<details style="margin:.1em 0"><summary style="cursor:pointer">{_underlined(claim)}'
-        f'<span style="opacity:.7"> {for_page(outcome(claim))}</span></summary>'
-        f'<div style="margin:.1em 1.2em;opacity:.8">{for_page(who_says(claim))}</div></details>'
-        for claim in claims
-    )
+    parts = []
+    for claim in claims:
+        summary = f'{_underlined(claim)}<span style="opacity:.7"> {for_page(outcome(claim))}</span>'
+        parts.append(
+            f'<details style="margin:.1em 0"><summary style="cursor:pointer">{summary}</summary>'
+            f'<div style="margin:.1em 1.2em;opacity:.8">{for_page(who_says(claim))}</div></details>'
+        )
+    return "".join(parts)
 
 
 def _underlined(claim: Mapping[str, Any]) -> str:
-    colour, share = COLOURS[claim["action"]], claim["support_between"] or 0.0
-    struck = "text-decoration:line-through;opacity:.7;" if claim["action"] == "drop" else ""
-    under = f"linear-gradient({colour} 0 0) 0 100%/{share:.0%} 2px no-repeat"
-    return f'<span style="{struck}background:{under}">{for_page(claim["text"])}</span>'
+    action = claim["action"]
+    colour = COLOURS[action]
+    share = claim["support_between"] or 0.0
+    struck = "text-decoration:line-through;opacity:.7;" if action == "drop" else ""
+    underline = f"linear-gradient({colour} 0 0) 0 100%/{share:.0%} 2px no-repeat"
+    return f'<span style="{struck}background:{underline}">{for_page(claim["text"])}</span>'

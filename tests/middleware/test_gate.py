@@ -4,7 +4,7 @@ import inspect
 import json
 import math
 import re
-from typing import Any, TypedDict
+from typing import Annotated, Any, TypedDict
 
 import pytest
 from langchain.agents import create_agent
@@ -13,9 +13,10 @@ from langchain.agents.middleware.types import ModelRequest, ModelResponse
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableLambda
-from langchain_core.tools import BaseTool, StructuredTool
+from langchain_core.tools import BaseTool, StructuredTool, tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
+from langgraph.prebuilt import InjectedState
 
 from coe_agents import (
     Arbiter,
@@ -902,6 +903,27 @@ def test_a_call_that_is_changed_on_its_way_to_the_tool_is_refused(change, differ
     assert (
         f"the group has not vouched for this call; {differs}. Propose the call again" in reply.text
     )
+
+
+def test_a_call_of_no_message_is_refused_whose_tool_is_passed_something_by_the_agent():
+    paid = []
+
+    @tool
+    def transfer_money(to: str, state: Annotated[dict[str, Any], InjectedState]) -> str:
+        """Sends money."""
+        paid.append(to)
+        return "sent"
+
+    class Changing(AgentMiddleware):
+        def wrap_tool_call(self, request, handler):
+            return handler(request.override(tool_call={**request.tool_call, "id": "c9"}))
+
+    gate = CoEMiddleware(judges(*SURE)[1], tools=GATED)
+    driver = ScriptedDriver(script=[says(call(to="Ann")), says(text="Done.")])
+    compiled = create_agent(driver, [transfer_money], middleware=[gate, Changing()])
+    [reply] = replies(compiled.invoke(PAY))
+    assert reply.status == "error"
+    assert paid == []
 
 
 def test_a_call_too_long_to_be_shown_is_a_matter_for_a_person(bank):

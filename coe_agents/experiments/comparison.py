@@ -157,27 +157,26 @@ class Comparison(Shown):
         dots = _Dots(frontier)
         marks = []
         for place, each in enumerate(self.policies):
-            name = for_screen(each.name)
             # of one colour in both, and whole on an edge
-            marks.append(
-                {
-                    "marker": "o",
-                    "linestyle": "",
-                    "color": f"C{place}",
-                    "label": name,
-                    "clip_on": False,
-                }
-            )
+            mark = {
+                "marker": "o",
+                "linestyle": "",
+                "color": f"C{place}",
+                "label": for_screen(each.name),
+                "clip_on": False,
+            }
+            marks.append(mark)
             coverage, *ends = each.figures["coverage"]
             risk, low, high = each.figures["risk"]
             if np.isnan(risk):
                 # it has no place in the plane, so it is named without one
                 lacks = "no answer" if coverage == 0.0 else "no answer is judged"
-                frontier.plot([], [], **{**marks[place], "label": f"{name}: {lacks}"})
+                label = f"{mark['label']}: {lacks}"
+                frontier.plot([], [], **{**mark, "label": label})
                 continue
             frontier.plot(ends, [risk, risk], color="0.8")
             frontier.plot([coverage, coverage], [low, high], color="0.8")
-            dots.draw(coverage, risk, **marks[place])
+            dots.draw(coverage, risk, **mark)
             points.append((coverage, risk))
         best = _undominated(points)
         frontier.step([x for x, _ in best], [y for _, y in best], where="pre", color="0.4")
@@ -186,8 +185,11 @@ class Comparison(Shown):
         for people in others:
             dots = _Dots(people)
             for each, mark in zip(self.policies, marks, strict=True):
-                escalated = each.figures["escalated"][0]
-                wrong = np.nan_to_num(each.figures["coverage"][0] * each.figures["risk"][0])
+                escalated, *_ = each.figures["escalated"]
+                coverage, *_ = each.figures["coverage"]
+                risk, *_ = each.figures["risk"]
+                # without an answer there is no risk, and none is wrong
+                wrong = np.nan_to_num(coverage * risk)
                 dots.draw(escalated, wrong, **mark)
             people.set_xlim(left=0)
             across = "share of questions that a person is asked"
@@ -228,9 +230,12 @@ class _Dots:
     def draw(self, across: float, up: float, **mark: Any) -> None:
         n_covered = 0
         for x, y in self._places:
-            n_covered += abs(x - across) <= _ONE_PLACE and abs(y - up) <= _ONE_PLACE
-        filling = {"fillstyle": "none", "markeredgewidth": 1.5} if n_covered else {}
-        self._axes.plot([across], [up], markersize=_DOT + _RING * n_covered, **filling, **mark)
+            if abs(x - across) <= _ONE_PLACE and abs(y - up) <= _ONE_PLACE:
+                n_covered += 1
+        if n_covered:
+            mark |= {"fillstyle": "none", "markeredgewidth": 1.5}
+        size = _DOT + _RING * n_covered
+        self._axes.plot([across], [up], markersize=size, **mark)
         self._places.append((across, up))
 
 
@@ -275,9 +280,11 @@ def _n_missing(run: Run) -> int:
     dataset = run.settings.get("dataset")
     if not isinstance(dataset, dict):
         return 0
-    n_questions, limit = dataset.get("n_questions"), dataset.get("limit")
+    n_questions = dataset.get("n_questions")
+    limit = dataset.get("limit")
     if not (isinstance(n_questions, int) and isinstance(limit, int)):
         return 0
+    # a limit of 0 is none
     if limit:
         n_questions = min(limit, n_questions)
     return max(0, n_questions - len(run.items) - len(run.errors))
@@ -314,61 +321,75 @@ def compare_outcomes(
         raise ValueError(
             f'"policies" must hold decisions of at least one policy; got {empty} without any. Run it'
         )
-    n_differences = len(policies) - 1
-    compared = []
-    for place, each in enumerate(policies):
-        deciders = Counter(outcome.decided_by for outcome in each.outcomes.values())
-        n_questions = len(each.outcomes)
-        alone = Compared(
-            name=each.name,
-            n_questions=n_questions,
-            n_failed=each.n_failed,
-            figures=_estimate(
-                [outcome for _, outcome in sorted(each.outcomes.items())], n_resamples=n_resamples
-            ),
-            differences={},
-            n_common=0,
-            decided_by={name: n / n_questions for name, n in sorted(deciders.items())},
-            notes=each.notes,
-            is_cut_short=each.is_cut_short,
-        )
-        pairs = [] if place == 0 else _pair(each, policies[0])
-        if not pairs:
+    first, *others = policies
+    compared = [_describe_alone(first, n_resamples)]
+    for each in others:
+        alone = _describe_alone(each, n_resamples)
+        outcomes, references = _in_common(each, first)
+        if not outcomes:
             compared.append(alone)
             continue
-        outcomes, references = [own for own, _ in pairs], [other for _, other in pairs]
-        tokens, tokens_of_first = _mean_tokens(outcomes), _mean_tokens(references)
+
+        token_ratio = float("nan")
+        tokens = _mean_tokens(outcomes)
+        tokens_of_first = _mean_tokens(references)
+        if tokens and tokens_of_first:
+            token_ratio = tokens / tokens_of_first
+        differences = _estimate(
+            outcomes, references, n_resamples=n_resamples, n_intervals=len(others)
+        )
         compared.append(
             replace(
                 alone,
-                differences=_estimate(
-                    outcomes, references, n_resamples=n_resamples, n_intervals=n_differences
-                ),
-                n_common=len(pairs),
+                differences=differences,
+                n_common=len(outcomes),
                 n_answers=min(_n_answers(outcomes), _n_answers(references)),
-                token_ratio=tokens / tokens_of_first if tokens and tokens_of_first else np.nan,
+                token_ratio=token_ratio,
             )
         )
     return Comparison(tuple(compared), n_resamples, settings or {}, judged or {}, note)
 
 
-def _pair(policy: PolicyOutcomes, first: PolicyOutcomes) -> list[tuple[Item, Item]]:
-    """Returns what both did with each question that both have, by id."""
-    pairs = []
+def _describe_alone(policy: PolicyOutcomes, n_resamples: int) -> Compared:
+    """Returns the figures of a policy, without differences."""
+    # by id, so that the order of the questions changes no resample
+    in_order = [policy.outcomes[key] for key in sorted(policy.outcomes)]
+    n_by_decider = Counter(outcome.decided_by for outcome in in_order)
+    n_questions = len(in_order)
+    return Compared(
+        name=policy.name,
+        n_questions=n_questions,
+        n_failed=policy.n_failed,
+        figures=_estimate(in_order, n_resamples=n_resamples),
+        differences={},
+        n_common=0,
+        decided_by={who: n / n_questions for who, n in sorted(n_by_decider.items())},
+        notes=policy.notes,
+        is_cut_short=policy.is_cut_short,
+    )
+
+
+def _in_common(policy: PolicyOutcomes, first: PolicyOutcomes) -> tuple[list[Item], list[Item]]:
+    """Returns what each of both did with the questions that both have, by id."""
+    outcomes = []
+    references = []
     for key in sorted(policy.outcomes.keys() & first.outcomes.keys()):
-        outcome, reference = policy.outcomes[key], first.outcomes[key]
+        outcome = policy.outcomes[key]
+        reference = first.outcomes[key]
         if outcome.question != reference.question:
             what = f"were asked different questions of the id {key[:50]!r}"
             raise SamplesError(
                 f"{policy.name} and {first.name} {what}", hint="Compare runs of one dataset"
             )
-        pairs.append((outcome, reference))
-    return pairs
+        outcomes.append(outcome)
+        references.append(reference)
+    return outcomes, references
 
 
 def _mean_tokens(outcomes: Sequence[Item]) -> float:
     """Returns the mean over the questions for which it is known; 0 where it is for none."""
-    return fmean([item.tokens for item in outcomes if item.tokens is not None] or [0.0])
+    known = [item.tokens for item in outcomes if item.tokens is not None]
+    return fmean(known) if known else 0.0
 
 
 def _n_answers(outcomes: Sequence[Item]) -> int:
@@ -382,16 +403,25 @@ def _estimate(
     n_resamples: int,
     n_intervals: int = 1,
 ) -> dict[str, Estimate]:
+    """Returns the figures, or what they are less those of other outcomes to the same questions, with intervals."""
     values, known = _table(outcomes)
     subtracted = None if less is None else _table(less)
 
     def means(counts: FloatArray) -> FloatArray:
+        """Returns the figures of each resample, shape `(n_resamples, n_figures)`."""
         ratios = _ratio(counts, values, known)
-        return ratios if subtracted is None else ratios - _ratio(counts, *subtracted)
+        if subtracted is None:
+            return ratios
+        return ratios - _ratio(counts, *subtracted)
 
-    point = means(np.ones((1, len(outcomes))))[0]
-    blocks = resamples(len(outcomes), n_resamples=n_resamples)
-    drawn = np.concatenate([means(block.astype(float)) for block in blocks])
+    n_questions = len(outcomes)
+    once = np.ones((1, n_questions))
+    point = means(once)[0]
+    blocks = []
+    for counts in resamples(n_questions, n_resamples=n_resamples):
+        blocks.append(means(counts.astype(float)))
+    drawn = np.concatenate(blocks)
+
     estimates = {}
     for place, name in enumerate(FIGURES):
         estimates[name] = with_interval(point[place], drawn[:, place], n_intervals=n_intervals)
@@ -407,9 +437,12 @@ def _exact_shares(values: FloatArray, known: FloatArray) -> dict[str, Estimate]:
     shares = dict[str, Estimate]()
     for place, name in enumerate(FIGURES):
         of_known = values[known[:, place] > 0, place]
-        share = float(of_known.mean()) if of_known.size else float("nan")
-        if name in _SHARES and share in (0.0, 1.0):
-            interval = binomtest(int(of_known.sum()), of_known.size).proportion_ci(method="exact")
+        if name not in _SHARES or not of_known.size:
+            continue
+        share = float(of_known.mean())
+        if share in (0.0, 1.0):
+            test = binomtest(int(of_known.sum()), of_known.size)
+            interval = test.proportion_ci(method="exact")
             shares[name] = (share, float(interval.low), float(interval.high))
     return shares
 
@@ -422,10 +455,12 @@ def _table(outcomes: Sequence[Item]) -> tuple[FloatArray, FloatArray]:
             value = of_question(outcome)
             if value is not None:
                 values[row, place] = value * _FACTOR.get(name, 1.0)
-    return np.nan_to_num(values), (~np.isnan(values)).astype(float)
+    is_known = ~np.isnan(values)
+    return np.nan_to_num(values), is_known.astype(float)
 
 
 def _ratio(counts: FloatArray, values: FloatArray, known: FloatArray) -> FloatArray:
+    """Returns the mean of each figure over the questions for which it is known; NaN where there is none."""
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray((counts @ values) / (counts @ known))
 
@@ -443,6 +478,7 @@ def to_experiment(comparison: Comparison) -> Experiment:
     for each in comparison.policies:
         for note in each.notes:
             policies_by_note.setdefault(note, []).append(each.name)
+    notes_of_policies = [f"{', '.join(names)}: {note}" for note, names in policies_by_note.items()]
     return Experiment(
         name="compare",
         title="Policies side by side",
@@ -451,7 +487,7 @@ def to_experiment(comparison: Comparison) -> Experiment:
         rows=tuple(row[: len(columns)] for row in _rows(comparison)),
         settings=comparison.settings,
         notes=(
-            *(f"{', '.join(names)}: {note}" for note, names in policies_by_note.items()),
+            *notes_of_policies,
             "Risk and accuracy of answered are over the answered questions. Accuracy of all: of the leading answer.",
             "Tokens, requests, seconds and rounds are means a question.",
             f"Intervals: 95 %, {quantity(comparison.n_resamples, 'bootstrap resample')}.",
@@ -469,13 +505,16 @@ def _rows(comparison: Comparison) -> list[Row]:
         if all(np.isnan(each.figures[figure][0]) for each in policies):
             continue
         for each in policies:
+            estimate = each.figures[figure]
             difference = each.differences.get(figure, _UNKNOWN)
-            rows.append((label, each.name, *map(plain, (*each.figures[figure], *difference))))
-    deciders = sorted({who for each in policies for who in each.decided_by})
-    if deciders != ["group"]:
-        for who in deciders:
+            rows.append((label, each.name, *map(plain, estimate), *map(plain, difference)))
+
+    deciders = set[str]().union(*[each.decided_by for each in policies])
+    if deciders != {"group"}:
+        for who in sorted(deciders):
             for each in policies:
-                rows.append(_count(f"decided by {who}", each.name, each.decided_by.get(who, 0.0)))
+                share = each.decided_by.get(who, 0.0)
+                rows.append(_count(f"decided by {who}", each.name, share))
     return rows
 
 
@@ -489,7 +528,8 @@ def in_words(comparison: Comparison) -> list[str]:
     first = comparison.policies[0]
     sentences = []
     for each in comparison.policies:
-        coverage, risk = each.figures["coverage"][0], each.figures["risk"][0]
+        coverage, *_ = each.figures["coverage"]
+        risk, *_ = each.figures["risk"]
         sentence = f"{each.name} answers {coverage:.1%}"
         if not np.isnan(risk):
             sentence += f" and is wrong in {risk:.1%} of its answers"

@@ -75,7 +75,8 @@ class RunGroup:
         start = time.monotonic()
         row: dict[str, Any] = {"id": question.id, "agent": DECIDER, "question": question.question}
         try:
-            row |= {**await self._ask(question), "error": None}
+            row |= await self._ask(question)
+            row["error"] = None
         except Exception as error:  # whatever a part of the user's raises
             row["error"] = describe_error(error, secrets=self.secrets)
         return row, time.monotonic() - start
@@ -90,8 +91,12 @@ class RunGroup:
             reasons = [f"{name}: {reason}" for name, reason in decision["failed_agents"].items()]
             why = "; ".join(reasons) or decision["reason"]
             raise AgentError(f"too few agents answered. {why}")
+
         answers = [data["answer"] for data in decision["trajectory"]]
-        verdicts = await asyncio.to_thread(self._judge, question, [*answers, decision["answer"]])
+        answers.append(decision["answer"])
+        *verdicts, correct = await asyncio.to_thread(self._judge, question, answers)
+
+        # a graph of others may ask models beside the group
         tokens = decision["tokens"]
         other_requests = 0
         if not isinstance(getattr(self.graph, "builder", None), CoEStateGraph):
@@ -104,35 +109,37 @@ class RunGroup:
             "answer": decision["answer"],
             "decided_by": decision["decided_by"],
             "escalated": decision["action"] == "escalate" or decision["decided_by"] != "group",
-            "correct": verdicts[-1],
-            "verdicts": verdicts[:-1],
+            "correct": correct,
+            "verdicts": verdicts,
             "other_requests": other_requests,
             "decision": {**decision, "tokens": dict(sorted(tokens.items()))},
         }
 
     def _judge(self, question: Question, answers: Sequence[str | None]) -> list[float | None]:
+        """Returns the verdict on each answer; None where there is none."""
         if not question.answerable:
             return [None if answer is None else 0.0 for answer in answers]
-        predictions = [
-            Prediction(question.question, answer, question.references)
-            for answer in answers
-            if answer is not None
-        ]
+        predictions = []
+        for answer in answers:
+            if answer is not None:
+                predictions.append(Prediction(question.question, answer, question.references))
         verdicts = iter(judge(predictions, self.criterion))
         return [None if answer is None else next(verdicts) for answer in answers]
 
 
 def _find_decision(result: Any, key: str) -> Any:
-    found = result
+    value = result
     for name in key.split("."):
-        if not isinstance(found, Mapping) or name not in found:
-            has = ", ".join(map(str, found)) if isinstance(found, Mapping) else type(found).__name__
+        if not isinstance(value, Mapping) or name not in value:
+            there_is = type(value).__name__
+            if isinstance(value, Mapping):
+                there_is = ", ".join(map(str, value))
             raise ValueError(
-                f'"decision_key" must lead to the decision of a CoE graph; got {key!r}, and there is only {has}. '
+                f'"decision_key" must lead to the decision of a CoE graph; got {key!r}, and there is only {there_is}. '
                 "Name the key of the output that holds it"
             )
-        found = found[name]
-    return found
+        value = value[name]
+    return value
 
 
 class UsageCounter(BaseCallbackHandler):
@@ -189,12 +196,15 @@ def create_run_group(
         JUDGED: judging.to_json(),
     }
     if config is None:
+        settings["config"] = "tinyworld"
         graph = assemble(None, seed=seed).compile()
-        return RunGroup(graph, criterion, at_once or 1, {**settings, "config": "tinyworld"})
+        return RunGroup(graph, criterion, at_once or 1, settings)
+
     for regime, strategy in config.graph.strategies.items():
         if strategy == "clarify":
             message = '"clarify" asks a person, and a run has none'
             raise config.fault(message, "graph", "strategies", regime)
+
     config.seed_agents(seed)
     settings |= _settings_of(config, is_judged_by_model=judging.correctness == "judge")
     if at_once is None:
@@ -211,25 +221,30 @@ def create_run_group(
 
 def _settings_of(config: Config, *, is_judged_by_model: bool) -> dict[str, Any]:
     """Returns what decisions depend on: the configuration, and the files that it names."""
-    sections = config.model_dump(mode="json", exclude=None if is_judged_by_model else {"judge"})
+    unread = set() if is_judged_by_model else {"judge"}
+    sections = config.model_dump(mode="json", exclude=unread)
     settings: dict[str, Any] = {
         "config": {name: _without_addresses(section) for name, section in sections.items()}
     }
     if isinstance(config.policy, CalibratedSection):
         path = config.folder / config.policy.path
-        digest = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
-        settings["policy_sha256"] = digest
+        settings["policy_sha256"] = None
+        if path.is_file():
+            settings["policy_sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
     if config.graph.weights is not None:  # the file may be another one when the run is resumed
         settings["weights"] = load_weights(config)
     return settings
 
 
 def _create_criterion(name: str, config: Config | None) -> Criterion:
-    if name in CRITERIA and not (config and isinstance(config.clusterer, MathematicsClusterer)):
-        return CRITERIA[name]  # no model, which would be made twice
+    compares_mathematics = config is not None and isinstance(config.clusterer, MathematicsClusterer)
+    # one that needs no clusterer, whose model would be made twice
+    if name in CRITERIA and not compares_mathematics:
+        return CRITERIA[name]
     clusterer = create_named_clusterer("tinyworld") if config is None else create_clusterer(config)
     try:
-        return create_criterion(name, clusterer, None if config is None else create_judge(config))
+        model = None if config is None else create_judge(config)
+        return create_criterion(name, clusterer, model)
     except ValueError as error:
         raise ConfigurationError(f"correctness: {error}") from error
 
@@ -239,9 +254,11 @@ def _without_addresses(part: Any) -> Any:
         return [_without_addresses(each) for each in part]
     if not isinstance(part, dict):
         return part
-    return {
-        name: _without_addresses(value) for name, value in part.items() if name not in _NOT_STORED
-    }
+    stored = {}
+    for name, value in part.items():
+        if name not in _NOT_STORED:
+            stored[name] = _without_addresses(value)
+    return stored
 
 
 Row = dict[str, Any]
@@ -255,8 +272,10 @@ class Timings:
 
     def __enter__(self) -> "Timings":
         self._file = self._path.open("ab", buffering=0)
-        with self._path.open("rb") as written:  # a kill may have left half a line
-            self._file.truncate(sum(len(line) for line in written if line.endswith(b"\n")))
+        # a kill may have left half a line
+        with self._path.open("rb") as written:
+            n_whole = sum(len(line) for line in written if line.endswith(b"\n"))
+        self._file.truncate(n_whole)
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -302,7 +321,8 @@ async def decide_each(
 
     async def work() -> None:
         for question in waiting:
-            note(*await group.decide(question))
+            row, seconds = await group.decide(question)
+            note(row, seconds)
 
     await run_all(work() for _ in range(group.at_once))
 

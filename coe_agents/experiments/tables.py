@@ -28,61 +28,84 @@ def show_report(console: Console, report: Mapping[str, Any], on_judging: str | N
 
     `on_judging` is a line on how answers are judged.
     """
-
-    def note(text: str) -> None:
-        console.print(Text(text, style="dim"))
-
     _print_counts(console, report)
-    details = report["details"]
-    for name, agent in details["agents"].items():
-        failed = f", {quantity(agent['n_failures'], 'failure')}" if agent["n_failures"] else ""
-        note(
-            f"  {for_screen(name)}: {quantity(agent['n_responses'], 'response')} to "
-            f"{quantity(agent['n_questions'], 'question')}, by probability in {agent['by_probability']}{failed}"
-        )
-    accuracy = "none" if report["accuracy"] is None else f"{report['accuracy']:.3f}"
-    right = f"accuracy {accuracy}, right by {for_screen(report['correctness'])}"
-    console.print(
-        Text(f"{right}; clusters by {details['clusterer']}, weighting {details['weighting']}")
-    )
-    inside = inside_in_words(details["n_inside"], report["n_scored"], report["correctness"])
-    lacking = lacking_in_words(details["agents"].values())
-    for line in (on_judging, inside, lacking and f"{lacking}."):
-        if line:
-            console.print(Text(for_screen(line)))
+    _print_agents(console, report["details"]["agents"])
+    _print_judging(console, report, on_judging)
     console.print()
-    has_areas = any(of["auroc"][0] is not None for of in report["scores"].values())
+
+    scores = report["scores"]
+    has_areas = any(figures["auroc"][0] is not None for figures in scores.values())
     if has_areas:
-        console.print(_score_table(report["scores"]))
-        note(
-            "--json (in Python: `figures`) has paired differences, and accuracies after rejection, too."
+        console.print(_score_table(scores))
+        _note(
+            console,
+            "--json (in Python: `figures`) has paired differences, and accuracies after rejection, too.",
         )
         console.print()
-    elif report["scores"]:
+    elif scores:
         n_right = round(report["accuracy"] * report["n_scored"])
         right = quantity(report["n_scored"], "answer is right", "answers are right")
         console.print(f"{n_right} of {right}: no score can tell wrong answers from right ones.")
     if "by_kind" in report:
         console.print(_table_by_kind(report["by_kind"]))
-        note(
+        _note(
+            console,
             "Whether to call a tool at all is another question than which call: where none should be called, models "
-            "often agree to call one."
+            "often agree to call one.",
         )
         console.print()
+    _print_remarks(console, report, has_areas=has_areas)
+
+
+def _note(console: Console, text: str) -> None:
+    console.print(Text(text, style="dim"))
+
+
+def _print_agents(console: Console, agents: Mapping[str, Any]) -> None:
+    for name, agent in agents.items():
+        responses = quantity(agent["n_responses"], "response")
+        questions = quantity(agent["n_questions"], "question")
+        line = f"  {for_screen(name)}: {responses} to {questions}, by probability in {agent['by_probability']}"
+        if agent["n_failures"]:
+            line += f", {quantity(agent['n_failures'], 'failure')}"
+        _note(console, line)
+
+
+def _print_judging(console: Console, report: Mapping[str, Any], on_judging: str | None) -> None:
+    """Prints the accuracy, how it was judged, and which part the answers lack."""
+    details = report["details"]
+    accuracy = "none" if report["accuracy"] is None else f"{report['accuracy']:.3f}"
+    right = f"accuracy {accuracy}, right by {for_screen(report['correctness'])}"
+    how = f"clusters by {details['clusterer']}, weighting {details['weighting']}"
+    console.print(Text(f"{right}; {how}"))
+
+    inside = inside_in_words(details["n_inside"], report["n_scored"], report["correctness"])
+    lacking = lacking_in_words(details["agents"].values())
+    if lacking:
+        lacking += "."
+    for line in (on_judging, inside, lacking):
+        if line:
+            console.print(Text(for_screen(line)))
+
+
+def _print_remarks(console: Console, report: Mapping[str, Any], *, has_areas: bool) -> None:
+    """Prints which scores are not computable, and how the tables are read."""
+    details = report["details"]
+    questions = quantity(report["n_scored"], "question")
     absent = []
     for name, n_absent in details["absent"].items():
-        of = quantity(report["n_scored"], "question")
-        absent.append(f"{name_of(name).label} ({n_absent} of {of})")
+        absent.append(f"{name_of(name).label} ({n_absent} of {questions})")
     if absent:
-        note(f"not computable: {', '.join(absent)}")
+        _note(console, f"not computable: {', '.join(absent)}")
     if report["n_ties"]:
-        note(
-            "A tie: several answers share the lead; the question counts by the share of them that is right."
+        _note(
+            console,
+            "A tie: several answers share the lead; the question counts by the share of them that is right.",
         )
     if has_areas:
         undefined = "- means undefined: all answers are right, or all are wrong."
         resamples = quantity(details["n_resamples"], "paired bootstrap resample")
-        note(f"[low, high]: 95 % intervals, {resamples}. {undefined}")
+        _note(console, f"[low, high]: 95 % intervals, {resamples}. {undefined}")
 
 
 def _print_counts(console: Console, report: Mapping[str, Any]) -> None:
@@ -112,10 +135,11 @@ def _score_table(scores: Mapping[str, Any]) -> Table:
     for group, names in group_scores(scores).items():
         table.add_row(Text(group, style="dim"))
         for name in names:
+            label = f"  {for_screen(name_of(name).label)}"
             auroc = _estimate(scores[name]["auroc"])
             aurac = _number(scores[name]["aurac"][0])
-            cells = (f"  {for_screen(name_of(name).label)}", auroc, aurac)
-            table.add_row(*map(Text, cells), style="bold" if name == standout else "")
+            style = "bold" if name == standout else ""
+            table.add_row(Text(label), Text(auroc), Text(aurac), style=style)
     return table
 
 
@@ -123,13 +147,15 @@ def _table_by_kind(kinds: Mapping[str, Any]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for head in ("AUROC where", *(_KINDS[kind] for kind in kinds)):
         table.add_column(head, no_wrap=True)
-    counts = [f"{of['n_scored']}, {_number(of['accuracy'])}" for of in kinds.values()]
+    reports = list(kinds.values())
+    counts = [f"{report['n_scored']}, {_number(report['accuracy'])}" for report in reports]
     table.add_row(Text("  questions, accuracy", style="dim"), *counts)
     for name in (*PROPOSAL_SCORES, *BASELINE):
-        if all(name in of["scores"] for of in kinds.values()):
-            label = f"  {for_screen(name_of(name).label)}"
-            aurocs = [_estimate(of["scores"][name]["auroc"]) for of in kinds.values()]
-            table.add_row(*map(Text, (label, *aurocs)))
+        if all(name in report["scores"] for report in reports):
+            cells = [f"  {for_screen(name_of(name).label)}"]
+            for report in reports:
+                cells.append(_estimate(report["scores"][name]["auroc"]))
+            table.add_row(*map(Text, cells))
     return table
 
 
@@ -138,7 +164,7 @@ def show_claim_figures(console: Console, figures: Mapping[str, Any]) -> None:
     title = '"This claim is wrong", by the texts of the other agents'
     table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
     agents = figures["agents"]
-    has_own_samples = any(of["auroc_within"] for of in agents.values())
+    has_own_samples = any(agent["auroc_within"] for agent in agents.values())
     columns = ["agent", "claims", "wrong", "AUROC"]
     if has_own_samples:
         columns.append("by its own samples")
@@ -146,12 +172,13 @@ def show_claim_figures(console: Console, figures: Mapping[str, Any]) -> None:
     columns += [f"{float(share):.0%}" for share in shares_kept]
     for column in columns:
         table.add_column(column, justify="left" if column == "agent" else "right", overflow="fold")
-    for name, of in agents.items():
-        wrong = of["n_wrong"] / of["n_claims"]
-        cells = [for_screen(name), str(of["n_claims"]), _number(wrong), _estimate(of["auroc"])]
+    for name, agent in agents.items():
+        n_claims = agent["n_claims"]
+        share_wrong = agent["n_wrong"] / n_claims
+        cells = [for_screen(name), str(n_claims), _number(share_wrong), _estimate(agent["auroc"])]
         if has_own_samples:
-            cells.append(_estimate(of["auroc_within"]))
-        cells += map(_number, of["precision"].values())
+            cells.append(_estimate(agent["auroc_within"]))
+        cells += map(_number, agent["precision"].values())
         table.add_row(*cells)
     console.print(table)
     console.print(
@@ -175,14 +202,12 @@ def show_experiment(console: Console, experiment: Experiment, written: Sequence[
     Columns that do not fit a narrow terminal are omitted, from the right, and counted.
     """
     unlimited = console.options.update(width=10_000)
-    n_heads = n_columns = len(experiment.heads)
-    table = _experiment_table(experiment, n_columns)
-    while (
-        n_columns > 1
-        and console.measure(table, options=unlimited).maximum > console.width - _INDENT
-    ):
-        n_columns -= 1
+    n_heads = len(experiment.heads)
+    for n_columns in range(n_heads, 0, -1):
         table = _experiment_table(experiment, n_columns)
+        width = console.measure(table, options=unlimited).maximum
+        if width <= console.width - _INDENT:
+            break
     notes = caption_of(experiment)
     if n_columns < n_heads:
         columns = quantity(n_heads - n_columns, "more column")
@@ -213,13 +238,23 @@ def show_side_by_side(console: Console, experiment: Experiment) -> None:
     lines: list[_Line] = []
     same = []
     for key, group in groupby(experiment.rows, itemgetter(0)):
-        rows = list(group)
         label = for_screen(str(key))
-        values = {str(row[1]): _cell(row[2:5]) for row in rows}
-        differences = {str(row[1]): _cell(row[5:8], "+") for row in rows}
-        is_difference = any(cell for row in rows for cell in row[5:])
-        if len(names) > 1 and len({row[2] for row in rows}) == 1 and not is_difference:
-            same.append(f"{label} {next(iter(values.values()))[0]}")
+        numbers = set()
+        is_difference = False
+        values: dict[str, Sequence[str]] = {}
+        differences: dict[str, Sequence[str]] = {}
+        for row in group:
+            name = str(row[1])
+            estimate = row[2:5]
+            difference = row[5:8]
+            numbers.add(row[2])
+            is_difference |= any(difference)
+            values[name] = _cell(estimate)
+            differences[name] = _cell(difference, "+")
+
+        if len(names) > 1 and len(numbers) == 1 and not is_difference:
+            number, *_interval = next(iter(values.values()))
+            same.append(f"{label} {number}")
             continue
         lines.append((label, values))
         if any(differences.values()):
@@ -239,28 +274,33 @@ _GAP = 2
 
 def _blocks(names: Sequence[str], lines: Sequence[_Line], width: int) -> list[Table]:
     """Returns tables of `width` characters that have a column for each name; intervals are below where it is narrow."""
-    labels = min(width // 3, max(cell_len(label) for label, _ in lines))
-    room = width - _INDENT - labels - _GAP
-    cells = [cell for _, by_name in lines for cell in by_name.values()]
+    longest_label = max(cell_len(label) for label, _ in lines)
+    label_width = min(width // 3, longest_label)
+    room = width - _INDENT - label_width - _GAP
+
+    cells: list[Sequence[str]] = []
+    for _, by_name in lines:
+        cells += by_name.values()
     separator = " "
     widest = max(len(" ".join(cell)) for cell in cells)
     if (widest + _GAP) * len(names) > room:
         separator = "\n"
         widest = max(len(part) for cell in cells for part in cell)
+
     n_columns = min(len(names), max(1, room // (widest + _GAP)))
     longest = max(widest, *map(cell_len, names))
-    column = max(1, min(longest, room // n_columns - _GAP))
+    column_width = max(1, min(longest, room // n_columns - _GAP))
 
     tables = []
     for start in range(0, len(names), n_columns):
         block = names[start : start + n_columns]
         table = Table(box=None, padding=(0, _GAP, 0, 0), header_style="dim")
-        table.add_column("figure", width=labels, overflow="fold")
+        table.add_column("figure", width=label_width, overflow="fold")
         for name in block:
-            table.add_column(Text(for_screen(name)), width=column, overflow="fold")
+            table.add_column(Text(for_screen(name)), width=column_width, overflow="fold")
         for label, by_name in lines:
             texts = [separator.join(by_name.get(name, ())) for name in block]
-            table.add_row(*map(Text, (label, *texts)))
+            table.add_row(Text(label), *map(Text, texts))
         tables.append(table)
     return tables
 
@@ -276,8 +316,10 @@ def _cell(numbers: Sequence[Cell], sign: str = "") -> list[str]:
             texts.append(f"{number:{sign}.{digits}f}")
         elif number is not None:
             texts.append(str(number))
-    interval = ", ".join(texts[1:])
-    return [*texts[:1], f"[{interval}]"] if interval else texts
+    if len(texts) < 2:
+        return texts
+    value, *ends = texts
+    return [value, f"[{', '.join(ends)}]"]
 
 
 def _experiment_table(experiment: Experiment, n_columns: int) -> Table:
@@ -286,7 +328,8 @@ def _experiment_table(experiment: Experiment, n_columns: int) -> Table:
         table.add_column(for_screen(head), no_wrap=True)
     for line in experiment.lines():
         style = "yellow" if PAPER in line else ""
-        table.add_row(
-            *(Text(for_screen(format_cell(cell)), style=style) for cell in line[:n_columns])
-        )
+        cells = []
+        for cell in line[:n_columns]:
+            cells.append(Text(for_screen(format_cell(cell)), style=style))
+        table.add_row(*cells)
     return table

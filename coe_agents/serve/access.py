@@ -89,15 +89,15 @@ class Guard:
     def _check(self, scope: Scope) -> None:
         headers = Headers(scope=scope)
         hosts = headers.getlist("host")
-        host = _HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
-        if host is None or (host["name"] or host["address"]).lower() not in self._hosts:
+        if len(hosts) != 1 or _name_of(hosts[0]) not in self._hosts:
             must = 'the header "Host" must be a name of this server'
             raise ApiError(400, f"{must}. The operator adds one with --allow-host")
         if "transfer-encoding" in headers and "content-length" in headers:
             must = "the length of a request must be given once"
             raise ApiError(400, f"{must}. Omit Content-Length or Transfer-Encoding")
         for origin in headers.getlist("origin"):
-            if origin.partition("://")[2].lower() != hosts[0].lower():
+            _, _, host = origin.partition("://")
+            if host.lower() != hosts[0].lower():
                 must = "a page of another site must not ask this server"
                 raise ApiError(403, f"{must}. Open its own page at /")
         if self._key is None or scope["path"] == _OPEN:
@@ -116,12 +116,22 @@ class Guard:
         sent = text.strip(" \t").encode("latin-1")
         if scheme.lower() == "basic":
             try:
-                sent = base64.b64decode(sent, validate=True).partition(b":")[2]
+                user_and_password = base64.b64decode(sent, validate=True)
             except binascii.Error:
                 return False
+            _, _, sent = user_and_password.partition(b":")
         elif scheme.lower() != "bearer":
             return False
         return hmac.compare_digest(sent, key)
+
+
+def _name_of(host: str) -> str | None:
+    """Returns the name in a header "Host", without the port; None where it holds no name."""
+    match = _HOST.fullmatch(host)
+    if match is None:
+        return None
+    name = match["name"] or match["address"]
+    return name.lower()
 
 
 class Admission:
@@ -154,7 +164,8 @@ class Admission:
             await self._app(scope, receive, send)
         finally:
             self.n_inside -= 1
-            self._seconds += 0.1 * (time.monotonic() - start - self._seconds)
+            seconds = time.monotonic() - start
+            self._seconds += 0.1 * (seconds - self._seconds)
 
 
 async def read_object(request: Request, *, max_bytes: int) -> Fields:

@@ -37,8 +37,12 @@ class ApiError(Exception):
 
     def to_response(self) -> Response:
         usual = "server_error" if self.status >= 500 else "invalid_request_error"
-        kind = _TYPES.get(self.status, usual)
-        error = {"message": self.message, "type": kind, "param": self.param, "code": self.code}
+        error = {
+            "message": self.message,
+            "type": _TYPES.get(self.status, usual),
+            "param": self.param,
+            "code": self.code,
+        }
         return json_response({"error": error}, status=self.status, headers=self.headers)
 
 

@@ -14,7 +14,7 @@ from collections.abc import (
 )
 from importlib import resources
 from importlib.resources.abc import Traversable
-from typing import Any, Protocol, TypeVar, get_args
+from typing import Any, NamedTuple, Protocol, TypeVar, get_args
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -102,31 +102,39 @@ def to_report(question: str, result: Fields, seconds: float, gate: Fields) -> Js
     decision = result["decision"]
     labels = result["labels"]
     responses: dict[str, list[JsonObject]] = {}
-    for place, row in enumerate(result["responses"]):
-        response = {name: row[name] for name in ("text", "answer", "round", "error")}
-        response["cluster"] = labels[place] if place < len(labels) else None
-        responses.setdefault(row["agent"], []).append(response)
+    for place, response in enumerate(result["responses"]):
+        row = {name: response[name] for name in ("text", "answer", "round", "error")}
+        row["cluster"] = labels[place] if place < len(labels) else None
+        responses.setdefault(response["agent"], []).append(row)
+
     clusters = list[JsonObject]()
+    declining = list[str]()
     for text, share in decision["support"].items():
         clusters.append({"representative": text, "support": share})
-    calls = decision.get("calls")
-    if calls:
-        headline = describe_action(json.dumps(calls))
-    elif decision["action"] == "answer":
-        headline = decision["answer"]
-    else:
-        headline = refusal(decision)
+        if answer_kind(text) == "refusal":
+            declining.append(text)
+
     return {
         **decision,
         "question": question,
         "seconds": round(seconds, 3),
-        "headline": headline,
+        "headline": _headline(decision),
         "explanation": GroupDecision.from_state(result).explain().splitlines(),
         "thresholds": {name: value for name, value in gate.items() if name != "type"},
         "clusters": clusters,
-        "declining": [text for text in decision["support"] if answer_kind(text) == "refusal"],
+        "declining": declining,
         "responses": responses,
     }
+
+
+def _headline(decision: Fields) -> str:
+    calls = decision.get("calls")
+    if calls:
+        return describe_action(json.dumps(calls))
+    if decision["action"] == "answer":
+        answer: str = decision["answer"]
+        return answer
+    return refusal(decision)
 
 
 def _format(kind: str, content: Fields) -> str:
@@ -137,16 +145,25 @@ class _Reads(Protocol):
     def __call__(self, body: Fields, *, model: str) -> ChatRequest: ...
 
 
-_ASKS: Mapping[
-    str, tuple[_Reads, Callable[[Reply], JsonObject], Callable[[Reply], Iterator[str]]]
-] = {
-    "/v1/chat/completions": (read_chat_request, to_completion, to_chunks),
-    "/v1/responses": (read_response_request, to_response, to_response_events),
+class _Api(NamedTuple):
+    """One of OpenAI's APIs: how a request is read, and a reply written, whole or as events."""
+
+    read: _Reads
+    to_whole: Callable[[Reply], JsonObject]
+    to_events: Callable[[Reply], Iterator[str]]
+    messages: str
+    """The field of the messages, the question among them."""
+
+
+_APIS: Mapping[str, _Api] = {
+    "/v1/chat/completions": _Api(read_chat_request, to_completion, to_chunks, "messages"),
+    "/v1/responses": _Api(read_response_request, to_response, to_response_events, "input"),
 }
 """What OpenAI's clients ask, by address: two views of one run."""
+_ADDRESSES = [f"POST {path}" for path in _APIS] + ["GET /v1/models"]
 _NOT_FOUND = (
     "there is nothing at this address. The base URL for OpenAI's clients ends in /v1: "
-    f"{', '.join(f'POST {path}' for path in _ASKS)}, GET /v1/models"
+    f"{', '.join(_ADDRESSES)}"
 )
 _OF_PAGE = resources.files("coe_agents.serve").joinpath("page")
 _SHARED = resources.files("coe_agents").joinpath("page_parts")
@@ -196,7 +213,8 @@ def create_app(
         from coe_agents.serve.prometheus import Metrics  # here, since it needs an exporter
 
         measured = Metrics(lambda: admission.n_inside)
-    runs = Runs(group, [measured.telemetry] if measured else [])
+    callbacks = [measured.telemetry] if measured else []
+    runs = Runs(group, callbacks)
     model = {
         "id": group.name,
         "object": "model",
@@ -209,15 +227,15 @@ def create_app(
         return json_response(model)
 
     def answers(path: str) -> Route:
-        read, to_whole, to_events = _ASKS[path]
+        api = _APIS[path]
 
         async def answer(request: Request) -> Response:
             body = await read_object(request, max_bytes=max_bytes)
-            asked = await asyncio.to_thread(read, body, model=group.name)
+            asked = await asyncio.to_thread(api.read, body, model=group.name)
             limits = group.tighten(asked.coe)
-            param = "messages" if read is read_chat_request else "input"
-            group.check_question(asked.question, param=param)
+            group.check_question(asked.question, param=api.messages)
             result = await _unless_gone(request, runs.run(asked.graph_input, limits))
+
             tools = list(asked.tools)
             if asked.schema is not None:
                 tools.append(answer_tool(asked.schema))
@@ -227,10 +245,12 @@ def create_app(
             if decision["action"] == "answer" and decision["answer"] is not None:
                 decision["answer"] = asked.cut(decision["answer"])
             note_decision(request.scope, decision)
+
             reply = Reply(decision=decision, model=group.name, asked=asked, refusals=refusals)
             if not asked.is_stream:
-                return json_response(to_whole(reply))
-            return Response("".join(to_events(reply)), media_type="text/event-stream")
+                return json_response(api.to_whole(reply))
+            events = "".join(api.to_events(reply))
+            return Response(events, media_type="text/event-stream")
 
         return Route(path, answer, methods=["POST"])
 
@@ -247,22 +267,24 @@ def create_app(
         _shows("/health", lambda: {"status": "ok"}),
         _shows("/v1/models", lambda: {"object": "list", "data": [model]}),
         Route("/v1/models/{name:path}", show_model),
-        *map(answers, _ASKS),
+        *map(answers, _APIS),
         _shows("/group", group.describe),
         Route("/events", show_events, methods=["POST"]),
         *(_page_route(path, *file) for path, file in _PAGE.items()),
     ]
+    note_request = None
     if measured:
         routes.append(Route("/metrics", measured.show))
+        note_request = measured.note_request
+
     handlers = dict.fromkeys((ApiError, HTTPException, Exception), _respond_to_error)
     answering = Starlette(routes=routes, exception_handlers=handlers)
     answering.router.redirect_slashes = False
+    # a request passes from the log to the guard, and is counted once it has passed that
     admission = Admission(answering, most=max_requests)
+    guard = Guard(admission, hosts=hosts, key=key)
     paths = frozenset(route.path for route in routes)
-    note_request = measured.note_request if measured else None
-    return RequestLog(
-        Guard(admission, hosts=hosts, key=key), paths=paths, note_request=note_request
-    )
+    return RequestLog(guard, paths=paths, note_request=note_request)
 
 
 def _shows(path: str, describe: Callable[[], JsonObject]) -> Route:

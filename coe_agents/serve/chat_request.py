@@ -84,9 +84,12 @@ def read_format(wanted: Any, tools: Sequence[Fields], work: Work) -> JsonObject 
     kind = wanted.get("type") if isinstance(wanted, Mapping) else None
     if wanted is None or kind == "text":
         return None
-    holder: Any = {"schema": {"type": "object"}}
-    if kind != "json_object":
-        holder = wanted.get("json_schema") if kind == "json_schema" else None
+
+    holder: Any = None
+    if kind == "json_object":
+        holder = {"schema": {"type": "object"}}
+    elif kind == "json_schema":
+        holder = wanted.get("json_schema")
     if not isinstance(holder, Mapping):
         must = '"response_format" must have the type "text", "json_object" or "json_schema", with a "json_schema"'
         raise invalid_request("response_format", f"{must}: others are not supported. Correct it")
@@ -115,13 +118,15 @@ def read_calls(sent: Any, place: str) -> list[JsonObject]:
         raise invalid_request(place, f"{must}. Correct it")
     calls = list[JsonObject]()
     for call in sent:
-        name = _function_of(call).get("name")
-        arguments = _function_of(call).get("arguments")
+        function = _function_of(call)
+        name = function.get("name")
+        arguments = function.get("arguments")
         if not _is_name(name) or not _is_object(arguments):
             must = f'{place} must hold functions, with a name and "arguments" that are an object as a JSON string'
             raise invalid_request(place, f"{must}. Send back what the server sent")
-        function = {"name": name, "arguments": arguments}
-        calls.append({"id": read_id(call, "id", place), "type": "function", "function": function})
+        call_id = read_id(call, "id", place)
+        kept = {"name": name, "arguments": arguments}
+        calls.append({"id": call_id, "type": "function", "function": kept})
     return calls
 
 
@@ -137,6 +142,7 @@ def check_results(messages: Sequence[Fields]) -> None:
                 raise invalid_request(here, f"{must}. Add the call, or omit the result")
             open_calls.remove(message["tool_call_id"])
             continue
+
         if open_calls:
             break
         place = here
@@ -153,12 +159,14 @@ def check_results(messages: Sequence[Fields]) -> None:
 
 
 def _is_object(arguments: Any) -> bool:
+    if not isinstance(arguments, str):
+        return False
     try:
-        parsed = parse_json(arguments, is_strict=True) if isinstance(arguments, str) else None
+        parsed = parse_json(arguments, is_strict=True)
         json.dumps(parsed, ensure_ascii=False).encode()  # which refuses half of a surrogate pair
-        return isinstance(parsed, dict)
     except ValueError:
         return False
+    return isinstance(parsed, dict)
 
 
 def read_id(message: Fields, name: str, place: str) -> str:
@@ -256,15 +264,17 @@ class ChatRequest:
     @property
     def graph_input(self) -> JsonObject:
         """What the graph is asked."""
-        schema = {} if self.schema is None else {"answer_schema": self.schema}
-        return {"messages": self.messages, "tools": self.tools, **schema}
+        content: JsonObject = {"messages": self.messages, "tools": self.tools}
+        if self.schema is not None:
+            content["answer_schema"] = self.schema
+        return content
 
     def cut(self, answer: str) -> str:
         """Returns an answer up to the first text at which the request ends it."""
-        ends = [answer.index(text) for text in self.stop if text in answer]
-        if not ends or self.schema is not None:
+        if self.schema is not None:
             return answer
-        return answer[: min(ends)]
+        ends = [answer.index(text) for text in self.stop if text in answer]
+        return answer[: min(ends)] if ends else answer
 
     @property
     def question(self) -> str:
@@ -283,10 +293,11 @@ def read_chat_request(body: Fields, *, model: str) -> ChatRequest:
     messages = read_messages(fields.get("messages"))
     if must_call:
         messages = _instructed(messages, MUST_CALL)
+    may_call_several = _flag(fields, "parallel_tool_calls", default=True)
     return ChatRequest(
         messages=messages,
         tools=tools,
-        most_calls=None if _flag(fields, "parallel_tool_calls", default=True) else 1,
+        most_calls=None if may_call_several else 1,
         must_call=must_call,
         schema=read_format(fields.get("response_format"), tools, work),
         stop=_read_stop(fields.get("stop", [])),
@@ -310,8 +321,10 @@ def check_fields(
         if name not in known:
             advice = did_you_mean(name, known) or "Omit it"
             raise invalid_request(name, f"{must}: the field is unknown. {advice}")
-        if name in refused and value not in refused[name][0]:
-            raise invalid_request(name, f"{must}: {refused[name][1]}. Omit it")
+        if name in refused:
+            without_effect, why = refused[name]
+            if value not in without_effect:
+                raise invalid_request(name, f"{must}: {why}. Omit it")
     return fields
 
 
@@ -328,15 +341,16 @@ def _read_stop(stop: Any) -> tuple[str, ...]:
     if not is_list or not all(isinstance(text, str) for text in texts):
         must = f'"stop" must be a text, or a list of at most {_MOST_STOPS}'
         raise invalid_request("stop", f"{must}. Correct it")
-    return tuple(filter(None, texts))
+    return tuple(text for text in texts if text)
 
 
 def _instructed(messages: list[JsonObject], instruction: str) -> list[JsonObject]:
     """Returns a conversation with an instruction at the end of its system prompt."""
-    system, *others = messages
-    if system["role"] != "system":
+    first, *others = messages
+    if first["role"] != "system":
         return [{"role": "system", "content": instruction}, *messages]
-    return [{**system, "content": f"{system['content']}\n\n{instruction}"}, *others]
+    content = f"{first['content']}\n\n{instruction}"
+    return [{**first, "content": content}, *others]
 
 
 def _user_texts(messages: Sequence[Fields]) -> list[str]:
@@ -351,26 +365,31 @@ def read_messages(sent: Any) -> list[JsonObject]:
     if len(sent) > _MOST_MESSAGES:
         must = f'"messages" must hold at most {_MOST_MESSAGES}'
         raise invalid_request("messages", f"{must}; got {len(sent)}. Omit earlier ones")
-    messages = [_read_message(message, f"messages[{place}]") for place, message in enumerate(sent)]
+    messages = list[JsonObject]()
+    for place, message in enumerate(sent):
+        messages.append(_read_message(message, f"messages[{place}]"))
     check_results(messages)
+
     last = messages[-1]
     is_question = last["role"] == "user" and last["content"].strip()
     if last["role"] != "tool" and not is_question:
         must = 'the last of "messages" must be a text of the role "user", the question, or the result of a tool'
         raise invalid_request("messages", f"{must}. Add it")
-    if not any(map(str.strip, _user_texts(messages))):
+    if not any(text.strip() for text in _user_texts(messages)):
         must = '"messages" must hold a text of the role "user": the question'
         raise invalid_request("messages", f"{must}. Add it")
     return messages
 
 
 def _read_message(message: Any, place: str) -> JsonObject:
-    if not isinstance(message, Mapping) or message.get("role") not in (*_ROLES,):
+    # a list, since a role may be of any kind, also of one that cannot be looked up
+    if not isinstance(message, Mapping) or message.get("role") not in list(_ROLES):
         must = f'"role" of {place} must be one of {", ".join(_ROLES)}'
         raise invalid_request(place, f"{must}. Correct it")
     if message.get("function_call") or message.get("audio"):
         must = f"{place} must be text: functions and audio are not supported"
         raise invalid_request(place, f"{must}. Omit them")
+
     role = _ROLES[message["role"]]
     content = message.get("content")
     where = f"{place}.content"

@@ -60,7 +60,9 @@ class Reply:
     @property
     def refusal(self) -> str | None:
         """Why there is no answer; None where there is one."""
-        return None if self.decision["action"] == "answer" else refusal(self.decision)
+        if self.decision["action"] == "answer":
+            return None
+        return refusal(self.decision)
 
     @property
     def tokens(self) -> tuple[int, int] | None:

@@ -45,10 +45,11 @@ class Connection(H11Protocol):
         self._watch_head()
 
     def data_received(self, data: bytes) -> None:
-        fault = self._find_fault(data) if self.conn.their_state is h11.IDLE else None
-        if fault is not None:
-            self.send_400_response(fault)
-            return
+        if self.conn.their_state is h11.IDLE:
+            fault = self._find_fault(data)
+            if fault is not None:
+                self.send_400_response(fault)
+                return
         super().data_received(data)
         self._watch_head()
 
@@ -65,10 +66,13 @@ class Connection(H11Protocol):
         h11 takes a head of any size that arrives at once, and joins a line that begins with white space to the header
         before it, where a proxy may have seen two headers.
         """
-        head = _END_OF_HEAD.split(self.conn.trailing_data[0] + data, maxsplit=1)[0]
+        unread, _ = self.conn.trailing_data
+        head = _END_OF_HEAD.split(unread + data, maxsplit=1)[0]
         if len(head) > MAX_HEAD_BYTES:
             return f"the headers must have at most {MAX_HEAD_BYTES} bytes"
-        return "a header must be on one line" if _FOLDED.search(head) else None
+        if _FOLDED.search(head):
+            return "a header must be on one line"
+        return None
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -105,11 +109,11 @@ class SafeFormatter(logging.Formatter):
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        bare = logging.makeLogRecord(
-            record.__dict__ | {"exc_info": None, "exc_text": None, "stack_info": None}
-        )
+        without_trace = {"exc_info": None, "exc_text": None, "stack_info": None}
+        bare = logging.makeLogRecord(record.__dict__ | without_trace)
         if not record.name.startswith(_SHOWN):
-            bare.msg, bare.args = f"{record.name} logs a message, which is not shown", ()
+            bare.msg = f"{record.name} logs a message, which is not shown"
+            bare.args = ()
         if record.exc_info and record.exc_info[0]:
             bare.msg = f"{bare.msg} ({record.exc_info[0].__name__})"
         return super().format(bare)
@@ -130,8 +134,14 @@ def open_socket(host: str, port: int) -> socket.socket:
 def address_of(listening: socket.socket) -> str:
     """Returns the address that a browser on this machine opens."""
     host, port = listening.getsockname()[:2]
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # all addresses of the machine
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    # a browser cannot open what stands for all addresses of the machine
+    if host == "0.0.0.0":
+        host = "127.0.0.1"
+    elif host == "::":
+        host = "::1"
+    if ":" in host:
+        host = f"[{host}]"
+    return f"http://{host}:{port}"
 
 
 def create_server(app: ASGIApp, *, grace: int) -> uvicorn.Server:
@@ -161,14 +171,14 @@ def serve(app: ASGIApp, listening: socket.socket, *, grace: int) -> None:
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
     warnings.showwarning = log_warning
     _LOG.setLevel(logging.INFO)
-    signals = (signal.SIGINT, signal.SIGTERM)
-    for each in signals:  # uvicorn raises the signal again once it has ended
-        signal.signal(each, signal.SIG_IGN)
+    ends = (signal.SIGINT, signal.SIGTERM)
+    for number in ends:  # uvicorn raises the signal again once it has ended
+        signal.signal(number, signal.SIG_IGN)
     try:
         create_server(app, grace=grace).run(sockets=[listening])
     finally:
-        for each in signals:
-            signal.signal(each, signal.SIG_DFL)
+        for number in ends:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def log_warning(

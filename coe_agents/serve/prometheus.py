@@ -29,16 +29,25 @@ class Metrics:
             disable_target_info=True, scope_info_enabled=False, registry=self._registry
         )
         provider = MeterProvider([reader])
-        self.telemetry = _ring.load("observability:CoETelemetry")(meter_provider=provider)
+        create_telemetry = _ring.load("observability:CoETelemetry")
+        self.telemetry = create_telemetry(meter_provider=provider)
+
         meter = provider.get_meter("coe_agents.serve")
-        about = "coe.request.duration", "s", "Seconds of a request, by address and status"
-        self._seconds = meter.create_histogram(*about, explicit_bucket_boundaries_advisory=_BUCKETS)
+        self._seconds = meter.create_histogram(
+            "coe.request.duration",
+            unit="s",
+            description="Seconds of a request, by address and status",
+            explicit_bucket_boundaries_advisory=_BUCKETS,
+        )
 
         def observe(_: CallbackOptions) -> Iterable[Observation]:
             return [Observation(count_in_flight())]
 
         meter.create_observable_gauge(
-            "coe.questions.in_flight", [observe], "{question}", "Questions being answered"
+            "coe.questions.in_flight",
+            [observe],
+            unit="{question}",
+            description="Questions being answered",
         )
 
     def note_request(self, path: str, status: int, seconds: float) -> None:

@@ -44,24 +44,24 @@ def read_response_request(body: Fields, *, model: str) -> ChatRequest:
     """Returns the request in a body; raises `ApiError` if it asks for another model, or for what no group can do."""
     fields = check_fields(body, known=KNOWN, refused=_REFUSED)
     messages, places = _to_messages(fields.get("input"), fields.get("instructions"))
+    text = mapping_in(fields, "text")
+
     chat = {name: fields[name] for name in _SAME if name in fields}
     chat["messages"] = messages
     chat["tools"] = _to_tools(fields.get("tools", []))
     if "tool_choice" in fields:
         chat["tool_choice"] = _to_function(fields["tool_choice"])
-    text = mapping_in(fields, "text")
     if "format" in text:
-        shape = text["format"]
-        if isinstance(shape, Mapping) and shape.get("type") == "json_schema":
-            schema = {name: value for name, value in shape.items() if name != "type"}
-            shape = {"type": "json_schema", "json_schema": schema}
-        chat["response_format"] = shape
+        chat["response_format"] = _to_response_format(text["format"])
     try:
         request = read_chat_request(chat, model=model)
     except ApiError as error:
         raise _in_these_words(error, places) from error
-    ignored = [*request.ignored]
-    ignored += [name for name in _HAS_NO_EFFECT if name in fields]
+
+    ignored = list(request.ignored)
+    for name in _HAS_NO_EFFECT:
+        if name in fields:
+            ignored.append(name)
     if "verbosity" in text:
         ignored.append("text.verbosity")
     return replace(request, ignored=tuple(ignored))
@@ -71,8 +71,18 @@ def _to_function(tool: Any) -> Any:
     """Returns a function, or the choice of one, in the form of a chat completion; anything else as it is."""
     if not isinstance(tool, Mapping) or tool.get("type") != "function":
         return tool
-    function = {name: value for name, value in tool.items() if name != "type"}
-    return {"type": "function", "function": function}
+    return {"type": "function", "function": _without_type(tool)}
+
+
+def _to_response_format(wanted: Any) -> Any:
+    """Returns the format of a text in the form of a chat completion, which nests the schema; others are alike."""
+    if not isinstance(wanted, Mapping) or wanted.get("type") != "json_schema":
+        return wanted
+    return {"type": "json_schema", "json_schema": _without_type(wanted)}
+
+
+def _without_type(fields: Fields) -> JsonObject:
+    return {name: value for name, value in fields.items() if name != "type"}
 
 
 def _to_messages(sent: Any, instructions: Any) -> tuple[list[Any], list[str]]:
@@ -83,10 +93,13 @@ def _to_messages(sent: Any, instructions: Any) -> tuple[list[Any], list[str]]:
         messages.append({"role": "system", "content": instructions})
         places.append("instructions")
     if isinstance(sent, str):
-        return [*messages, {"role": "user", "content": sent}], [*places, "input"]
+        messages.append({"role": "user", "content": sent})
+        places.append("input")
+        return messages, places
     if not isinstance(sent, list) or not sent:
         must = '"input" must be a text, or a list of at least one item'
         raise invalid_request("input", f"{must}. Add the question")
+
     for place, item in enumerate(sent):
         where = f"input[{place}]"
         message = _to_message(item, where)
@@ -130,13 +143,18 @@ def _to_parts(content: Any) -> Any:
     parts = list[Any]()
     for part in content:
         kind = str(part.get("type")) if isinstance(part, Mapping) else ""
-        parts.append({**part, "type": _KINDS[kind]} if kind in _KINDS else part)
+        if kind in _KINDS:
+            parts.append({**part, "type": _KINDS[kind]})
+        else:
+            parts.append(part)
     return parts
 
 
 def _to_tools(tools: Any) -> Any:
     """Returns functions in the form of a chat completion; other tools stay as they are, and are refused there."""
-    return [_to_function(tool) for tool in tools] if isinstance(tools, list) else tools
+    if not isinstance(tools, list):
+        return tools
+    return [_to_function(tool) for tool in tools]
 
 
 def _in_these_words(error: ApiError, places: Sequence[str]) -> ApiError:
@@ -149,7 +167,8 @@ def _in_these_words(error: ApiError, places: Sequence[str]) -> ApiError:
     def translate(text: str) -> str:
         if text == "messages":
             return "input"
-        text = re.sub(r"\bmessages\[(\d+)\]", place_of, text).replace('"messages"', '"input"')
+        text = re.sub(r"\bmessages\[(\d+)\]", place_of, text)
+        text = text.replace('"messages"', '"input"')
         return text.replace("response_format", "text.format")
 
     param = error.param and translate(error.param)

@@ -83,15 +83,18 @@ class Group:
         Raises:
             ConfigurationError: If a run might stop to ask a person.
         """
-        options = GraphOptions() if options is None else options
-        may_clarify = options.clarify or Strategies(arguments.get("strategies")).may_clarify
-        if may_clarify or getattr(arguments.get("escalation"), "interrupts", False):
+        if options is None:
+            options = GraphOptions()
+        strategies = Strategies(arguments.get("strategies"))
+        may_clarify = options.clarify or strategies.may_clarify
+        asks_person = getattr(arguments.get("escalation"), "interrupts", False)
+        if may_clarify or asks_person:
             raise ConfigurationError(
                 "a group that stops to ask a person cannot be served as a model",  # its caller cannot reply
                 hint='Omit the strategy "clarify" and AskPerson, or serve the graph with the LangGraph server',
             )
-        rounds = rounds_of(policy, arguments.get("max_rounds"))
-        limits = _thresholds_of(policy).change(**{**arguments, "max_rounds": rounds})
+        max_rounds = rounds_of(policy, arguments.get("max_rounds"))
+        limits = _thresholds_of(policy).change(**arguments)
         for_callers = replace(options, on_unavailable="raise", compares_texts=True)
         return cls(
             name=name,
@@ -100,7 +103,7 @@ class Group:
             create_graph=partial(
                 create_coe_graph, agents, policy=policy, options=for_callers, **arguments
             ),
-            limits=limits,
+            limits=limits.change(max_rounds=max_rounds),
             max_question_chars=options.max_question_chars,
             store=store,
         )
@@ -141,7 +144,8 @@ class Group:
         """Returns the group of the models that are shipped with the package; `arguments` are further ones of `of`."""
         parts: JsonObject = {"clusterer": tinyworld_clusterer(), "policy": tinyworld_policy()}
         group = cls.of(tinyworld_agents(), **parts, name=name, **arguments)
-        return replace(group, is_toy=True, examples=tuple(question for question, _ in EXAMPLES))
+        examples = tuple(question for question, _ in EXAMPLES)
+        return replace(group, is_toy=True, examples=examples)
 
     def tighten(self, options: Fields) -> CallersLimits:
         """Returns the limits that a request sets, by the names of `CoEContext`, each at most the operator's.

@@ -73,7 +73,9 @@ class Resample:
 
     def n_samples(self, n_former: int) -> int:
         """Returns the number of responses to ask for after `n_former`."""
-        return min(math.ceil(n_former * self.growth), self.most)
+        # the lower one first: a large factor may lead beyond all doubles
+        n_wanted = min(n_former * self.growth, self.most)
+        return math.ceil(n_wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +114,13 @@ class Debate:
     def __call__(self, context: RoundContext) -> RoundPlan:
         """Returns the plan: `prompt` with the question and the answers, in place of the question."""
         measured = context.measurement
-        clusters = zip(measured.representatives, measured.support, strict=True)
-        ranked = rank_texts(each for each in clusters if answer_kind(each[0]) == "answer")
-        answers = [
-            (context.proposals.get(text, text), support) for text, support in ranked[: self.most]
-        ]
+        to_weigh = []
+        for text, support in zip(measured.representatives, measured.support, strict=True):
+            if answer_kind(text) == "answer":
+                to_weigh.append((text, support))
+        most_supported = rank_texts(to_weigh)[: self.most]
+        answers = [(context.proposals.get(text, text), support) for text, support in most_supported]
+
         overrides: dict[str, RequestOverrides] = {}
         for agent in context.n_responses:
             overrides[agent] = RequestOverrides()
@@ -126,8 +130,8 @@ class Debate:
         return RoundPlan(overrides, replaces=True, shows_answers=bool(answers))
 
     def _text(self, context: RoundContext, answers: Sequence[tuple[str, float]], agent: str) -> str:
-        order = random.Random(repr((self.seed, agent, context.round, context.question)))
-        shuffled = order.sample(answers, k=len(answers))
+        seed = repr((self.seed, agent, context.round, context.question))
+        shuffled = random.Random(seed).sample(answers, k=len(answers))
         return prompts.debate(context.question, shuffled, wording=self.prompt)
 
 
@@ -154,15 +158,19 @@ class Strategies:
     def __init__(
         self, strategies: Mapping[Regime, str | Strategy] | str | Strategy | None = None
     ) -> None:
-        self._by_regime: dict[str, tuple[str, Strategy]] = {}
-        self._by_name: dict[str, Strategy] = {}
         by_regime: Mapping[Regime, str | Strategy]
         if isinstance(strategies, str) or callable(strategies):
             by_regime = dict.fromkeys(DEFAULTS, strategies)
         else:
             by_regime = strategies or {}
         # in the order of the user's: of two strategies of one name, the first is called by it
-        for regime, strategy in {**by_regime, **DEFAULTS, **by_regime}.items():
+        complete = {**by_regime}
+        for regime, default in DEFAULTS.items():
+            complete.setdefault(regime, default)
+
+        self._by_regime: dict[str, tuple[str, Strategy]] = {}
+        self._by_name: dict[str, Strategy] = {}
+        for regime, strategy in complete.items():
             one_of(regime, 'a key of "strategies"', REGIMES)
             if isinstance(strategy, str):
                 self._by_regime[regime] = strategy, _named(strategy, _OURS)

@@ -91,11 +91,12 @@ def _check_overrides(overrides: Any, name: str, strategy: str) -> None:
     temperature = overrides.get("temperature", 1.0)
     if type(temperature) not in (int, float) or not 0 <= temperature < math.inf:
         raise _nonsense(f'"{name}" a "temperature" of at least 0', strategy, repr(temperature))
-    messages = overrides.get("messages", [{"role": "user", "content": ""}])
-    is_list = isinstance(messages, list) and bool(messages)
-    if not is_list or not all(map(_is_message, messages)):
-        must = f'"{name}" "messages" with "role" and "content"'
-        raise _nonsense(must, strategy, repr(messages)[:200])
+    if "messages" in overrides:
+        messages = overrides["messages"]
+        is_list = isinstance(messages, list) and bool(messages)
+        if not is_list or not all(map(_is_message, messages)):
+            must = f'"{name}" "messages" with "role" and "content"'
+            raise _nonsense(must, strategy, repr(messages)[:200])
 
 
 def _nonsense(must: str, strategy: str, got: str) -> TypeError:
@@ -106,6 +107,6 @@ def _nonsense(must: str, strategy: str, got: str) -> TypeError:
 
 
 def _is_message(message: Any) -> bool:
-    return (
-        isinstance(message, dict) and isinstance(message.get("role"), str) and "content" in message
-    )
+    if not isinstance(message, dict):
+        return False
+    return isinstance(message.get("role"), str) and "content" in message

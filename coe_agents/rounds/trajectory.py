@@ -27,7 +27,8 @@ def leading_answers(measurement: Measurement) -> dict[str, str]:
         tied = [text for text, share in distribution.items() if share > highest - TIE]
         if len(tied) == 1:
             return tied[0]
-        return rank_texts((text, support[text]) for text in tied)[0][0]
+        (best, _), *_ = rank_texts((text, support[text]) for text in tied)
+        return best
 
     return {name: leading(agent.distribution) for name, agent in measurement.agents.items()}
 
@@ -78,12 +79,14 @@ def round_data(
     if former is None:
         return data
 
+    # a refusal is not shown
     shown_clusters = {
         former_labels[text] for text in former["led"] if answer_kind(text) == "answer"
     }
     for name in sorted(data["leading"].keys() & former["leading"].keys()):
         cluster = measurement.representatives.index(data["leading"][name])
-        has_changed = former_labels[former["leading"][name]] != cluster
+        former_cluster = former_labels[former["leading"][name]]
+        has_changed = former_cluster != cluster
         data["flips"][name] = has_changed
         if shows_answers:
             data["adopted"][name] = has_changed and cluster in shown_clusters
@@ -101,6 +104,8 @@ def conformity(trajectory: Sequence[RoundData]) -> float | None:
     compared: set[str] = set()
     changed: set[str] = set()
     for data in trajectory:
-        compared |= data["adopted"].keys()
-        changed |= {name for name, has_adopted in data["adopted"].items() if has_adopted}
+        for name, has_adopted in data["adopted"].items():
+            compared.add(name)
+            if has_adopted:
+                changed.add(name)
     return len(changed) / len(compared) if compared else None

@@ -35,7 +35,9 @@ _WINDOW = 8
 def one_line(text: str, limit: int | None = None) -> str:
     """Returns `text` with single spaces for all white space, cut to `limit` characters with an ellipsis."""
     line = " ".join(text.split())
-    return line if limit is None or len(line) <= limit else line[: limit - 1] + "…"
+    if limit is None or len(line) <= limit:
+        return line
+    return line[: limit - 1] + "…"
 
 
 def as_sentence(text: str) -> str:
@@ -74,7 +76,9 @@ def quantity(n: int, noun: str, plural: str | None = None) -> str:
         >>> quantity(1, "case waits", "cases wait"), quantity(2, "case waits", "cases wait")
         ('1 case waits', '2 cases wait')
     """
-    return f"{n} {noun if n == 1 else plural or f'{noun}s'}"
+    if n == 1:
+        return f"{n} {noun}"
+    return f"{n} {plural or f'{noun}s'}"
 
 
 def for_terminal(text: str, limit: int | None = None) -> str:
@@ -111,7 +115,7 @@ def for_prompt(text: str, *, limit: int = MAX_QUOTED) -> str:
     """
     line = visible(one_line(text, limit)).replace("<", "‹").replace(">", "›")
     # escapes are longer than what they stand for
-    return line if len(line) <= limit else one_line(line, limit)
+    return one_line(line, limit) if len(line) > limit else line
 
 
 _MOST_QUOTED_IN_REASON = 80
@@ -124,9 +128,12 @@ def quotation(text: str) -> str:
         >>> print(quotation('It says "Paris".'))
         "It says 'Paris'"
     """
+    line = for_prompt(text.replace('"', "'"), limit=_MOST_QUOTED_IN_REASON)
     # a link or an image of Markdown needs "](" on one line: chat interfaces would fetch an image at once
-    line = for_prompt(text.replace('"', "'"), limit=_MOST_QUOTED_IN_REASON).replace("](", "] (")
-    return f'"{line.rstrip(" .") or line}"'
+    line = line.replace("](", "] (")
+    # a text of full stops alone keeps them
+    quoted = line.rstrip(" .") or line
+    return f'"{quoted}"'
 
 
 def for_log(text: str, *, limit: int = MAX_QUOTED) -> str:
@@ -141,10 +148,14 @@ def printable(text: str, *, keep: str = "") -> str:
     """
     if text.isascii() and text.isprintable():
         return text
+    # every other piece is a joiner, or a selector, that stays
     pieces = _JOINED.split(text)
-    for place, piece in enumerate(pieces[::2]):
-        shown = (c if c in keep or (c.isprintable() and is_visible(c)) else "\ufffd" for c in piece)
-        pieces[2 * place] = "".join(shown)
+    for place in range(0, len(pieces), 2):
+        shown = []
+        for character in pieces[place]:
+            shows = character.isprintable() and is_visible(character)
+            shown.append(character if shows or character in keep else "\ufffd")
+        pieces[place] = "".join(shown)
     return "".join(pieces)
 
 
@@ -173,12 +184,15 @@ def is_visible(character: str) -> bool:
     category = unicodedata.category(character)
     if category[0] in "CZ":
         return False
-    return category not in ("Lo", "Mn", "So") or not _UNSEEN.search(unicodedata.name(character, ""))
+    if category not in ("Lo", "Mn", "So"):
+        return True
+    return not _UNSEEN.search(unicodedata.name(character, ""))
 
 
 def _escape(character: str) -> str:
-    units = character.encode("utf-16-be", errors="surrogatepass").hex()
-    return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))
+    """Returns a character as JSON escapes it: four hexadecimal digits for each unit of UTF-16."""
+    digits = character.encode("utf-16-be", errors="surrogatepass").hex()
+    return "".join(f"\\u{digits[start : start + 4]}" for start in range(0, len(digits), 4))
 
 
 _KEY_SHAPED = re.compile(
@@ -206,10 +220,12 @@ def redact(text: str, secrets: Collection[str]) -> str:
     for start in range(len(text) - _WINDOW + 1):
         if text[start : start + _WINDOW] not in windows:
             continue
-        if start > end or end == 0:  # it does not touch the part before it
+        touches_former = end > 0 and start <= end
+        if not touches_former:
             parts += [text[end:start], REDACTED]
         end = start + _WINDOW
-    return "".join([*parts, text[end:]])
+    parts.append(text[end:])
+    return "".join(parts)
 
 
 def redact_all(value: Any, secrets: Collection[str]) -> Any:
@@ -244,30 +260,48 @@ def _windows(secret: str) -> frozenset[str]:
         html.escape(secret),
         quote(secret),
         quote_plus(secret),
-    }
-    forms |= {
         quote(secret, safe=""),
-        secret.replace('"', '""'),
-        re.sub(r"([\\{}$&#%_])", r"\\\1", secret),
+        secret.replace('"', '""'),  # CSV
+        re.sub(r"([\\{}$&#%_])", r"\\\1", secret),  # LaTeX
     }
-    escaped = {repr(secret)[1:-1], ascii(secret)[1:-1], json.dumps(secret)[1:-1]}
-    escaped.add(json.dumps(secret, ensure_ascii=False)[1:-1])
-    escaped |= {re.sub(r"(?<!\\)(['\"])", r"\\\1", form) for form in escaped}
-    forms |= (
-        escaped
-        | {json.dumps(form)[1:-1] for form in escaped}
-        | {repr(form)[1:-1] for form in escaped}
-    )
+    forms |= _escaped_forms(secret)
+    forms |= _encoded_forms(secret)
+
+    windows = set[str]()
+    for form in forms:
+        for start in range(len(form) - _WINDOW + 1):
+            windows.add(form[start : start + _WINDOW])
+    return frozenset(windows)
+
+
+def _escaped_forms(secret: str) -> set[str]:
+    """Returns a secret as Python and JSON write it, and as they write that in turn."""
+    literals = {repr(secret), ascii(secret), json.dumps(secret)}
+    literals.add(json.dumps(secret, ensure_ascii=False))
+    once = {literal[1:-1] for literal in literals}
+    # a literal in quotation marks of either kind escapes these
+    once |= {re.sub(r"(?<!\\)(['\"])", r"\\\1", form) for form in once}
+
+    forms = set(once)
+    for form in once:
+        forms.add(json.dumps(form)[1:-1])
+        forms.add(repr(form)[1:-1])
+    return forms
+
+
+def _encoded_forms(secret: str) -> set[str]:
+    """Returns a secret in hexadecimal digits and in base64, wherever in an encoded text it begins."""
     plain = secret.encode("utf-8", errors="surrogatepass")
+    forms = {plain.hex()}
     # four letters of base64 encode three bytes, at any of which the secret may begin
     for n_before in range(3):
         code = base64.b64encode(b"\x00" * n_before + plain).decode().rstrip("=")
-        code = code[2 if n_before else 0 : -1]  # the ends depend on what stands beside it
-        forms |= {code, code.translate(str.maketrans("+/", "-_"))}
-    forms.add(plain.hex())
-    return frozenset(
-        form[at : at + _WINDOW] for form in forms for at in range(max(0, len(form) - _WINDOW + 1))
-    )
+        # the ends depend on what stands beside it
+        start = 2 if n_before else 0
+        code = code[start:-1]
+        forms.add(code)
+        forms.add(code.translate(str.maketrans("+/", "-_")))
+    return forms
 
 
 def safe_message(text: str, secrets: Collection[str]) -> str:
@@ -279,13 +313,15 @@ def safe_message(text: str, secrets: Collection[str]) -> str:
         >>> safe_message("Incorrect API key: sk-proj-0123456789abcdef.", set())
         'Incorrect API key: [redacted].'
     """
-    return visible(one_line(_KEY_SHAPED.sub(REDACTED, redact(text, secrets))))
+    redacted = _KEY_SHAPED.sub(REDACTED, redact(text, secrets))
+    return visible(one_line(redacted))
 
 
 def secrets_of_environment() -> set[str]:
     """Returns the values of the environment variables whose names say that they are secrets, such as OPENAI_API_KEY."""
-    return {
-        value.strip()
-        for name, value in os.environ.items()
-        if name.lower().endswith(SECRET_ENDS) and len(value.strip()) >= SHORTEST_SECRET
-    }
+    secrets = set[str]()
+    for name, value in os.environ.items():
+        secret = value.strip()
+        if name.lower().endswith(SECRET_ENDS) and len(secret) >= SHORTEST_SECRET:
+            secrets.add(secret)
+    return secrets

@@ -68,21 +68,24 @@ class EmbeddingSimilarity:
         """
         batch, _ = check_batch(responses, questions)
         lines = [list(map(one_line, texts)) for texts in batch]
-        distinct = dict[str, None]()
+        # of a question with one distinct response there is nothing to compare
+        compared = dict[str, None]()
         for texts in lines:
-            if len(set(texts)) > 1:  # else there is nothing to compare
-                distinct |= dict.fromkeys(texts)
-        vectors = dict[str, NDArray[np.float64]]()
-        if distinct:
-            vectors = dict(zip(distinct, self._directions(list(distinct)), strict=True))
+            if len(set(texts)) > 1:
+                compared |= dict.fromkeys(texts)
+        direction_of = dict[str, NDArray[np.float64]]()
+        if compared:
+            directions = self._directions(list(compared))
+            direction_of = dict(zip(compared, directions, strict=True))
 
         labels = []
         for texts in lines:
-            different = list(dict.fromkeys(texts))
-            label_of = dict.fromkeys(texts, 0)
-            if len(different) > 1:
-                directions = np.array([vectors[text] for text in different])
-                label_of = dict(zip(different, _greedy(directions, self.threshold), strict=True))
+            distinct = list(dict.fromkeys(texts))
+            label_of = dict.fromkeys(distinct, 0)
+            if len(distinct) > 1:
+                directions = np.array([direction_of[text] for text in distinct])
+                clusters = _greedy(directions, self.threshold)
+                label_of = dict(zip(distinct, clusters, strict=True))
             labels.append([label_of[text] for text in texts])
         return labels
 
@@ -90,15 +93,14 @@ class EmbeddingSimilarity:
         """Returns the cosine of each pair of texts, in [-1, 1]: what the threshold is compared with."""
         cosines = list[float]()
         for pair in pairs:
-            first, second = self._directions(list(map(one_line, pair)))
+            first, second = self._directions([one_line(text) for text in pair])
             cosines.append(float(first @ second))
         return cosines
 
     def _directions(self, texts: list[str]) -> NDArray[np.float64]:
         """Returns the texts' vectors at unit length, shape `(n_texts, n_dimensions)`."""
-        vectors = _check_vectors(
-            self.embeddings.embed_documents(texts), n_texts=len(texts), source=self.embeddings
-        )
+        embedded = self.embeddings.embed_documents(texts)
+        vectors = _check_vectors(embedded, n_texts=len(texts), source=self.embeddings)
         # the largest component first: squares of very small or large ones would leave the range of doubles
         vectors = vectors / np.abs(vectors).max(axis=1, keepdims=True)
         unit: NDArray[np.float64] = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -106,15 +108,18 @@ class EmbeddingSimilarity:
 
 
 def _greedy(directions: NDArray[np.float64], threshold: float) -> list[int]:
+    """Returns the labels of unit vectors: the first without one represents a new cluster, which near ones join."""
     labels: NDArray[np.intp] = np.full(len(directions), -1)
     n_clusters = 0
     while (labels < 0).any():
         waiting = np.flatnonzero(labels < 0)
-        near = directions[waiting] @ directions[waiting[0]] >= threshold - _ROUNDING
-        near[0] = True
-        labels[waiting[near]] = n_clusters
+        representative = directions[waiting[0]]
+        is_near = directions[waiting] @ representative >= threshold - _ROUNDING
+        # whatever the rounding, it joins its own cluster
+        is_near[0] = True
+        labels[waiting[is_near]] = n_clusters
         n_clusters += 1
-    return list(map(int, labels))
+    return [int(label) for label in labels]
 
 
 def _check_vectors(returned: Any, *, n_texts: int, source: object) -> NDArray[np.float64]:
@@ -125,10 +130,11 @@ def _check_vectors(returned: Any, *, n_texts: int, source: object) -> NDArray[np
         "NaN or infinity": ~np.isfinite(vectors).all(axis=1),
         "only zeros": ~vectors.any(axis=1),
     }
-    for what, wrong in faults.items():
-        if wrong.any():
+    for what, is_wrong in faults.items():
+        if is_wrong.any():
+            place = int(np.argmax(is_wrong))
             raise ValueError(
-                f"every vector must be finite and not 0; vector {int(np.argmax(wrong))} of the {n_texts} from {name} "
+                f"every vector must be finite and not 0; vector {place} of the {n_texts} from {name} "
                 f"holds {what}. A text without words may be the cause: check what the model makes of it"
             )
     return vectors

@@ -56,6 +56,7 @@ class CachedEntailment:
             keys.append(hashlib.sha256(written.encode()).digest())
         with self._lock:
             known = {key: self._rows[key] for key in keys if key in self._rows}
+
         unknown = {}
         for key, pair in zip(keys, pairs, strict=True):
             if key not in known:
@@ -63,14 +64,22 @@ class CachedEntailment:
         if unknown:
             returned = self.model.predict(list(unknown.values()))
             rows = check_probabilities(returned, n_pairs=len(unknown), model=self.model)
-            judged = dict(zip(unknown, map(tuple, rows.tolist()), strict=True))
+            judged = {}
+            for key, row in zip(unknown, rows.tolist(), strict=True):
+                judged[key] = tuple(row)
             known |= judged
-            with self._lock:
-                self._rows |= judged
-                n_over = max(0, len(self._rows) - self.max_pairs)
-                for oldest in list(islice(self._rows, n_over)):
-                    del self._rows[oldest]
-        return np.array([known[key] for key in keys]).reshape(len(keys), len(ENTAILMENT_LABELS))
+            self._keep(judged)
+
+        # without a pair the shape is not known otherwise
+        shape = (len(keys), len(ENTAILMENT_LABELS))
+        return np.array([known[key] for key in keys]).reshape(shape)
+
+    def _keep(self, judged: dict[bytes, tuple[float, ...]]) -> None:
+        with self._lock:
+            self._rows |= judged
+            n_over = max(0, len(self._rows) - self.max_pairs)
+            for oldest in list(islice(self._rows, n_over)):
+                del self._rows[oldest]
 
 
 class CountingEntailment:

@@ -61,7 +61,8 @@ class ScriptedAgent:
         must = '"rounds" of ScriptedAgent must hold at least one'
         require(bool(self.rounds), must, [], "Pass a list of responses")
         self.requests.append(request)
-        script = self.rounds[min(request["round"], len(self.rounds) - 1)]
+        last_round = len(self.rounds) - 1
+        script = self.rounds[min(request["round"], last_round)]
         if isinstance(script, Exception):
             raise script
         if self.n_samples is not None:
@@ -89,8 +90,11 @@ def _as_response(
     if isinstance(reply, str) and tools is None:
         return create_response(name, reply, **place)
     if isinstance(reply, str):
+        # where tools are shown, a text is a proposal that calls nothing
         return create_response(name, reply, answer="[]", calls=[], **place)
-    action = canonical_action(reply, tools=None if request.get("parses_calls") else tools)
+    if request.get("parses_calls"):
+        tools = None
+    action = canonical_action(reply, tools=tools)
     return create_response(name, "", answer=action, calls=reply, **place)
 
 
@@ -120,10 +124,13 @@ class TableEntailment:
         *,
         default: str = "neutral",
     ) -> None:
-        labels = [default] if callable(table) else [default, *table.values()]
+        labels = [default]
+        if not callable(table):
+            labels += table.values()
         for label in labels:
             _row(label)
-        self._label = table if callable(table) else lambda *pair: table.get(pair, default)
+        self._table = table
+        self._default = default
         self.calls: list[list[tuple[str, str]]] = []
 
     @property
@@ -137,6 +144,11 @@ class TableEntailment:
         require(bool(pairs), must, [], "A clusterer asks only where there is a pair")
         self.calls.append(list(pairs))
         return np.array([_row(self._label(*pair)) for pair in pairs])
+
+    def _label(self, premise: str, hypothesis: str) -> str:
+        if callable(self._table):
+            return self._table(premise, hypothesis)
+        return self._table.get((premise, hypothesis), self._default)
 
 
 def _row(label: str) -> tuple[float, ...]:

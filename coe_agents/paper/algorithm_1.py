@@ -62,17 +62,19 @@ def coordinate_group(
             solver=solver,
             max_iterations=MAX_ITERATIONS[solver],
         )
+        before_and_after = [ended.initial_coe, ended.coe]
         has_risen = ended.coe > ended.initial_coe + 1e-9
-        figures.append(
-            [ended.initial_coe, ended.coe, ended.n_iterations, ended.converged, has_risen]
-        )
+        figures.append([*before_and_after, ended.n_iterations, ended.converged, has_risen])
+
         mean = ensemble_mean(ended.distributions, weights=ended.weights)
-        chosen.append((statistics, np.flatnonzero(shares_lead(mean)).tolist()))
+        leading = np.flatnonzero(shares_lead(mean))
+        chosen.append((statistics, leading.tolist()))
 
     judged = judge_clusters(chosen, setup.criterion)
     accuracies = [mean_verdict(verdicts) or 0.0 for _, verdicts in judged]
-    means = np.mean(np.column_stack([figures, accuracies]), axis=0)
-    return CoordinatedGroup(*means.tolist())
+    # in the order of the fields
+    columns = np.column_stack([figures, accuracies])
+    return CoordinatedGroup(*columns.mean(axis=0).tolist())
 
 
 _EPSILONS = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
@@ -84,7 +86,8 @@ def epsilon(
     questions: Sequence[SampledQuestion], agents: Sequence[str], setup: ScoringSetup
 ) -> Experiment:
     """Returns iterations, accuracy and final CoE of the first two agents at five thresholds, by two solvers."""
-    group = judge_group(questions, agents[:2], setup)
+    two = agents[:2]
+    group = judge_group(questions, two, setup)
     rows = []
     for solver in SOLVERS:
         for threshold in _EPSILONS:
@@ -100,10 +103,7 @@ def epsilon(
         n_keys=2,
         rows=tuple(rows),
         draw=partial(_draw_epsilon, rows),
-        settings={
-            "group": f"{' + '.join(agents[:2])}, {group.size}",
-            "iterations": ", ".join(bounds),
-        },
+        settings={"group": f"{' + '.join(two)}, {group.size}", "iterations": ", ".join(bounds)},
         notes=(
             "Means over the questions. greedy is the algorithm as printed: it converges at its second iteration.",
             "The literal algorithm's CoE of two models ends at 0 or log 2 = 0.693, so a mean of 0.88 is out of reach.",
@@ -121,15 +121,19 @@ def _draw_epsilon(rows: Sequence[Row], figure: Figure) -> None:
         for solver, marker in zip(SOLVERS, ("o-", "s--"), strict=True):
             ours = _rows_of(rows, solver)
             thresholds = [str(row[1]) for row in ours]
-            axes.plot(thresholds, [row[place] for row in ours], marker, label=solver)
+            values = [row[place] for row in ours]
+            axes.plot(thresholds, values, marker, label=solver)
 
+        # the paper prints numbers of some columns, and of others a range
         printed = [row for row in paper if isinstance(row[place], float)]
         red: Any = {"color": "tab:red", "label": "the paper's"}
         if printed:
             thresholds = [str(row[1]) for row in printed]
-            axes.plot(thresholds, [row[place] for row in printed], "D:", **red)
+            values = [row[place] for row in printed]
+            axes.plot(thresholds, values, "D:", **red)
         else:
-            axes.axhspan(*band(paper[0][place]), alpha=0.2, **red)
+            low, high = band(paper[0][place])
+            axes.axhspan(low, high, alpha=0.2, **red)
         axes.set(xlabel="epsilon", ylim=(0, None if printed else 1))
         axes.set_title(column, fontsize=10)
         axes.legend(fontsize=8)
@@ -159,15 +163,16 @@ def divergences(
 
     Accuracy before is that of the group's answer without the algorithm. Wasserstein is over the 0/1 ground metric.
     """
-    group = judge_group(questions, agents[:2], setup)
+    two = agents[:2]
+    group = judge_group(questions, two, setup)
     before = float(group.correct.mean())
     rows = []
     for solver in SOLVERS:
         for divergence in _DIVERGENCES:
             ended = coordinate_group(group, setup, solver=solver, divergence=divergence)
             coe = (ended.before, ended.after, ended.risen)
-            gain = ended.accuracy - before
-            rows.append((solver, divergence, *coe, before, ended.accuracy, gain))
+            accuracies = (before, ended.accuracy, ended.accuracy - before)
+            rows.append((solver, divergence, *coe, *accuracies))
 
     return create_experiment(
         name="divergences",
@@ -176,7 +181,7 @@ def divergences(
         n_keys=2,
         rows=tuple(rows),
         draw=partial(_draw_divergences, rows),
-        settings={"group": f"{' + '.join(agents[:2])}, {group.size}"},
+        settings={"group": f"{' + '.join(two)}, {group.size}"},
         notes=(
             "Where the literal algorithm (greedy) ends does not depend on the divergence: its four gains are equal.",
             "Values of CoE under different divergences are on different scales.",
@@ -269,7 +274,9 @@ def _fewest_responses(questions: Sequence[SampledQuestion], agents: Sequence[str
     counts = []
     for question in questions:
         by_agent = Counter(response["agent"] for response in question.responses)
-        counts += [by_agent[name] for name in agents if by_agent[name]]
+        for name in agents:
+            if by_agent[name]:
+                counts.append(by_agent[name])
     return min(counts, default=0)
 
 
@@ -285,15 +292,20 @@ def _draw_sampling(rows: Sequence[Row], figure: Figure) -> None:
             heights = np.array([row[place] for row in ours], dtype=np.float64)
             axes.plot(values, heights, marker, label=column)
 
-        printed = _rows_of(paper_rows("sampling", _SAMPLING_COLUMNS), varied)
-        accuracies = [row for row in printed if isinstance(row[3], float)]
+        place = _SAMPLING_COLUMNS.index("accuracy after")
+        all_printed = _rows_of(paper_rows("sampling", _SAMPLING_COLUMNS), varied)
+        printed = [row for row in all_printed if isinstance(row[place], float)]
         red: Any = {"color": "tab:red", "label": "paper's accuracy"}
-        if accuracies:
-            printed_values = [row[3] for row in accuracies]
-            axes.plot([row[1] for row in accuracies], printed_values, "D:", **red)
+        if printed:
+            printed_values = [row[1] for row in printed]
+            accuracies = [row[place] for row in printed]
+            axes.plot(printed_values, accuracies, "D:", **red)
         else:
-            lows, highs = zip(*[band(row[3]) for row in printed], strict=True)
-            axes.fill_between([row[1] for row in printed], lows, highs, alpha=0.4, **red)
+            # a range of each
+            printed_values = [row[1] for row in all_printed]
+            bands = [band(row[place]) for row in all_printed]
+            lows, highs = zip(*bands, strict=True)
+            axes.fill_between(printed_values, lows, highs, alpha=0.4, **red)
         axes.set(xlabel=varied, xticks=values, ylim=(0, 1.05))
         axes.set_ylabel("accuracy, AUROC; CoE in nats")
         axes.legend(fontsize=8, loc="lower right")

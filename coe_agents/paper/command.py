@@ -81,12 +81,12 @@ def reproduce(
         material: Material = read_saved_material(samples, chosen, config=config)
     else:
         material = create_sampled_material(config, dataset, out / "runs", limit=limit, seed=seed)
-    names = _all_of(material) if name == "all" else [name]
     from coe_agents.experiments.experiment import write_to
     from coe_agents.experiments.tables import show_experiment
 
-    for each in names:
-        experiment = _experiment(each, material)
+    names = _all_of(material) if name == "all" else [name]
+    for name_of_experiment in names:
+        experiment = _experiment(name_of_experiment, material)
         settings = {**experiment.settings, **material.provenance}
         experiment = replace(experiment, settings=settings)
         show_experiment(create_console(), experiment, write_to(experiment, out))
@@ -111,7 +111,7 @@ def _experiment(name: str, material: "Material") -> "Experiment":
     def datasets() -> dict[str, tuple[Any, Any]]:
         loaded = {}
         for dataset, (train, validation) in material.datasets.items():
-            loaded[dataset] = (train and train(), validation())
+            loaded[dataset] = (None if train is None else train(), validation())
         return loaded
 
     def temperatures() -> dict[float, Any]:

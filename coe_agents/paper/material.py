@@ -64,7 +64,8 @@ class Material:
     @property
     def main(self) -> Questions:
         """The questions that stand for TriviaQA."""
-        return self.panels[0][1]()
+        _, load = self.panels[0]
+        return load()
 
     def panel(self, place: int) -> tuple[str, Questions]:
         """Returns the questions that stand for TriviaQA (0) or SQuAD (1), after a description of them."""
@@ -85,10 +86,13 @@ def create_sampled_material(
     """
     load_quietly(config)  # sets the environment
     settings = load_config(config or SHIPPED)
-    sources = tuple(datasets or (["triviaqa", "squad"] if config else ["tinyworld"]))
+    sources = tuple(datasets or ())
+    if not sources:
+        sources = ("triviaqa", "squad") if config else ("tinyworld",)
     judging = judging_of(settings, is_tinyworld=sources[0] == "tinyworld")
     clusterer = create_clusterer(settings)
-    setting = _with_cache(ScoringSetup(clusterer, create_criterion(judging.correctness, clusterer)))
+    criterion = create_criterion(judging.correctness, clusterer)
+    setting = _with_cache(ScoringSetup(clusterer, criterion))
     sampled = _create_sampling(settings, folder, limit=limit, seed=seed)
 
     loads: dict[str, tuple[Load | None, Load]] = {}
@@ -96,19 +100,20 @@ def create_sampled_material(
     for source in sources:
         train, validation = _splits(source)
         load_train = None if train is None else partial(sampled, source, train)
-        load = partial(sampled, source, validation)
-        loads[source] = (load_train, load)
-        panels.append((_panel_name(source, validation), load))
+        load_validation = partial(sampled, source, validation)
+        loads[source] = (load_train, load_validation)
+        panels.append((_panel_name(source, validation), load_validation))
         if load_train is not None and len(sources) == 1:
             panels.append((_panel_name(source, train), load_train))  # stands for SQuAD
 
-    main_split = _splits(sources[0])[1]
+    main_source = sources[0]
+    _, main_split = _splits(main_source)
     by_temperature: dict[float, Load] = {}
     of_config = {agent.temperature for agent in settings.agents[:2]}
     if len(of_config) == 1:  # the main responses are there already
-        by_temperature[of_config.pop()] = partial(sampled, sources[0], main_split)
+        by_temperature[of_config.pop()] = partial(sampled, main_source, main_split)
     for temperature in TEMPERATURES:
-        load = partial(sampled, sources[0], main_split, temperature=temperature)
+        load = partial(sampled, main_source, main_split, temperature=temperature)
         by_temperature[temperature] = load
 
     names = tuple(agent.name for agent in settings.agents)
@@ -170,7 +175,8 @@ def _varied(settings: Config, temperature: float | None, *, seed: int) -> Config
         twins = [agent.model_copy(deep=True) for agent in config.agents]
         for agent in twins:
             agent.name += _TWIN
-            agent.seed = (seed if agent.seed is None else agent.seed) + 1
+            seed_of_first = seed if agent.seed is None else agent.seed
+            agent.seed = seed_of_first + 1
         config.agents += twins
     else:
         del config.agents[2:]
@@ -184,9 +190,12 @@ def read_saved_material(
 ) -> Material:
     """Returns material from files of samples; they are judged as `score` does it, and no agent is asked."""
     questions = _read(paths)
+    counts_of_questions = []
     in_files: set[str] = set()
     for question in questions:
-        in_files.update(response["agent"] for response in question.responses)
+        counts = Counter(response["agent"] for response in question.responses)
+        counts_of_questions.append(counts)
+        in_files |= counts.keys()
     if agents is None:
         # by their responses only, so that groups do not depend on names
         models = [name for name in in_files if not name.endswith(_TWIN)]
@@ -198,24 +207,26 @@ def read_saved_material(
             f'"--agents" must name agents of the files; got {", ".join(missing)}', hint=hint
         )
 
-    counts = []
-    for question in questions:
-        by_agent = Counter(response["agent"] for response in question.responses)
-        counts += [by_agent[name] for name in agents]
+    n_responses = []
+    for counts in counts_of_questions:
+        for name in agents:
+            n_responses.append(counts[name])
     n_questions = quantity(len(questions), "question")
 
     twins = tuple(name + _TWIN for name in agents)
+    if not in_files.issuperset(twins):
+        twins = ()
     setting, _ = create_setting(ScoringOptions(config=config), paths)
     setting = _with_cache(setting)
     source = ", ".join(path.name for path in paths)
     return Material(
         agents=tuple(agents),
-        twins=twins if in_files.issuperset(twins) else (),
+        twins=twins,
         setting=setting,
         provenance={
             "dataset": source,
             "agents": ", ".join(agents),
-            "n": f"{n_questions}, {min(counts)} to {max(counts)} responses of each agent",
+            "n": f"{n_questions}, {min(n_responses)} to {max(n_responses)} responses of each agent",
             "temperature and seed": "unknown: the files do not state them",
             **_provenance(setting, None),
         },
@@ -242,14 +253,17 @@ def _with_cache(setting: ScoringSetup) -> ScoringSetup:
 def _splits(source: str) -> tuple[str | None, str | None]:
     if Path(source).is_file():
         return None, None
-    return "calibration" if source == "tinyworld" else "train", "validation"
+    training = "calibration" if source == "tinyworld" else "train"
+    return training, "validation"
 
 
 def _provenance(setting: ScoringSetup, config: Config | None) -> dict[str, str]:
     clusterer = type(setting.clusterer).__name__
     if isinstance(setting.clusterer, BidirectionalEntailment):
-        model = getattr(config.clusterer, "model", None) if config else None
-        clusterer += f" ({model or type(setting.clusterer.model).__name__})"
+        model = type(setting.clusterer.model).__name__
+        if config:
+            model = getattr(config.clusterer, "model", None) or model
+        clusterer += f" ({model})"
     return {
         "clusterer": clusterer,
         "right by": setting.criterion.name,
@@ -260,4 +274,5 @@ def _provenance(setting: ScoringSetup, config: Config | None) -> dict[str, str]:
 
 
 def _join(values: Iterable[float]) -> str:
-    return ", ".join(f"{value:g}" for value in sorted(set(values)))
+    distinct = sorted(set(values))
+    return ", ".join(f"{value:g}" for value in distinct)

@@ -11,17 +11,22 @@ from coe_agents.experiments.experiment import Cell, Experiment, Row
 
 def create_experiment(*, name: str, columns: tuple[str, ...], **fields: Any) -> Experiment:
     """Returns an experiment with the paper's rows under the same columns, and the label of its table or figure."""
-    label = str(_numbers().get(name, {}).get("label", ""))
+    printed = _numbers().get(name, {})
     return Experiment(
-        name=name, columns=columns, paper=paper_rows(name, columns), label=label, **fields
+        name=name,
+        columns=columns,
+        paper=paper_rows(name, columns),
+        label=str(printed.get("label", "")),
+        **fields,
     )
 
 
 def paper_rows(name: str, columns: Sequence[str]) -> tuple[Row, ...]:
     """Returns what the paper prints for an experiment, in the order of `columns`; None where it has no number."""
+    printed = _numbers().get(name, {})
     rows = []
-    for printed in _numbers().get(name, {}).get("rows", ()):
-        rows.append(tuple(map(printed.get, columns)))
+    for row in printed.get("rows", ()):
+        rows.append(tuple(row.get(column) for column in columns))
     return tuple(rows)
 
 

@@ -9,7 +9,6 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -55,11 +54,13 @@ class JudgedGroup:
 
     @property
     def n_ties(self) -> int:
-        return sum(each.is_tied for each in self.statistics)
+        return sum(statistics.is_tied for statistics in self.statistics)
 
     @property
     def size(self) -> str:
-        return f"{quantity(len(self.statistics), 'question')}, {quantity(self.n_ties, 'tie')}"
+        questions = quantity(len(self.statistics), "question")
+        ties = quantity(self.n_ties, "tie")
+        return f"{questions}, {ties}"
 
     def values(self, estimator: str) -> FloatArray | None:
         """Returns a score of each question, higher = less sure, values within 1e-9 equal; None if one lacks it."""
@@ -82,7 +83,9 @@ class JudgedGroup:
 
     def auroc(self, estimator: str) -> float:
         values = self.values(estimator)
-        return float("nan") if values is None else auroc(correct=self.correct, uncertainty=values)
+        if values is None:
+            return math.nan
+        return auroc(correct=self.correct, uncertainty=values)
 
 
 def judge_group(
@@ -97,15 +100,18 @@ def judge_group(
     A question is left out unless all of them responded and its correctness is known; a ValueError if none is left. Of
     each agent the first `n_samples` responses count; None: all.
     """
-    chosen = of_agents(questions, agents, n_samples=n_samples)
-    known = [(each, verdict) for each, verdict in setup.judge(chosen) if verdict is not None]
+    known = list[Statistics]()
+    verdicts = list[float]()
+    for statistics, verdict in setup.judge(of_agents(questions, agents, n_samples=n_samples)):
+        if verdict is not None:
+            known.append(statistics)
+            verdicts.append(verdict)
     if not known:
         raise ValueError(
             f'"questions" must hold one to which all of {", ".join(agents)} responded and whose correctness is known; '
             f"none of {len(questions)} is. Pass samples of these agents, with references or labels"
         )
-    statistics, verdicts = zip(*known, strict=True)
-    return JudgedGroup(statistics, np.array(verdicts))
+    return JudgedGroup(tuple(known), np.array(verdicts))
 
 
 def of_agents(
@@ -120,9 +126,10 @@ def of_agents(
                 by_agent[response["agent"]].append(response)
 
         if all(by_agent.values()):
-            counted = [responses[:n_samples] for responses in by_agent.values()]
-            responses = tuple(chain.from_iterable(counted))
-            kept.append(replace(question, responses=responses, failures=()))
+            counted = list[Sample]()
+            for responses in by_agent.values():
+                counted += responses[:n_samples]
+            kept.append(replace(question, responses=tuple(counted), failures=()))
     return kept
 
 
@@ -132,12 +139,12 @@ def order_by_responses(agents: Iterable[str], questions: Iterable[SampledQuestio
     Agents that responded alike to everything are interchangeable.
     """
     digests = {name: sha256() for name in agents}
-    for question in sorted(questions, key=lambda each: each.id):
+    for question in sorted(questions, key=lambda question: question.id):
         for response in in_canonical_order(question.responses):
-            if response["agent"] in digests:
-                fields = ("round", "index", "text", "logprob")
-                identity = (question.id, *map(dict(response).get, fields))
-                digests[response["agent"]].update(json.dumps(identity).encode())
+            digest = digests.get(response["agent"])
+            if digest is not None:
+                values = [response.get(name) for name in ("round", "index", "text", "logprob")]
+                digest.update(json.dumps([question.id, *values]).encode())
     return sorted(digests, key=lambda name: digests[name].digest())
 
 
@@ -240,13 +247,14 @@ def _compare(
 
     def draw(figure: Figure) -> None:
         n_lines = math.ceil(len(groups) / 3)
-        grid = figure.subplots(n_lines, min(3, len(groups)), squeeze=False)
-        for axes in grid.flat[len(groups) :]:
+        n_columns = min(3, len(groups))
+        cells = figure.subplots(n_lines, n_columns, squeeze=False).flat
+        for axes in cells[len(groups) :]:
             axes.axis("off")
         for place, group in enumerate(groups):
             ours = [row[1:] for row in rows if row[0] == group]
             printed = {row[1]: row[2] for row in paper if row[0] == group}
-            _draw_aurocs(grid.flat[place], ours, printed, title=titles[group], legend=place == 0)
+            _draw_aurocs(cells[place], ours, printed, title=titles[group], legend=place == 0)
 
     return create_experiment(
         name=name,
@@ -275,10 +283,13 @@ def _ranking_rows(group: JudgedGroup, metrics: Mapping[str, str]) -> list[Row]:
         if name not in estimates:
             rows.append((name, *[None] * len(RANKING_COLUMNS)))
             continue
+        # in the order of the columns; of all but AUROC the value alone, without the interval
         estimate = estimates[name]
-        figures = [*estimate["auroc"], estimate["aurac"][0], estimate["paper_aurac"][0]]
-        for share in RETENTIONS:
-            figures.append(estimate[f"accuracy at {share}"][0])
+        figures = list(estimate["auroc"])
+        without_interval = ["aurac", "paper_aurac"]
+        without_interval += [f"accuracy at {share}" for share in RETENTIONS]
+        for figure in without_interval:
+            figures.append(estimate[figure][0])
         if name in differences:
             figures += differences[name]["auroc"]
         else:
@@ -331,7 +342,7 @@ def model_accuracy(
     `datasets` holds training questions, or None, and validation questions, by the dataset's name.
     """
 
-    def accuracy(
+    def figures_of(
         questions: Sequence[SampledQuestion] | None, model: str
     ) -> tuple[Cell, Cell, Cell]:
         if questions is None:
@@ -342,7 +353,7 @@ def model_accuracy(
     rows = []
     for model in agents:
         for dataset, (train, validation) in datasets.items():
-            figures = (*accuracy(train, model), *accuracy(validation, model))
+            figures = (*figures_of(train, model), *figures_of(validation, model))
             rows.append((model, dataset, *figures))
     return create_experiment(
         name="model-accuracy",

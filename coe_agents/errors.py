@@ -234,9 +234,9 @@ def is_control_flow(error: BaseException) -> bool:
     reply can be given. LangGraph is not imported for this.
     """
     langgraph: Any = sys.modules.get("langgraph.errors")
-    return langgraph is not None and (
-        isinstance(error, langgraph.GraphBubbleUp) or langgraph.is_invalid_resume(error)
-    )
+    if langgraph is None:
+        return False
+    return isinstance(error, langgraph.GraphBubbleUp) or langgraph.is_invalid_resume(error)
 
 
 def iter_causes(error: BaseException | None) -> Iterator[BaseException]:
@@ -273,14 +273,14 @@ def secrets_of(holder: object, error: BaseException | None = None) -> set[str]:
     for name, item in dict(_fields_of(holder)).items():
         held.update(_walk(item, name=name, depth=1, seen=seen))
 
-    chain = list(iter_causes(error))
+    causes = list(iter_causes(error))
     sent = set[str]()
-    for each in chain:
-        sent.update(_sent_with(each))
+    for cause in causes:
+        sent.update(_sent_with(cause))
     if not sent and None in held:  # a function gives the key: any word of a client may be it
-        for each in chain:
-            if not isinstance(each, CoEError):
-                sent.update(str(each).split())
+        for cause in causes:
+            if not isinstance(cause, CoEError):
+                sent.update(str(cause).split())
 
     secrets = {secret.strip() for secret in held | sent if secret}
     return {secret for secret in secrets if len(secret) >= SHORTEST_SECRET}
@@ -301,7 +301,8 @@ def describe_error(
         text = safe_message(str(error).strip(), {*secrets, *secrets_of(holder, error)})
     except Exception:  # anybody may have written the exception
         text = ""
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    kind = type(error).__name__
+    return f"{kind}: {text}" if text else kind
 
 
 def prints_secret(error: BaseException, secrets: Collection[str]) -> bool:
@@ -322,14 +323,11 @@ def _sent_with(error: BaseException) -> Iterator[str]:
         for name, value in headers.items():
             if not _HARMLESS.fullmatch(name):
                 yield from str(value).split()
-        yield from (secret for secret in _walk(address, name="", depth=0) if secret)
+        yield from _secrets_in(address, "")
 
 
-def _walk(
-    value: Any, *, name: str, depth: int, seen: set[int] | None = None
-) -> Iterator[str | None]:
+def _walk(value: Any, *, name: str, depth: int, seen: set[int]) -> Iterator[str | None]:
     """Yields each secret, and None for a function that gives one; `seen` are the ids of the objects looked through."""
-    seen = set() if seen is None else seen
     if depth > _DEEPEST or id(value) in seen or len(seen) > _MOST_OBJECTS:
         return
     if isinstance(value, bytes):
@@ -344,13 +342,11 @@ def _walk(
         yield None
     if isinstance(value, Mapping):
         seen.add(id(value))
+        holds_headers = name.lower().endswith("headers")
         for key, item in value.items():
             yield from _walk(item, name=str(key), depth=depth + 1, seen=seen)
-            if (
-                name.lower().endswith("headers")
-                and not _HARMLESS.fullmatch(str(key))
-                and isinstance(item, str)
-            ):
+            is_harmless = _HARMLESS.fullmatch(str(key)) is not None
+            if holds_headers and not is_harmless and isinstance(item, str):
                 yield from item.split()
     elif isinstance(value, list | tuple | set | frozenset):
         seen.add(id(value))
@@ -367,7 +363,9 @@ def _secrets_in(text: str, name: str) -> Iterator[str]:
         yield text.removeprefix("Bearer ")
         if text.startswith("Basic "):
             with suppress(ValueError):
-                yield base64.b64decode(text.removeprefix("Basic ")).decode().partition(":")[2]
+                user_and_password = base64.b64decode(text.removeprefix("Basic ")).decode()
+                _, _, password = user_and_password.partition(":")
+                yield password
     yield from _PASSWORD.findall(text)
     yield from _query_secrets(text)
 
@@ -376,20 +374,24 @@ def _is_searched(value: object) -> bool:
     """Whether a value is an object with fields of its own, such as a client, and not code or a loaded model."""
     if isinstance(value, type | ModuleType | FunctionType | MethodType):
         return False
-    return type(value).__module__.partition(".")[0] not in _NOT_SEARCHED
+    package, _, _ = type(value).__module__.partition(".")
+    return package not in _NOT_SEARCHED
 
 
 def _fields_of(holder: object) -> Iterator[tuple[str, Any]]:
     """Yields the fields of an object, private ones of pydantic, slots and bound arguments among them."""
     if isinstance(holder, partial):
-        yield from (("", holder.args), ("", holder.keywords), ("", holder.func))
+        for bound in (holder.args, holder.keywords, holder.func):
+            yield "", bound
     for name in ("__dict__", "__pydantic_private__", "__pydantic_extra__"):
         fields = getattr(holder, name, None)
         if isinstance(fields, dict):
             yield from tuple(fields.items())
     for kind in type(holder).__mro__:
         slots = kind.__dict__.get("__slots__", ())
-        for name in (slots,) if isinstance(slots, str) else tuple(slots):
+        if isinstance(slots, str):
+            slots = (slots,)
+        for name in tuple(slots):
             if not name.startswith("__"):
                 yield name, getattr(holder, name, None)
 
@@ -402,4 +404,6 @@ def _query_secrets(address: str) -> Iterator[str]:
         fields = parse_qsl(urlsplit(address).query)
     except ValueError:  # it is no address
         return
-    yield from (value for name, value in fields if not name.lower().endswith("version"))
+    for name, value in fields:
+        if not name.lower().endswith("version"):
+            yield value

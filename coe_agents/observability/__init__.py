@@ -38,6 +38,7 @@ _KINDS = {
     "measure": "EVALUATOR",
     "coordinator": "GUARDRAIL",
     "escalation": "DECISION",
+    **dict.fromkeys(_ENDS, "DECISION"),
 }
 """The kinds of the graph's own nodes in the words of OpenInference; its ends are decisions."""
 _BUCKETS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.85, 1.0, 1.5, 2.0, 3.0)
@@ -63,7 +64,8 @@ class _Run:
 
     @property
     def root(self) -> "_Run":
-        return [*self.and_above()][-1]
+        *_, root = self.and_above()
+        return root
 
 
 class CoETelemetry(BaseCallbackHandler):
@@ -116,20 +118,24 @@ class CoETelemetry(BaseCallbackHandler):
         self._content = flag(content, '"content" of CoETelemetry')
         self._openinference = openinference
         self._runs: dict[UUID, _Run] = {}
-        self._tracer = trace.get_tracer("coe_agents", version("coe-agents"), tracer_provider)
-        self._logger = get_logger("coe_agents", version("coe-agents"), logger_provider)
-        meter = metrics.get_meter("coe_agents", version("coe-agents"), meter_provider)
+        own_version = version("coe-agents")
+        self._tracer = trace.get_tracer("coe_agents", own_version, tracer_provider)
+        self._logger = get_logger("coe_agents", own_version, logger_provider)
+
+        meter = metrics.get_meter("coe_agents", own_version, meter_provider)
         self._decisions = meter.create_counter(
-            "coe.decisions", "{decision}", "Decisions by action and regime"
+            "coe.decisions", unit="{decision}", description="Decisions by action and regime"
         )
         self._failures = meter.create_counter(
-            "coe.failures", "{failure}", "Rounds in which an agent failed"
+            "coe.failures", unit="{failure}", description="Rounds in which an agent failed"
         )
-        self._tokens = meter.create_counter("coe.tokens", "{token}", "Tokens by agent and type")
+        self._tokens = meter.create_counter(
+            "coe.tokens", unit="{token}", description="Tokens by agent and type"
+        )
         self._coe = meter.create_histogram(
             "coe.collaborative_entropy",
-            "1",
-            "CoE of the decisions, in nats",
+            unit="1",
+            description="CoE of the decisions, in nats",
             explicit_bucket_boundaries_advisory=_BUCKETS,
         )
 
@@ -142,18 +148,20 @@ class CoETelemetry(BaseCallbackHandler):
         parent_run_id: UUID | None = None,
         **kwargs: Any,
     ) -> None:
-        is_node = any(tag.startswith("graph:step:") for tag in kwargs.get("tags") or ())
+        tags = kwargs.get("tags") or ()
+        is_node = any(tag.startswith("graph:step:") for tag in tags)
         name = str(kwargs.get("name"))
         run = self._begin(run_id, parent_run_id, node=name if is_node else None)
         if is_node:
-            run.kind = "DECISION" if name in _ENDS else _KINDS.get(name, "CHAIN")
+            run.kind = _KINDS.get(name, "CHAIN")
             self._open(run, name, {})
         # a decision model of LangChain's: chat models do not begin here
         elif kwargs.get("run_type") == "llm":
             run.kind = "DECISION"
             self._open(run, name, {})
         elif run.parent is None:
-            self._open(run, *_operation("invoke_workflow", **{"gen_ai.workflow.name": name}))
+            name, about = _operation("invoke_workflow", {"gen_ai.workflow.name": name})
+            self._open(run, name, about)
 
     def on_chain_end(self, outputs: Any, *, run_id: UUID, **kwargs: Any) -> None:
         run = self._runs.pop(run_id, None)
@@ -186,17 +194,18 @@ class CoETelemetry(BaseCallbackHandler):
         parent_run_id: UUID | None = None,
         **kwargs: Any,
     ) -> None:
-        known = kwargs.get("metadata") or {}
+        metadata = kwargs.get("metadata") or {}
         about = {
-            "gen_ai.request.model": known.get("ls_model_name"),
-            "gen_ai.provider.name": known.get("ls_provider"),
-            "gen_ai.request.temperature": known.get("ls_temperature"),
+            "gen_ai.request.model": metadata.get("ls_model_name"),
+            "gen_ai.provider.name": metadata.get("ls_provider"),
+            "gen_ai.request.temperature": metadata.get("ls_temperature"),
         }
         run = self._begin(run_id, parent_run_id)
         run.kind = "LLM"
         for above in run.and_above():
             above.has_requests = True
-        self._open(run, *_operation("chat", **about), SpanKind.CLIENT)
+        name, about = _operation("chat", about)
+        self._open(run, name, about, SpanKind.CLIENT)
 
     def on_llm_end(self, response: Any, *, run_id: UUID, **kwargs: Any) -> None:
         run = self._runs.pop(run_id, None)
@@ -223,7 +232,8 @@ class CoETelemetry(BaseCallbackHandler):
             about["gen_ai.tool.call.arguments"] = json.dumps(kwargs.get("inputs"), default=str)
         run = self._begin(run_id, parent_run_id)
         run.kind = "TOOL"
-        self._open(run, *_operation("execute_tool", **about))
+        name, about = _operation("execute_tool", about)
+        self._open(run, name, about)
 
     def on_tool_end(self, output: Any, *, run_id: UUID, **kwargs: Any) -> None:
         run = self._runs.pop(run_id, None)
@@ -233,8 +243,11 @@ class CoETelemetry(BaseCallbackHandler):
     on_llm_error = on_tool_error = on_chain_error
 
     def _begin(self, run_id: UUID, parent_run_id: UUID | None, *, node: str | None = None) -> _Run:
-        parent = self._runs.get(parent_run_id) if parent_run_id is not None else None
-        run = _Run(parent, context=parent.context if parent else None, node=node)
+        run = _Run(None, node=node)
+        parent = None if parent_run_id is None else self._runs.get(parent_run_id)
+        if parent is not None:
+            run.parent = parent
+            run.context = parent.context
         self._runs[run_id] = run
         return run
 
@@ -286,17 +299,10 @@ class CoETelemetry(BaseCallbackHandler):
         evaluated = run.context if run.parent is None else run.parent.context
         council = update.get("council")
         if run.node is not None and isinstance(council, Mapping):
-            run.kind = "GUARDRAIL"
-            if council.get("observed"):
-                span.set_attribute("coe.observed", True)
-            if council["failed_agents"]:
-                self._describe_failures(span, council)
-            support = (council.get("support") or {}).get(council.get("proposer") or "driver")
-            self._evaluate(
-                evaluated, "coe.council", council, value=support, label=council["action"]
-            )
-        if run.node in _ENDS and not run.has_decided and "coe" in (update.get("decision") or ()):
-            self._count(update["decision"], evaluated)
+            self._describe_council(run, span, council, evaluated)
+        decision = update.get("decision") or {}
+        if run.node in _ENDS and not run.has_decided and "coe" in decision:
+            self._count(decision, evaluated)
             for above in run.and_above():  # a node around a whole graph returns the same decision
                 above.has_decided = True
 
@@ -311,45 +317,65 @@ class CoETelemetry(BaseCallbackHandler):
             if values.get(name) is not None:
                 span.set_attribute(f"coe.{name}", values[name])
 
+    def _describe_council(
+        self, run: _Run, span: trace.Span, council: Fields, evaluated: Context | None
+    ) -> None:
+        run.kind = "GUARDRAIL"
+        if council.get("observed"):
+            span.set_attribute("coe.observed", True)
+        if council["failed_agents"]:
+            self._describe_failures(span, council)
+        proposer = council.get("proposer") or "driver"
+        supports = council.get("support") or {}
+        self._evaluate(
+            evaluated, "coe.council", council, value=supports.get(proposer), label=council["action"]
+        )
+
     def _describe_failures(self, span: trace.Span, council: Fields) -> None:
         """Says which members of a council failed; a council of which all failed did not work."""
         failed = council["failed_agents"]
-        span.set_attribute("coe.failed_agents", [*failed])
+        span.set_attribute("coe.failed_agents", list(failed))
+        have_all_failed = len(failed) == council["n_asked"]
         for name, error in failed.items():
-            kind = kind_of(error)
-            self._failures.add(1, {"gen_ai.agent.name": name, "error.type": kind})
-            if len(failed) == council["n_asked"]:
-                self._blame(span, kind, error.removeprefix(f"{kind}:").strip())
+            self._count_failure(name, error)
+            if have_all_failed:
+                self._blame(span, *_kind_and_message(error))
+
+    def _count_failure(self, agent: str, error: str) -> None:
+        about = {"gen_ai.agent.name": agent, "error.type": kind_of(error)}
+        self._failures.add(1, about)
 
     def _describe_agent(self, run: _Run, agent: str, span: trace.Span, update: Fields) -> None:
         rows = [row for row in update["responses"] if row["agent"] == agent]
         if not rows:
             return
-        run.kind = "AGENT"
-        name, about = _operation("invoke_agent", **{"gen_ai.agent.name": agent})
-        span.update_name(name)
         texts = [row["text"] for row in rows if row["error"] is None]
+        errors = [row["error"] for row in rows if row["error"] is not None]
+
+        run.kind = "AGENT"
+        name, about = _operation("invoke_agent", {"gen_ai.agent.name": agent})
+        span.update_name(name)
         about["coe.round"] = rows[0]["round"]
         about["coe.n_responses"] = len(texts)
         span.set_attributes(about)
         usages = update.get("usages")
         if usages and not run.has_requests:
-            _set_usage(span, add_usages(one["usage"] for one in usages))
+            _set_usage(span, add_usages(request["usage"] for request in usages))
         if self._content:
             span.set_attribute("gen_ai.output.messages", _messages("assistant", texts))
-        for row in rows:
-            if row["error"] is not None:
-                kind = kind_of(row["error"])
-                self._blame(span, kind, row["error"].removeprefix(f"{kind}:").strip())
-                self._failures.add(1, {"gen_ai.agent.name": agent, "error.type": kind})
+        for error in errors:
+            self._blame(span, *_kind_and_message(error))
+            self._count_failure(agent, error)
 
     def _count(self, decision: Fields, evaluated: Context | None) -> None:
         action = decision["action"]
-        self._decisions.add(1, {"coe.action": action, "coe.regime": decision["regime"] or "none"})
+        regime = decision["regime"] or "none"
+        self._decisions.add(1, {"coe.action": action, "coe.regime": regime})
         if decision["coe"] is not None:
             self._coe.record(decision["coe"], {"coe.action": action})
             self._measure(evaluated, decision, {})
         self._evaluate(evaluated, "coe.decision", decision, label=action)
+
         for agent, usage in decision["tokens"].items():
             for direction in ("input", "output"):
                 n_tokens = usage[f"{direction}_tokens"]
@@ -377,10 +403,11 @@ class CoETelemetry(BaseCallbackHandler):
             "gen_ai.evaluation.name": name,
             "gen_ai.evaluation.score.value": value,
             "gen_ai.evaluation.score.label": label,
-            "gen_ai.evaluation.explanation": decided.get("reason") if self._content else None,
             "coe.decided_by": decided.get("decided_by"),
             "coe.question_id": decided.get("coe.question_id"),
         }
+        if self._content:
+            attributes["gen_ai.evaluation.explanation"] = decided.get("reason")
         event = LogRecord(
             context=evaluated,
             severity_number=SeverityNumber.INFO,
@@ -394,11 +421,17 @@ def _known(attributes: Fields) -> JsonObject:
     return {name: value for name, value in attributes.items() if value is not None}
 
 
-def _operation(operation: str, **attributes: Any) -> tuple[str, JsonObject]:
+def _operation(operation: str, attributes: Fields) -> tuple[str, JsonObject]:
     """Returns the name of an operation's span, which ends with the first attribute, and the known attributes."""
-    about = next(iter(attributes.values()))
-    name = operation if about is None else f"{operation} {about}"
+    first = next(iter(attributes.values()))
+    name = operation if first is None else f"{operation} {first}"
     return name, {"gen_ai.operation.name": operation, **_known(attributes)}
+
+
+def _kind_and_message(error: str) -> tuple[str, str]:
+    """Returns the parts of a failure's text, as `describe_error` writes it."""
+    kind = kind_of(error)
+    return kind, error.removeprefix(f"{kind}:").strip()
 
 
 def _set_usage(span: trace.Span, usage: Usage) -> None:
@@ -417,7 +450,9 @@ def _messages(role: str, texts: Sequence[str]) -> str:
 
 def _updates(outputs: Any) -> Iterator[Fields]:
     """Yields the updates of the state among what a node returned."""
-    for output in outputs if isinstance(outputs, list) else [outputs]:
+    if not isinstance(outputs, list):
+        outputs = [outputs]
+    for output in outputs:
         update = output.update if isinstance(output, Command) else output
         if isinstance(update, Mapping):
             yield update

@@ -101,22 +101,22 @@ class Claims:
         places_of_drafts = [_drafts(responses, weights) for responses in questions]
         claims_of = self._split(questions, places_of_drafts)
 
-        plans = list[_Plan | str]()
+        prepared = list[_Judgeable | str]()
         asked = list[Asked]()
         for responses, places in zip(questions, places_of_drafts, strict=True):
-            plan = self._plan(responses, places, claims_of)
-            plans.append(plan)
-            if isinstance(plan, _Plan):
-                asked.append(plan.asked)
+            judgeable = self._prepare(responses, places, claims_of)
+            prepared.append(judgeable)
+            if isinstance(judgeable, _Judgeable):
+                asked.append(judgeable.asked)
         judged = self.support.judge(asked) if asked else []
         judgements = iter(judged)
 
         answers = list[ClaimedAnswer]()
-        for responses, plan in zip(questions, plans, strict=True):
-            if isinstance(plan, _Plan):
-                answers.append(self._decide(responses, plan, next(judgements), weights))
+        for responses, judgeable in zip(questions, prepared, strict=True):
+            if isinstance(judgeable, _Judgeable):
+                answers.append(self._decide(responses, judgeable, next(judgements), weights))
             else:
-                answers.append(ClaimedAnswer(answer=None, claims=[], reason=plan))
+                answers.append(ClaimedAnswer(answer=None, claims=[], reason=judgeable))
         return answers
 
     def _split(
@@ -132,12 +132,12 @@ class Claims:
             return {}
         return dict(zip(texts, self.splitter.split(texts), strict=True))
 
-    def _plan(
+    def _prepare(
         self,
         responses: Sequence[Response],
         places: Sequence[int],
         claims_of: Mapping[str, Sequence[Claim] | Exception],
-    ) -> "_Plan | str":
+    ) -> "_Judgeable | str":
         """Returns what is judged of a question, or why nothing is."""
         drafts = dict[int, Sequence[Claim]]()
         all_claims = list[str]()
@@ -165,12 +165,12 @@ class Claims:
                 f"{n_claims} and {n_texts} are {n_pairs} pairs to judge, more than {self.max_pairs}"
             )
         texts = [response["text"] for response in responses]
-        return _Plan(drafts, Asked(all_claims, texts))
+        return _Judgeable(drafts, Asked(all_claims, texts))
 
     def _decide(
         self,
         responses: Sequence[Response],
-        plan: "_Plan",
+        judgeable: "_Judgeable",
         judged: NDArray[np.floating[Any]],
         weights: Mapping[str, float],
     ) -> ClaimedAnswer:
@@ -178,7 +178,7 @@ class Claims:
         trust = [weights.get(name, 1.0) for name in names]
         drafts = list[_Draft]()
         start = 0
-        for place, claims in plan.drafts.items():
+        for place, claims in judgeable.drafts.items():
             stop = start + len(claims)
             measured = measure_claims(
                 judged[start:stop], names, drafted_by=names[place], draft=place, weights=trust
@@ -243,7 +243,7 @@ class _Draft(NamedTuple):
         return ClaimedAnswer(answer=answer, claims=data, reason=reason)
 
 
-class _Plan(NamedTuple):
+class _Judgeable(NamedTuple):
     drafts: Mapping[int, Sequence[Claim]]
     """The claims of each draft, by the place of the response."""
     asked: Asked

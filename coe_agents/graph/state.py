@@ -116,7 +116,7 @@ class Turn(TypedDict):
     last_seen: str | None
 
 
-class Plan(TypedDict):
+class PlanData(TypedDict):
     """How a round is asked.
 
     Attributes:
@@ -148,18 +148,18 @@ class CoEState(CoEInput, CoEOutput, total=False):
     Attributes:
         usages: The tokens of requests, and how they were sampled.
         measured: The fields of the `Measurement` but its `run`; None if nothing could be measured.
-        verdict: What the policy decided, before it is carried out.
+        settled: What `policy.settle` decided, before it is carried out.
         former_labels: The cluster of each text that led in the round before.
         claimed: What is given of a long answer, where the graph judges claims and the turn has one.
     """
 
     turn: Turn
     round: int
-    plan: Plan
+    plan: PlanData
     clock: Clock
     usages: Annotated[list[AgentTokens], operator.add]
     measured: dict[str, Any] | None
-    verdict: dict[str, Any]
+    settled: dict[str, Any]
     trajectory: list[RoundData]
     former_labels: dict[str, int]
     claimed: ClaimedAnswer | None

@@ -40,7 +40,7 @@ from coe_agents.middleware.council_request import Replies, ToolSchemas, TurnRequ
 from coe_agents.middleware.council_review import (
     PendingProposal,
     apply_decisions,
-    ask_person,
+    ask_about_proposal,
     canonical_among,
     give_up,
     is_own,
@@ -394,7 +394,7 @@ class CoECouncil(GuardsTools[CouncilState]):
             return {"jump_to": turn["jump"]} if turn.get("jump") else None
 
         if is_own(pending, self.name):
-            reviewed = apply_decisions(pending, ask_person(pending))
+            reviewed = apply_decisions(pending, ask_about_proposal(pending))
         elif pending.get("is_asked_anew") and not is_shared():
             reviewed = give_up(pending)
         else:

@@ -223,7 +223,7 @@ def is_own(pending: PendingProposal, gate: str) -> bool:
     return is_mark(pending["mark"], mark_pending(pending, gate)["mark"])
 
 
-def ask_person(pending: PendingProposal) -> list[Review]:
+def ask_about_proposal(pending: PendingProposal) -> list[Review]:
     """Interrupts the run until the reply holds a fitting decision on each call, or on the text."""
     message = _proposed(pending)
     actions = list[ActionRequest]()

@@ -38,7 +38,7 @@ from coe_agents.errors import is_control_flow
 from coe_agents.graph.nodes.agent import without_votes
 from coe_agents.graph.runnables import BriefNode, check_compiled, steps_node
 from coe_agents.middleware.driver import AsyncHandler, Driver, Handler
-from coe_agents.middleware.gate_review import WRITTEN, ReviewState, ask_person, by_person
+from coe_agents.middleware.gate_review import WRITTEN, ReviewState, ask_about_calls, by_person
 from coe_agents.middleware.gated import Tools
 from coe_agents.middleware.guard import (
     GuardsTools,
@@ -559,7 +559,7 @@ class CoEMiddleware(GuardsTools[VerdictState]):
 
         def ask(state: ReviewState) -> dict[str, Any]:
             driver = self._drivers.get(message_id or "", Driver())
-            return ask_person(proposed, state, self.name, marked(state), driver)
+            return ask_about_calls(proposed, state, self.name, marked(state), driver)
 
         def after_person(state: ReviewState) -> str:
             return END if state["asks_again"] else "judge_edits"

@@ -64,7 +64,7 @@ class ReviewState(TypedDict):
     gives_up: bool
 
 
-def ask_person(
+def ask_about_calls(
     proposed: ProposedCalls,
     state: ReviewState,
     gate: str,

@@ -98,7 +98,7 @@ APPROVED = {"type": "approve", "candidate": 1}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("channel", [*WRITTEN, "former_labels", "labels", "verdict", "messages"])
+@pytest.mark.parametrize("channel", [*WRITTEN, "former_labels", "labels", "settled", "messages"])
 @pytest.mark.parametrize("stops_after", ["prepare", "measure", None])
 async def test_one_that_lacks_a_channel_is_refused_or_does_not_need_it(channel, stops_after):
     saver = InMemorySaver()

@@ -280,7 +280,7 @@ INTERRUPT = once.Register.interrupt
 READ = read_action
 WRITE = write_action
 READ_VERDICT = read_verdict
-ASK_PERSON = gate.ask_person
+ASK_PERSON = gate.ask_about_calls
 FIELDS = _ArgumentParser._fields
 COUNCIL = "council block verify"
 GATE = "gate block"
@@ -377,7 +377,7 @@ FAULTS = {
     "a reply to another call": (
         "gate interrupt",
         among("text") | {"changes": ("evil",), "targets": ("nowhere",)},
-        [(gate, "ask_person", ask_whatever_was_replied)],
+        [(gate, "ask_about_calls", ask_whatever_was_replied)],
     ),
     "a tool that a driver's provider runs": (
         COUNCIL,

@@ -246,7 +246,7 @@ def test_an_agent_card_shows_what_to_pass_and_nothing_of_the_inner_state(server,
     text = json.dumps(card["skills"])
     assert "messages" in text
     assert not [
-        inner for inner in ("overrides", "trajectory", "verdict", "usages") if inner in text
+        inner for inner in ("overrides", "trajectory", "settled", "usages") if inner in text
     ]
     seen(A2A, "the card of `gated_answer`", "its input; nothing of the inner state")
 

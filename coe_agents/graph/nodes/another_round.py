@@ -13,7 +13,7 @@ from coe_agents.graph.runnables import TwoForms
 from coe_agents.graph.shown_tools import proposals_in_words
 from coe_agents.graph.state import (
     CoEState,
-    Plan,
+    PlanData,
     begin_round,
     measurement_of,
     new_responses,
@@ -33,7 +33,7 @@ def another_round_node(settings: RunSettings, strategies: Strategies) -> TwoForm
         clock = begin_round(state["clock"]["elapsed"])
         now = settings.of(state)
         measurement = measurement_of(state)
-        name, strategy = strategies.of(measurement.regime, wanted=state["verdict"]["strategy"])
+        name, strategy = strategies.of(measurement.regime, wanted=state["settled"]["strategy"])
         responding = [row["agent"] for row in new_responses(state)]
         round_context = RoundContext(
             question=state["turn"]["question"],
@@ -48,7 +48,7 @@ def another_round_node(settings: RunSettings, strategies: Strategies) -> TwoForm
                 context.run(strategy, round_context), strategy=name, agents=now.agents
             )
         overrides = _within_budget(spent_of(state), now.rules, plan, round_context)
-        next_plan = Plan(strategy=name, overrides=overrides, shows_answers=plan.shows_answers)
+        next_plan = PlanData(strategy=name, overrides=overrides, shows_answers=plan.shows_answers)
         update = {"round": state["round"] + 1, "plan": next_plan, "clock": clock}
         if plan.replaces:
             update |= {"former_responses": state["responses"], "responses": Overwrite([])}

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from coe_agents import prompts
 from coe_agents.graph.nodes.escalation import case_of
 from coe_agents.graph.people import Spoken, ask_about_case
-from coe_agents.graph.state import CoEState, Plan, begin_round
+from coe_agents.graph.state import CoEState, PlanData, begin_round
 from coe_agents.rounds.strategies import CLARIFY
 
 _REPLY: TypeAdapter[str] = TypeAdapter(Spoken)
@@ -49,7 +49,7 @@ def clarify_node(max_question_chars: int) -> Callable[[CoEState], dict[str, Any]
             },
             "messages": [AIMessage(asked), answered],
             "round": state["round"] + 1,
-            "plan": Plan(strategy=CLARIFY, overrides=None, shows_answers=False),
+            "plan": PlanData(strategy=CLARIFY, overrides=None, shows_answers=False),
             "clock": begin_round(state["clock"]["elapsed"]),
             "former_responses": state["responses"],
             "responses": Overwrite([]),

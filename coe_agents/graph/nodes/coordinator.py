@@ -100,10 +100,10 @@ def coordinator_node(
         measured_agents = (state["measured"] or {}).get("agents", {})
         lacking = lacking_in_words(agents_as_data(measured_agents, state["usages"]).values())
         reason = "; ".join(filter(None, (who, lacking, decision.reason)))
-        verdict = {**fields_of(decision), "reason": reason, "regime": regime}
+        settled = {**fields_of(decision), "reason": reason, "regime": regime}
         clock = {**state["clock"], "elapsed": seconds_used(state)}
         goto = next_node(decision, measurement)
-        return Command(goto=goto, update={"verdict": verdict, "clock": clock})
+        return Command(goto=goto, update={"settled": settled, "clock": clock})
 
     def next_node(decision: Decision, measurement: Measurement | None) -> str:
         if decision.action == "escalate" and "escalation" in routes:

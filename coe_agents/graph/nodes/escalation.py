@@ -69,7 +69,7 @@ def case_of(state: CoEState) -> EscalatedCase:
         "question": state["turn"]["question"],
         "conversation": state["turn"]["conversation"],
         "candidates": candidates(state),
-        "reason": state["verdict"]["reason"],
+        "reason": state["settled"]["reason"],
     }
 
 
@@ -135,7 +135,7 @@ def _apply_ruling(state: CoEState, returned: object, name: str, *, is_person: bo
         )
     cause: Cause = "person" if is_person else "arbiter"
     if action == "escalate":  # nobody settled it: the group's own cause stays
-        cause = state["verdict"]["cause"]
+        cause = state["settled"]["cause"]
     kind = answer_kind(ruling.answer or "")
     if action == "answer" and kind != "answer":
         action = "abstain"
@@ -151,9 +151,9 @@ def _apply_ruling(state: CoEState, returned: object, name: str, *, is_person: bo
             action = "abstain"
             reason = f"{by} gives none of the choices; {reason}"
     decided_by = "group" if action == "escalate" else by
-    former_reason = state["verdict"]["reason"]
-    verdict = {
-        **state["verdict"],
+    former_reason = state["settled"]["reason"]
+    settled = {
+        **state["settled"],
         "action": action,
         "answer": answer if action == "answer" else None,
         "cause": cause,
@@ -163,7 +163,7 @@ def _apply_ruling(state: CoEState, returned: object, name: str, *, is_person: bo
     }
     event = events.Event(event="ruled", round=state["round"], action=action, decided_by=decided_by)
     events.emit(event)
-    update: dict[str, Any] = {"verdict": verdict}
+    update: dict[str, Any] = {"settled": settled}
     if ruling.usage is not None:
         usage = Usage(
             input_tokens=ruling.usage.get("input_tokens", 0),

@@ -30,18 +30,18 @@ WITHHELD = {"abstain": "I will not answer this: ", "escalate": "This needs someo
 
 def finish(state: CoEState) -> dict[str, Any]:
     """Returns the decision, and a message with the answer, the calls to run, or the refusal."""
-    verdict = state["verdict"]
+    settled = state["settled"]
     measured = state["measured"] or {}
     calls = None
-    if verdict["action"] == "answer":
-        calls = _calls_of(state, measured, verdict["answer"])
+    if settled["action"] == "answer":
+        calls = _calls_of(state, measured, settled["answer"])
     if calls and calls[0]["name"] == ANSWER:
         # a structured answer was compared as a call, and is given as JSON
-        verdict = {**verdict, "answer": _structured(state, verdict["answer"], calls[0]["args"])}
+        settled = {**settled, "answer": _structured(state, settled["answer"], calls[0]["args"])}
         measured = {**measured, "answer_kind": "answer"}
         calls = None
     decision = create_decision(
-        verdict,
+        settled,
         measured,
         choices=state["turn"]["choices"],
         answers=state["turn"]["answers"],
@@ -51,14 +51,14 @@ def finish(state: CoEState) -> dict[str, Any]:
         trajectory=state["trajectory"],
         conformity=conformity(state["trajectory"]),
         claimed=state.get("claimed"),
-        answer_end=_end_of_answer(state, verdict["answer"]),
+        answer_end=_end_of_answer(state, settled["answer"]),
     )
-    if verdict["action"] == "answer":
-        text = "" if calls else verdict["answer"]
+    if settled["action"] == "answer":
+        text = "" if calls else settled["answer"]
         metadata = {"decision": decision}
         message = AIMessage(text, tool_calls=calls or [], response_metadata=metadata)
     else:
-        message = withheld_message(verdict["action"], verdict["reason"], decision=decision)
+        message = withheld_message(settled["action"], settled["reason"], decision=decision)
     return {"decision": decision, "messages": [message]}
 
 

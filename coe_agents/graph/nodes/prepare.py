@@ -17,7 +17,7 @@ from langgraph.types import Overwrite
 from coe_agents.actions.structured import ANSWER, check_answer_schema
 from coe_agents.graph.context import RunSettings, read_changes
 from coe_agents.graph.shown_tools import check_tools
-from coe_agents.graph.state import STATE_VERSION, CoEState, Plan, Turn, begin_round
+from coe_agents.graph.state import STATE_VERSION, CoEState, PlanData, Turn, begin_round
 from coe_agents.types import WITHHELD_MARK
 
 History = Literal["conversation", "question"]
@@ -74,7 +74,7 @@ def prepare_node(
             ),
             "messages": added,
             "round": 0,
-            "plan": Plan(strategy=None, overrides=None, shows_answers=False),
+            "plan": PlanData(strategy=None, overrides=None, shows_answers=False),
             "clock": begin_round(),
             "trajectory": [],
             "former_responses": Overwrite([]),

@@ -104,39 +104,46 @@ def create_sequential_graph(
 
     def begin(state: SequenceState) -> dict[str, Any]:
         cleared: dict[str, Any] = {"steps": Overwrite([]), **dict.fromkeys(_SUMMED, 0.0)}
-        if (given := state.get("question")) is not None:
-            return {"asked": given, "messages": [HumanMessage(given)], **cleared}
-        said = [
-            message for message in state.get("messages") or [] if isinstance(message, HumanMessage)
-        ]
-        if not said or not said[-1].text.strip():
+        question = state.get("question")
+        if question is not None:
+            return {"asked": question, "messages": [HumanMessage(question)], **cleared}
+
+        text = ""
+        for message in state.get("messages") or []:
+            if isinstance(message, HumanMessage):
+                text = message.text.strip()
+        if not text:
             raise ValueError(
                 'the input must hold a "question", or "messages" with a text of the user; got neither. '
                 'Call the graph with {"question": "..."}'
             )
-        return {"asked": said[-1].text.strip(), **cleared}
+        return {"asked": text, **cleared}
 
     def ask(state: SequenceState, config: RunnableConfig) -> Steps[Command[Any]]:
-        result = yield invoke(gate, {"question": state["asked"]}, config)
+        question = state["asked"]
+        result = yield invoke(gate, {"question": question}, config)
         decision: DecisionData = result["decision"]
+        step: Step = {**view(decision, Step), "question": question}
+        steps = [*state["steps"], step]
+        update: dict[str, Any] = {"steps": [step], "decision": decision}
+        for name in _SUMMED:
+            update[name] = state[name] + (decision[name] or 0.0)
+
         answer = decision["answer"]
-        step: Step = {**view(decision, Step), "question": state["asked"]}
-        follows = next_question(state["asked"], answer) if answer is not None else None
-        update: dict[str, Any] = {
-            "steps": [step],
-            "decision": decision,
-            **{name: state[name] + (decision[name] or 0.0) for name in _SUMMED},
-        }
-        if follows is not None and len(state["steps"]) + 1 < max_steps:
-            return Command(goto="ask", update={**update, "asked": follows})
+        following = None
+        if answer is not None:
+            following = next_question(question, answer)
+        if following is not None and len(steps) < max_steps:
+            return Command(goto="ask", update={**update, "asked": following})
+
         if answer is None:
             ended = "withheld"
-        elif follows is None:
+        elif following is None:
             ended = "complete"
         else:
             ended = "max_steps"
-        said = AIMessage(_in_words([*state["steps"], step], decision["reason"]))
-        return Command(goto=END, update={**update, "ended": ended, "messages": [said]})
+        message = AIMessage(_in_words(steps, decision["reason"]))
+        return Command(goto=END, update={**update, "ended": ended, "messages": [message]})
 
     sequence = CoEStateGraph(
         SequenceState,
@@ -154,7 +161,10 @@ def create_sequential_graph(
 def _in_words(steps: Sequence[Step], reason: str) -> str:
     """Returns the chain as a message; `reason` is that of the last step."""
     last = steps[-1]
-    lines = [f"{step['question']} {step['answer']}" for step in steps if step["answer"] is not None]
+    lines = []
+    for step in steps:
+        if step["answer"] is not None:
+            lines.append(f"{step['question']} {step['answer']}")
     if last["action"] != "answer":
         lines.append(f"{last['question']} {WITHHELD[last['action']]}{reason}.")
     return "\n".join(f"{number}. {line}" for number, line in enumerate(lines, start=1))

@@ -39,8 +39,8 @@ _MISSPELT = 0.8
 class _MisspeltToo(dict[str, Any]):
     """The properties of a context's schema, which claim to have misspelt ones, too.
 
-    A LangGraph server drops the keys that are not `in` them before the graph sees any. Others stay out: a caller's
-    Without a context, `configurable` stands for it, which has keys of others, too.
+    A LangGraph server drops the keys that are not `in` them before the graph sees any. Keys of others are dropped as
+    before: without a context, a caller's `configurable` stands for it, which has such keys, too.
     """
 
     def __contains__(self, key: object) -> bool:
@@ -63,7 +63,9 @@ class _Compiled(CompiledStateGraph[Any, Any, Any, Any]):
 
     def astream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:
         run = super().astream(input, config, **options)
-        return self._once_checked(run, config) if _is_resumed(input) else run
+        if not _is_resumed(input):
+            return run
+        return self._once_checked(run, config)
 
     async def _once_checked(self, run: Any, config: RunnableConfig | None) -> AsyncIterator[Any]:
         saver, merged = self._saver(config)
@@ -76,12 +78,18 @@ class _Compiled(CompiledStateGraph[Any, Any, Any, Any]):
     def _saver(
         self, config: RunnableConfig | None
     ) -> tuple[BaseCheckpointSaver[Any] | None, RunnableConfig]:
+        """Returns what has the checkpoints of a run, None without, and the config by which it finds them."""
         merged = merge_configs(self.config, config)
-        saver = merged.get("configurable", {}).get(CONFIG_KEY_CHECKPOINTER, self.checkpointer)
-        return (saver if isinstance(saver, BaseCheckpointSaver) else None), merged
+        configurable = merged.get("configurable", {})
+        saver = configurable.get(CONFIG_KEY_CHECKPOINTER, self.checkpointer)
+        if not isinstance(saver, BaseCheckpointSaver):
+            return None, merged
+        return saver, merged
 
     def _check(self, saved: CheckpointTuple | None) -> None:
-        missing = [] if saved is None else _missing_nodes(saved.checkpoint, self.nodes.keys())
+        if saved is None:
+            return
+        missing = _missing_nodes(saved.checkpoint, self.nodes.keys())
         if missing:
             raise CheckpointError(
                 f"the checkpoint of this thread continues at {', '.join(missing)}, which the graph does not have",
@@ -97,11 +105,13 @@ def _missing_nodes(checkpoint: Checkpoint, nodes: Collection[str]) -> list[str]:
     """Returns the nodes at which a checkpoint continues, and which are not among those of the graph."""
     versions = checkpoint["channel_versions"]
     newest = max(versions.values(), default=None)
-    # what led to a node in an earlier step, before the question was asked again, stays there
     missing: set[str] = set()
     for channel, version in versions.items():
+        # what led to a node in an earlier step, before the question was asked again, stays there
+        if version != newest or not channel.startswith(_LEADS_TO):
+            continue
         node = channel.removeprefix(_LEADS_TO)
-        if version == newest and node != channel and node not in nodes:
+        if node not in nodes:
             missing.add(node)
 
     tasks = checkpoint["channel_values"].get(TASKS)

@@ -26,7 +26,9 @@ class TwoForms(Runnable[Any, Any]):
         *,
         name: str,
     ) -> None:
-        self._sync, self._asynchronous, self.name = sync, asynchronous, name
+        self._sync = sync
+        self._asynchronous = asynchronous
+        self.name = name
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         return self._sync(input, config or RunnableConfig())
@@ -37,11 +39,14 @@ class TwoForms(Runnable[Any, Any]):
 
 def steps_node(steps: Callable[[Any, RunnableConfig], Steps[Any]], *, name: str) -> TwoForms:
     """Returns the node whose both forms run these steps."""
-    return TwoForms(
-        lambda state, config: run_steps(steps(state, config)),
-        lambda state, config: arun_steps(steps(state, config)),
-        name=name,
-    )
+
+    def run(state: Any, config: RunnableConfig) -> Any:
+        return run_steps(steps(state, config))
+
+    async def arun(state: Any, config: RunnableConfig) -> Any:
+        return await arun_steps(steps(state, config))
+
+    return TwoForms(run, arun, name=name)
 
 
 class BriefNode(TwoForms):
@@ -52,12 +57,15 @@ class BriefNode(TwoForms):
     """
 
     def __init__(self, step: Callable[[Any], Any], *, slow_with: str = "") -> None:
-        async def on_the_loop(state: Any, _: RunnableConfig) -> Any:
+        def run(state: Any, _: RunnableConfig) -> Any:
+            return step(state)
+
+        async def run_on_the_loop(state: Any, _: RunnableConfig) -> Any:
             if slow_with and state.get(slow_with) is not None:
                 return await asyncio.to_thread(step, state)
             return step(state)
 
-        super().__init__(lambda state, _: step(state), on_the_loop, name=step.__name__)
+        super().__init__(run, run_on_the_loop, name=step.__name__)
 
 
 def of_this_version(node: TwoForms) -> TwoForms:
@@ -79,7 +87,8 @@ def check_compiled(graph: object) -> Runnable[Any, Any]:
             f'"graph" must be a compiled graph; got {type(graph).__name__}. Compile it: create_coe_graph(...).compile()'
         )
     checkpointer = getattr(graph, "checkpointer", None)
-    if checkpointer not in (None, False):  # one question would see the earlier ones
+    # with one, a question would see the earlier ones
+    if checkpointer not in (None, False):
         raise ValueError(
             '"graph" must have no checkpointer of its own; it was compiled with one. '
             "Omit it: inside an agent the graph uses the agent's"

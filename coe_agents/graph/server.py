@@ -50,31 +50,39 @@ class ContextCheck:
         if not is_change or not any(part in scope["path"] for part in _WITH_CONTEXT):
             await self.app(scope, receive, send)
             return
+
         received = list[Message]()
-        while not received or received[-1].get("more_body"):
-            received.append(await receive())
+        is_complete = False
+        while not is_complete:
+            message = await receive()
+            received.append(message)
+            is_complete = not message.get("more_body")
         problem = _problem_of(b"".join(message.get("body", b"") for message in received))
-        if problem is None:
-            waiting = iter(received)
-
-            async def receive_again() -> Message:
-                return next(waiting, None) or await receive()
-
-            await self.app(scope, receive_again, send)
+        if problem is not None:
+            await _refuse(send, problem)
             return
-        body = json.dumps({"detail": problem}).encode()
-        headers = [
-            (b"content-type", b"application/json"),
-            (b"content-length", str(len(body)).encode()),
-        ]
-        await send({"type": "http.response.start", "status": 422, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+
+        waiting = iter(received)
+
+        async def receive_again() -> Message:
+            return next(waiting, None) or await receive()
+
+        await self.app(scope, receive_again, send)
+
+
+async def _refuse(send: Send, problem: str) -> None:
+    body = json.dumps({"detail": problem}).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": 422, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
 
 
 def _problem_of(body: bytes) -> str | None:
+    """Returns why a context of a request is refused; None if none is."""
     try:
         parsed = json.loads(body)
-    except (ValueError, RecursionError):  # the server's own error says more
+    except (ValueError, RecursionError):
+        # the server's own error says more
         return None
     for context in _contexts(parsed):
         try:
@@ -88,10 +96,11 @@ def _contexts(body: Any) -> Iterator[dict[str, Any]]:
     """Yields the contexts of a request, of each request of a batch, or of an RPC's parameters."""
     requests = body if isinstance(body, list) else [body]
     for request in requests:
-        if isinstance(request, dict):
-            for holder in (request, request.get("params")):
-                if isinstance(holder, dict) and isinstance(holder.get("context"), dict):
-                    yield holder["context"]
+        if not isinstance(request, dict):
+            continue
+        for holder in (request, request.get("params")):
+            if isinstance(holder, dict) and isinstance(holder.get("context"), dict):
+                yield holder["context"]
 
 
 class PublicOutput(TypedDict, total=False):
@@ -184,15 +193,19 @@ def _unseen(config: RunnableConfig) -> RunnableConfig:
     configurable = {**config.get("configurable", {})}
     configurable.pop(_STREAM, None)
     callbacks = config.get("callbacks")
-    handlers = callbacks.handlers if isinstance(callbacks, BaseCallbackManager) else callbacks
-    streaming = [handler for handler in handlers or () if hasattr(handler, "tap_output_iter")]
     if isinstance(callbacks, BaseCallbackManager):
         callbacks = callbacks.copy()
-        for handler in streaming:
-            callbacks.remove_handler(handler)
+        for handler in [*callbacks.handlers]:
+            if _streams(handler):
+                callbacks.remove_handler(handler)
     else:
-        callbacks = [handler for handler in callbacks or () if handler not in streaming]
+        callbacks = [handler for handler in callbacks or () if not _streams(handler)]
     return {**config, "configurable": configurable, "callbacks": callbacks}
+
+
+def _streams(handler: object) -> bool:
+    """Whether a callback handler is one of LangGraph or LangChain that shows a stream what happens."""
+    return hasattr(handler, "tap_output_iter")
 
 
 def _public_event(event: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -203,30 +216,34 @@ def _public_event(event: Mapping[str, Any]) -> Mapping[str, Any]:
 def _publish(result: Mapping[str, Any]) -> dict[str, Any]:
     """Returns what a caller may see of the result of a graph of `create_coe_graph`."""
     decision = result["decision"]
-    last = result["messages"][-1]
     claims = [claim for claim in decision["claims"] or () if claim["action"] != "drop"]
     public = to_numbers({**decision, "contested": None, "claims": claims or None})
     del public["ignored"]
-    public |= {
-        "answer": decision["answer"],
-        "calls": decision["calls"],
-        "reason": _reason(decision),
-    }
-    known = {name: public[name] for name in ("action", "answer", "cause", "reason")}
+    public["answer"] = decision["answer"]
+    public["calls"] = decision["calls"]
+    public["reason"] = _reason(decision)
+
+    *conversation, last = result["messages"]
+    in_metadata = {name: public[name] for name in ("action", "answer", "cause", "reason")}
     if public["action"] == "answer":
-        metadata = {"decision": known}
         message = AIMessage(
-            last.content, id=last.id, tool_calls=last.tool_calls, response_metadata=metadata
+            last.content,
+            id=last.id,
+            tool_calls=last.tool_calls,
+            response_metadata={"decision": in_metadata},
         )
     else:
-        message = withheld_message(public["action"], public["reason"], id=last.id, decision=known)
-    return {"decision": public, "messages": [*result["messages"][:-1], message]}
+        message = withheld_message(
+            public["action"], public["reason"], id=last.id, decision=in_metadata
+        )
+    return {"decision": public, "messages": [*conversation, message]}
 
 
 def _reason(decision: Mapping[str, Any]) -> str:
     """Returns why a decision is as it is, without a text of a response."""
+    # the group's own reason quotes its responses
     if decision["decided_by"] == "person":
-        return str(decision["ruling"])  # the group's own reason quotes its responses
+        return str(decision["ruling"])
     if decision["decided_by"] != "group":
         return f"{decision['decided_by']} decided"
     if decision["action"] == "answer":

@@ -34,24 +34,27 @@ def another_round_node(settings: RunSettings, strategies: Strategies) -> TwoForm
         now = settings.of(state)
         measurement = measurement_of(state)
         name, strategy = strategies.of(measurement.regime, wanted=state["settled"]["strategy"])
+        next_round = state["round"] + 1
         responding = [row["agent"] for row in new_responses(state)]
         round_context = RoundContext(
             question=state["turn"]["question"],
             messages=state["turn"]["conversation"],
-            round=state["round"] + 1,
+            round=next_round,
             measurement=measurement,
             n_responses={agent: responding.count(agent) for agent in now.agents},
             proposals=proposals_in_words(measurement),
         )
-        with set_config_context(disable_streaming(config)) as context:  # a strategy may ask a model
-            plan = check_plan(
-                context.run(strategy, round_context), strategy=name, agents=now.agents
-            )
+        # a strategy may ask a model
+        with set_config_context(disable_streaming(config)) as context:
+            planned = context.run(strategy, round_context)
+            plan = check_plan(planned, strategy=name, agents=now.agents)
+
         overrides = _within_budget(spent_of(state), now.rules, plan, round_context)
         next_plan = PlanData(strategy=name, overrides=overrides, shows_answers=plan.shows_answers)
-        update = {"round": state["round"] + 1, "plan": next_plan, "clock": clock}
+        update = {"round": next_round, "plan": next_plan, "clock": clock}
         if plan.replaces:
-            update |= {"former_responses": state["responses"], "responses": Overwrite([])}
+            update["former_responses"] = state["responses"]
+            update["responses"] = Overwrite([])
         return update
 
     async def aanother_round(state: CoEState, config: RunnableConfig) -> dict[str, Any]:
@@ -68,7 +71,8 @@ def _within_budget(
     wanted: dict[str, int] = {}
     for agent, changes in plan.overrides.items():
         overrides[agent] = {**changes}
-        wanted[agent] = changes.get("n_samples", round_context.n_responses[agent] or 1)
+        n_former = round_context.n_responses[agent]
+        wanted[agent] = changes.get("n_samples", n_former or 1)
 
     fitting = rules.bounds.fit(wanted, spent)
     if rules.limits is not None:

@@ -34,15 +34,21 @@ def claims_node(claims: AnswerJudge, settings: RunSettings) -> TwoForms:
         forms = (turn["choices"], turn["tools"], turn.get("answer_schema"))
         if turn["is_review"] or any(form is not None for form in forms):
             return {"claimed": None}
+
+        # those that have a cluster; failures stand behind them
+        n_counted = len(state["labels"])
         responses: list[Response] = []
-        for row in state["responses"][: len(state["labels"])]:
-            is_kept_back = end_of(row) == "filtered"
-            responses.append({**row, "text": ""} if is_kept_back else row)
+        for row in state["responses"][:n_counted]:
+            if end_of(row) == "filtered":
+                responses.append({**row, "text": ""})
+            else:
+                responses.append(row)
+        weights = settings.of(state).weights
         try:
-            (claimed,) = claims.decide([responses], weights=settings.of(state).weights)
-            return {"claimed": claimed}
+            [claimed] = claims.decide([responses], weights=weights)
         except Exception as error:
             reraise(error, claims, what="claims could not be judged")
+        return {"claimed": claimed}
 
     async def ajudge(state: CoEState, config: RunnableConfig) -> dict[str, Any]:
         return await asyncio.to_thread(judge, state, config)
@@ -58,6 +64,7 @@ class GivenClaims:
 
     def decide(self, measurement: Measurement, *, round: int, max_rounds: int) -> Decision:
         """Returns the answer that is left; abstains where nothing is. No tie of clusters forbids it."""
-        answer, reason = self.claimed["answer"], self.claimed["reason"]
+        answer = self.claimed["answer"]
+        reason = self.claimed["reason"]
         action: Action = "abstain" if answer is None else "answer"
         return Decision(action, answer, reason, trusted_answer=True, cause="claims")

@@ -49,21 +49,31 @@ class _ByKind:
     def cluster(
         self, responses: Sequence[Sequence[str]], questions: Sequence[str]
     ) -> list[list[int]]:
-        return [self._labels(*one) for one in zip(responses, questions, strict=True)]
+        labels = []
+        for texts, question in zip(responses, questions, strict=True):
+            labels.append(self._labels(texts, question))
+        return labels
 
     def _labels(self, responses: Sequence[str], question: str) -> list[int]:
-        texts = [response for response in responses if read_action(response) is None]
-        actions = [response for response in responses if read_action(response) is not None]
-        keys: dict[str, tuple[str, int]] = {}
-        for kind, clusterer, part in (
+        texts = []
+        actions = []
+        for response in responses:
+            if read_action(response) is None:
+                texts.append(response)
+            else:
+                actions.append(response)
+
+        # no text shares a cluster with an action
+        clusters: dict[str, tuple[str, int]] = {}
+        for kind, clusterer, of_kind in (
             ("text", self._texts, texts),
             ("action", self._actions, actions),
         ):
-            if part:
-                [labels] = clusterer.cluster([part], [question])
-                for response, label in zip(part, labels, strict=True):
-                    keys[response] = (kind, label)
-        return by_first_appearance([keys[response] for response in responses])
+            if of_kind:
+                [labels] = clusterer.cluster([of_kind], [question])
+                for response, label in zip(of_kind, labels, strict=True):
+                    clusters[response] = (kind, label)
+        return by_first_appearance([clusters[response] for response in responses])
 
 
 def cluster_node(
@@ -75,32 +85,37 @@ def cluster_node(
     """
 
     def cluster_now(state: CoEState, *, are_actions: bool) -> dict[str, Any]:
-        if state["turn"]["choices"] is not None:
-            return cluster_choices(state, state["turn"]["choices"])
+        turn = state["turn"]
+        if turn["choices"] is not None:
+            return cluster_choices(state, turn["choices"])
+
         comparing = clusterer
         if are_actions:
             comparing = clusterer_of(state, clusterer)
-            rows = read_actions(state["responses"], state["turn"])
+            rows = read_actions(state["responses"], turn)
             if compares_texts and not isinstance(clusterer, ActionMatch):
                 comparing = _ByKind(comparing, clusterer)
                 rows = [_with_text(row, canonicalize) for row in rows]
             state = read_state({**state, "responses": rows})
+
         # the exclusion of an agent that is detected late, at a later request, covers its earlier responses
         excluded = agents_counted_as(state, "not")
         responses = [row for row in usable(state["responses"]) if row["agent"] not in excluded]
         if canonicalize is not None and not are_actions:
             responses = _with_answers(responses, canonicalize)
-        if state["turn"]["is_review"]:
+        if turn["is_review"]:
             responses = [row if end_of(row) == "whole" else _without_view(row) for row in responses]
+
         texts = [response_text(response) for response in responses]
         former = _former_answers(state)
         try:
-            labels, others = cluster_with_former(
-                texts, former, question=state["turn"]["question"], clusterer=comparing
+            labels, labels_of_former = cluster_with_former(
+                texts, former, question=turn["question"], clusterer=comparing
             )
         except Exception as error:
             reraise(error, clusterer, what="responses could not be clustered")
-        return _clustered(state, responses, labels, dict(zip(former, others, strict=True)))
+        former_labels = dict(zip(former, labels_of_former, strict=True))
+        return _clustered(state, responses, labels, former_labels)
 
     is_quick = type(clusterer) is NormalizedMatch and canonicalize in (None, canonical_answer)
 
@@ -109,9 +124,11 @@ def cluster_node(
 
     async def acluster(state: CoEState, _: RunnableConfig) -> dict[str, Any]:
         are_actions = is_about_actions(state)
-        n_characters = sum(map(len, {row["text"] for row in state["responses"]}))
+        different_texts = {row["text"] for row in state["responses"]}
+        n_characters = sum(map(len, different_texts))
+        # a thread would cost more
         if is_quick and not are_actions and n_characters <= _FEW_CHARACTERS:
-            return cluster_now(state, are_actions=False)  # a thread would cost more
+            return cluster_now(state, are_actions=False)
         return await asyncio.to_thread(cluster_now, state, are_actions=are_actions)
 
     return TwoForms(cluster, acluster, name="cluster")
@@ -123,11 +140,12 @@ def reraise(error: Exception, part: object, *, what: str) -> NoReturn:
         raise error
     is_secret = prints_secret(error, secrets_of(part, error))
     known = (CoEError, ValueError, TypeError, ImportError, OSError)
-    if is_secret or isinstance(error, AgentError) or not isinstance(error, known):
-        message = f"the {what}: {describe_error(error, part)}"
-        hint = 'Check the model that is asked for it; "coe-agents doctor" tries it alone'
-        raise ClusteringError(message, hint=hint) from None if is_secret else error
-    raise error
+    is_known = isinstance(error, known) and not isinstance(error, AgentError)
+    if is_known and not is_secret:
+        raise error
+    message = f"the {what}: {describe_error(error, part)}"
+    hint = 'Check the model that is asked for it; "coe-agents doctor" tries it alone'
+    raise ClusteringError(message, hint=hint) from None if is_secret else error
 
 
 def cluster_choices(state: CoEState, choices: Sequence[str]) -> dict[str, Any]:
@@ -159,9 +177,10 @@ def cluster_choices(state: CoEState, choices: Sequence[str]) -> dict[str, Any]:
         answer = _other(row["text"], choices) if choice is None else choice
         responses.append({**row, "answer": answer})
         labels.append(number_of(choice, answer))
-    former_labels = {
-        text: number_of(parse_choice(text, choices), text) for text in _former_answers(state)
-    }
+
+    former_labels = {}
+    for text in _former_answers(state):
+        former_labels[text] = number_of(parse_choice(text, choices), text)
     return _clustered(state, responses, labels, former_labels)
 
 
@@ -173,12 +192,16 @@ def _former_answers(state: CoEState) -> list[str]:
 
 def _without_view(row: Response) -> Response:
     """Returns a reply to a review that is not whole as an empty one, whatever it begins with."""
-    return {**row, "answer": ""} if row.get("calls") is None else {**row, "text": ""}
+    if row.get("calls") is None:
+        return {**row, "answer": ""}
+    return {**row, "text": ""}
 
 
 def _other(text: str, choices: Sequence[str]) -> str:
     """Returns a reply that is not a choice, changed if stripping white space would make it one."""
-    return text if parse_choice(text.strip(), choices) is None else f"(not a choice: {text!r})"
+    if parse_choice(text.strip(), choices) is None:
+        return text
+    return f"(not a choice: {text!r})"
 
 
 def _with_text(row: Response, canonicalize: Canonicalize | None) -> Response:
@@ -186,7 +209,8 @@ def _with_text(row: Response, canonicalize: Canonicalize | None) -> Response:
     if row["error"] is not None or row.get("calls") != []:
         return row
     text = row["text"] if canonicalize is None else canonicalize(row["text"])
-    return {**row, "answer": compared_answer({**row, "answer": text, "calls": None})}
+    as_text: Response = {**row, "answer": text, "calls": None}
+    return {**row, "answer": compared_answer(as_text)}
 
 
 def _clustered(
@@ -195,6 +219,7 @@ def _clustered(
     labels: Sequence[int],
     former_labels: Mapping[str, int],
 ) -> dict[str, Any]:
+    """Tells of the clusters, and returns the update of the state."""
     sizes = [count for _, count in sorted(Counter(labels).items())]
     event = events.Event(
         event="clustered", round=state["round"], n_clusters=len(sizes), sizes=sizes
@@ -207,11 +232,13 @@ def _clustered(
 
 def _with_answers(responses: Sequence[Response], canonicalize: Canonicalize) -> list[Response]:
     """Returns the responses, with short answers for those without one; equal texts are read once."""
-    unread = {response["text"] for response in responses if response["answer"] is None}
-    answers = {text: canonicalize(text) for text in unread}
-    read: list[Response] = []
+    unread = {row["text"] for row in responses if row["answer"] is None}
+    answer_of = {text: canonicalize(text) for text in unread}
+    with_answers: list[Response] = []
     for row in responses:
-        answer = answers.get(row["text"])
-        is_shorter = row["answer"] is None and answer != row["text"]
-        read.append({**row, "answer": answer} if is_shorter else row)
-    return read
+        text = row["text"]
+        if row["answer"] is None and answer_of[text] != text:
+            with_answers.append({**row, "answer": answer_of[text]})
+        else:
+            with_answers.append(row)
+    return with_answers

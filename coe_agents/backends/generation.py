@@ -91,39 +91,45 @@ class SeededSampler(LogitsProcessor):
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         scores = scores.float()
         logprobs = scores.log_softmax(-1)
-        if logprobs[:, 0].isnan().any():  # if one value is NaN, the whole row is
+        # if one value is NaN, the whole row is
+        if logprobs[:, 0].isnan().any():
             hint = 'Load it with dtype="float32"'
             raise InvalidReplyError("the model's logits are not numbers", hint=hint)
+
         tokens = self._draw(scores)[:, None]
-        chosen = logprobs.gather(1, tokens)[:, 0].tolist()
+        logprobs_drawn = logprobs.gather(1, tokens)[:, 0].tolist()
         top = torch.topk(logprobs, self._settings.n_top)
         top_ids = top.indices.tolist()
         top_logprobs = top.values.tolist()
         for row, token in enumerate(tokens[:, 0].tolist()):
             ranked = tuple(zip(top_ids[row], top_logprobs[row], strict=True))
-            self.drawing[row].append(DrawnToken(token, chosen[row], ranked))
+            self.drawing[row].append(DrawnToken(token, logprobs_drawn[row], ranked))
             self._rows[row].watch(self.drawing[row])
-        return scores.scatter_(1, tokens, torch.inf)  # they are `generate`'s own copy of the logits
+        # the scores are `generate`'s own copy of the logits
+        return scores.scatter_(1, tokens, torch.inf)
 
     def _draw(self, scores: torch.Tensor) -> torch.Tensor:
         temperature = self._settings.temperature
         top_p = self._settings.top_p
         if temperature == 0:
             return scores.argmax(-1)
-        if temperature != 1:  # the highest becomes 0, so that none overflows
+        if temperature != 1:
+            # the highest becomes 0, so that none overflows
             scores = (scores - scores.amax(-1, keepdim=True)) / temperature
         probabilities = scores.softmax(-1)
         if top_p < 1:
             ranked, order = probabilities.sort(-1, descending=True)
-            above = ranked.cumsum(-1, dtype=torch.float64) - ranked
-            kept = ranked.masked_fill(above >= top_p, 0.0)
+            mass_before = ranked.cumsum(-1, dtype=torch.float64) - ranked
+            kept = ranked.masked_fill(mass_before >= top_p, 0.0)
             probabilities = torch.zeros_like(probabilities).scatter_(1, order, kept)
+
         cumulative = probabilities.double().cumsum_(-1)
         numbers = [stream.random() for stream in self._streams]
         uniform = torch.tensor(numbers, dtype=torch.float64, device=scores.device)
         # the first token whose cumulative probability exceeds the number: never one of probability 0
-        drawn = (uniform * cumulative[:, -1])[:, None]
-        return torch.searchsorted(cumulative, drawn, right=True)[:, 0]
+        total = cumulative[:, -1]
+        exceeded = (uniform * total)[:, None]
+        return torch.searchsorted(cumulative, exceeded, right=True)[:, 0]
 
 
 def draw_rows(
@@ -138,7 +144,8 @@ def draw_rows(
     """
     drawn: list[list[DrawnToken]] = []
     size = settings.max_batch
-    while batch := rows[len(drawn) :][:size]:
+    while len(drawn) < len(rows):
+        batch = rows[len(drawn) :][:size]
         try:
             drawn += _draw_at_once(loaded, prompts, batch, settings)
             continue
@@ -164,23 +171,21 @@ def _draw_at_once(
     prompt_ids, prompt_mask = _pad_left(
         [prompts[number] for number in used], padding, loaded.model.device
     )
+    # of each row, the place of its prompt among those that are used
     owners = torch.tensor([used.index(row.prompt) for row in rows], device=prompt_ids.device)
     ids = prompt_ids[owners]
     mask = prompt_mask[owners]
     cache = None
-    end = ids.shape[1] + settings.n_new
+    n_prompt_tokens = ids.shape[1]
+    end = n_prompt_tokens + settings.n_new
     sampler = SeededSampler(rows, settings)
 
     # where rows share a prompt, it is read once, and their first tokens are drawn from its logits
-    if (len(rows) - len(used)) * ids.shape[1] >= _FEWEST_SAVED:
+    n_shared = len(rows) - len(used)
+    if n_shared * n_prompt_tokens >= _FEWEST_SAVED:
         logits, cache = _read(loaded, prompt_ids, prompt_mask, padding)
         tokens = sampler(ids, logits[owners]).argmax(-1)
-        going = list[int]()
-        for place, token in enumerate(tokens.tolist()):
-            text = loaded.decode(token)
-            has_ended = token in ends or any(string in text for string in settings.stop)
-            if rows[place].is_wanted() and not has_ended:
-                going.append(place)
+        going = _find_going(loaded, tokens.tolist(), rows, settings)
         ids = torch.cat([ids, tokens[:, None]], 1)[going]
         mask = pad(mask, (0, 1), value=1)[going]
         cache = _select(cache, owners[going])
@@ -217,6 +222,20 @@ def _draw_at_once(
     return sampler.drawn
 
 
+def _find_going(
+    loaded: Loaded, tokens: Sequence[int], rows: Sequence[Row], settings: DrawSettings
+) -> list[int]:
+    """Returns the places of the rows that the first token of each has not ended, and that are still wanted."""
+    going = []
+    for place, token in enumerate(tokens):
+        text = loaded.decode(token)
+        is_stopped = any(string in text for string in settings.stop)
+        has_ended = is_stopped or token in loaded.end_tokens
+        if rows[place].is_wanted() and not has_ended:
+            going.append(place)
+    return going
+
+
 def _pad_left(
     prompts: Sequence[Sequence[int]], padding: int, device: Any
 ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -251,7 +270,8 @@ def _read(
 def _select(cache: Any, rows: torch.Tensor) -> Any:
     """Returns the cache of these rows, in this order; None where it holds more than keys and values, as Mamba's."""
     layers = getattr(cache, "layers", ())
-    if not layers or {type(layer) for layer in layers} - {DynamicLayer, DynamicSlidingWindowLayer}:
+    kinds = {type(layer) for layer in layers}
+    if not layers or not kinds <= {DynamicLayer, DynamicSlidingWindowLayer}:
         return None
     cache.batch_select_indices(rows)
     return cache
@@ -312,11 +332,12 @@ class CutRow(NamedTuple):
                 reason = "stop"
                 break
         text = decode(tokens)
-        ends = [text.index(string) for string in stop if string in text]
-        if not ends:
+        stops = [text.index(string) for string in stop if string in text]
+        if not stops:
             return cls(text, tokens, reason)
+
         # the row may have continued with longer ones: keep the fewest tokens that contain a stop string
         n_kept = 1
         while not any(string in decode(tokens[:n_kept]) for string in stop):
             n_kept += 1
-        return cls(text[: min(ends)], tokens[:n_kept], "stop")
+        return cls(text[: min(stops)], tokens[:n_kept], "stop")

@@ -28,17 +28,20 @@ class AskedGroup:
 
 def differences(calibration: Calibration, group: AskedGroup) -> list[str]:
     """Returns in what a group differs from the calibrated one, a clause each; what was not recorded is left out."""
+    agents = ", ".join(sorted(group.agents))
+    calibrated_agents = ", ".join(sorted(calibration.agents))
     weights = _shares(group.weights, group.agents)
     calibrated_weights = _shares(calibration.weights or {}, group.agents)
     parts = [
         ("clusterer", group.clusterer, calibration.clusterer),
-        ("agents", ", ".join(sorted(group.agents)), ", ".join(sorted(calibration.agents))),
+        ("agents", agents, calibrated_agents),
         ("weights", weights, calibrated_weights),
     ]
     clauses: list[str] = []
     for part, now, then in parts:
         if now != then:
             clauses.append(f"{part} {now} differs from {then} at calibration")
+
     if calibration.prompt not in (None, group.prompt):
         clauses.append("the questions are asked in other words than at calibration")
     if calibration.answers not in (None, group.answers):
@@ -98,5 +101,6 @@ def _shares(weights: Mapping[str, float], names: Iterable[str]) -> str:
     total = sum(weight_of.values())
     shares: list[str] = []
     for name, weight in weight_of.items():
-        shares.append(f"{name} {weight / total:.4g}" if total else f"{name} 0")
+        share = weight / total if total else 0.0
+        shares.append(f"{name} {share:.4g}")
     return ", ".join(shares)

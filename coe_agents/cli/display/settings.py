@@ -33,11 +33,13 @@ def show_config(config: Config, notes: Sequence[str], *, path: str) -> None:
     for agent in config.agents:
         numbers = (str(agent.n_samples), f"{agent.temperature:g}", f"{agent.weight:g}")
         rows.append((agent.name, agent.provider, _model(agent), *numbers, _key(agent)))
+
     settings = []
     for name in ("answers", "clusterer", "policy", "escalation", "judge", "graph"):
         section = getattr(config, name)
         if section is not None:
             settings.append((name, _settings(section)))
+
     console.print(Padding(_table(heads, rows), (0, 0, 0, 2)))
     console.print()
     console.print(Padding(_definitions(settings), (0, 0, 0, 2)))
@@ -63,19 +65,24 @@ def show_examination(examination: Examination, *, console: Console | None = None
     rows = [(name, *_agent_cells(report)) for name, report in examination.agents.items()]
     console.print(_table(heads, rows))
     console.print()
+
+    definitions = []
+    clusterer = examination.clusterer
+    if clusterer is not None:
+        definitions.append(("clusterer", f"{clusterer.model}; {clusterer.seconds:.2f} s"))
     versions = []
     for name, version in examination.versions.items():
         versions.append(f"{name} {version or 'not installed'}")
-    definitions = [("versions", ", ".join(versions)), ("device", examination.device)]
-    clusterer = examination.clusterer
-    if clusterer is not None:
-        definitions.insert(0, ("clusterer", f"{clusterer.model}; {clusterer.seconds:.2f} s"))
+    definitions.append(("versions", ", ".join(versions)))
+    definitions.append(("device", examination.device))
     console.print(_definitions(definitions))
+
     _show_remarks("note", "yellow", examination.notes, console=console)
-    problems = [
-        f"{problem.part}: {as_sentence(problem.error)} {as_sentence(problem.remedy)}"
-        for problem in examination.problems
-    ]
+    problems = []
+    for problem in examination.problems:
+        error = as_sentence(problem.error)
+        remedy = as_sentence(problem.remedy)
+        problems.append(f"{problem.part}: {error} {remedy}")
     _show_remarks("problem", "red", problems, console=console)
     console.print()
     if problems:
@@ -97,9 +104,11 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> Table:
     """Returns a table without lines; texts wrap, short names do not, and markup in them is shown as text."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     rows = list(rows)
-    for place, head in enumerate(heads):
-        is_name = place == 0 and all(len(name) <= _SHORT for name, *_ in rows)
-        table.add_column(head, overflow="fold", no_wrap=is_name)
+    are_short = all(len(name) <= _SHORT for name, *_ in rows)
+    first_head, *other_heads = heads
+    table.add_column(first_head, overflow="fold", no_wrap=are_short)
+    for head in other_heads:
+        table.add_column(head, overflow="fold")
     for name, *cells in rows:
         table.add_row(_to_text(name, "bold"), *map(_to_text, cells))
     return table
@@ -122,13 +131,15 @@ def _agent_cells(report: AgentReport | None) -> Sequence[str | Text]:
         return (Text("no", style="bold red"), *["-"] * 6)
     loading = "-" if report.load_seconds is None else f"{report.load_seconds:.2f} s"
     several = f"no, {quantity(report.n_requests, 'request')}"
+    at_once = {True: "yes", False: several, None: "-"}[report.n_in_one_request]
+    logprobs = {"all": "yes", "some": "on some", "none": "no"}[report.logprobs]
     tokens = ["?" if n is None else str(n) for n in (report.input_tokens, report.output_tokens)]
     return (
         Text("yes", style="green"),
         loading,
         f"{report.seconds:.2f} s",
-        {True: "yes", False: several, None: "-"}[report.n_in_one_request],
-        {"all": "yes", "some": "on some", "none": "no"}[report.logprobs],
+        at_once,
+        logprobs,
         f"{report.n_distinct} of {report.n_returned} at T={report.temperature:g}",
         " + ".join(tokens),
     )

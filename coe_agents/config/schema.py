@@ -519,6 +519,7 @@ _SECTIONS: Mapping[tuple[str, ...], type[BaseModel]] = {
     ("answers",): AnswersConfig,
     ("answers", "judge"): ModelSection,
     ("graph",): GraphConfig,
+    ("record",): RecordConfig,
 }
 
 

@@ -119,6 +119,11 @@ MISTAKES = [
         '[judge]\nprovider = "tinyworld"\nmodel = "x"',
         '28: judge.model: "model" of the judge must be',
     ),
+    (
+        "max_rounds = 2",
+        '[record]\nstore = "cases"\naudit_rat = 0.1',
+        '28: record.audit_rat: unknown field. Did you mean "audit_rate"?',
+    ),
 ]
 
 

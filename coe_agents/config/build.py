@@ -121,17 +121,19 @@ def _connect(
         )
     except ValueError as error:
         # the graph speaks of agents by name; of two with one name, the last is at fault
-        for place, agent in reversed([*enumerate(config.agents)]):
-            if getattr(error, "field", None) == f"agents.{agent.name}":
+        field_at_fault = getattr(error, "field", None)
+        for place in reversed(range(len(config.agents))):
+            if field_at_fault == f"agents.{config.agents[place].name}":
                 raise config.fault(str(error), "agents", place, "name") from error
         raise config.fault(str(error), "graph", *_field_of(error, schema.GraphConfig)) from error
 
 
 def create_agents(config: Config, *, n_samples: int | None = None) -> list[ModelAgent]:
     """Returns the agents of a configuration; `n_samples` replaces their own, except at temperature 0, where it is 1."""
-    return _all(
-        [partial(_create_agent, config, place, n_samples) for place in range(len(config.agents))]
-    )
+    creates = []
+    for place in range(len(config.agents)):
+        creates.append(partial(_create_agent, config, place, n_samples))
+    return _all(creates)
 
 
 def _create_agent(config: Config, place: int, n_samples: int | None) -> ModelAgent:
@@ -140,9 +142,8 @@ def _create_agent(config: Config, place: int, n_samples: int | None) -> ModelAge
     if n_samples is not None:
         sampling["n_samples"] = n_samples if section.temperature > 0 else 1
     with _faults_at(config, schema.AgentConfig, "agents", place):
-        return ModelAgent(
-            section.name, create_chat_model(section, owner=f'agent "{section.name}"'), **sampling
-        )
+        model = create_chat_model(section, owner=f'agent "{section.name}"')
+        return ModelAgent(section.name, model, **sampling)
 
 
 def create_clusterer(config: Config) -> Clusterer:
@@ -191,18 +192,22 @@ def create_claims(config: Config, clusterer: Clusterer) -> AnswerJudge | None:
     if section is None:
         return None
     with _faults_at(config, schema.ClaimsConfig, "claims"):
-        model = clusterer.model if isinstance(clusterer, BidirectionalEntailment) else None
-        if section.support == "entailment" and model is None:
-            raise ValueError(
-                '"support" may be "entailment" with an entailment [clusterer] alone. Add one, or omit it'
-            )
-        claim_policy = _ring.load("claims:ClaimPolicy")
+        support = None
+        if section.support == "entailment":
+            if not isinstance(clusterer, BidirectionalEntailment):
+                raise ValueError(
+                    '"support" may be "entailment" with an entailment [clusterer] alone. Add one, or omit it'
+                )
+            support = clusterer.model
+
+        create_policy_of_claims = _ring.load("claims:ClaimPolicy")
         if section.policy is None:
-            policy = claim_policy(section.min_support, section.mark_from)
+            policy = create_policy_of_claims(section.min_support, section.mark_from)
         else:
-            policy = claim_policy.load(config.folder / section.policy)
-        support = model if section.support == "entailment" else None
-        judge: AnswerJudge = _ring.load("claims:Claims")(support=support, policy=policy)
+            policy = create_policy_of_claims.load(config.folder / section.policy)
+
+        create_judge_of_claims = _ring.load("claims:Claims")
+        judge: AnswerJudge = create_judge_of_claims(support=support, policy=policy)
         return judge
 
 
@@ -370,12 +375,17 @@ def create_named(part: str, kind: str, options: Mapping[str, Any], *, folder: Pa
         described = str(error)
         if not isinstance(error, CoEError | ValueError):
             described = f"{type(error).__name__}: {error}"
+        in_one_line = " ".join(described.split())
+
         secrets = secrets_of(SimpleNamespace(options=options))
-        message = redact(f"{label} cannot be created: {' '.join(described.split())}", secrets)
-        raise FieldError(field, message) from None if prints_secret(error, secrets) else error
+        message = redact(f"{label} cannot be created: {in_one_line}", secrets)
+        cause = None if prints_secret(error, secrets) else error
+        raise FieldError(field, message) from cause
+
     method, by_position, by_name = _METHODS[part]
     try:
-        inspect.signature(getattr(created, method)).bind(*by_position, **dict.fromkeys(by_name))
+        signature = inspect.signature(getattr(created, method))
+        signature.bind(*by_position, **dict.fromkeys(by_name))
     except (AttributeError, TypeError) as error:
         keywords = ("*", *by_name) if by_name else ()
         wanted = ", ".join([*by_position, *keywords])
@@ -394,10 +404,8 @@ def _load_named(part: str, name: str, folder: Path, *, field: str, wanted: str) 
     except ConfigurationError as error:
         raise FieldError(field, str(error)) from error
     if not callable(loaded):
-        raise FieldError(
-            field,
-            f'{part} "{name}" must be {wanted}; got {type(loaded).__name__}. Name another object',
-        )
+        must = f'{part} "{name}" must be {wanted}'
+        raise FieldError(field, f"{must}; got {type(loaded).__name__}. Name another object")
     return loaded
 
 
@@ -406,17 +414,25 @@ def _check_options(create: Callable[..., Any], options: Mapping[str, Any], label
         signature = inspect.signature(create)
     except ValueError:  # some classes written in C have none
         return
-    parameters = [each for each in signature.parameters.values() if each.kind not in _NOT_BY_NAME]
-    names = [each.name for each in parameters if each.kind is not each.VAR_KEYWORD]
-    takes_any = len(names) < len(parameters)
+    names = list[str]()
+    required = list[str]()
+    takes_any = False
+    for parameter in signature.parameters.values():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            takes_any = True
+        elif parameter.kind not in _NOT_BY_NAME:
+            names.append(parameter.name)
+            if parameter.default is parameter.empty:
+                required.append(parameter.name)
+
     for name in options:
         if name not in names and not takes_any:
             known = f"Its options are {', '.join(names)}" if names else "It takes none"
             hint = did_you_mean(name, names) or known
             raise FieldError(f"options.{name}", f"unknown option of {label}. {hint}")
-    for each in parameters:
-        if each.default is each.empty and each.name in names and each.name not in options:
-            raise FieldError("options", f'{label} requires the option "{each.name}". Add it')
+    for name in required:
+        if name not in options:
+            raise FieldError("options", f'{label} requires the option "{name}". Add it')
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,8 @@ def _excesses(config: Config) -> Iterator[tuple[str, _Place]]:
         (config.escalation, ("escalation",)),
         (config.judge, ("judge",)),
     ]
-    sections += [(agent, ("agents", number)) for number, agent in enumerate(config.agents)]
+    for number, agent in enumerate(config.agents):
+        sections.append((agent, ("agents", number)))
     for section, place in sections:
         if isinstance(section, ModelSection):
             for what, field in _of_model(section):
@@ -80,9 +81,11 @@ def _of_model(section: ModelSection) -> Iterator[tuple[str, str]]:
         yield "the client of this provider may run code or read keys", "provider"
     for option in section.options.keys() - _OPTIONS:
         yield f'the option "{option}" may run code or send keys elsewhere', "options"
-    is_own = section.base_url is not None and section.base_url == os.environ.get("OPENAI_BASE_URL")
-    host = urlsplit(section.base_url or "").hostname
-    if section.base_url is not None and host not in _LOOPBACK and not is_own:
+    address = section.base_url
+    is_own = address is not None and address == os.environ.get("OPENAI_BASE_URL")
+    if address is not None and not is_own and urlsplit(address).hostname not in _LOOPBACK:
         yield "questions would be sent to this server", "base_url"
-    if section.api_key_env is not None and not (is_own and section.api_key_env == "OPENAI_API_KEY"):
+    variable = section.api_key_env
+    sends_own_key = is_own and variable == "OPENAI_API_KEY"
+    if variable is not None and not sends_own_key:
         yield "this variable would be sent as a key", "api_key_env"

@@ -55,9 +55,11 @@ def judging_of(
     judging = Judging(parts["clusterer"])
     if correctness is None and is_tinyworld and judging.clusterer == "tinyworld":
         correctness = "entailment"
+    if correctness is None:
+        return judging
     if correctness == "judge":
         judging = replace(judging, judge=parts.get("judge"))
-    return judging if correctness is None else replace(judging, correctness=correctness)
+    return replace(judging, correctness=correctness)
 
 
 def judging_parts(config: Config) -> dict[str, Any]:
@@ -77,7 +79,9 @@ def describe(config: Config) -> str | dict[str, Any]:
         return "tinyworld"
     stated = {name: value for name, value in table.items() if value != {}}
     recorded: dict[str, Any] = redact_all(stated, config.secrets)
-    return str(recorded["kind"]) if set(recorded) == {"kind"} else recorded
+    if recorded.keys() == {"kind"}:
+        return str(recorded["kind"])
+    return recorded
 
 
 def name_of_clusterer(clusterer: Clusterer | str) -> str | dict[str, Any]:
@@ -89,8 +93,8 @@ def name_of_clusterer(clusterer: Clusterer | str) -> str | dict[str, Any]:
         return "normalized"
     if isinstance(clusterer, BidirectionalEntailment) and _is_ours(clusterer.model):
         model: Any = clusterer.model
-        plain = BidirectionalEntailment(model, strict=clusterer.strict)
         is_by_name = model.dtype is None and model.revision is None
+        plain = BidirectionalEntailment(model, strict=clusterer.strict)
         if is_by_name and vars(clusterer) == vars(plain):
             is_tinyworld = model.model == str(model_folder(ENTAILMENT_MODEL))
             if is_tinyworld and clusterer.strict:
@@ -150,14 +154,18 @@ def create_recorded_clusterer(recorded: str | Mapping[str, Any]) -> Clusterer:
         if isinstance(recorded, str) and ":" not in recorded:
             return create_named_clusterer(recorded)
         section = section_of(recorded)
-        is_whole = isinstance(section, schema.EntailmentClusterer | schema.ActionsClusterer)
-        if isinstance(section, schema.EmbeddingClusterer):
-            is_whole = section.provider == "huggingface" and not section.options
-        if is_whole:
+        if _is_whole(section):
             return clusterer_of(section, folder=Path())
     except ValueError as error:  # also pydantic's
         raise _not_rebuilt(recorded, str(error)) from error
     raise _not_rebuilt(recorded, "it takes an address, options or code of yours")
+
+
+def _is_whole(section: schema.ClustererSection) -> bool:
+    """Returns whether a section says all that its clusterer needs, and leads to no server and no code."""
+    if isinstance(section, schema.EmbeddingClusterer):
+        return section.provider == "huggingface" and not section.options
+    return isinstance(section, schema.EntailmentClusterer | schema.ActionsClusterer)
 
 
 def create_kept_clusterer(
@@ -197,7 +205,8 @@ def identity_of(section: Any) -> list[Any]:
     files = []
     for file in sorted([*folder.glob("*"), *folder.glob("*/*")]):
         if file.is_file():
-            files.append([str(file), file.stat().st_size, file.stat().st_mtime_ns])
+            status = file.stat()
+            files.append([str(file), status.st_size, status.st_mtime_ns])
     return [coe_agents.__version__, settings, files]
 
 
@@ -239,20 +248,22 @@ def create_group(
         p_false: Whether each agent says of its own answers how probably they are false.
         passages: Whether they are shown the passage of each question.
     """
+    models = list[Mapping[str, Any]]()
+    answers = None
+    secrets = frozenset[str]()
     if config is None:
         agents = tinyworld_agents(seed=seed)
-        models = [{"provider": "tinyworld", "model": agent.name} for agent in agents]
+        for agent in agents:
+            models.append({"provider": "tinyworld", "model": agent.name})
     else:
         config.seed_agents(seed)
         agents = create_agents(config)
-        models = [
-            section.model_dump(include={"provider", "model", "options"})
-            for section in config.agents
-        ]
-    answers = None
-    if config is not None and config.answers is not None:
-        section = config.answers
-        answers = preset(section.kind, NormalizedMatch(), section.instruction)
+        for section in config.agents:
+            models.append(section.model_dump(include={"provider", "model", "options"}))
+        if config.answers is not None:
+            form = config.answers
+            answers = preset(form.kind, NormalizedMatch(), form.instruction)
+        secrets = config.secrets
     return group_of_agents(
         agents,
         answers,
@@ -261,7 +272,7 @@ def create_group(
         n_sharing=n_sharing,
         p_false=p_false,
         passages=passages,
-        secrets=frozenset() if config is None else config.secrets,
+        secrets=secrets,
     )
 
 
@@ -282,26 +293,32 @@ def group_of_agents(
     `answers` says how short answers are asked
     for and found, and `secrets` are strings that no error may contain, besides those that the agents hold.
     """
-    models = list(map(model_of, agents)) if models is None else models
+    if models is None:
+        models = [model_of(agent) for agent in agents]
     by_name = {agent.name: agent for agent in agents}
     if len(by_name) < len(agents):
         raise ConfigurationError(
             "two agents have the same name", hint="Give each agent its own name"
         )
-    secrets = frozenset(secrets).union(*map(secrets_of, agents))
+    all_secrets = set(secrets)
+    for agent in agents:
+        all_secrets |= secrets_of(agent)
 
     participants: list[Participant] = []
     recorded: list[dict[str, Any]] = []
     for agent, model in zip(agents, models, strict=True):
-        n_at_once = (at_once or default_at_once(model["provider"])) // n_sharing
+        n_at_once = at_once or default_at_once(model["provider"])
+        own_share = max(1, n_at_once // n_sharing)
         n_samples = getattr(agent, "n_samples", None)
-        participants.append(Participant(agent.name, n_samples, max(1, n_at_once)))
+        participants.append(Participant(agent.name, n_samples, own_share))
+
         fields = {name: getattr(agent, name) for name in _STORED if hasattr(agent, name)}
         fields["name"] = agent.name
         fields.update(model)
         if getattr(agent, "stated_confidence", False):
             fields["stated_confidence"] = True
         recorded.append(fields)
+
     settings: dict[str, Any] = {
         "coe_agents": coe_agents.__version__,
         "agents": recorded,
@@ -314,8 +331,8 @@ def group_of_agents(
         participants=tuple(participants),
         ask=asking.ask,
         annotate=asking.annotate if p_false else None,
-        settings=redact_all(settings, secrets),
-        secrets=secrets,
+        settings=redact_all(settings, all_secrets),
+        secrets=frozenset(all_secrets),
     )
 
 
@@ -351,14 +368,16 @@ class _Asking:
 
     async def annotate(self, name: str, question: Question, rows: list[dict[str, Any]]) -> None:
         """Adds to each response how probably its agent holds it to be false."""
-        shown = question.question
+        prompt = question.question
         if self.passages and question.context is not None:
-            shown = f"{for_prompt(question.context, limit=len(question.context))}\n{shown}"
+            passage = for_prompt(question.context, limit=len(question.context))
+            prompt = f"{passage}\n{prompt}"
+
         answers = [response_text(cast("Response", row)) for row in rows]
         p_false: dict[str, float | None] = {}
         for answer in dict.fromkeys(answers):
             if answer_kind(answer) == "answer":
                 agent = cast("ModelAgent", self.agents[name])
-                p_false[answer] = await ask_p_false(agent, shown, answer)
+                p_false[answer] = await ask_p_false(agent, prompt, answer)
         for row, answer in zip(rows, answers, strict=True):
             row["p_false"] = p_false.get(answer)

@@ -64,13 +64,16 @@ def _is_json(value: Any) -> bool:
         return all(map(_is_json, value.values()))
     if isinstance(value, list):
         return all(map(_is_json, value))
-    return math.isfinite(value) if isinstance(value, float) else isinstance(value, str | int)
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return isinstance(value, str | int)
 
 
 def _name_of(part: str, built_in: Sequence[str]) -> Callable[[str], str]:
 
     def check(name: str) -> str:
-        if (name in built_in or is_reference(name)) and replacement_of(part, name) is None:
+        is_known = name in built_in or is_reference(name)
+        if is_known and replacement_of(part, name) is None:
             return name
         raise ValueError(describe_unknown(part, built_in, name))
 
@@ -82,8 +85,12 @@ def describe_unknown(part: str, built_in: Sequence[str], name: object) -> str:
     instead = replacement_of(part, str(name))
     if instead is not None:
         return f"must not be {name!r}, which was removed. {instead}"
-    listed = f"one of {', '.join(map(repr, built_in))}, or " if built_in else ""
-    return f"must be {listed}{_REFERENCE}; got {name!r}. {did_you_mean(str(name), built_in) or NO_ENTRY_POINTS}"
+    allowed = _REFERENCE
+    if built_in:
+        names = ", ".join(repr(each) for each in built_in)
+        allowed = f"one of {names}, or {_REFERENCE}"
+    advice = did_you_mean(str(name), built_in) or NO_ENTRY_POINTS
+    return f"must be {allowed}; got {name!r}. {advice}"
 
 
 _Options = Annotated[dict[str, Any], AfterValidator(_check_options)]
@@ -220,7 +227,8 @@ def _read_rule(name: str, rule: Any) -> Rule:
     if isinstance(rule, Mapping):
         are_bounds = rule.keys() <= _WITHIN.keys() and all(map(is_number, rule.values()))
         if rule and are_bounds:
-            return Within(**{_WITHIN[key]: value for key, value in rule.items()})
+            bounds = {_WITHIN[key]: value for key, value in rule.items()}
+            return Within(**bounds)
         if "." not in name:  # what TOML reads an unquoted "tool.argument" as
             raise ValueError(
                 f'the rule of "{name}" must be {_FORMS}. Put a name with a point in quotes: "tool.argument"'
@@ -384,10 +392,13 @@ _REMEDIES = {
 def _tag_of(part: str) -> Callable[[Any], str | None]:
 
     def tag(table: Any) -> str | None:
+        # a table of the file, or a section that was made in Python
         kind = table.get("kind") if isinstance(table, Mapping) else getattr(table, "kind", None)
         if kind is None or kind in _KINDS[part]:
             return kind
-        return "custom" if isinstance(kind, str) and is_reference(kind) else "unknown"
+        if isinstance(kind, str) and is_reference(kind):
+            return "custom"
+        return "unknown"
 
     return tag
 
@@ -464,23 +475,23 @@ class Config(_Section):
     def secrets(self) -> frozenset[str]:
         """The keys that it names or holds."""
         keys = set[str]()
-        for part in (*self.agents, self.clusterer, self.policy, self.escalation, self.judge):
-            if part is not None:
-                keys.update(secrets_of(part))
-            if isinstance(part, ModelSection) and part.api_key_env is not None:
-                keys.add(os.environ.get(part.api_key_env, ""))
+        for section in (*self.agents, self.clusterer, self.policy, self.escalation, self.judge):
+            if section is not None:
+                keys.update(secrets_of(section))
+            if isinstance(section, ModelSection) and section.api_key_env is not None:
+                keys.add(os.environ.get(section.api_key_env, ""))
         return frozenset(keys - {""})
 
     @property
     def prices(self) -> dict[str, dict[str, float]]:
         """The price of a million tokens of each agent, and of the arbiter, that has one."""
-        parts: list[AgentConfig | ArbiterConfig] = [*self.agents]
+        sections: list[AgentConfig | ArbiterConfig] = [*self.agents]
         if self.escalation is not None:
-            parts.append(self.escalation)
+            sections.append(self.escalation)
         prices = {}
-        for part in parts:
-            if part.price_per_million is not None:
-                prices[part.name] = part.price_per_million.model_dump()
+        for section in sections:
+            if section.price_per_million is not None:
+                prices[section.name] = section.price_per_million.model_dump()
         return prices
 
     def seed_agents(self, seed: int) -> None:
@@ -495,20 +506,24 @@ class Config(_Section):
 
 
 def _by_tag(union: Any) -> dict[str, type[BaseModel]]:
-    sections, _ = get_args(union)
-    return {tag.tag: section for section, tag in map(get_args, get_args(sections))}
+    """Returns the sections of a union by their kinds, in the order in which it names them."""
+    alternatives, _ = get_args(union)
+    sections = {}
+    for alternative in get_args(alternatives):
+        section, tag = get_args(alternative)
+        sections[tag.tag] = section
+    return sections
 
 
-_UNIONS = {"clusterer": _by_tag(ClustererSection), "policy": _by_tag(PolicySection)}
+_CLUSTERERS = _by_tag(ClustererSection)
+_POLICIES = _by_tag(PolicySection)
 _KINDS = {
-    part: [kind for kind in sections if kind != "custom"] for part, sections in _UNIONS.items()
+    "clusterer": [kind for kind in _CLUSTERERS if kind != "custom"],
+    "policy": [kind for kind in _POLICIES if kind != "custom"],
 }
 _SECTIONS: Mapping[tuple[str, ...], type[BaseModel]] = {
-    **{
-        (part, kind): section
-        for part, sections in _UNIONS.items()
-        for kind, section in sections.items()
-    },
+    **{("clusterer", kind): section for kind, section in _CLUSTERERS.items()},
+    **{("policy", kind): section for kind, section in _POLICIES.items()},
     (): Config,
     ("agents",): AgentConfig,
     ("agents", "price_per_million"): PriceConfig,
@@ -545,19 +560,20 @@ def read_config(text: str, path: Path) -> Config:
     try:
         config = Config.model_validate(table)
     except ValidationError as error:
-        faults = []
+        secrets = secrets_of(SimpleNamespace(**table))
+        lines = []
         fields = []
         for fault in error.errors():
-            tag = fault["type"].startswith("union_tag")
-            place = (*fault["loc"], "kind") if tag else fault["loc"]
-            faults.append(_fault(path, text, place, _describe(fault, place)))
+            place = fault["loc"]
+            if fault["type"].startswith("union_tag"):
+                place = (*place, "kind")
+            line = _fault(path, text, place, _describe(fault, place))
+            lines.append(redact(line, secrets))
             fields.append(_name_of_field(place))
-        secrets = secrets_of(SimpleNamespace(**table))
-        faults = [redact(fault, secrets) for fault in faults]
-        raise ConfigurationError(
-            "\n".join(faults), hint='"coe-agents config init" writes an example', field=fields[0]
-        ) from error
-    config._path, config._text = path, text
+        hint = '"coe-agents config init" writes an example'
+        raise ConfigurationError("\n".join(lines), hint=hint, field=fields[0]) from error
+    config._path = path
+    config._text = text
     _find_models(config)
     return config
 
@@ -595,7 +611,8 @@ def _find_model(name: str, folder: Path) -> str:
 
 def _describe(fault: Mapping[str, Any], place: Sequence[str | int]) -> str:
     """Returns what is wrong at `place`, and what to do; a value is shown only where it cannot be a key."""
-    kind, value = fault["type"], fault["input"]
+    kind = fault["type"]
+    value = fault["input"]
     message = str(fault["msg"]).removeprefix("Value error, ")
     name = str(place[-1]) if place else ""
     match kind:
@@ -609,16 +626,19 @@ def _describe(fault: Mapping[str, Any], place: Sequence[str | int]) -> str:
             near = did_you_mean(str(value), allowed)
             return f"{message}. {near}" if near else message
         case "extra_forbidden":
-            section = [part for part in place[:-1] if isinstance(part, str)]
-            return _describe_extra(name, tuple(section))
+            section = tuple(part for part in place[:-1] if isinstance(part, str))
+            return _describe_extra(name, section)
         case "int_parsing" | "float_parsing" | "bool_parsing":
             wanted = "true or false" if kind == "bool_parsing" else "a number"
             return f"{message}; got other text. Write {wanted}, without quotes"
         case "greater_than" | "greater_than_equal" | "less_than" | "less_than_equal":
             return f"{message}; got {value}"
         case "list_type" | "string_type" | "dict_type":
-            names = [word for of, word in _TOML_KINDS.items() if isinstance(value, of)]
-            got = names[0] if names else "a date"
+            got = "a date"
+            for type_of_value, words in _TOML_KINDS.items():
+                if isinstance(value, type_of_value):
+                    got = words
+                    break
             return f"{message}; got {got}. {_REMEDIES[kind]}"
     return message
 
@@ -677,5 +697,7 @@ def _name_of_field(place: Sequence[str | int]) -> str:
     """Returns the name of a field as messages have it, such as "agents[0].model"; "" for the file itself."""
     if len(place) > 2 and place[0] in _KINDS and tuple(place[:2]) in _SECTIONS:
         place = (place[0], *place[2:])  # a union's tag is not a field
-    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in place)
-    return "".join(parts).lstrip(".")
+    name = ""
+    for part in place:
+        name += f"[{part}]" if isinstance(part, int) else f".{part}"
+    return name.lstrip(".")

@@ -15,13 +15,17 @@ from coe_agents.policy.calibrated import UnkeptRiskWarning
 
 def check(config: Config) -> list[str]:
     """Returns notes on a valid configuration; calls and loads no model. Mistakes are lines of a ConfigurationError."""
-    return [*map(_in_one_line, _warnings_of(config)), *_notes(config)]
+    warned = [_in_one_line(warning) for warning in _warnings_of(config)]
+    return warned + list(_notes(config))
 
 
 def guarantee_notes(config: Config) -> list[str]:
     """Returns those of the notes of `check` that say why a calibrated risk does not hold."""
-    warned = _warnings_of(config)
-    return [_in_one_line(each) for each in warned if isinstance(each, UnkeptRiskWarning)]
+    notes = []
+    for warning in _warnings_of(config):
+        if isinstance(warning, UnkeptRiskWarning):
+            notes.append(_in_one_line(warning))
+    return notes
 
 
 def _in_one_line(warning: Warning | str) -> str:
@@ -38,21 +42,21 @@ def _warnings_of(config: Config) -> list[Warning | str]:
                 create(config)
             except ConfigurationError as error:
                 faults.append(error)
-        faults += [*_missing_models(config), *_unreachable_regimes(config)]
+        faults.extend(_missing_models(config))
+        faults.extend(_unreachable_regimes(config))
     if faults:
         raise join_faults(faults)
     return [warning.message for warning in caught]
 
 
 def _missing_models(config: Config) -> Iterator[ConfigurationError]:
-    places: list[tuple[object, tuple[str | int, ...]]] = [
-        (config.judge, ("judge",)),
-        (config.escalation, ("escalation",)),
-        (config.clusterer, ("clusterer",)),
-    ]
+    sections: list[tuple[object, tuple[str | int, ...]]] = []
     for number, agent in enumerate(config.agents):
-        places.insert(number, (agent, ("agents", number)))
-    for section, place in places:
+        sections.append((agent, ("agents", number)))
+    sections.append((config.judge, ("judge",)))
+    sections.append((config.escalation, ("escalation",)))
+    sections.append((config.clusterer, ("clusterer",)))
+    for section, place in sections:
         match section:
             case (
                 schema.EntailmentClusterer(model=model)
@@ -66,11 +70,11 @@ def _missing_models(config: Config) -> Iterator[ConfigurationError]:
 
 
 def _unreachable_regimes(config: Config) -> Iterator[ConfigurationError]:
-    policy = config.policy
-    n_agents = len(config.agents)
-    if policy.kind != "regime":
+    if config.policy.kind != "regime":
         return
-    regimes = RegimePolicy(**policy.model_dump(exclude={"kind"})).unreachable(n_agents=n_agents)
+    policy = RegimePolicy(**config.policy.model_dump(exclude={"kind"}))
+    n_agents = len(config.agents)
+    regimes = policy.unreachable(n_agents=n_agents)
     if regimes and n_agents > 1:
         message = (
             f"with {n_agents} agents the epistemic part is at most {math.log(n_agents):.3f} on KL's scale, so "
@@ -81,16 +85,20 @@ def _unreachable_regimes(config: Config) -> Iterator[ConfigurationError]:
 
 def _notes(config: Config) -> Iterator[str]:
     policy = config.policy
-    max_rounds = config.graph.max_rounds or 1
-    actions: dict[tuple[str, ...], object] = {("otherwise",): getattr(policy, "otherwise", None)}
-    for regime, action in (getattr(policy, "actions", None) or {}).items():
-        actions["actions", regime] = action
-    again = [place for place, action in actions.items() if action == "another_round"]
-    # of a policy of another package, only its code knows
-    escalates = isinstance(policy, schema.CustomPart) or "escalate" in actions.values()
-    if again and max_rounds == 1:
+    action_at: dict[tuple[str, ...], object] = {}
+    action_at["otherwise",] = getattr(policy, "otherwise", None)
+    actions = getattr(policy, "actions", None) or {}
+    for regime, action in actions.items():
+        action_at["actions", regime] = action
+
+    has_one_round = config.graph.max_rounds in (None, 1)
+    places_again = [place for place, action in action_at.items() if action == "another_round"]
+    if places_again and has_one_round:
         message = '"another_round" becomes "abstain", because max_rounds of [graph] is 1'
-        yield str(config.fault(message, "policy", *again[0]))
+        yield str(config.fault(message, "policy", *places_again[0]))
+
+    # of a policy of another package, only its code knows
+    escalates = isinstance(policy, schema.CustomPart) or "escalate" in action_at.values()
     if config.escalation is not None and not escalates:
         message = 'no action of [policy] is "escalate", so the arbiter is never asked'
         yield str(config.fault(message, "escalation"))

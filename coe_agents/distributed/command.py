@@ -1,6 +1,8 @@
 """Owns `--engine ray` of the commands `sample` and `run`: the cluster, its actors, and their share of the limits."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -72,14 +74,16 @@ def create_pool(
     There are as many actors as requested, else one for each machine, but no more than parts of the work, and than can
     share the limits of the endpoints: an idle one would waste its share.
     """
-    bound, size = most_actors(config, at_once), ray.partition_size or usual_size
-    bounds = (
-        ray.actors or n_nodes(),
-        -(-n_questions // size),
-        *(() if bound is None else (bound,)),
-    )
-    limit = {} if ray.part_timeout is None else {"seconds": ray.part_timeout}
-    pool = Pool(max(1, min(bounds)), ray.gpus_per_actor, **limit)
+    size = ray.partition_size or usual_size
+    n_parts = math.ceil(n_questions / size)
+    n_actors = min(ray.actors or n_nodes(), n_parts)
+    most = most_actors(config, at_once)
+    if most is not None:
+        n_actors = min(n_actors, most)
+
+    pool = Pool(max(1, n_actors), ray.gpus_per_actor)
+    if ray.part_timeout is not None:
+        pool = replace(pool, seconds=ray.part_timeout)
     # called in the actors, whose environment holds the keys
     share = share_limits(config, pool.n_actors)
     return pool, partial(create, share, n_sharing=pool.n_actors, at_once=at_once, **options), size
@@ -87,11 +91,14 @@ def create_pool(
 
 def most_actors(config: Config | None, at_once: int | None) -> int | None:
     """Returns how many actors can share the limits of the agents' endpoints; None without endpoints."""
-    remote = [agent for agent in config.agents if is_served(agent)] if config else []
-    bounds = [
-        min(at_once or default_at_once(agent.provider), agent.max_concurrency) for agent in remote
-    ]
-    return min(bounds, default=None)
+    if config is None:
+        return None
+    limits = []
+    for agent in config.agents:
+        if is_served(agent):
+            n_at_once = at_once or default_at_once(agent.provider)
+            limits.append(min(n_at_once, agent.max_concurrency))
+    return min(limits, default=None)
 
 
 def share_limits(config: Config | None, n_actors: int) -> Config | None:

@@ -39,7 +39,8 @@ def decide_parts(
     holds no key. The file is the same as that of a run in one process. What is in hand when the driver is killed is
     asked again. Questions that no actor finished have failed. Errors are those of `work_through`.
     """
-    parts = cut_parts(map(asdict, pending_questions(questions, store)), size)
+    pending = pending_questions(questions, store)
+    parts = cut_parts(map(asdict, pending), size)
     for content in work_through(parts, partial(_Deciding, create), pool, fail_questions):
         for row, seconds in unpack(content):
             keep(store, timings, row, seconds)
@@ -61,11 +62,14 @@ class _Deciding:
         self._group = create()
 
     async def __call__(self, content: bytes) -> bytes:
-        found = list[tuple[Row, float]]()
-        await decide_each(
-            map(from_plain, unpack(content)), self._group, lambda *each: found.append(each)
-        )
-        return pack(found)
+        questions = [from_plain(plain) for plain in unpack(content)]
+        decided = list[tuple[Row, float]]()
+
+        def note(row: Row, seconds: float) -> None:
+            decided.append((row, seconds))
+
+        await decide_each(questions, self._group, note)
+        return pack(decided)
 
 
 Rows = Sequence[Mapping[str, Any]]
@@ -91,7 +95,8 @@ def sample_parts(
     """
     parts = cut_parts(_to_ask(questions, store, agents), size)
     for content in work_through(parts, partial(_Asking, create), pool, fail_part):
-        replies = {(name, agent): rows for (name, agent), rows in unpack(content)}
+        # JSON made lists of the units
+        replies = {(question, agent): rows for (question, agent), rows in unpack(content)}
         store.append(replies.items())
         for unit in replies:
             on_unit(unit)
@@ -102,8 +107,9 @@ def _to_ask(
     questions: Iterable[Question], store: Store, agents: Sequence[str]
 ) -> Iterator[dict[str, Any]]:
     for question in questions:
-        if names := [name for name in agents if not store.is_kept((question.id, name))]:
-            yield {"question": asdict(question), "agents": names}
+        missing = [name for name in agents if not store.is_kept((question.id, name))]
+        if missing:
+            yield {"question": asdict(question), "agents": missing}
 
 
 class _Asking:
@@ -113,9 +119,11 @@ class _Asking:
     async def __call__(self, content: bytes) -> bytes:
         questions, pending = _read(content)
         replies = list[tuple[Unit, Rows]]()
-        await ask_each(
-            questions.values(), self._group, pending, lambda *reply: replies.append(reply)
-        )
+
+        def note(unit: Unit, rows: Rows) -> None:
+            replies.append((unit, rows))
+
+        await ask_each(questions.values(), self._group, pending, note)
         return pack(replies)
 
 
@@ -123,13 +131,14 @@ def fail_part(content: bytes, reason: str) -> bytes:
     """Returns a part in which all that was missing failed for this reason."""
     questions, pending = _read(content)
     replies = []
-    for name, agent in pending:
-        row = to_failure(agent, questions[name], reason)
-        replies.append(((name, agent), [row]))
+    for question, agent in pending:
+        row = to_failure(agent, questions[question], reason)
+        replies.append(((question, agent), [row]))
     return pack(replies)
 
 
 def _read(content: bytes) -> tuple[dict[str, Question], list[Unit]]:
+    """Returns the questions of a part by their ids, and what is missing."""
     questions = {}
     pending = []
     for asked in unpack(content):

@@ -123,11 +123,10 @@ def work_through(
         try:
             yield from workers.map(enumerate(chain((first,), upcoming)))
         except ray.exceptions.RayError as error:
-            line = next(
-                (line for line in str(error).splitlines() if line.strip()), type(error).__name__
-            )
+            lines = [line for line in str(error).splitlines() if line.strip()]
+            what = lines[0] if lines else type(error).__name__
             hint = "Finished parts are kept; rerun the same command to resume"
-            raise StoreError(f"the cluster failed: {line}", hint=hint) from error
+            raise StoreError(f"the cluster failed: {what}", hint=hint) from error
 
 
 class MapWorker:
@@ -145,11 +144,11 @@ class MapWorker:
         """Returns the result of a part, or an error as data, since Ray would wrap its text in its own."""
         try:
             if self._work is None:
-                self._work = _ray().cloudpickle.loads(self._create)()
+                create = _ray().cloudpickle.loads(self._create)
+                self._work = create()
             return self._runner.run(self._work(content)), None
-        except (
-            Exception
-        ) as error:  # whatever a user's clusterer or client raises: the driver raises it again
+        # whatever a user's clusterer or client raises: the driver raises it again
+        except Exception as error:
             return b"", _to_json(error)
 
 
@@ -173,9 +172,8 @@ class _Workers:
         """The actor behind each pending result; those of `start` are among them."""
         self._n_lost = Counter[int | None]()
         """How often each part in hand lost its actor; None: actors that ended as they started, in a row."""
-        self._remote = self._ray.remote(
-            num_cpus=1, num_gpus=pool.n_gpus, scheduling_strategy="SPREAD"
-        )(MapWorker)
+        as_remote = self._ray.remote(num_cpus=1, num_gpus=pool.n_gpus, scheduling_strategy="SPREAD")
+        self._remote = as_remote(MapWorker)
 
     def __enter__(self) -> "_Workers":
         return self
@@ -185,7 +183,8 @@ class _Workers:
             self._end(actor)
 
     def map(self, parts: Iterator[_Part]) -> Iterator[bytes]:
-        lost, idle = list[_Part](), list[Any]()
+        lost = list[_Part]()
+        idle = list[Any]()
         prepared = next(parts, None)
         for _ in range(self._pool.n_actors):
             self._start()
@@ -195,9 +194,8 @@ class _Workers:
                 idle.append(actor)
             elif part is not None and result is None:
                 lost.append(part)
-            while idle and (
-                lost or prepared
-            ):  # before the result is kept, so that no actor waits for the disk
+            # before the result is kept, so that no actor waits for the disk
+            while idle and (lost or prepared):
                 if lost:
                     self._give(idle.pop(), lost.pop())
                 elif prepared:
@@ -213,8 +211,10 @@ class _Workers:
         """
         ended = self._wait()
         actor = self._awaited.pop(ended)
-        part, is_late = self._actors.pop(actor), self._ends.pop(actor, 0.0) == _LATE
+        part = self._actors.pop(actor)
+        is_late = self._ends.pop(actor, 0.0) == _LATE
         try:
+            # an actor that started returns nothing
             content, fault = self._ray.get(ended) or (b"", None)
         except _lost_errors(self._ray) as error:
             self._end(actor)
@@ -236,9 +236,10 @@ class _Workers:
         self._awaited[actor.start.remote()] = actor
 
     def _give(self, actor: Any, part: _Part) -> None:
+        _, content = part
         self._actors[actor] = part
         self._ends[actor] = time.monotonic() + self._pool.seconds
-        self._awaited[actor.work.remote(part[1])] = actor
+        self._awaited[actor.work.remote(content)] = actor
 
     def _wait(self) -> Any:
         """Returns the first pending result; ends actors whose time is over, and warns where none starts for long."""
@@ -276,23 +277,26 @@ class _Workers:
         return any(self._actors.values())
 
     def _count_loss(self, part: _Part | None, error: Exception, *, is_late: bool) -> bytes | None:
-        number = None if part is None else part[0]
-        self._n_lost[number] += 1
+        """Notes that an actor is lost, with its part or as it started; returns the result of a part that is given up.
+
+        Raises `error` where too many end as they start.
+        """
         if part is None:
+            self._n_lost[None] += 1
             if self._n_lost[None] == _ATTEMPTS * self._pool.n_actors:
                 raise error  # a lost machine may end all its actors as they start, but not so many
-        elif self._n_lost[number] == _ATTEMPTS:
-            del self._n_lost[number]
-            why = (
-                f"the limit of {self._pool.seconds:g} s"
-                if is_late
-                else "for want of memory, perhaps"
-            )
-            return self._give_up(
-                part[1],
-                f"{_ATTEMPTS} processes ended while they worked on its part; the last: {why}",
-            )
-        return None
+            return None
+
+        number, content = part
+        self._n_lost[number] += 1
+        if self._n_lost[number] < _ATTEMPTS:
+            return None
+        del self._n_lost[number]
+        why = "for want of memory, perhaps"
+        if is_late:
+            why = f"the limit of {self._pool.seconds:g} s"
+        ended = f"{_ATTEMPTS} processes ended while they worked on its part"
+        return self._give_up(content, f"{ended}; the last: {why}")
 
     def _end(self, actor: Any) -> None:
         with suppress(Exception):  # it may have ended by itself, or with the cluster
@@ -320,18 +324,15 @@ def _to_json(error: Exception) -> str:
     for name, kind in _BUILT_IN.items():
         if isinstance(error, kind):
             return json.dumps([name, str(error), ""])
-    return json.dumps(
-        [StoreError.__name__, f"{type(error).__name__}: {error}", "Finished parts are kept"]
-    )
+    message = f"{type(error).__name__}: {error}"
+    return json.dumps([StoreError.__name__, message, "Finished parts are kept"])
 
 
 def _from_json(encoded: str) -> Exception:
     name, message, hint = json.loads(encoded)
-    error: Exception = (
-        getattr(errors, name)(message, hint=hint)
-        if hasattr(errors, name)
-        else _BUILT_IN[name](message)
-    )
+    if name in _BUILT_IN:
+        return _BUILT_IN[name](message)
+    error: Exception = getattr(errors, name)(message, hint=hint)
     return error
 
 

@@ -120,17 +120,19 @@ def recalibrate(
     judged = answerable_rows(calibration, rows)
     scores = np.array([calibration.uncertainty(row.measurement) for row, _ in judged])
     correct = np.array([verdict for _, verdict in judged], dtype=np.float64)
-    probabilities = np.array([seen[row.id].probability for row, _ in judged], dtype=np.float64)
-    is_audit = np.array([seen[row.id].kind == "audit" for row, _ in judged], dtype=np.bool_)
+    seen_as = [seen[row.id] for row, _ in judged]
+    probabilities = np.array([each.probability for each in seen_as], dtype=np.float64)
+    is_audit = np.array([each.kind == "audit" for each in seen_as], dtype=np.bool_)
     n_audits = int(is_audit.sum())
-    counts = (n_audits, len(judged) - n_audits)
+    n_escalations = len(judged) - n_audits
     if not n_audits:
-        return Recalibration(policy, *counts, "unaudited")
+        return Recalibration(policy, n_audits, n_escalations, "unaudited")
 
     below = -math.inf if calibration.threshold is None else calibration.threshold + TIE
     is_explained = (scores > below) | is_audit
     n_below = int((~is_explained).sum())
-    uses = [np.full(scores.size, True)]
+    everything = np.full(scores.size, True)
+    uses = [everything]
     if n_below:
         uses.append(is_explained)
 
@@ -145,7 +147,7 @@ def recalibrate(
             confidence=confidence,
         )
         if choice is None:
-            return Recalibration(policy, *counts, "few", n_below)
+            return Recalibration(policy, n_audits, n_escalations, "few", n_below)
         choices.append(choice)
     choice = min(choices, key=_threshold_or_lowest)
 
@@ -160,7 +162,8 @@ def recalibrate(
         uncertainties=_as_in_traffic(scores, probabilities),
     )
     moved = CalibratedPolicy(record, otherwise=policy.otherwise)
-    return Recalibration(moved, *counts, _outcome(calibration.threshold, choice.threshold), n_below)
+    outcome = _outcome(calibration.threshold, choice.threshold)
+    return Recalibration(moved, n_audits, n_escalations, outcome, n_below)
 
 
 def choose_in_both_ways(
@@ -178,6 +181,7 @@ def choose_in_both_ways(
     """
     is_sample = scores <= below
     have_one_rate = np.unique(probabilities[is_sample]).size == 1
+    # each of two ways may fail with half of 1 - confidence
     of_each_way = (1.0 + confidence) / 2.0
     n_sample = int(is_sample.sum())
     start = risk_control.first_count(n_sample, risk=risk, confidence=of_each_way)
@@ -220,10 +224,15 @@ def _as_in_traffic(scores: FloatArray, probabilities: FloatArray) -> tuple[float
     The traffic has these quantiles, as far as the cases show; drift is measured against them.
     """
     order = np.argsort(scores, kind="stable")
-    weights = 1.0 / probabilities[order]
-    n = max(1, round(weights.sum() * probabilities.min()))
-    shares = (np.arange(n) + 0.5) / n
-    places = np.searchsorted(np.cumsum(weights), shares * weights.sum())
     rising = scores[order]
-    quantiles = rising[np.minimum(places, rising.size - 1)]
-    return (*quantiles.tolist(), float(rising[-1]))
+    weights = 1.0 / probabilities[order]
+    total = weights.sum()
+    n = max(1, round(total * probabilities.min()))
+    shares = (np.arange(n) + 0.5) / n
+
+    places = np.searchsorted(np.cumsum(weights), shares * total)
+    # rounding may lead beyond the last one
+    places = np.minimum(places, rising.size - 1)
+    quantiles = rising[places].tolist()
+    highest = float(rising[-1])
+    return (*quantiles, highest)

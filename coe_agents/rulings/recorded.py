@@ -79,11 +79,11 @@ def rule(
         >>> pending_cases(store)
         []
     """
-    if not (correct is None or isinstance(correct, bool)):
+    if not isinstance(correct, bool | None):
         raise TypeError(
             f'"correct" must be True, False or None; got {correct!r}. Pass True if the answer was right'
         )
-    if not (answer is None or isinstance(answer, str)):
+    if not isinstance(answer, str | None):
         raise TypeError(f'"answer" must be a text or None; got {answer!r}. Pass the right answer')
     with _ONE_RULING:
         item = store.get(NAMESPACE, case_id)
@@ -98,7 +98,9 @@ def rule(
             )
         if answer is not None:
             answer = answer.strip() or None
-        if correct is None and (case["kind"] != "escalation" or answer is None):
+        # of an escalation the right answer says enough
+        says_enough = case["kind"] == "escalation" and answer is not None
+        if correct is None and not says_enough:
             raise ValueError(
                 'a ruling must say whether the answer was right; got no "correct". Pass correct=True or correct=False'
             )
@@ -120,17 +122,24 @@ def _to_case(key: str, value: Any) -> RecordedCase:
     """Returns what is in a store as a case; refuses what no graph recorded."""
     try:
         case: RecordedCase = _form().validate_python(value, strict=True)
-        is_case = case["id"] == key and len(case["labels"]) <= len(case["responses"])
-        is_case &= (case["status"] == "ruled") == (case["ruling"] is not None)
-        is_case &= 0.0 < case["seen_probability"] <= 1.0
     except ValidationError:
         is_case = False
+    else:
+        is_case = _agrees_with_itself(key, case)
     if not is_case:
         raise StoreError(
             f"what is under {key!r:.80} in the store is not a recorded case",
             hint=f"Delete it if it is yours: store.delete({NAMESPACE}, {key!r:.80})",
         )
     return case
+
+
+def _agrees_with_itself(key: str, case: RecordedCase) -> bool:
+    if case["id"] != key or len(case["labels"]) > len(case["responses"]):
+        return False
+    is_ruled = case["status"] == "ruled"
+    has_ruling = case["ruling"] is not None
+    return is_ruled == has_ruling and 0.0 < case["seen_probability"] <= 1.0
 
 
 @cache
@@ -140,9 +149,8 @@ def _form() -> TypeAdapter[RecordedCase]:
 
 def create_ruling(*, correct: bool | None, answer: str | None) -> PersonRuling:
     """Returns a ruling of this moment."""
-    return PersonRuling(
-        correct=correct, answer=answer, time=datetime.now(UTC).isoformat(timespec="seconds")
-    )
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    return PersonRuling(correct=correct, answer=answer, time=now)
 
 
 def to_storable(value: Any) -> Any:
@@ -157,7 +165,7 @@ def to_storable(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {to_storable(name): to_storable(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return list(map(to_storable, value))
+        return [to_storable(item) for item in value]
     return value
 
 
@@ -175,14 +183,16 @@ def sample_rows(case: RecordedCase) -> Iterator[dict[str, Any]]:
     if ruling is None or (ruling["correct"] is None and ruling["answer"] is None):
         return
     right, verdicts = _verdicts(case, ruling)
+    labels = case["labels"]
     for place, response in enumerate(case["responses"]):
-        is_measured = place < len(case["labels"])
+        # responses behind the labels are failures, which nobody clustered
+        is_clustered = place < len(labels)
         yield {
             "id": case["id"],
             "question": case["question"],
             "references": [] if right is None else [right],
             **response,
-            "correct": verdicts.get(case["labels"][place]) if is_measured else None,
+            "correct": verdicts.get(labels[place]) if is_clustered else None,
             "seen_probability": case["seen_probability"],
             "kind": case["kind"],
         }

@@ -89,16 +89,20 @@ class Recording:
     def _to_recorded(self, case: DecidedCase) -> RecordedCase | None:
         """Returns the case as it is recorded; None for an answer that was not drawn, and for what is no such case."""
         decision = case["decision"]
-        is_audit = decision["action"] == "answer" and decision["decided_by"] == "group"
+        is_answer = decision["action"] == "answer" and decision["decided_by"] == "group"
         is_ruled = decision["decided_by"] == "person"
-        is_observed = decision.get("observed") is True and not is_audit
-        if is_audit and not self._is_drawn(case["id"]):
+        kind: Literal["escalation", "audit", "observed"]
+        if is_answer:
+            if not self._is_drawn(case["id"]):
+                return None
+            kind = "audit"
+        elif decision.get("observed") is True:
+            kind = "observed"
+        elif is_ruled or decision["action"] == "escalate":
+            kind = "escalation"
+        else:
             return None
-        if not (is_audit or is_ruled or is_observed or decision["action"] == "escalate"):
-            return None
-        kind: Literal["escalation", "audit", "observed"] = "escalation"
-        if is_audit or is_observed:
-            kind = "audit" if is_audit else "observed"
+
         ruling = None
         if is_ruled:
             ruling = create_ruling(correct=None, answer=decision["answer"])
@@ -107,10 +111,10 @@ class Recording:
             kind=kind,
             status="ruled" if is_ruled else "pending",
             time=datetime.now(UTC).isoformat(timespec="milliseconds"),
-            seen_probability=self.audit_rate if is_audit else 1.0,
+            seen_probability=self.audit_rate if is_answer else 1.0,
             question=case["question"],
             conversation=case["conversation"],
-            answer=decision["answer"] if is_audit else case["leading"],
+            answer=decision["answer"] if is_answer else case["leading"],
             cause=decision["cause"],
             reason=decision["reason"],
             responses=case["responses"],
@@ -120,5 +124,6 @@ class Recording:
 
     def _is_drawn(self, case_id: str) -> bool:
         """Returns whether an answer is audited: the hash is uniform in [0, 1) over secrets."""
-        drawn = hashlib.sha256(self._secret + case_id.encode()).digest()
-        return int.from_bytes(drawn[:7]) / 2**56 < self.audit_rate
+        digest = hashlib.sha256(self._secret + case_id.encode()).digest()
+        uniform = int.from_bytes(digest[:7]) / 2**56
+        return uniform < self.audit_rate

@@ -32,6 +32,7 @@ from coe_agents.config.models import FieldError, create_chat_model, create_embed
 from coe_agents.config.schema import Config, ModelSection, load_config
 from coe_agents.errors import CoEError, ConfigurationError, prints_secret, secrets_of
 from coe_agents.extensions import NO_ENTRY_POINTS, did_you_mean, is_reference, load_extension
+from coe_agents.files import missing_model
 from coe_agents.graph import CoEContext, GraphOptions, create_coe_graph
 from coe_agents.graph.nodes.claims import AnswerJudge
 from coe_agents.graph.nodes.finish import OnDecision
@@ -142,13 +143,29 @@ def _create_agent(config: Config, place: int, n_samples: int | None) -> ModelAge
     if n_samples is not None:
         sampling["n_samples"] = n_samples if section.temperature > 0 else 1
     with _faults_at(config, schema.AgentConfig, "agents", place):
+        _check_path(section)
         model = create_chat_model(section, owner=f'agent "{section.name}"')
         return ModelAgent(section.name, model, **sampling)
+
+
+def _check_path(section: object) -> None:
+    """Refuses a model in this process whose name is a path, and which is not there, before anybody is asked."""
+    match section:
+        case (
+            schema.EntailmentClusterer(model=model)
+            | schema.EmbeddingClusterer(provider="huggingface", model=model)
+            | ModelSection(provider="transformers", model=model)
+        ):
+            missing = missing_model(model)
+            if missing is not None:
+                message = f'{missing}. Correct the path, or use a hub id ("owner/name")'
+                raise FieldError("model", message)
 
 
 def create_clusterer(config: Config) -> Clusterer:
     """Returns the clusterer of a configuration."""
     with _faults_at(config, type(config.clusterer), "clusterer"):
+        _check_path(config.clusterer)
         return clusterer_of(config.clusterer, folder=config.folder)
 
 
@@ -254,6 +271,7 @@ def create_judge(config: Config) -> ChatJudge | None:
     if section is None:
         return None
     with _faults_at(config, ModelSection, "judge"):
+        _check_path(section)
         model = create_chat_model(section, owner="the judge")
         return ChatJudge(model, name=f"judge {section.model}", max_concurrency=8)
 
@@ -263,6 +281,7 @@ def _create_escalation(config: Config) -> Arbiter | None:
     if section is None:
         return None
     with _faults_at(config, schema.ArbiterConfig, "escalation"):
+        _check_path(section)
         return Arbiter(create_chat_model(section, owner="the arbiter"), name=section.name)
 
 

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 from coe_agents.config import schema
 from coe_agents.config.build import assemble, create_judge, join_faults
-from coe_agents.config.schema import Config, ModelSection
+from coe_agents.config.schema import Config
 from coe_agents.errors import ConfigurationError
-from coe_agents.files import missing_model
 from coe_agents.policy import RegimePolicy
 from coe_agents.policy.calibrated import UnkeptRiskWarning
 
@@ -42,31 +41,10 @@ def _warnings_of(config: Config) -> list[Warning | str]:
                 create(config)
             except ConfigurationError as error:
                 faults.append(error)
-        faults.extend(_missing_models(config))
         faults.extend(_unreachable_regimes(config))
     if faults:
         raise join_faults(faults)
     return [warning.message for warning in caught]
-
-
-def _missing_models(config: Config) -> Iterator[ConfigurationError]:
-    sections: list[tuple[object, tuple[str | int, ...]]] = []
-    for number, agent in enumerate(config.agents):
-        sections.append((agent, ("agents", number)))
-    sections.append((config.judge, ("judge",)))
-    sections.append((config.escalation, ("escalation",)))
-    sections.append((config.clusterer, ("clusterer",)))
-    for section, place in sections:
-        match section:
-            case (
-                schema.EntailmentClusterer(model=model)
-                | schema.EmbeddingClusterer(provider="huggingface", model=model)
-                | ModelSection(provider="transformers", model=model)
-            ):
-                missing = missing_model(model)
-                if missing is not None:
-                    message = f'{missing}. Correct the path, or use a hub id ("owner/name")'
-                    yield config.fault(message, *place, "model")
 
 
 def _unreachable_regimes(config: Config) -> Iterator[ConfigurationError]:

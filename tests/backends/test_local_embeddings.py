@@ -5,6 +5,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from coe_agents.backends.local_embeddings import LocalEmbeddings
+from coe_agents.clustering import EmbeddingSimilarity
 from coe_agents.config.build import create_clusterer
 from coe_agents.config.schema import load_config
 from coe_agents.config.validation import check
@@ -58,12 +60,14 @@ def test_a_check_loads_nothing_and_the_first_comparison_loads_the_model_once(tmp
 
 def test_what_a_check_can_see_is_said_before_anything_is_loaded(tmp_path, loaded, monkeypatch):
     missing = configured(tmp_path, model="./none")
-    with pytest.raises(
-        ConfigurationError, match=r'clusterer\.model: the folder "\./none" does not'
-    ):
-        check(missing)
+    for use in (check, create_clusterer):
+        with pytest.raises(
+            ConfigurationError, match=r'clusterer\.model: the folder "\./none" does not'
+        ):
+            use(missing)
+    direct = EmbeddingSimilarity(LocalEmbeddings("./none"), threshold=0.9)
     with pytest.raises(ModelLoadError, match=r'"\./none" cannot be loaded: the folder'):
-        create_clusterer(missing).cluster([["a", "b"]], ["?"])
+        direct.cluster([["a", "b"]], ["?"])
     misspelt = configured(tmp_path, model="owner/name", options={"model_kwarg": {}})
     with pytest.raises(ConfigurationError, match=r"options\.model_kwarg: unknown option"):
         check(misspelt)

@@ -16,6 +16,11 @@ LISTED = [
     ("ask ' '", "question"),
     ("ask Q? --confi x", "No such option"),
     ("ask Q? --config none.toml", "none.toml"),
+    (
+        "ask Q? --model transformers:./none --model tinyworld:tiny-llama",
+        'the folder "./none" does not exist',
+    ),
+    ("doctor --model transformers:./none", 'the folder "./none" does not exist'),
     ("evaluate --out new", "Missing option '--dataset'"),
     ("score s.samples.jsonl --correctness entailment", "needs an entailment model"),
     ("score s.samples.jsonl --correctness judge", "needs a judge model"),

@@ -65,6 +65,25 @@ def test_what_is_heavy_is_imported_when_it_is_needed(statement, heavy):
     assert not {*heavy.split()} & loaded_after(statement)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["score", "report", "advise"])
+def test_commands_on_saved_responses_load_no_graph_and_no_model(command, tmp_path):
+    path = tmp_path / "s.samples.jsonl"
+    rows = []
+    for number in range(60):
+        for agent in "ab":
+            said = {"agent": agent, "index": 0, "text": "Paris" if number % 3 else f"{agent}ma"}
+            rows.append({"id": str(number), "question": "?", "references": ["Paris"], **said})
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    arguments = [command, str(path), "--clusterer", "normalized"]
+    if command == "report":
+        arguments += ["--out", str(tmp_path / "r.html")]
+    run = f"from coe_agents.cli import main; sys.argv[1:] = {arguments}"
+    statement = f"{run}\ntry:\n    main()\nexcept SystemExit as end:\n    assert not end.code, end"
+    heavy = "langgraph langchain_core torch transformers"
+    assert not {*heavy.split()} & loaded_after(statement)
+
+
 EXTRAS = (
     "langchain",
     "langchain_openai",

@@ -8,7 +8,6 @@ from typing import Any
 
 from coe_agents.checks import has_method, instance, require
 from coe_agents.clustering import Clusterer
-from coe_agents.config.build import create_policy, load_weights
 from coe_agents.config.schema import load_config
 from coe_agents.evaluation.calibration.drift import judged_otherwise
 from coe_agents.evaluation.origin import Judging, origin_of
@@ -233,6 +232,8 @@ def _policy_of_samples(
 
 
 def _policy_of_file(path: Path, name: str) -> ReplayedPolicy:
+    from coe_agents.config.build import create_policy, load_weights
+
     config = load_config(path)
     graph = config.graph
     n_samples = {}

@@ -146,7 +146,7 @@ def _create_clusterer(
         given = recorded
     elif source == "clusterer":
         given = arguments.clusterer
-    if given is None and name == "normalized":
+    if name == "normalized" and given in (None, "normalized"):
         return NormalizedMatch()  # without the parts of a configuration, which are slow to import
     from coe_agents.config import build, sampling_group
 

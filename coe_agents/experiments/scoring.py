@@ -1,19 +1,16 @@
-"""Owns `score` and `evaluate`: how well scores tell wrong answers from right ones."""
+"""Owns `score`: how well scores tell wrong answers from right ones."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coe_agents._removed import names_of_arguments, refuse_others
-from coe_agents.checks import at_field, require
-from coe_agents.clustering import Clusterer, NormalizedMatch
+from coe_agents.clustering import Clusterer
 from coe_agents.evaluation import Samples
 from coe_agents.evaluation.frames import import_pandas
 from coe_agents.evaluation.origin import ResolvedJudging
-from coe_agents.evaluation.scoring.correctness import Criterion, create_criterion
+from coe_agents.evaluation.scoring.correctness import Criterion
 from coe_agents.evaluation.scoring.scores import ScoringSetup, report, score_samples
-from coe_agents.experiments.asking import Models, Questions, config_of, is_configuration
 from coe_agents.experiments.judging import (
     JudgingArguments,
     SavedSamples,
@@ -22,7 +19,6 @@ from coe_agents.experiments.judging import (
     open_samples,
 )
 from coe_agents.experiments.progress import count_questions
-from coe_agents.experiments.sampling import sample
 from coe_agents.experiments.shown import Shown, create_axes
 from coe_agents.experiments.tables import show_report
 from coe_agents.measurement.estimators import Estimator, name_of
@@ -157,63 +153,3 @@ def score_with(
         check_proposer(setup.proposer, scores.agents)
         figures = report(scores, n_resamples=resamples, n_processes=n_processes)
     return Evaluation({**figures, "judged": judging.to_json()}, judging)
-
-
-def evaluate(
-    models: Models,
-    questions: Questions,
-    *,
-    weighting: Weighting = "auto",
-    resamples: int = 1000,
-    proposer: str | None = None,
-    **arguments: Any,
-) -> Evaluation:
-    """Asks every agent every question, then scores the responses.
-
-    Args:
-        models: As of `sample`.
-        questions: As of `sample`, with the references by which answers are judged.
-        weighting: As of `score`.
-        resamples: As of `score`.
-        proposer: As of `score`.
-        arguments: Further ones of `sample`, such as `n_samples`, `out`, `clusterer` and `correctness`.
-
-    Example:
-        >>> from coe_agents.testing import ScriptedAgent
-        >>> agents = [ScriptedAgent(name, ["Paris", "Paris"]) for name in ("a", "b")]
-        >>> asked = [{"question": "Capital of France?", "references": ["Paris"]}]
-        >>> evaluate(agents, asked, progress=False, resamples=10).figures["accuracy"]
-        1.0
-    """
-    known = [*names_of_arguments(evaluate), *names_of_arguments(sample)]
-    refuse_others("evaluate", arguments, known=known)
-    config = _check_model_of_criterion(models, arguments)
-    samples = sample(models, questions, **arguments)
-    return score(
-        samples,
-        config=config,
-        weighting=weighting,
-        resamples=resamples,
-        proposer=proposer,
-        progress=arguments.get("progress", True),
-    )
-
-
-def _check_model_of_criterion(models: Models, arguments: Mapping[str, Any]) -> "Config | None":
-    """Returns the configuration that has the judge; refuses a criterion that lacks its model."""
-    correctness = arguments.get("correctness")
-    config = config_of(models) if is_configuration(models) else None
-    if correctness == "judge":
-        must = '"correctness" of evaluate must be another than "judge" without a configuration that has [judge]'
-        advice = "Pass its file as models; or call sample, and score with a criterion of your own"
-        require(config is not None and config.judge is not None, must, correctness, advice)
-        return config
-    if correctness == "entailment" and not is_configuration(models):
-        answers = arguments.get("answers")
-        clusterer = arguments.get("clusterer") if answers is None else answers.clusterer
-        if not isinstance(clusterer, str):
-            try:
-                create_criterion(correctness, clusterer or NormalizedMatch())
-            except ValueError as error:
-                raise at_field(error, "correctness") from None
-    return None

@@ -1,0 +1,76 @@
+"""Owns `evaluate`: models are asked, and their responses scored."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from coe_agents._removed import names_of_arguments, refuse_others
+from coe_agents.checks import at_field, require
+from coe_agents.clustering import NormalizedMatch
+from coe_agents.evaluation.scoring.correctness import create_criterion
+from coe_agents.experiments.asking import Models, Questions, config_of, is_configuration
+from coe_agents.experiments.sampling import sample
+from coe_agents.experiments.scoring import Evaluation, score
+from coe_agents.measurement.weighting import Weighting
+
+if TYPE_CHECKING:
+    from coe_agents.config.schema import Config
+
+
+def evaluate(
+    models: Models,
+    questions: Questions,
+    *,
+    weighting: Weighting = "auto",
+    resamples: int = 1000,
+    proposer: str | None = None,
+    **arguments: Any,
+) -> Evaluation:
+    """Asks every agent every question, then scores the responses.
+
+    Args:
+        models: As of `sample`.
+        questions: As of `sample`, with the references by which answers are judged.
+        weighting: As of `score`.
+        resamples: As of `score`.
+        proposer: As of `score`.
+        arguments: Further ones of `sample`, such as `n_samples`, `out`, `clusterer` and `correctness`.
+
+    Example:
+        >>> from coe_agents.testing import ScriptedAgent
+        >>> agents = [ScriptedAgent(name, ["Paris", "Paris"]) for name in ("a", "b")]
+        >>> asked = [{"question": "Capital of France?", "references": ["Paris"]}]
+        >>> evaluate(agents, asked, progress=False, resamples=10).figures["accuracy"]
+        1.0
+    """
+    known = [*names_of_arguments(evaluate), *names_of_arguments(sample)]
+    refuse_others("evaluate", arguments, known=known)
+    config = _check_model_of_criterion(models, arguments)
+    samples = sample(models, questions, **arguments)
+    return score(
+        samples,
+        config=config,
+        weighting=weighting,
+        resamples=resamples,
+        proposer=proposer,
+        progress=arguments.get("progress", True),
+    )
+
+
+def _check_model_of_criterion(models: Models, arguments: Mapping[str, Any]) -> "Config | None":
+    """Returns the configuration that has the judge; refuses a criterion that lacks its model."""
+    correctness = arguments.get("correctness")
+    config = config_of(models) if is_configuration(models) else None
+    if correctness == "judge":
+        must = '"correctness" of evaluate must be another than "judge" without a configuration that has [judge]'
+        advice = "Pass its file as models; or call sample, and score with a criterion of your own"
+        require(config is not None and config.judge is not None, must, correctness, advice)
+        return config
+    if correctness == "entailment" and not is_configuration(models):
+        answers = arguments.get("answers")
+        clusterer = arguments.get("clusterer") if answers is None else answers.clusterer
+        if not isinstance(clusterer, str):
+            try:
+                create_criterion(correctness, clusterer or NormalizedMatch())
+            except ValueError as error:
+                raise at_field(error, "correctness") from None
+    return None

@@ -10,14 +10,22 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import zip_longest
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar, get_args
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, get_args
 
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.config import get_config
 from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.errors import GraphInterrupt
 from langgraph.types import interrupt
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    TypeAdapter,
+    ValidationError,
+    create_model,
+)
 
 from coe_agents.checks import one_of
 from coe_agents.decision.data import view
@@ -89,10 +97,7 @@ class Respond(StrictModel):
 
 
 Review = Approve | Edit | Reject | Respond
-
-
-class _Decisions(StrictModel):
-    decisions: list[Annotated[Review, Field(discriminator="type")]]
+_REVIEWS = {"approve": Approve, "edit": Edit, "reject": Reject, "respond": Respond}
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,13 +171,14 @@ def ask_for_decisions(
     in the arguments; a text that an edit leaves as it was shown is the one that was proposed.
     """
 
-    def read(reply: _Decisions) -> list[Review]:
-        if len(reply.decisions) != len(actions):
+    def read(reply: Any) -> list[Review]:
+        decisions: list[Review] = reply.decisions
+        if len(decisions) != len(actions):
             raise ValueError(
                 f'"decisions" must hold one for each of {len(actions)} actions, in their order; '
-                f"got {len(reply.decisions)}. Decide on all of them"
+                f"got {len(decisions)}. Decide on all of them"
             )
-        for action, decided in zip(actions, reply.decisions, strict=True):
+        for action, decided in zip(actions, decisions, strict=True):
             if isinstance(decided, Edit):
                 edited = decided.edited_action
                 edited.args = _as_proposed(edited.args, action.args)
@@ -183,7 +189,7 @@ def ask_for_decisions(
                     f'"type" of a decision on {action.name} must be one of {", ".join(action.allowed)}; '
                     f"got {decided.type}. Choose one of them"
                 )
-        return reply.decisions
+        return decisions
 
     def request(problem: str | None) -> dict[str, Any]:
         requests: list[dict[str, Any]] = []
@@ -200,7 +206,8 @@ def ask_for_decisions(
             configs.append({"action_name": action.name, "allowed_decisions": [*action.allowed]})
         return {"action_requests": requests, "review_configs": configs}
 
-    return ask(request, _decisions_form(), read)
+    allowed = {kind for action in actions for kind in action.allowed}
+    return ask(request, _decisions_form(frozenset(allowed)), read)
 
 
 def _as_proposed(edited: Any, proposed: Any) -> Any:
@@ -221,8 +228,12 @@ def _as_proposed(edited: Any, proposed: Any) -> Any:
 
 
 @cache
-def _decisions_form() -> TypeAdapter[_Decisions]:
-    return TypeAdapter(_Decisions)
+def _decisions_form(allowed: frozenset[str]) -> TypeAdapter[Any]:
+    """Returns the form of decisions of these types, each of which some action allows; others are no choice."""
+    forms = tuple(form for kind, form in _REVIEWS.items() if kind in allowed)
+    review: Any = Annotated[Union[forms], Field(discriminator="type")]  # noqa: UP007
+    decisions: Any = (list[review], ...)
+    return TypeAdapter(create_model("Decisions", __base__=StrictModel, decisions=decisions))
 
 
 def fence(text: str) -> str:
@@ -245,9 +256,12 @@ def check_checkpointer() -> None:
 def faults(error: ValidationError) -> str:
     """Returns what is wrong, field by field, without the given values and the names of our classes."""
     described: list[str] = []
-    for fault in error.errors(include_input=False, include_context=False, include_url=False):
+    for fault in error.errors(include_input=False, include_url=False):
         field = ".".join(map(str, fault["loc"])) or "all of it"
         message = fault["msg"].removeprefix("Value error, ")  # pydantic's words
+        if fault["type"] == "union_tag_invalid":
+            types = fault["ctx"]["expected_tags"].replace("'", "")
+            message = f'"type" must be one of {types}; got another. Choose one of them'
         if fault["type"].startswith("model_"):
             message = "Input should be an object"  # pydantic's names our class
         described.append(f"{field}: {message}")

@@ -475,6 +475,23 @@ def test_after_a_reply_that_does_not_fit_the_person_is_asked_again(asking, unfit
     assert set(n_asked) == {1 if asking is asking_gate else 2}  # a council about the last turn, too
 
 
+@pytest.mark.parametrize("type", ["respond", "nonsense"])
+def test_a_person_is_told_the_decisions_that_are_allowed_and_no_others(type):
+    """A council takes no answer in place of a call, so its form and its errors name none."""
+    compiled, _, _ = asking_council()
+    paused = compiled.invoke(PAY, THREAD)
+    (asked,) = paused["__interrupt__"]
+    assert "respond" not in json.dumps(asked.response_schema).casefold()
+    reply = {"decisions": [{"type": type, "message": "done"}]}
+    again = compiled.invoke(Command(resume=reply), THREAD)
+    (request,) = requests(again)
+    notice, *_ = request["description"].splitlines()
+    told = (
+        'decisions.0: "type" must be one of approve, edit, reject; got another. Choose one of them'
+    )
+    assert told in notice
+
+
 def test_a_group_that_asks_a_person_itself_is_resumed_without_being_sampled_again():
     agents, group = judges(*SURE)
 

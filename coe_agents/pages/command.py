@@ -54,6 +54,7 @@ def report(
             shown, arguments, resamples=resamples, policy=policy, progress=shows_progress()
         )
     write(out, page.html.encode(errors="replace"))
-    size = f"{out.stat().st_size / 1e6:.1f} MB"
+    kilobytes = out.stat().st_size / 1e3
+    size = f"{kilobytes / 1e3:.1f} MB" if kilobytes >= 100 else f"{kilobytes:.1f} kB"
     print_lines(f"{quantity(page.n_questions, 'question')}: {clean(str(out))}, {size}")
     print_lines(page.note)

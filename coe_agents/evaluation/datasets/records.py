@@ -7,6 +7,7 @@ import string
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,8 @@ _Record = Mapping[str, Any]
 REFERENCE_NAMES = ("references", "gold", "reference", "target")
 """What files call the accepted answers."""
 _PAGE = "docs/your_own_files.md"
+_MOST_DIGITS = 10
+"""The number of a choice with as many is none: Python refuses to read thousands of digits."""
 
 
 def by_our_names(record: Any, columns: Mapping[str, str]) -> Any:
@@ -110,24 +113,31 @@ def to_question(record: object) -> tuple[Kind, Question]:
         if isinstance(record.get(name), list) and "answer" in record:
             return "mmlu", _multiple_choice(record, name)
     answers = record.get("answers")
-    is_list_of_spans = isinstance(answers, list) and all(
-        isinstance(each, Mapping) for each in answers
-    )
-    if "is_impossible" in record or isinstance(answers, Mapping) or is_list_of_spans:
+    are_spans = isinstance(answers, list) and all(isinstance(span, Mapping) for span in answers)
+    if "is_impossible" in record or isinstance(answers, Mapping) or are_spans:
         return "squad", _squad(record)
     if "best_answer" in record:
         question = _text(record, "question")
         accepted = [_text(record, "best_answer"), *_texts(record, "correct_answers")]
         return "truthfulqa", Question(_id({}, question), question, _references(accepted))
-    kind: Kind = "nq_open" if "answer" in record and "references" not in record else "questions"
-    return kind, _plain(record)
+    if "answer" in record and "references" not in record:
+        return "nq_open", _plain(record)
+    return "questions", _plain(record)
 
 
 def _natural_question(record: _Record) -> Question:
     question = _text(record["question"], "text")
     annotations = record["annotations"]
-    texts = [text for answer in annotations["short_answers"] for text in answer["text"]]
-    for number in annotations.get("yes_no_answer", ()):
+    if not isinstance(annotations, Mapping):
+        raise MalformedError(f'"annotations" must be an object; got {_show(annotations)}')
+
+    texts = []
+    for answer in _objects(annotations, "short_answers"):
+        texts += _texts(answer, "text")
+    yes_no_answers = annotations.get("yes_no_answer", [])
+    if not isinstance(yes_no_answers, list):
+        raise MalformedError(f'"yes_no_answer" must be a list; got {_show(yes_no_answers)}')
+    for number in yes_no_answers:
         if number in (0, 1):
             texts.append(("no", "yes")[number])
     references = _references(texts)
@@ -137,11 +147,17 @@ def _natural_question(record: _Record) -> Question:
 def _multiple_choice(record: _Record, name: str) -> Question:
     """Returns the question with its choices under letters; both the right letter and its choice are accepted."""
     choices = [str(choice) for choice in record[name]]
-    letters = string.ascii_uppercase[: len(choices)]
-    (answer,) = texts_of(record["answer"])
-    if str(answer).isdecimal() and int(answer) < len(letters):
-        right = int(answer)
-    elif answer in list(letters):
+    letters = list(string.ascii_uppercase[: len(choices)])
+    if len(choices) > len(letters):
+        raise MalformedError(f'"{name}" must be at most {len(letters)}; got {len(choices)}')
+
+    answers = texts_of(record["answer"])
+    answer = answers[0] if len(answers) == 1 else answers
+    digits = str(answer)
+    is_number = digits.isdecimal() and len(digits) < _MOST_DIGITS
+    if is_number and int(digits) < len(letters):
+        right = int(digits)
+    elif answer in letters:
         right = letters.index(answer)
     elif isinstance(record["answer"], str) and answer in choices:
         right = choices.index(answer)
@@ -149,10 +165,14 @@ def _multiple_choice(record: _Record, name: str) -> Question:
         raise MalformedError(
             f'"answer" must be one of {name} by its number or letter; got {_show(answer)}'
         )
-    listed = [f"{letter}. {choice}" for letter, choice in zip(letters, choices, strict=True)]
-    question = "\n".join([_text(record, "question"), *listed])
+
+    lines = [_text(record, "question")]
+    for letter, choice in zip(letters, choices, strict=True):
+        lines.append(f"{letter}. {choice}")
+    question = "\n".join(lines)
     references = [letters[right]]
-    if choices[right] not in list(letters):
+    # a choice that is a letter would be taken for another choice
+    if choices[right] not in letters:
         references.append(choices[right])
     identifier = record.get("id", record.get("question_id"))
     return Question(_id({"id": identifier}, question), question, _references(references))
@@ -194,7 +214,8 @@ def _squad(record: _Record) -> Question:
             f'"answers" must be a list of {{"text": ...}} or {{"text": [...]}}; got {_show(answers)}'
         )
     # on the hub version 2.0 has no such field, and an unanswerable question simply no answer
-    impossible = _flag(record, "is_impossible", default=isinstance(answers, Mapping) and not texts)
+    has_no_answer = isinstance(answers, Mapping) and not texts
+    impossible = _flag(record, "is_impossible", default=has_no_answer)
     if impossible and texts:
         raise MalformedError('"is_impossible" is true, but "answers" is not empty')
     references = _references(texts)
@@ -222,10 +243,14 @@ def _plain(record: _Record) -> Question:
     impossible = _flag(record, "impossible", default=False)
     answerable = _flag(record, "answerable", default=not impossible)
     context = _context(record.get("context"))
-    if names[0] == "references" and not isinstance(record["references"], list):
-        _texts(record, "references")
-    references = _references(_texts({names[0]: texts_of(record[names[0]])}, names[0]))
-    if names[0] in ("answer", "answers"):
+
+    name = names[0]
+    stated = record[name]
+    # a single text may be meant as a list: only under other names it is read as one
+    if name == "references" and not isinstance(stated, list):
+        _texts(record, name)
+    references = _references(_texts({name: texts_of(stated)}, name))
+    if name in ("answer", "answers"):
         references = _references([solution_of(text) for text in references])
         _check_has_answer(references)
     identifier = record.get("id", record.get("_id"))
@@ -237,11 +262,35 @@ def _context(context: Any) -> str | None:
     """Returns a passage, of HotpotQA all of its paragraphs: {"title", "sentences"} on the hub, pairs as published."""
     if context is None:
         return None
+    if not isinstance(context, Mapping | list):
+        return _text({"context": context}, "context")
+
+    paragraphs = context
     if isinstance(context, Mapping):
-        context = list(zip(context["title"], context["sentences"], strict=True))
-    if isinstance(context, list):
-        return "\n".join(f"{title}: {''.join(sentences)}" for title, sentences in context)
-    return _text({"context": context}, "context")
+        titles = context.get("title")
+        sentences_of_each = context.get("sentences")
+        paragraphs = [context]
+        if isinstance(titles, list) and isinstance(sentences_of_each, list):
+            paragraphs = list(zip_longest(titles, sentences_of_each))
+
+    lines = []
+    for paragraph in paragraphs:
+        if not _is_paragraph(paragraph):
+            raise MalformedError(
+                '"context" must be a text, or paragraphs, each of a title and a list of sentences; '
+                f"got {_show(context)}"
+            )
+        title, sentences = paragraph
+        lines.append(f"{title}: {''.join(sentences)}")
+    return "\n".join(lines)
+
+
+def _is_paragraph(value: object) -> bool:
+    if not isinstance(value, list | tuple) or len(value) != 2:
+        return False
+    title, sentences = value
+    is_list = isinstance(sentences, list) and all(isinstance(text, str) for text in sentences)
+    return isinstance(title, str) and (is_list or isinstance(sentences, str))
 
 
 def _tools(record: _Record) -> list[dict[str, Any]] | None:
@@ -296,6 +345,13 @@ def _texts(record: _Record, name: str) -> list[str]:
     value = record.get(name)
     if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
         raise MalformedError(f'"{name}" must be a list of strings; got {_show(value)}')
+    return value
+
+
+def _objects(record: _Record, name: str) -> list[_Record]:
+    value = record.get(name)
+    if not isinstance(value, list) or not all(isinstance(item, Mapping) for item in value):
+        raise MalformedError(f'"{name}" must be a list of objects; got {_show(value)}')
     return value
 
 

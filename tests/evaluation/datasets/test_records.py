@@ -160,6 +160,23 @@ def test_a_record_that_is_no_question_says_why():
             '"is_impossible" is true, but "answers" is not empty',
         ),
         ({**HUB_TRUTH, "correct_answers": None}, '"correct_answers" must be a list'),
+        ({**MMLU, "answer": ["A", "B"]}, r"one of choices by its number or letter; got \['A', 'B'"),
+        ({**MMLU, "answer": "1" * 5000}, "one of choices by its number or letter; got '1"),
+        ({**MMLU, "choices": ["x"] * 27}, '"choices" must be at most 26; got 27'),
+        ({**NATURAL, "annotations": []}, '"annotations" must be an object'),
+        ({**NATURAL, "annotations": {}}, '"short_answers" must be a list of objects; got nothing'),
+        ({**NATURAL, "annotations": {"short_answers": [{}]}}, '"text" must be a list of strings'),
+        (
+            {**NATURAL, "annotations": {"short_answers": [], "yes_no_answer": 1}},
+            '"yes_no_answer" must be a list; got 1',
+        ),
+        ({**HOTPOT, "context": {"title": ["A"]}}, "each of a title and a list of sentences"),
+        (
+            {**HOTPOT, "context": {"title": ["A"], "sentences": [["x"], ["y"]]}},
+            "each of a title and a list of sentences",
+        ),
+        ({**HOTPOT, "context": ["A is.", "B is."]}, "each of a title and a list of sentences"),
+        ({**HOTPOT, "context": [["A", 5]]}, "each of a title and a list of sentences"),
     ):
         with pytest.raises(MalformedError, match=said):
             to_question(record)

@@ -1,6 +1,7 @@
+import numpy as np
 import pytest
 
-from coe_agents.measurement.weighted_vote import agreement_weights
+from coe_agents.measurement.weighted_vote import agreement_weights, to_weights
 from coe_agents.policy import measure
 from coe_agents.testing import create_response
 from tests.measurement.measurements import measured_texts as question
@@ -54,3 +55,8 @@ def test_what_has_no_weights_is_refused():
     ):
         with pytest.raises(ValueError, match=said):
             agreement_weights(questions)
+
+
+def test_agents_that_nobody_agrees_with_are_equals():
+    # such is a resample of questions on which no two agents agree
+    assert to_weights(np.zeros(4)).tolist() == [0.25] * 4

@@ -160,7 +160,7 @@ def ask_about_case(
 
 def ask_for_decisions(
     actions: Sequence[ActionRequest],
-    check: Callable[[ActionRequest, Review], object] | None = None,
+    check: Callable[[ActionRequest, Review], object],
     *,
     problem_in_args: bool = False,
 ) -> list[Review]:
@@ -182,8 +182,7 @@ def ask_for_decisions(
             if isinstance(decided, Edit):
                 edited = decided.edited_action
                 edited.args = _as_proposed(edited.args, action.args)
-            if check is not None:
-                check(action, decided)
+            check(action, decided)
             if decided.type not in action.allowed:
                 raise ValueError(
                     f'"type" of a decision on {action.name} must be one of {", ".join(action.allowed)}; '

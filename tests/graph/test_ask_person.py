@@ -169,6 +169,7 @@ def test_a_person_decides(reply, action, answer, reason):
     ("reply", "place"),
     [
         ({"type": "approve", "candidate": 3}, ""),  # there are 2
+        ({"type": "approve", "candidate": 0}, ""),
         ({"type": "approve", "candidate": True}, "approve.candidate: "),
         ({"type": "reject", "reson": "typo"}, "reject.reson: "),
         ({"type": "answer", "answer": "x" * 20_001}, "answer.answer: "),
@@ -188,6 +189,18 @@ def test_a_reply_that_cannot_be_used_is_asked_for_again(reply, place):
         ]
         == "Lyon"
     )
+
+
+@pytest.mark.parametrize("form", ["coe", "agent_chat_ui"])
+async def test_a_person_is_asked_in_an_asynchronous_run_too(form):
+    compiled = saved(form)
+    await compiled.ainvoke(QUESTION, THREAD)
+    reply: dict = {"type": "approve", "candidate": 1}
+    if form == "agent_chat_ui":
+        reply = {"decisions": [{"type": "approve"}]}
+    decision = (await compiled.ainvoke(Command(resume=reply), THREAD))["decision"]
+    assert decision["answer"] == "Lyon"
+    assert decision["decided_by"] == "person"
 
 
 @pytest.mark.parametrize("called", [False, True])

@@ -1,0 +1,95 @@
+"""What a person's reply to a request counts for: each text as it was proposed, unless they wrote another."""
+
+import re
+from typing import Any, TypedDict
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import END, START, StateGraph
+from langgraph.types import Command
+
+from coe_agents.graph.people import ActionRequest, ask_for_decisions, fence
+from tests.graph.groups import THREAD
+
+HIDDEN = "Ann\u200b"
+SHOWN = "Ann\\u200b"
+
+
+class Decided(TypedDict, total=False):
+    decisions: Any
+
+
+def asking(args, checked):
+    """A graph that asks about one action; `checked` keeps what each reply decides."""
+
+    def check(action, decision):
+        checked.append(decision)
+        if decision.type == "respond":
+            raise ValueError("say yes or no")
+
+    def ask(_):
+        action = ActionRequest("pay", args, "Pay?", allowed=("approve", "edit"))
+        [decision] = ask_for_decisions([action], check)
+        return {"decisions": decision.model_dump()}
+
+    graph = StateGraph(Decided)
+    graph.add_node("ask", ask)
+    graph.add_edge(START, "ask")
+    graph.add_edge("ask", END)
+    return graph.compile(checkpointer=InMemorySaver())
+
+
+def edit(args):
+    return {"type": "edit", "edited_action": {"name": "pay", "args": args}}
+
+
+def reply_to(args, decision):
+    """What a decision counts for, None where it is asked for again, and what was checked."""
+    checked = []
+    graph = asking(args, checked)
+    graph.invoke({}, THREAD)
+    state = graph.invoke(Command(resume={"decisions": [decision]}), THREAD)
+    return state.get("decisions"), checked
+
+
+@pytest.mark.parametrize(
+    ("proposed", "edited", "counts"),
+    [
+        ({"to": HIDDEN}, {"to": SHOWN}, {"to": HIDDEN}),
+        ({"to": HIDDEN}, {"to": "Bob"}, {"to": "Bob"}),
+        ({"to": HIDDEN, "amount": 1}, {"to": SHOWN, "amount": 2}, {"to": HIDDEN, "amount": 2}),
+        ({HIDDEN: "x"}, {SHOWN: "y"}, {HIDDEN: "y"}),
+        ({"to": {"name": HIDDEN}}, {"to": {"name": SHOWN}}, {"to": {"name": HIDDEN}}),
+        ({"to": [HIDDEN, "b"]}, {"to": [SHOWN]}, {"to": [HIDDEN]}),
+        ({"to": ["a"]}, {"to": ["a", SHOWN]}, {"to": ["a", SHOWN]}),
+        # where the kind of a value changes, it is what the person wrote
+        ({"to": 5}, {"to": SHOWN}, {"to": SHOWN}),
+        ({"to": HIDDEN}, {"to": 5}, {"to": 5}),
+        ({"to": [HIDDEN]}, {"to": {"0": SHOWN}}, {"to": {"0": SHOWN}}),
+        ({"to": {"a": HIDDEN}}, {"to": [SHOWN]}, {"to": [SHOWN]}),
+        ({"to": HIDDEN}, {"to": {"a": 1}}, {"to": {"a": 1}}),
+        ({"to": {"a": 1}}, {"to": 5}, {"to": 5}),
+        ({"to": [1]}, {"to": None}, {"to": None}),
+        ({}, {"to": [SHOWN]}, {"to": [SHOWN]}),
+    ],
+)
+def test_an_edit_counts_as_it_was_written_but_for_texts_left_as_they_were_shown(
+    proposed, edited, counts
+):
+    decided, checked = reply_to(proposed, edit(edited))
+    assert decided["edited_action"]["args"] == counts
+    assert checked[0].edited_action.args == counts
+
+
+@pytest.mark.parametrize("decision", [{"type": "reject"}, {"type": "respond", "message": "no"}])
+def test_a_decision_that_is_not_allowed_or_does_not_fit_is_asked_for_again(decision):
+    decided, _ = reply_to({}, decision)
+    assert decided is None
+
+
+@pytest.mark.parametrize("text", ["", "a", "a ` b", "``` ```` `", "```` `"])
+def test_no_text_ends_the_block_of_code_that_holds_it(text):
+    first, *_, last = fence(text).splitlines()
+    assert first == last
+    assert len(first) >= 3
+    assert all(len(run) < len(first) for run in re.findall("`+", text))

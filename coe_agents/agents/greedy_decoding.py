@@ -50,7 +50,9 @@ class Finding:
 
     @property
     def holds(self) -> bool:
-        return 0 <= time.time() - self.checked < (_WHILE if self.is_ignored is None else _DAY)
+        age = time.time() - self.checked
+        longest = _WHILE if self.is_ignored is None else _DAY
+        return 0 <= age < longest
 
 
 @dataclass(slots=True)
@@ -70,7 +72,9 @@ class Findings:
         self._known = weakref.WeakKeyDictionary[Places, dict[str, _Known]]()
 
     def _known_of(self, server: Server) -> _Known:
-        known = self._by_address if server.address else self._known.setdefault(server.places, {})
+        known = self._by_address
+        if not server.address:
+            known = self._known.setdefault(server.places, {})
         return known.setdefault(_key_of(server), _Known())
 
     def look_up(
@@ -159,12 +163,12 @@ def examine(
     log_chance = _log_chance(responses)
     if log_chance is None:
         finding = yield from FINDINGS.look_up(server, lambda: _probe(reply, server, send), deadline)
-    # below 1 samples agree more often than log-probabilities say; to raise the chance to that power is on the safe side
-    elif log_chance * min(temperature, 1.0) < _NO_CHANCE:
+    else:
+        # below 1 samples agree more often than log-probabilities say: the chance to that power is on the safe side
+        if log_chance * min(temperature, 1.0) >= _NO_CHANCE:
+            return reply
         account = f"its log-probabilities give equal samples a chance of exp({log_chance:.0f})"
         finding = Finding(True, account)
-    else:
-        return reply
     return _count(reply, server.address, finding, on_greedy, temperature)
 
 
@@ -174,6 +178,7 @@ def _probe(reply: AgentReply, server: Server, send: _Send) -> Steps[Finding]:
     if isinstance(max_tokens, int) and max_tokens < _FEWEST_TOKENS:
         model = server.model.model_copy(update={"max_tokens": _FEWEST_TOKENS})
         server = replace(server, model=model)
+
     probed = yield from send(server, INVENTED_STORY, _PROBE_TEMPERATURE)
     reply["usage"] = add_usages([reply["usage"], probed["usage"]])
     stories = usable(probed["responses"])
@@ -196,13 +201,13 @@ def _count(
     sampling["ignores_temperature"] = finding.is_ignored
     if not finding.is_ignored:
         return reply
+    n_responses = len(reply["responses"])
     if on_greedy == "exclude":
         sampling["counted"] = "not"
         where = f" at {address}" if address else ""
         ignored = IgnoredTemperatureError(
-            f"the temperature of {temperature:g} has no effect{where}: "
-            f"{len(reply['responses'])} responses are equal, and {finding.account}. The server ignores it, answers "
-            "from a cache, or uses one seed for all",
+            f"the temperature of {temperature:g} has no effect{where}: {n_responses} responses are equal, and "
+            f"{finding.account}. The server ignores it, answers from a cache, or uses one seed for all",
             hint=REMEDY,
         )
         ignored.usage = reply["usage"]
@@ -231,4 +236,6 @@ def _log_chance(responses: Sequence[Response]) -> float | None:
         if response["logprob"] is None:
             return None
         logprobs.append(response["logprob"])
-    return math.fsum(logprobs[1:]) if any(logprobs) else None
+    if not any(logprobs):
+        return None
+    return math.fsum(logprobs[1:])

@@ -36,7 +36,8 @@ from coe_agents.types import (
 )
 
 _LOG = logging.getLogger(__name__)
-_RIGHT, _WRONG = "correct", "incorrect"
+_RIGHT = "correct"
+_WRONG = "incorrect"
 _MOST_REFERENCES = 50
 
 
@@ -84,16 +85,21 @@ class ChatJudge:
             CoEError: If the model fails.
         """
         verdicts = list[bool | None]()
-        asked = list[int]()
+        places = list[int]()  # of what the model is asked about
         for place, prediction in enumerate(predictions):
-            verdicts.append(False if prediction.references else None)
-            if prediction.references and answer_kind(prediction.answer) == "answer":
-                asked.append(place)
+            if not prediction.references:
+                verdicts.append(None)
+                continue
+            verdicts.append(False)
+            if answer_kind(prediction.answer) == "answer":
+                places.append(place)
+
         with ContextThreadPoolExecutor(max_workers=self._agent.max_concurrency) as pool:
             # after an error, it cancels those that wait
-            judged = list(pool.map(self._verdict, [predictions[place] for place in asked]))
-        for place, verdict in zip(asked, judged, strict=True):
+            judged = list(pool.map(self._verdict, [predictions[place] for place in places]))
+        for place, verdict in zip(places, judged, strict=True):
             verdicts[place] = verdict
+
         if n_unclear := judged.count(None):
             self.n_unclear += n_unclear
             _LOG.warning("%d of %s could not be judged", n_unclear, quantity(len(judged), "answer"))
@@ -103,9 +109,8 @@ class ChatJudge:
         references = prediction.references[:_MOST_REFERENCES]
         text = prompts.correctness(prediction.question, prediction.answer, references)
         messages = [{"role": "user", "content": text}]
-        reply = self._agent.sample(
-            AgentRequest(question=prediction.question, messages=messages, round=0)
-        )
+        request = AgentRequest(question=prediction.question, messages=messages, round=0)
+        reply = self._agent.sample(request)
         if is_cut(reply):
             return None
         stated = read_choice(reply["responses"][0]["text"], (_RIGHT, _WRONG))
@@ -200,33 +205,39 @@ class ChatEntailment:
                 n_pairs = quantity(len(distinct), "pair")
                 error.add_note(f"raised while ChatEntailment judged {n_pairs}")
                 raise
-        rows = dict[_Pair, _Row]()
-        failures = list[NoChoiceError]()
-        n_unclear = 0
+        self._note_unclear(judged)
+
+        row_of = dict[_Pair, _Row]()
         for pair, row in zip(distinct, judged, strict=True):
-            if isinstance(row, tuple):
-                rows[pair] = row
-                continue
-            rows[pair] = _NEUTRAL
-            n_unclear += 1
-            if isinstance(row, NoChoiceError):
-                failures.append(row)
-        if len(failures) == len(judged) >= _FEW:
-            message = f"the judge gave no verdict on any of {len(judged)} pairs; on the first: {failures[0]}"
+            row_of[pair] = row if isinstance(row, tuple) else _NEUTRAL
+        return np.array([row_of[pair] for pair in pairs])
+
+    def _note_unclear(self, judged: Sequence[_Row | NoChoiceError | None]) -> None:
+        """Logs and counts the pairs without a verdict; a NoChoiceError if the judge gave none at all."""
+        failures = [row for row in judged if isinstance(row, NoChoiceError)]
+        n_pairs = len(judged)
+        if len(failures) == n_pairs >= _FEW:
+            message = (
+                f"the judge gave no verdict on any of {n_pairs} pairs; on the first: {failures[0]}"
+            )
             raise NoChoiceError(message, retryable=False)
+
+        n_unclear = len(failures) + judged.count(None)
         if n_unclear:
             with self._lock:
                 self.n_unclear += n_unclear
-            n_pairs = quantity(len(distinct), "pair")
-            _LOG.warning("%d of %s could not be judged: taken as neutral", n_unclear, n_pairs)
-        return np.array([rows[pair] for pair in pairs])
+            pairs = quantity(n_pairs, "pair")
+            _LOG.warning("%d of %s could not be judged: taken as neutral", n_unclear, pairs)
 
     def _judge(self, pair: _Pair) -> _Row | NoChoiceError | None:
-        premise, hypothesis = (for_prompt(text, limit=prompts.MAX_JUDGED) for text in pair)
-        is_cut = len(premise) == prompts.MAX_JUDGED and premise.endswith("…")
-        if premise == hypothesis and is_cut and pair[0] != pair[1]:
+        premise, hypothesis = pair
+        premise_shown = for_prompt(premise, limit=prompts.MAX_JUDGED)
+        hypothesis_shown = for_prompt(hypothesis, limit=prompts.MAX_JUDGED)
+        is_shortened = len(premise_shown) == prompts.MAX_JUDGED and premise_shown.endswith("…")
+        if is_shortened and premise_shown == hypothesis_shown and premise != hypothesis:
             return None
-        messages = [HumanMessage(prompts.entailment(*pair))]
+
+        messages = [HumanMessage(prompts.entailment(premise, hypothesis))]
         # of the graph's node, say, which traces the request and does not stream the reply
         run = ensure_config()
         config = {**run, "tags": [*run["tags"], TAG_NOSTREAM]}
@@ -293,9 +304,9 @@ class Arbiter(Runnable[EscalatedCase, Ruling]):
 
     def _steps(self, case: EscalatedCase, config: RunnableConfig | None) -> Steps[Ruling]:
         try:
-            answers = [
-                (candidate["answer"], candidate["support"]) for candidate in case["candidates"]
-            ]
+            answers = []
+            for candidate in case["candidates"]:
+                answers.append((candidate["answer"], candidate["support"]))
             text = prompts.arbitration(case["question"], answers, regime=case["regime"])
             messages = prompts.rephrase(case["conversation"], text)
             request = AgentRequest(question=case["question"], messages=messages, round=0)
@@ -321,6 +332,7 @@ class Arbiter(Runnable[EscalatedCase, Ruling]):
         ruling = rulings.pop() if rulings else None
         if ruling is None:
             return self._leave_escalated("gave no reply that can be read as a ruling")
+
         number, answer = ruling
         n_candidates = len(candidates)
         if answer is not None:
@@ -357,5 +369,6 @@ def _parse_ruling(text: str) -> tuple[int | None, str | None] | None:
             rulings.append(last)
     if last is None or len(rulings) > 1:
         return None
-    number, answer = last[1], last[2]
-    return (None if number is None else int(number)), answer
+    number = None if last[1] is None else int(last[1])
+    answer = last[2]
+    return number, answer

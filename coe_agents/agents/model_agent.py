@@ -377,8 +377,9 @@ class ModelAgent:
 
     def _messages(self, request: AgentRequest) -> list[BaseMessage]:
         messages = convert_to_messages(request["messages"])
-        confidence = STATED_CONFIDENCE if self._asks_confidence(request) else None
-        parts = [self.system_prompt, request.get("instruction"), confidence]
+        parts = [self.system_prompt, request.get("instruction")]
+        if self._asks_confidence(request):
+            parts.append(STATED_CONFIDENCE)
         texts = [part for part in parts if part]
         if not texts:
             return messages
@@ -397,13 +398,15 @@ class ModelAgent:
             return lambda number: None
         key = repr((base, self.name, request["messages"], request["round"]))
         digest = hashlib.sha256(key.encode()).digest()
+        block = int.from_bytes(digest[:4], "big") % 2**21
         # below 2**31, and 1,024 apart, more than there are samples
-        spaced = int.from_bytes(digest[:4], "big") % (1 << 21) << 10
-        return lambda number: spaced + number
+        first = block * 1024
+        return lambda number: first + number
 
     def _deadline(self, request: AgentRequest) -> Deadline:
         left = request.get("timeout", math.inf)
-        if left < (math.inf if self.timeout is None else self.timeout):
+        usual = math.inf if self.timeout is None else self.timeout
+        if left < usual:
             return Deadline(left, setting="`deadline` of the graph")
         return Deadline(self.timeout)
 
@@ -516,7 +519,9 @@ class ModelAgent:
             asker.ask, messages=messages, observed=observed, deadline=deadline, tools=tools
         )
         drawn = yield from draw(self._ladder, request, self._seeds(request), ask, needed)
-        limit = getattr(self.model(), "max_tokens", None) or self.max_tokens
+        max_tokens = getattr(self.model(), "max_tokens", None) or self.max_tokens
+        if not isinstance(max_tokens, int):
+            max_tokens = None
         read = partial(
             to_reply,
             drawn,
@@ -524,7 +529,7 @@ class ModelAgent:
             request,
             agent=self.name,
             max_chars=self.max_response_chars,
-            max_tokens=limit if isinstance(limit, int) else None,
+            max_tokens=max_tokens,
             states_confidence=self._asks_confidence(request),
         )
         if not tools:
@@ -536,12 +541,8 @@ class ModelAgent:
 
 def _refuse_invalid(reply: AgentReply) -> None:
     """Raises an error that carries the reply, where none of its responses is valid."""
-    errors = list[str]()
-    for response in reply["responses"]:
-        if not response["error"]:
-            return
-        errors.append(response["error"])
-    if not errors:
+    errors = [response["error"] for response in reply["responses"]]
+    if not errors or not all(errors):
         return
     faults = [response.get("fault") for response in reply["responses"]]
     message = f"no response is valid; the first: {errors[0]}"

@@ -106,12 +106,7 @@ def recalibrate(
     Raises:
         ValueError: A row is not in `seen`, or the policy judges a proposer.
     """
-    lacking = [row.id for row in rows if row.id not in seen]
-    if lacking:
-        raise ValueError(
-            f'"seen" must hold every case; {len(lacking)} are missing, such as {lacking[0]!r:.80}. Pass only samples '
-            "that `coe-agents harvest` wrote"
-        )
+    _check_seen(rows, seen)
     calibration = policy.calibration
     must = '"policy" must judge the group\'s answer, not the proposals of an agent'
     advice = "Rulings say whether an answer was right, not a proposal: calibrate it on labelled proposals"
@@ -164,6 +159,15 @@ def recalibrate(
     moved = CalibratedPolicy(record, otherwise=policy.otherwise)
     outcome = _outcome(calibration.threshold, choice.threshold)
     return Recalibration(moved, n_audits, n_escalations, outcome, n_below)
+
+
+def _check_seen(rows: Sequence[Judged], seen: Mapping[str, Seen]) -> None:
+    lacking = [row.id for row in rows if row.id not in seen]
+    if lacking:
+        raise ValueError(
+            f'"seen" must hold every case; {len(lacking)} are missing, such as {lacking[0]!r:.80}. Pass only samples '
+            "that `coe-agents harvest` wrote"
+        )
 
 
 def choose_in_both_ways(

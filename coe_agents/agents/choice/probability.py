@@ -60,8 +60,9 @@ def read_choice(text: str, choices: Sequence[str]) -> str | None:
             named.append(choice)
     if len(named) != 1:
         return None
-    opening = re.match(rf"[\W_]*{re.escape(named[0])}{_ENDS}", _LEAD.sub("", reply), re.I)
-    return named[0] if opening else None
+    [choice] = named
+    opens = re.match(rf"[\W_]*{re.escape(choice)}{_ENDS}", _LEAD.sub("", reply), re.I)
+    return choice if opens else None
 
 
 ChoiceMethod = Literal["exact", "sampled"]
@@ -140,7 +141,7 @@ def choice_steps(
     limit = Deadline(seconds)
     places = places or places_of(model, "")
 
-    def request(options: Fields, n_prompts: int = 1) -> Call:
+    def request(options: Fields, n_prompts: int) -> Call:
         prompts = [conversation] * n_prompts
         return call_model(places, model, prompts, {**always, **options}, limit.seconds_left())
 
@@ -149,7 +150,9 @@ def choice_steps(
     stated = list[str]()
     for reply in replies:
         # of a reply that did not end whole, the rest could say the opposite
-        choice = read(text_of(reply), choices) if judge_end(reply) == "whole" else None
+        if judge_end(reply) != "whole":
+            continue
+        choice = read(text_of(reply), choices)
         if choice is not None:
             stated.append(choice)
     if not stated:
@@ -158,7 +161,8 @@ def choice_steps(
             hint="Ask for one of the choices and nothing else, and leave room for it in `max_tokens`",
         )
     shares = {choice: stated.count(choice) / len(stated) for choice in choices}
-    return ChoiceProbabilities(shares, "sampled", len(stated) / len(replies), **usage)
+    mass = len(stated) / len(replies)
+    return ChoiceProbabilities(shares, "sampled", mass, **usage)
 
 
 def _from_scores(scores: Sequence[float], choices: Sequence[str]) -> ChoiceProbabilities:
@@ -170,10 +174,12 @@ def _from_scores(scores: Sequence[float], choices: Sequence[str]) -> ChoiceProba
             f"got {values}",
             hint="Check the model's weights and its number format",
         )
+    # relative to the likeliest choice, since the probabilities themselves may be below all floating-point numbers
     shares = [math.exp(value - top) for value in values]
     total = math.fsum(shares)
     probabilities = {choice: share / total for choice, share in zip(choices, shares, strict=True)}
-    return ChoiceProbabilities(probabilities, "exact", mass=min(math.exp(top) * total, 1.0))
+    mass = min(math.exp(top) * total, 1.0)
+    return ChoiceProbabilities(probabilities, "exact", mass)
 
 
 def _check(messages: Any, choices: Sequence[str], methods: Sequence[str]) -> list[BaseMessage]:
@@ -216,10 +222,14 @@ def _sample(
     takes_several = "n" in type(model).model_fields and wanted > 1
     replies = list[Generation]()
     usages = list[Usage]()
-    while (missing := wanted - len(replies)) > 0:
-        # replies that share a seed would be copies of one another
-        options = {} if seed is None else {"seed": seed + len(replies)}
-        n_prompts = missing if seed is None else 1
+    while len(replies) < wanted:
+        missing = wanted - len(replies)
+        n_prompts = missing
+        options = JsonObject()
+        if seed is not None:
+            # replies that share a seed would be copies of one another
+            options["seed"] = seed + len(replies)
+            n_prompts = 1
         if takes_several:
             options["n"] = missing
             n_prompts = 1
@@ -241,9 +251,9 @@ def _sample(
 
 def _is_refusal(error: Exception) -> bool:
     """Returns whether a call may have failed for an option that the model or its server does not take."""
-    return status_of(error) in _REFUSALS or isinstance(
-        error, TypeError | ValueError | NotImplementedError
-    )
+    if status_of(error) in _REFUSALS:
+        return True
+    return isinstance(error, TypeError | ValueError | NotImplementedError)
 
 
 def _list_names(names: Sequence[str]) -> str:
@@ -258,14 +268,17 @@ def to_graded_reply(
     shares[OTHER_REPLY] = 1.0 - scored.mass
     responses = list[Response]()
     for text, share in shares.items():
-        if share > 0:
-            index = len(responses)
-            logprob = math.log(share)
-            responses.append(
-                create_response(
-                    agent, text, round=request["round"], index=index, logprob=logprob, n_tokens=1
-                )
-            )
+        if share <= 0:
+            continue
+        response = create_response(
+            agent,
+            text,
+            round=request["round"],
+            index=len(responses),
+            logprob=math.log(share),
+            n_tokens=1,
+        )
+        responses.append(response)
     sampling = Sampling(
         round=request["round"],
         rung="choice",

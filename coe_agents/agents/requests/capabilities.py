@@ -40,9 +40,10 @@ class ModelCall:
         return model.model_copy(update=self.settings) if self.settings else model
 
     def arguments(self, seconds: float | None) -> JsonObject:
-        if self.timeout is None or seconds is None:
-            return {**self.options}
-        return {**self.options, "timeout": min(seconds, self.timeout)}
+        arguments = dict(self.options)
+        if self.timeout is not None and seconds is not None:
+            arguments["timeout"] = min(seconds, self.timeout)
+        return arguments
 
 
 @dataclass(slots=True)
@@ -94,9 +95,12 @@ class Ladder:
         """Returns the requests to send at once for `missing` responses; only one until the first is answered."""
         if self.takes_several:
             return [self._call(missing, offset, seed_of(offset), temperature, needed)]
+
         n_calls = missing if self.is_proven else 1
-        places = range(offset, offset + n_calls)
-        return [self._call(1, place, seed_of(place), temperature, needed) for place in places]
+        calls = []
+        for place in range(offset, offset + n_calls):
+            calls.append(self._call(1, place, seed_of(place), temperature, needed))
+        return calls
 
     def _takes(self, option: str) -> bool:
         return option in self._fields and option not in self.refused
@@ -115,9 +119,11 @@ class Ladder:
         if "logprobs" in self._by_call and "logprobs" not in self.refused:
             options["logprobs"] = True
         if seed is not None and self._takes("seed"):
-            # a setting of the model's own, unless it has to be given by the call: not every client takes it so
-            target = options if "seed" in self._by_call else settings
-            target["seed"] = seed
+            # not every client takes it with the call
+            if "seed" in self._by_call:
+                options["seed"] = seed
+            else:
+                settings["seed"] = seed
         timeout = None if "timeout" in self.refused else self._longest_timeout
 
         sent = {**self._defaults, **settings, **options, "timeout": timeout}
@@ -133,10 +139,11 @@ class Ladder:
             if option not in self.refused:
                 self.refused.append(option)
                 unset = dict(self._unset)
+                # "top_logprobs" is nothing without "logprobs"
                 for name in (option, f"top_{option}"):
                     if name in self._fields:
                         unset[name] = self._fields[name].default
-                self._unset = unset
+                self._unset = unset  # a new one, since other threads may read the old one
             if option == "n":
                 self.takes_several = False
             self.is_proven = False
@@ -183,6 +190,7 @@ def draw(
                 elif drawn.failure is None:
                     drawn.failure = outcome
                 continue
+
             ladder.is_proven = True
             n_received = len(outcome.generations[0])
             if call.n > 1 and n_received == 1:

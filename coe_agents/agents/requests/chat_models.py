@@ -55,21 +55,25 @@ def check_model(model: object) -> None:
             "several servers of it"
         )
     if isinstance(model, str):
-        provider, colon, name = model.partition(":")
-        if provider == "huggingface":
-            raise _pipeline_error(f'"{model}"', name)
-        if provider in LOCAL_PROVIDERS and name:
-            if provider == _SHIPPED:
-                shipped_model(name, where=f'"model" in ModelAgent, after "{_SHIPPED}:",')
-            return
-        if not (colon and provider.isidentifier() and find_spec(f"langchain_{provider}")):
-            _check_provider(model)
+        _check_name(model)
         return
     wrapped = getattr(model, "llm", None)
     if any(kind.__name__ == "HuggingFacePipeline" for kind in type(wrapped).__mro__):
-        raise _pipeline_error(
-            "a HuggingFacePipeline", str(getattr(wrapped, "model_id", None) or "folder or hub id")
-        )
+        name = getattr(wrapped, "model_id", None) or "folder or hub id"
+        raise _pipeline_error("a HuggingFacePipeline", str(name))
+
+
+def _check_name(model: str) -> None:
+    provider, colon, name = model.partition(":")
+    if provider == "huggingface":
+        raise _pipeline_error(f'"{model}"', name)
+    if provider in LOCAL_PROVIDERS and name:
+        if provider == _SHIPPED:
+            shipped_model(name, where=f'"model" in ModelAgent, after "{_SHIPPED}:",')
+        return
+    is_installed = colon and provider.isidentifier() and find_spec(f"langchain_{provider}")
+    if not is_installed:
+        _check_provider(model)
 
 
 def _check_provider(name: str) -> None:
@@ -78,9 +82,8 @@ def _check_provider(name: str) -> None:
         load_model(name)
     except UnknownProviderError:
         raise
-    except (
-        Exception
-    ):  # whatever a client raises: what it lacks, such as a key, is reported when it is asked
+    # whatever a client raises: what it lacks, such as a key, is reported when it is asked
+    except Exception:
         return
 
 
@@ -199,7 +202,7 @@ def without_input(error: ValueError) -> ValueError:
         return error
     faults = list[str]()
     for fault in read_faults(include_input=False, include_context=False, include_url=False):
-        place = ".".join(map(str, fault["loc"])) or "the model"
+        place = ".".join(str(part) for part in fault["loc"]) or "the model"
         message = str(fault["msg"]).removeprefix("Value error, ")  # pydantic's words
         faults.append(f"{place}: {message}")
     return ValueError(f"the model cannot be made; {'; '.join(faults)}")
@@ -219,17 +222,21 @@ def prepare(model: BaseChatModel, wanted: Fields) -> BaseChatModel:
     So are the retries of ChatOpenAI's clients, which were made with the model, so that no field changes them.
     """
     fields = type(model).model_fields
-    settings = {
-        name: value for name, value in wanted.items() if name in fields and value is not None
-    }
-    settings |= {"cache": False, **without_streaming(model)}
+    settings = JsonObject()
+    for name, value in wanted.items():
+        if name in fields and value is not None:
+            settings[name] = value
+    settings["cache"] = False
+    settings |= without_streaming(model)
     if "n" in fields:
         settings["n"] = fields["n"].default  # requests say how many they want
+
     for root, used in (("root_client", "client"), ("root_async_client", "async_client")):
         client = getattr(model, root, None)
         if client is not None and hasattr(client, "with_options"):
-            settings[root] = client.with_options(max_retries=0)
-            settings[used] = settings[root].chat.completions
+            without_retries = client.with_options(max_retries=0)
+            settings[root] = without_retries
+            settings[used] = without_retries.chat.completions
     return model.model_copy(update=settings)
 
 
@@ -293,8 +300,9 @@ def names_in(message: AIMessage) -> list[ModelName]:
     written by `name_models`.
     """
     metadata = message.response_metadata
-    said = metadata.get("model_provider")
-    provider = said if isinstance(said, str) else None
+    provider = metadata.get("model_provider")
+    if not isinstance(provider, str):
+        provider = None
     names = set[ModelName]()
     for key in _NAMES_IN_REPLIES:
         name = metadata.get(key)
@@ -302,8 +310,11 @@ def names_in(message: AIMessage) -> list[ModelName]:
             names.add(ModelName(provider, name))
             if repeated := _REPEATED.fullmatch(name[:_LONGEST_NAME]):
                 names.add(ModelName(provider, repeated[1]))
+
     written = metadata.get(_MODELS)
-    for pair in written if isinstance(written, list) else ():
+    if not isinstance(written, list):
+        written = []
+    for pair in written:
         match pair:
             case [str() | None as where, str() as name]:
                 names.add(ModelName(where, name))
@@ -313,7 +324,7 @@ def names_in(message: AIMessage) -> list[ModelName]:
 def name_models(message: AIMessage, models: Iterable[object]) -> None:
     """Writes into a message which models may have given it, where it does not say so: for another process."""
     names = {name_of(model) or NAMELESS for model in models}
-    if names - {*names_in(message)}:
+    if not names.issubset(names_in(message)):
         written = sorted([list(name) for name in names], key=str)
         message.response_metadata = {**message.response_metadata, _MODELS: written}
 
@@ -326,16 +337,22 @@ def models_in(model: object) -> list[object]:
     if not isinstance(inner, RunnableWithFallbacks):
         return [model]
     models = list[object]()
-    for each in inner.runnables:
-        models += models_in(each)
+    for runnable in inner.runnables:
+        models += models_in(runnable)
     return models
 
 
 def _is_same_name(name: str, other: str) -> bool:
-    name = _LATEST.sub("", name.lower().rpartition("/")[2])
-    other = _LATEST.sub("", other.lower().rpartition("/")[2])
+    name = _plain_name(name)
+    other = _plain_name(other)
     # of two dates, each is a model of its own
     return name == other or _DATE.sub("", name) == other or name == _DATE.sub("", other)
+
+
+def _plain_name(name: str) -> str:
+    """Returns the last part of a name, in lower case, without what names no other model."""
+    _, _, last = name.lower().rpartition("/")
+    return _LATEST.sub("", last)
 
 
 def _may_be_one_provider(
@@ -347,7 +364,7 @@ def _may_be_one_provider(
     if isinstance(model, ModelName) != isinstance(other, ModelName):
         return True
     # a provider's name is no word of LangChain's default, which makes one of the name of a class
-    models = [each for each in (model, other) if isinstance(each, BaseChatModel)]
+    models = [part for part in (model, other) if isinstance(part, BaseChatModel)]
     return len(models) == 1 and type(models[0])._get_ls_params is BaseChatModel._get_ls_params
 
 
@@ -377,8 +394,9 @@ def address_of(model: BaseChatModel) -> str:
         address = getattr(holder, name, None)
         if address:
             parts = urlsplit(str(address))
-            host = parts.netloc.rpartition("@")[2]
-            return urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", ""))
+            _, _, host = parts.netloc.rpartition("@")
+            path = parts.path.rstrip("/")
+            return urlunsplit((parts.scheme, host, path, "", ""))
     return ""
 
 
@@ -388,9 +406,11 @@ def free_name(model: object, taken: Collection[str]) -> str:
     if not isinstance(full, str):
         full = getattr(model, "model_name", None) or getattr(model, "model", None)
         full = str(full or type(model).__name__)
-    name = full.partition(":")[2] or full
-    name = name.rstrip("/").rpartition("/")[2]
+    _, _, behind_provider = full.partition(":")
+    name = behind_provider or full
+    _, _, name = name.rstrip("/").rpartition("/")
     name = name.replace(":", "-").replace("|", "-").lstrip("_") or "model"
+
     free = name
     number = 1
     while free in taken:

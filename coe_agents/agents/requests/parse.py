@@ -69,17 +69,25 @@ def to_reply(
     for index, reply in enumerate(replies):
         place = _Place(agent, request["round"], index, max_chars)
         responses.append(_response(reply, request, place, states_confidence=states_confidence))
-    valid = [response for response in responses if response["error"] is None]
     answered = [*drawn.results, *drawn.unused]
+    valid = [response for response in responses if response["error"] is None]
     logprobs_missing = sum(response["logprob"] is None for response in valid)
     has_logprobs = logprobs_missing < len(valid)
+    n_empty = 0
+    for response in valid:
+        has_text = bool(response["text"].strip())
+        if not has_text and not response["calls"]:
+            n_empty += 1
+    failure = None
+    if drawn.failure is not None:
+        failure = f"{type(drawn.failure).__name__}: {drawn.failure}"
     sampling = Sampling(
         round=request["round"],
         rung=_RUNGS[ladder.takes_several, has_logprobs],
         n_requested=n_requested,
         n_received=len(responses),
         n_requests=len(answered),
-        n_empty=sum(not response["text"].strip() and not response["calls"] for response in valid),
+        n_empty=n_empty,
         n_truncated=sum(response["end"] in ("cut", "unknown") for response in valid),
         n_cut=sum(len(reply.text) > max_chars for reply in replies),
         n_invalid_calls=len(responses) - len(valid),
@@ -88,7 +96,7 @@ def to_reply(
         ignores_temperature=None,
         probe=None,
         counted="each",
-        error=None if drawn.failure is None else f"{type(drawn.failure).__name__}: {drawn.failure}",
+        error=failure,
         max_tokens=max_tokens,
     )
     usage = add_usages(map(usage_of, answered))
@@ -212,9 +220,11 @@ def read_proposal(
         InvalidReplyError: A call cannot be read, for example because its JSON names an argument twice, or is refused.
     """
     if message.invalid_tool_calls:
-        name = message.invalid_tool_calls[0].get("name")
-        why = message.invalid_tool_calls[0].get("error") or "its arguments are not JSON"
-        raise _invalid(f"the call of {str(name)[:80]!r} cannot be read: {str(why)[:200]}")
+        call = message.invalid_tool_calls[0]
+        name = str(call.get("name"))[:80]
+        why = str(call.get("error") or "its arguments are not JSON")[:200]
+        raise _invalid(f"the call of {name!r} cannot be read: {why}")
+
     calls = [{"name": call["name"], "args": call["args"]} for call in message.tool_calls]
     try:
         for arguments in _as_sent(message):
@@ -275,7 +285,8 @@ def _log_probability(
     """
     tokens = _tokens_of(generation)
     if end is not None:
-        tokens = tokens[: _count_tokens([token.get("token") for token in tokens], whole, end)]
+        texts = [token.get("token") for token in tokens]
+        tokens = tokens[: _count_tokens(texts, whole, end)]
     if not tokens:
         return None, None
     values: list[Any] = [token.get("logprob") for token in tokens]
@@ -289,14 +300,15 @@ def _count_tokens(texts: Sequence[Any], whole: str, end: int) -> int:
     if end == 0 or not all(isinstance(text, str) for text in texts):
         return 0
     joined = "".join(texts)
-    # some clients strip the text
+    # some clients strip the text, so that it begins behind the first tokens' spaces
     n_spaces = len(joined) - len(joined.lstrip())
     n_kept = len(whole) - len(whole.lstrip())
-    lead = n_spaces - n_kept
-    if lead < 0 or joined[lead : lead + end] != whole[:end]:
+    start = n_spaces - n_kept
+    stop = start + end
+    if start < 0 or joined[start:stop] != whole[:end]:
         return 0
-    ends = list(accumulate(map(len, texts)))
-    return bisect_left(ends, lead + end) + 1
+    ends = list(accumulate(len(text) for text in texts))
+    return bisect_left(ends, stop) + 1
 
 
 def _tokens_of(generation: Generation) -> Sequence[Fields]:

@@ -93,9 +93,9 @@ class Places:
         with self._lock:
             owner = None if self._owner is None else self._owner()
             has_ended = owner is None or owner.is_closed()
-            if self._owner is None or (
-                has_ended and now not in self._others and self._n_taken <= 1
-            ):
+            is_new = now not in self._others
+            is_alone = self._n_taken <= 1
+            if self._owner is None or (has_ended and is_new and is_alone):
                 self._owner = weakref.ref(now)
                 return now
             if owner is not now:
@@ -178,8 +178,9 @@ async def _agenerate(
             # what the model waits with may belong to a loop that has ended
             if not is_of_another_loop(error):
                 raise
+    generate = partial(model.generate, *prompts, **options)
     try:
-        return await asyncio.wrap_future(start_call(partial(model.generate, *prompts, **options)))
+        return await asyncio.wrap_future(start_call(generate))
     except NotImplementedError:  # it has an async form alone
         if owner is None or not owner.is_running():
             return await model.agenerate(*prompts, **options)
@@ -296,9 +297,10 @@ class Asker:
     def _rules(self, deadline: Deadline) -> JsonObject:
         def wait(state: RetryCallState) -> float:
             longest = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** (state.attempt_number - 1))
+            own_wait = random.uniform(longest / 2, longest)
             error = state.outcome.exception() if state.outcome is not None else None
-            of_server = getattr(error, "retry_after", None) or 0.0
-            return max(random.uniform(longest / 2, longest), of_server)
+            wait_of_server = getattr(error, "retry_after", None) or 0.0
+            return max(own_wait, wait_of_server)
 
         def stop(state: RetryCallState) -> bool:
             if state.attempt_number > self.retries:
@@ -309,8 +311,10 @@ class Asker:
                 return True
             return left is not None and state.upcoming_sleep >= left
 
-        retry = retry_if_exception(lambda error: isinstance(error, CoEError) and error.retryable)
-        return {"wait": wait, "stop": stop, "retry": retry}
+        def is_retryable(error: BaseException) -> bool:
+            return isinstance(error, CoEError) and error.retryable
+
+        return {"wait": wait, "stop": stop, "retry": retry_if_exception(is_retryable)}
 
     def _fail(self, error: Exception, options: Collection[str]) -> None:
         """Raises `error` as one of ours; returns for LangGraph's own control-flow exceptions."""
@@ -322,10 +326,14 @@ class Asker:
         if mapped is error:
             raise mapped
         # a traceback prints the cause, too, so it must hold no secret either
-        raise mapped from (None if prints_secret(error, secrets) else error)
+        cause = None if prints_secret(error, secrets) else error
+        raise mapped from cause
 
 
 def tracing_options(config: Fields | None) -> JsonObject:
     """Returns the options that make a model call visible to the caller's tracing; `generate` does not inherit them."""
-    keys = ("callbacks", "tags", "metadata")
-    return {key: config[key] for key in keys if config and config.get(key)}
+    options = JsonObject()
+    for key in ("callbacks", "tags", "metadata"):
+        if config and config.get(key):
+            options[key] = config[key]
+    return options

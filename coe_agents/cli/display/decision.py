@@ -65,7 +65,8 @@ def show_decision(
     plain, numeric = _reason(decision)
     contested = decision.get("contested")
     if contested is not None:
-        plain += f" {clean(contested_in_words(contested, n_agents=len(decision['agents'])))}"
+        sentence = contested_in_words(contested, n_agents=len(decision["agents"]))
+        plain += f" {clean(sentence)}"
     lines: list[Text | Table] = [Text(plain.rstrip())]
     if decision.get("claims"):
         lines.append(_claims(decision["claims"]))
@@ -118,13 +119,22 @@ def _reason(decision: Mapping[str, Any]) -> tuple[str, str]:
         else:
             plain.append(clause)
     if not plain:
-        plain, numeric = clauses, []
-    sentences = [f"{'; '.join(part)}." if any(part) else "" for part in (plain, numeric)]
-    for place, sentence in enumerate(sentences):
-        is_name = any(sentence.startswith(f"{clean(name)} ") for name in decision["agents"])
-        if place > 0 or not is_name:
-            sentences[place] = sentence[:1].upper() + sentence[1:]
-    return sentences[0], sentences[1]
+        plain = clauses
+        numeric = []
+
+    first = _to_sentence(plain)
+    is_name = any(first.startswith(f"{clean(name)} ") for name in decision["agents"])
+    if not is_name:
+        first = _capitalize(first)
+    return first, _capitalize(_to_sentence(numeric))
+
+
+def _to_sentence(clauses: Sequence[str]) -> str:
+    return f"{'; '.join(clauses)}." if any(clauses) else ""
+
+
+def _capitalize(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:]
 
 
 def _head(decision: Mapping[str, Any]) -> Text:
@@ -196,22 +206,27 @@ def _despite_lacking(agents: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _numbers(decision: Mapping[str, Any]) -> list[Text]:
+    # of long answers as a whole the numbers say nothing
     if decision["coe"] is None or decision.get("claims"):
-        return []  # of long answers as a whole they say nothing
+        return []
     split = decomposition(
         coe=decision["coe"], aleatoric=decision["aleatoric"], epistemic=decision["epistemic"]
     )
     lines = [Text.assemble(("CoE ", "bold"), split)]
+
     regime = decision["regime"]
-    # agreement is no reason to withhold an answer, and without a quorum there is no regime
-    if regime is not None and (decision["action"] == "answer" or regime != "consensus"):
-        entropies = [
-            agent["entropy"] for agent in decision["agents"].values() if "entropy" in agent
-        ]
-        words = regime_in_words(regime, entropies, n_agents=len(decision["agents"]))
-        is_lacking = lacking_in_words(decision["agents"].values(), only_most=True)
-        if words not in decision["reason"] and not is_lacking:
-            lines.append(Text(f"{regime}: {words}", style="dim"))
+    # without a quorum there is no regime
+    if regime is None:
+        return lines
+    # agreement is no reason to withhold an answer
+    if regime == "consensus" and decision["action"] != "answer":
+        return lines
+    agents = decision["agents"].values()
+    entropies = [agent["entropy"] for agent in agents if "entropy" in agent]
+    words = regime_in_words(regime, entropies, n_agents=len(agents))
+    are_lacking = lacking_in_words(agents, only_most=True)
+    if words not in decision["reason"] and not are_lacking:
+        lines.append(Text(f"{regime}: {words}", style="dim"))
     return lines
 
 
@@ -220,7 +235,8 @@ def _claims(claims: Sequence[Mapping[str, Any]]) -> Text:
     lines = Text()
     for claim in claims:
         text = Text(clean(claim["text"]), style=_CLAIMS[claim["action"]])
-        text.stylize("underline", 0, round((claim["support_between"] or 0.0) * len(text)))
+        support = claim["support_between"] or 0.0
+        text.stylize("underline", 0, round(support * len(text)))
         lines.append_text(text)
         lines.append(f"  {outcome(claim)}: {clean(who_says(claim))}\n", style="dim")
     lines.rstrip()
@@ -242,7 +258,8 @@ def _agents(decision: Mapping[str, Any], *, wide: bool) -> Table:
         for place, (answer, share) in enumerate(answers[:_SHOWN]):
             label = Text(clean(name) if place == 0 else "", style="bold")
             bar = Text(_bar("█", share, longest), style="cyan")
-            table.add_row(label, bar, Text(f"{share:4.0%}"), Text(clean(read(answer), _MOST_CHARS)))
+            shown = Text(clean(read(answer), _MOST_CHARS))
+            table.add_row(label, bar, Text(f"{share:4.0%}"), shown)
         others = answers[_SHOWN:]
         if others:
             share = sum(share for _, share in others)

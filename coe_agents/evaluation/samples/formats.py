@@ -83,16 +83,20 @@ OWN = Format("samples", frozenset(), _own)
 
 
 def _lm_eval(record: JsonObject, source: Source) -> Iterator[JsonObject]:
+    # the same responses again, from which another filter takes the answer
     if record.get("filter") != source.first.get("filter"):
-        return  # the same responses again, from which another filter takes the answer
-    arguments = record["arguments"]
-    requests = [list(_values(request)) for request in _values(arguments)]
+        return
+    requests = [list(_values(request)) for request in _values(record["arguments"])]
     responses = record["resps"]
     target = [solution_of(text) for text in texts_of(record["target"])]
-    prompt = record["doc"].get("question") if isinstance(record["doc"], dict) else None
+    document = record["doc"]
+    question = document.get("question") if isinstance(document, dict) else None
+    if not isinstance(question, str):
+        question = str(requests[0][0])
+    digest = str(record.get("doc_hash", ""))[:8]
     sample: JsonObject = {
-        "id": f"{record['doc_id']}-{str(record.get('doc_hash', ''))[:8]}".rstrip("-"),
-        "question": prompt if isinstance(prompt, str) else str(requests[0][0]),
+        "id": f"{record['doc_id']}-{digest}".rstrip("-"),
+        "question": question,
         "references": target,
         # the tool writes into a folder that it names after the model
         "agent": source.path.resolve().parent.name,
@@ -113,8 +117,9 @@ def _lm_eval(record: JsonObject, source: Source) -> Iterator[JsonObject]:
 def _generated(text: str, record: JsonObject) -> JsonObject:
     (filtered, *_) = record["filtered_resps"]
     answer = solution_of(text) if "####" in text else None
+    # of several responses, the verdict is on one
     if len(record["resps"][0]) > 1:
-        return {"text": text, "answer": answer, "correct": None}  # the verdict is on one of them
+        return {"text": text, "answer": answer, "correct": None}
     if isinstance(filtered, str) and filtered not in (text, "[invalid]"):
         answer = filtered
     return {"text": text, "answer": answer}
@@ -127,10 +132,12 @@ def _most_probable(
     choices = [str(request[1]).strip() for request in requests]
     logprobs = [float(response[0][0]) for response in responses]
     best = max(range(len(choices)), key=lambda number: logprobs[number])
-    found: JsonObject = {"text": choices[best], "logprob": min(logprobs[best], 0.0)}
-    if target and target[0].isdecimal() and int(target[0]) < len(choices):
-        found["references"] = [choices[int(target[0])]]
-    return found
+    fields: JsonObject = {"text": choices[best], "logprob": min(logprobs[best], 0.0)}
+    if target and target[0].isdecimal():
+        number_of_right = int(target[0])
+        if number_of_right < len(choices):
+            fields["references"] = [choices[number_of_right]]
+    return fields
 
 
 def _values(value: Any) -> Sequence[Any]:
@@ -171,20 +178,23 @@ def _batch_output(record: JsonObject, source: Source) -> Iterator[JsonObject]:
     error = record["error"] or body.get("error")
     if error or response.get("status_code", 200) >= 400:
         message = error["message"] if isinstance(error, dict) else error
-        said = message or f"status {response.get('status_code')}"
-        yield {**sample, "agent": body.get("model") or "batch", "error": str(said)}
+        message = message or f"status {response.get('status_code')}"
+        yield {**sample, "agent": body.get("model") or "batch", "error": str(message)}
         return
+
     sample["agent"] = body["model"]
     if "output" in body:
         parts = [part for item in body["output"] for part in item.get("content") or ()]
         text = "".join(part.get("text", "") for part in parts)
         yield {**sample, "text": text, "end": _end(body.get("status"))}
         return
+
     for choice in body["choices"]:
         message = choice["message"]
-        reply = {**sample, "text": message.get("content") or message.get("refusal") or ""}
-        reply["end"] = _end(choice.get("finish_reason"))
-        tokens = (choice.get("logprobs") or {}).get("content")
+        text = message.get("content") or message.get("refusal") or ""
+        reply = {**sample, "text": text, "end": _end(choice.get("finish_reason"))}
+        logprobs = choice.get("logprobs") or {}
+        tokens = logprobs.get("content")
         if tokens:
             reply["logprob"] = min(sum(token["logprob"] for token in tokens), 0.0)
             reply["n_tokens"] = len(tokens)
@@ -284,12 +294,13 @@ def inspect_samples(path: Path) -> Iterator[JsonObject]:
         ) from error
     model = read_eval_log(str(path), header_only=True).eval.model
     for logged in read_eval_log_samples(str(path), all_samples_required=False):
-        asked = logged.input
-        if not isinstance(asked, str):
-            asked = [message.text for message in asked if message.role == "user"][-1]
+        question = logged.input
+        if not isinstance(question, str):
+            texts_of_user = [message.text for message in question if message.role == "user"]
+            question = texts_of_user[-1]
         sample: JsonObject = {
             "id": str(logged.id),
-            "question": asked,
+            "question": question,
             "references": [text for text in texts_of(logged.target) if text],
             "agent": model,
         }
@@ -301,7 +312,8 @@ def inspect_samples(path: Path) -> Iterator[JsonObject]:
             if choice.logprobs is not None and choice.logprobs.content:
                 tokens = [token.logprob for token in choice.logprobs.content]
                 reply |= {"logprob": min(sum(tokens), 0.0), "n_tokens": len(tokens)}
-            if number == 0:  # the one that was scored
+            # the first is the one that was scored
+            if number == 0:
                 reply |= _verdict(logged.scores or {}, choice.message.text)
             yield reply
 
@@ -312,11 +324,11 @@ _VERDICTS = {"C": True, "I": False, "N": False, 1: True, 0: False}
 
 def _verdict(scores: Mapping[str, Any], text: str) -> JsonObject:
     for score in scores.values():
-        if isinstance(score.value, str | int | float) and score.value in _VERDICTS:
-            is_short = isinstance(score.answer, str) and score.answer.strip() not in (
-                "",
-                text.strip(),
-            )
-            answer = score.answer if is_short else None
-            return {"correct": _VERDICTS[score.value], "answer": answer}
+        if not isinstance(score.value, str | int | float) or score.value not in _VERDICTS:
+            continue
+        # what the scorer compared, where it is another text than the whole reply
+        answer = None
+        if isinstance(score.answer, str) and score.answer.strip() not in ("", text.strip()):
+            answer = score.answer
+        return {"correct": _VERDICTS[score.value], "answer": answer}
     return {}

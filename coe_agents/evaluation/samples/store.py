@@ -179,12 +179,13 @@ class Store:
             lines = b""
             for row in rows:
                 lines += json.dumps(row, allow_nan=False).encode() + b"\n"
-            added.append((unit, start + len(content), len(lines), _failure(rows)))
+            place = start + len(content)
+            added.append((unit, place, len(lines), _failure(rows)))
             content += lines
 
         append(self._file, content, path=self.path, sync=True)
-        for unit, at, size, failure in added:
-            self._kept.add(unit, at, size, failure)
+        for unit, place, size, failure in added:
+            self._kept.add(unit, place, size, failure)
 
     def finish(self) -> None:
         """Puts all units in order, so that the file depends neither on who answered first nor on interruptions."""
@@ -210,8 +211,9 @@ class Store:
         with self.path.open("rb") as file:
 
             def read(place: _Place) -> bytes:
-                file.seek(place[0])
-                return file.read(place[1])
+                start, size = place
+                file.seek(start)
+                return file.read(size)
 
             write_chunks(self.path, map(read, places))
 
@@ -224,18 +226,20 @@ class Store:
         with self.path.open("rb") as file:
             for unit, group in groupby(self._iter_lines(file), key=lambda line: line.unit):
                 lines = list(group)
+                first = lines[0]
                 rows = [line.row for line in lines]
                 n_responses = self._units.get(unit, 0)
+                # only the last unit may be incomplete
                 if torn is not None:
                     raise self._changed(*torn)
                 if unit in self._kept or len(rows) > n_responses:
-                    raise self._changed(unit, lines[0].number)
+                    raise self._changed(unit, first.number)
 
                 if is_whole(n_responses, rows):
                     size = sum(line.size for line in lines)
-                    self._kept.add(unit, lines[0].start, size, _failure(rows))
+                    self._kept.add(unit, first.start, size, _failure(rows))
                 else:
-                    torn = unit, lines[0].number  # only the last unit may be incomplete
+                    torn = unit, first.number
 
         self._kept.drop_failures()
         n_bytes = sum(size for _, size in self._kept.in_file())
@@ -244,8 +248,10 @@ class Store:
     def _iter_lines(self, file: Iterable[bytes]) -> Iterator["_Line"]:
         start = 0
         for number, line in enumerate(file, start=1):
-            if line.endswith(b"\n"):  # the last one may be incomplete
-                yield _Line(self._parse(line, number), number, start, len(line))
+            # the last one may be incomplete
+            if line.endswith(b"\n"):
+                row = self._parse(line, number)
+                yield _Line(row, number, start, len(line))
             start += len(line)
 
     def _parse(self, line: bytes, number: int) -> dict[str, Any]:
@@ -261,8 +267,9 @@ class Store:
         return dict(row)
 
     def _changed(self, unit: Unit, number: int) -> StoreError:
+        identifier, agent = unit
         return StoreError(
-            f"{self.path}:{number}: the responses of {unit[1]!r} to {unit[0]!r} differ from what this run wrote",
+            f"{self.path}:{number}: the responses of {agent!r} to {identifier!r} differ from what this run wrote",
             hint=REPAIR,
         )
 
@@ -285,9 +292,12 @@ def is_whole(n_responses: int, rows: Sequence[Mapping[str, Any]]) -> bool:
 
     An agent that gives as many as it likes says in each row how many these are.
     """
-    if rows:
-        n_responses = rows[-1].get("n_responses", n_responses)
-    return len(rows) == n_responses or (0 < len(rows) <= n_responses and is_failure(rows[-1]))
+    if not rows:
+        return n_responses == 0
+    last = rows[-1]
+    n_responses = last.get("n_responses", n_responses)
+    ends_in_failure = len(rows) < n_responses and is_failure(last)
+    return len(rows) == n_responses or ends_in_failure
 
 
 def is_failure(row: Mapping[str, Any]) -> bool:

@@ -68,8 +68,12 @@ PYTEST = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "--hypothesis-profile=
 FAST = "not slow and not clients"
 
 
-def main(mode: str) -> int:
+def main(*arguments: str) -> int:
     """Runs one of the modes; returns 0 if everything passed."""
+    if len(arguments) != 1 or arguments[0] not in ("core", "chosen", "each", "alone"):
+        print(__doc__)
+        return 2
+    [mode] = arguments
     if mode in ("core", "chosen"):
         with copy_without(_ring.ROOMS) as folder:
             leave_out = [f"--deselect=tests/test_docs.py::{name}" for name in OF_THE_WHOLE]

@@ -291,7 +291,7 @@ class CoETelemetry(BaseCallbackHandler):
                 self._describe_agent(run, run.node, span, update)
             if "labels" in update:
                 span.set_attribute("coe.n_clusters", len(set(update["labels"])))
-        for part in ("measured", "verdict", "decision"):
+        for part in ("measured", "settled", "decision"):
             values = update.get(part)
             if isinstance(values, Mapping):
                 self._describe_values(span, values)

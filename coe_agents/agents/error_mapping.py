@@ -87,18 +87,19 @@ def status_of(error: Exception) -> int | None:
 
 def is_stale(error: BaseException) -> bool:
     """Returns whether the connection belonged to an event loop that has ended; the next request gets another one."""
+    causes = iter_causes(error)
     return any(
-        isinstance(each, RuntimeError) and str(each) == "Event loop is closed"
-        for each in iter_causes(error)
+        isinstance(cause, RuntimeError) and str(cause) == "Event loop is closed" for cause in causes
     )
 
 
 def is_of_another_loop(error: BaseException) -> bool:
     """Returns whether what was waited for belongs to another event loop, in asyncio's two wordings."""
-    return any(
-        isinstance(each, RuntimeError) and "different" in str(each) and "loop" in str(each)
-        for each in iter_causes(error)
-    )
+    for cause in iter_causes(error):
+        message = str(cause)
+        if isinstance(cause, RuntimeError) and "different" in message and "loop" in message:
+            return True
+    return False
 
 
 def _translate(error: Exception, address: str, options: Collection[str]) -> AgentError:
@@ -146,7 +147,8 @@ def _from_status(error: Exception, status: int, address: str) -> AgentError:
             'ChatHuggingFace sends the name "dummy" until its `model_id` is set',
         )
     if status == 429:
-        if "insufficient_quota" in str(error) + str(getattr(error, "code", "")):
+        stated = str(error) + str(getattr(error, "code", ""))
+        if "insufficient_quota" in stated:
             return RateLimitError(message, hint="The account has no credit left", retryable=False)
         hint = "Lower `max_concurrency`, or ask the provider for more"
         limited = RateLimitError(message, hint=hint)
@@ -175,12 +177,12 @@ def refused_option(error: Exception, status: int | None, options: Collection[str
     is_of_client = isinstance(error, ValueError | NotImplementedError) and is_unsupported
     if status not in (400, 403, 422, 501) and not is_of_client:
         return None
+    parameter = getattr(error, "param", None)
     for option in options:
         # a temperature may also be out of range, which the user must correct
         if option == "temperature" and not is_unsupported:
             continue
         pattern = _N if option == "n" else rf"\b(?:top_)?{option}\b"
-        parameter = getattr(error, "param", None)
         if parameter in (option, f"top_{option}") or re.search(pattern, text):
             return option
     return None

@@ -115,11 +115,11 @@ class GroupDecision:
         """
         decision = result.get("decision")
         if not isinstance(decision, Mapping):
-            waiting = (
-                "; the run waits for a person: resume it first" if "__interrupt__" in result else ""
-            )
+            got = ", ".join(sorted(result)) or "none"
+            if "__interrupt__" in result:
+                got += "; the run waits for a person: resume it first"
             raise ValueError(
-                f'"result" must hold a "decision"; got the keys {", ".join(sorted(result)) or "none"}{waiting}. '
+                f'"result" must hold a "decision"; got the keys {got}. '
                 "Pass what the graph's invoke returned"
             )
         question = None
@@ -137,9 +137,10 @@ class GroupDecision:
         Raises:
             TypeError, ValueError: If it has no action or reason, or something is of the wrong kind.
         """
-        known: dict[str, Any] = {
-            key: value for key, value in view(decision, DecisionData).items() if value is not None
-        }
+        known = dict[str, Any]()
+        for key, value in view(decision, DecisionData).items():
+            if value is not None:
+                known[key] = value
         check_decision(known, {"action", "reason", *known})
         return cls(**{"answer": None, **known}, question=question)
 
@@ -160,7 +161,9 @@ class GroupDecision:
 
     def _read(self, text: str | None) -> str:
         """Returns an answer in words: tool calls as people read them, texts as they are."""
-        return action_in_words(text or "") if is_about_actions(self.data) else str(text)
+        if is_about_actions(self.data):
+            return action_in_words(text or "")
+        return str(text)
 
     @property
     def _title(self) -> str:
@@ -176,10 +179,12 @@ class GroupDecision:
 
     def explain(self) -> str:
         """Returns the outcome in plain words: the answer or the refusal first, then why, then who failed."""
-        answer = f"Answer: {self._read(self.answer)}"
-        head = answer if self.is_answer else f"{HEADINGS[self.action]}."
-        lines = [head, *self._reasons, *claims_in_words(self.claims or ())]
-        lines += [f"{name} did not answer: {why}" for name, why in self.failed_agents.items()]
+        head = f"Answer: {self._title}" if self.is_answer else f"{self._title}."
+        lines = [head]
+        lines += self._reasons
+        lines += claims_in_words(self.claims or ())
+        for name, why in self.failed_agents.items():
+            lines.append(f"{name} did not answer: {why}")
         return visible("\n".join(lines))
 
     def plot(
@@ -225,21 +230,27 @@ class GroupDecision:
             from pandas import DataFrame
         except ModuleNotFoundError as error:
             raise ImportError("to_frame needs pandas; pip install 'coe-agents[plots]'") from error
-        return DataFrame(
-            {
-                "question": self.question,
-                **{name: data[name] for name in ("round", "strategy")},
-                "agent": agent,
-                "answer": answer,
-                "entropy": data.get("entropies", {}).get(agent),
-                "flipped": data["flips"].get(agent),
-                "adopted": data["adopted"].get(agent),
-                **{name: data[name] for name in ("coe", "aleatoric", "epistemic", "regime")},
-                "group_answer": data["answer"],
-            }
-            for data in self.trajectory
-            for agent, answer in data["leading"].items()
-        )
+        rows = []
+        for data in self.trajectory:
+            entropies = data.get("entropies", {})
+            for agent, answer in data["leading"].items():
+                row = {
+                    "question": self.question,
+                    "round": data["round"],
+                    "strategy": data["strategy"],
+                    "agent": agent,
+                    "answer": answer,
+                    "entropy": entropies.get(agent),
+                    "flipped": data["flips"].get(agent),
+                    "adopted": data["adopted"].get(agent),
+                    "coe": data["coe"],
+                    "aleatoric": data["aleatoric"],
+                    "epistemic": data["epistemic"],
+                    "regime": data["regime"],
+                    "group_answer": data["answer"],
+                }
+                rows.append(row)
+        return DataFrame(rows)
 
     def plot_rounds(self) -> Figure:
         """Draws each agent's entropy, and CoE with its parts, round by round.
@@ -251,20 +262,23 @@ class GroupDecision:
 
     def _repr_html_(self) -> str:
         colour = "#1a7f37" if self.is_answer else "#9a6700"
-        reasons = " ".join(for_page(each) for each in self._reasons)
         limit = None if self.claims else 300
+        title = for_page(self._title, limit)
+        reasons = " ".join(for_page(reason) for reason in self._reasons)
+        rows = "".join(self._html_rows())
+
         parts = [
-            f'<div style="font-family:sans-serif;max-width:62em;border-left:4px solid {colour};padding-left:.8em">',
-            f'<div style="opacity:.7">{for_page(self.question)}</div>' if self.question else "",
-            f'<div style="font-size:1.2em;font-weight:600;color:{colour}">{for_page(self._title, limit)}</div>',
-            f'<div style="margin:.2em 0 .6em">{reasons}</div>',
-            f'<div style="margin-bottom:.6em">{claims_as_html(self.claims)}</div>'
-            if self.claims
-            else "",
-            '<div style="display:flex;flex-wrap:wrap;gap:1.2em;align-items:flex-start">',
-            f'<table style="border-collapse:collapse">{"".join(self._html_rows())}</table>',
-            "</div></div>",
+            f'<div style="font-family:sans-serif;max-width:62em;border-left:4px solid {colour};padding-left:.8em">'
         ]
+        if self.question:
+            parts.append(f'<div style="opacity:.7">{for_page(self.question)}</div>')
+        parts.append(f'<div style="font-size:1.2em;font-weight:600;color:{colour}">{title}</div>')
+        parts.append(f'<div style="margin:.2em 0 .6em">{reasons}</div>')
+        if self.claims:
+            parts.append(f'<div style="margin-bottom:.6em">{claims_as_html(self.claims)}</div>')
+        parts.append('<div style="display:flex;flex-wrap:wrap;gap:1.2em;align-items:flex-start">')
+        parts.append(f'<table style="border-collapse:collapse">{rows}</table>')
+        parts.append("</div></div>")
         return "".join(parts)
 
     def _html_rows(self) -> Iterable[str]:
@@ -310,32 +324,35 @@ def create_decision(
     """
     measured = measured or {}
     proposals = measured.get("proposals", {})
-    usages: dict[str, list[Usage]] = {}
-    for each in spent:
-        usages.setdefault(each["agent"], []).append(each["usage"])
     representatives = measured.get("representatives", ())
+    support = measured.get("support", ())
+
+    usages: dict[str, list[Usage]] = {}
+    for request in spent:
+        usages.setdefault(request["agent"], []).append(request["usage"])
+    tokens = {}
+    for name, used in usages.items():
+        tokens[name] = add_usages(used) if len(used) > 1 else used[0]
+
     decided: dict[str, Any] = {
         "choices": choices,
         "answers": answers,
         "answer_end": answer_end,
         "calls": calls,
         "regime": settled.get("regime"),  # none without a quorum
-        "support": dict(zip(representatives, measured.get("support", ()), strict=True)),
+        "support": dict(zip(representatives, support, strict=True)),
         "contested": proposals.get("contested"),
         "fields": proposals.get("fields"),
         "n_rounds": len(trajectory),
         "failed_agents": failed_agents,
         "agents": agents_as_data(measured.get("agents", {}), spent),
-        "tokens": {
-            name: add_usages(used) if len(used) > 1 else used[0] for name, used in usages.items()
-        },
+        "tokens": tokens,
         "trajectory": trajectory,
         "conformity": conformity,
         "claims": None if claimed is None else claimed["claims"],
     }
-    return GroupDecision(
-        **{**view(measured, DecisionData), **view(settled, DecisionData), **decided}
-    ).data
+    values = {**view(measured, DecisionData), **view(settled, DecisionData), **decided}
+    return GroupDecision(**values).data
 
 
 def agents_as_data(
@@ -343,9 +360,10 @@ def agents_as_data(
 ) -> dict[str, dict[str, Any]]:
     """Returns the measurement of each agent, with how its requests were sampled, in the order of rounds."""
     samplings: dict[str, list[Sampling]] = {}
-    for each in spent:
-        if each["sampling"] is not None:
-            samplings.setdefault(each["agent"], []).append(each["sampling"])
+    for request in spent:
+        sampling = request["sampling"]
+        if sampling is not None:
+            samplings.setdefault(request["agent"], []).append(sampling)
 
     agents = {}
     for name, said in measured.items():
@@ -367,9 +385,8 @@ def share(value: Any, where: str) -> float | None:
 def check_decision(decision: Mapping[str, Any], keys: Iterable[str]) -> None:
     """Refuses a decision that lacks one of these keys, or has something of another kind in one that is read."""
     for key in keys:
-        checks.require(
-            key in decision, f'a decision must have the key "{key}"', [*decision], _ADVICE
-        )
+        must = f'a decision must have the key "{key}"'
+        checks.require(key in decision, must, list(decision), _ADVICE)
         if key in _CHECKS:
             _CHECKS[key](decision[key], key)
 

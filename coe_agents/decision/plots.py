@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from io import BytesIO
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from coe_agents.measurement.weighting import rank_texts
 from coe_agents.text import for_terminal
@@ -26,6 +29,8 @@ _LOOKS = {
     "abstain": ("X", "tab:orange"),
     "escalate": ("^", "tab:purple"),
 }
+_PARTS = (("coe", "CoE", "o"), ("aleatoric", "aleatoric", "s"), ("epistemic", "epistemic", "^"))
+"""The parts of the group's uncertainty, with their labels and markers."""
 SHOWN = 6
 """Answers that are shown of each agent; the others are counted."""
 
@@ -34,15 +39,19 @@ def draw_decision(
     decision: GroupDecision, title: str, *, aleatoric_threshold: float, epistemic_threshold: float
 ) -> Figure:
     """Draws the answers of each agent next to the plane; see `GroupDecision.plot`."""
-    figure = create_figure(9.0, 3.4 + 0.3 * max(0, len(decision.agents) - 3))
+    n_further = max(0, len(decision.agents) - 3)
+    figure = create_figure(9.0, 3.4 + 0.3 * n_further)
     bars, plane = figure.subplots(1, 2, width_ratios=(1.6, 1.0))
+
     _draw_bars(bars, decision)
-    if handles := bars.get_legend_handles_labels()[0]:
+    handles, _ = bars.get_legend_handles_labels()
+    if handles:
         legend = figure.legend(
             handles=handles, loc="outside lower left", ncols=2, frameon=False, fontsize=9
         )
         for text in legend.get_texts():
             text.set_parse_math(False)
+
     _draw_plane(
         plane,
         decision,
@@ -58,15 +67,20 @@ def draw_rounds(decision: GroupDecision) -> Figure:
     figure = create_figure(9.0, 3.4)
     agents, group = figure.subplots(1, 2, sharex=True)
     rounds = [data["round"] for data in decision.trajectory]
-    for name in sorted({name for data in decision.trajectory for name in data["entropies"]}):
-        entropies = [data["entropies"].get(name, float("nan")) for data in decision.trajectory]
+    names = set[str]()
+    for data in decision.trajectory:
+        names.update(data["entropies"])
+    for name in sorted(names):
+        entropies = [data["entropies"].get(name, math.nan) for data in decision.trajectory]
         agents.plot(rounds, entropies, marker="o", label=for_terminal(name, 30))
-    for name, marker in (("coe", "o"), ("aleatoric", "s"), ("epistemic", "^")):
-        values = [
-            float("nan") if (value := data.get(name)) is None else value
-            for data in decision.trajectory
-        ]
-        group.plot(rounds, values, marker=marker, label="CoE" if name == "coe" else name)
+
+    for part, label, marker in _PARTS:
+        values = []
+        for data in decision.trajectory:
+            value = data.get(part)
+            values.append(math.nan if value is None else value)
+        group.plot(rounds, values, marker=marker, label=label)
+
     for axes, what in ((agents, "entropy of each agent"), (group, "uncertainty of the group")):
         axes.set_xlabel("round")
         axes.set_ylabel(f"{what} (nats)")
@@ -88,14 +102,17 @@ def put_legend_above(axes: Axes) -> None:
 def _draw_plane(
     axes: Axes, decision: GroupDecision, *, aleatoric_threshold: float, epistemic_threshold: float
 ) -> None:
-    aleatoric, epistemic = decision.aleatoric or 0.0, decision.epistemic or 0.0
+    aleatoric = decision.aleatoric or 0.0
+    epistemic = decision.epistemic or 0.0
     if decision.coe is not None:
         marker, colour = _LOOKS[decision.action]
         axes.scatter([aleatoric], [epistemic], marker=marker, color=colour, zorder=3, s=50)
-    far_a = max(2.0 * aleatoric_threshold, 1.15 * aleatoric)
-    far_e = max(2.0 * epistemic_threshold, 1.15 * epistemic)
-    axes.set_xlim(-0.03 * far_a, far_a)
-    axes.set_ylim(-0.03 * far_e, far_e)
+
+    # the thresholds are in the middle, unless the point lies further out
+    right = max(2.0 * aleatoric_threshold, 1.15 * aleatoric)
+    top = max(2.0 * epistemic_threshold, 1.15 * epistemic)
+    axes.set_xlim(-0.03 * right, right)
+    axes.set_ylim(-0.03 * top, top)
     axes.axvline(aleatoric_threshold, color="0.6", linewidth=1, linestyle="--")
     axes.axhline(epistemic_threshold, color="0.6", linewidth=1, linestyle="--")
     for regime, across, up in _QUADRANTS:
@@ -114,26 +131,14 @@ def _draw_plane(
 
 def _draw_bars(axes: Axes, decision: GroupDecision) -> None:
     ranked = [text for text, _ in rank_texts(decision.support.items())]
-    names = [*decision.agents]
-    left = dict.fromkeys(names, 0.0)
+    names = list(decision.agents)
+    ends = np.zeros(len(names))
     for place, text in enumerate(ranked[:SHOWN]):
-        widths = [decision.agents[name]["distribution"].get(text, 0.0) for name in names]
-        axes.barh(
-            names,
-            widths,
-            left=[left[name] for name in names],
-            label=for_terminal(text, 40),
-            color=f"C{place}",
-        )
-        left = {name: left[name] + width for name, width in zip(names, widths, strict=True)}
+        shares = [agent["distribution"].get(text, 0.0) for agent in decision.agents.values()]
+        axes.barh(names, shares, left=ends, label=for_terminal(text, 40), color=f"C{place}")
+        ends = ends + shares
     if len(ranked) > SHOWN:
-        axes.barh(
-            names,
-            [1.0 - left[name] for name in names],
-            left=[*left.values()],
-            label="others",
-            color="0.8",
-        )
+        axes.barh(names, 1.0 - ends, left=ends, label="others", color="0.8")
     axes.invert_yaxis()
     axes.set_xlim(0.0, 1.0)
     axes.set_xlabel("share of the agent's responses")

@@ -56,13 +56,17 @@ def why_not(decision: Mapping[str, Any]) -> str:
     if decision.get("is_late") or decision.get("is_unfit"):
         return str(decision["reason"])
     if decision["regime"] is None:
-        kinds = map(kind_of, (decision.get("failed_agents") or {}).values())
-        is_invalid = InvalidReplyError.__name__ in kinds
-        return f"too few agents {'gave a valid reply' if is_invalid else 'answered'}"
+        failures = decision.get("failed_agents") or {}
+        kinds = {kind_of(error) for error in failures.values()}
+        if InvalidReplyError.__name__ in kinds:
+            return "too few agents gave a valid reply"
+        return "too few agents answered"
     if lacking := lacking_in_words((decision.get("agents") or {}).values(), only_most=True):
         return lacking
-    if {answer_kind(text) for text in decision["support"]} <= {"refusal", "empty"}:
+    kinds_of_answers = {answer_kind(text) for text in decision["support"]}
+    if kinds_of_answers <= {"refusal", "empty"}:
         return "the agents decline to answer"
+
     cause = "several answers share the lead" if decision["tied"] else _CAUSES[decision["regime"]]
     contested = decision.get("contested")
     differences = _differences(contested)
@@ -85,5 +89,7 @@ def _differences(contested: Mapping[str, Any] | None) -> list[str]:
     for tool, name in contested.get("where", [])[:_MOST_ARGUMENTS]:
         argument = f'"{name[:_LONGEST]}"'
         # a structured answer is one call of a tool of ours, which the caller does not know
-        differences.append(argument if tool == ANSWER else f'{argument} of "{tool[:_LONGEST]}"')
+        if tool != ANSWER:
+            argument += f' of "{tool[:_LONGEST]}"'
+        differences.append(argument)
     return differences

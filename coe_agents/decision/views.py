@@ -32,13 +32,14 @@ def to_json(question: str, decision: Mapping[str, Any], seconds: float) -> dict[
     "claims" is there where a long answer was judged claim by claim, "decided_by" where the group did not decide itself,
     "answer_kind", "calls" and "contested" where agents proposed tool calls.
     """
-    names = [*_PRINTED]
+    names = list(_PRINTED)
     if is_about_actions(decision):
         names += _OF_PROPOSALS
     if decision.get("claims"):
         names.append("claims")
     printed: dict[str, Any] = {"question": question}
-    printed |= {name: decision[name] for name in names}
+    for name in names:
+        printed[name] = decision[name]
     printed["seconds"] = round(seconds, 3)
     if decision["decided_by"] != "group":
         printed["decided_by"] = decision["decided_by"]
@@ -59,12 +60,17 @@ def to_public(
     most votes against the leading proposal first. More calls than `most_calls` are withheld altogether, rather than cut
     to the first: nobody proposed that. An answer without calls is withheld from who must be given one.
     """
-    contested = decision["contested"] and _to_names(decision["contested"], tools)
-    public = {**decision, "contested": contested, "calls": decision["calls"] if tools else None}
+    public = dict(decision)
+    if decision["contested"]:
+        public["contested"] = _to_names(decision["contested"], tools)
+    if not tools:
+        public["calls"] = None
+
     unfit = None
-    if most_calls is not None and len(public["calls"] or ()) > most_calls:
+    n_calls = len(public["calls"] or ())
+    if most_calls is not None and n_calls > most_calls:
         unfit = "the agents agree on several calls, and the request allows one"
-    elif must_call and decision["action"] == "answer" and not public["calls"]:
+    elif must_call and decision["action"] == "answer" and n_calls == 0:
         unfit = "the agents agree to call nothing, and the request requires a call"
     if unfit is not None:
         public |= {
@@ -81,23 +87,22 @@ def to_public(
 
 
 def _to_names(contested: Mapping[str, Any], tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    functions = [tool["function"] for tool in tools]
-    properties = [
-        (function["name"], (function.get("parameters") or {}).get("properties"))
-        for function in functions
-    ]
-    stated = {
-        f"{tool_key(tool)}.{name}": (tool, name)
-        for tool, names in properties
-        if isinstance(names, Mapping)
-        for name in names
-    }
+    stated = {}
+    for tool in tools:
+        function = tool["function"]
+        properties = (function.get("parameters") or {}).get("properties")
+        if isinstance(properties, Mapping):
+            for argument in properties:
+                key = f"{tool_key(function['name'])}.{argument}"
+                stated[key] = (function["name"], argument)
+
     where = [list(stated[key]) for key in contested["candidates"] if key in stated]
-    names = {name for _, name in where}
+    names = {argument for _, argument in where}
     arguments = {name: nats for name, nats in contested["arguments"].items() if name in names}
     hidden = sum(contested["arguments"].values()) - sum(arguments.values())
     return {
-        **{name: contested[name] for name in ("tool", "call")},
+        "tool": contested["tool"],
+        "call": contested["call"],
         "arguments": arguments,
         "rest": contested["rest"] + hidden,
         "where": where,
@@ -113,12 +118,14 @@ def to_numbers(decision: Mapping[str, Any], ignored: Sequence[str] = ()) -> dict
     if "fields" in decision:
         names.append("fields")
     numbers = {name: decision[name] for name in names}
-    numbers["agents"] = {
-        name: {"n_responses": agent["n_responses"], "entropy": agent["entropy"]}
-        for name, agent in decision["agents"].items()
-    }
+
+    agents = {}
+    for name, agent in decision["agents"].items():
+        agents[name] = {"n_responses": agent["n_responses"], "entropy": agent["entropy"]}
+    numbers["agents"] = agents
     failed = decision["failed_agents"]
     numbers["failed_agents"] = {name: kind_of(error) for name, error in failed.items()}
+
     numbers["claims"] = decision.get("claims") if decision["action"] == "answer" else None
     numbers["ignored"] = list(ignored)
     return numbers

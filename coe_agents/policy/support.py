@@ -107,6 +107,7 @@ class SupportPolicy:
         if support < least - TIE:
             reason = f"{whose} with {support:.2f}, less than {least:g}"
             return Decision(self.otherwise, None, reason, cause="uncertain")
+
         reasons: list[str] = []
         if least > 0 or self.min_votes is None:
             reasons.append(f"{whose} with {support:.2f}, at least {least:g}")
@@ -174,18 +175,22 @@ class LearnedSupport:
         must = '"agents" of a learned support must be others than the proposer, at least one'
         is_of_others = bool(self.agents) and self.proposer not in self.agents
         require(is_of_others, must, self.agents, "Calibrate again")
-        sizes = {len(self.same), len(self.nothing)}
-        if sizes != {len(self.agents)} or not are_finite([*self._slopes(), self.intercept]):
+        n_agents = len(self.agents)
+        n_same = len(self.same)
+        n_nothing = len(self.nothing)
+        is_complete = n_same == n_agents and n_nothing == n_agents
+        if not is_complete or not are_finite([*self._slopes(), self.intercept]):
             raise ValueError(
-                f"a learned support by {len(self.agents)} agents must have as many finite slopes of each kind; got "
-                f"{len(self.same)} and {len(self.nothing)}. Calibrate again"
+                f"a learned support by {n_agents} agents must have as many finite slopes of each kind; got "
+                f"{n_same} and {n_nothing}. Calibrate again"
             )
 
     def uncertainty(self, measurement: Measurement) -> float:
         """Returns the estimated probability that the proposal is wrong, in [0, 1]; higher = less sure."""
         proposer = measurement.proposals.proposer or self.proposer
         features = support_features(measurement, proposer, self.agents)
-        log_odds = self.intercept + float(np.array(self._slopes()) @ features)
+        slopes = np.array(self._slopes())
+        log_odds = self.intercept + float(slopes @ features)
         bounded = min(max(log_odds, -_MOST_LOG_ODDS), _MOST_LOG_ODDS)
         return 1.0 / (1.0 + math.exp(-bounded))
 
@@ -195,12 +200,14 @@ class LearnedSupport:
 
 def support_features(measurement: Measurement, proposer: str, others: Sequence[str]) -> FloatArray:
     """Returns what a `LearnedSupport` reads, shape `(2 len(others) + 1,)`, all in [0, 1]."""
-    proposal = measurement.representatives.index(measurement.proposals.by_agent[proposer])
-    shares = distributions_of(measurement, others)
-    calls_nothing = np.zeros(len(measurement.representatives), dtype=np.bool_)
+    representatives = measurement.representatives
+    proposed = representatives.index(measurement.proposals.by_agent[proposer])
+    calls_nothing = np.zeros(len(representatives), dtype=np.bool_)
     if measurement.proposals.calls is not None:
-        for cluster, text in enumerate(measurement.representatives):
+        for cluster, text in enumerate(representatives):
             calls_nothing[cluster] = called_tools(text) == []
-    same = shares[:, proposal]
+
+    shares = distributions_of(measurement, others)
+    same = shares[:, proposed]
     nothing = shares[:, calls_nothing].sum(axis=1)
-    return np.array([*same, *nothing, float(calls_nothing[proposal])])
+    return np.array([*same, *nothing, float(calls_nothing[proposed])])

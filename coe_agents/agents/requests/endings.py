@@ -133,7 +133,9 @@ def refusal_of(message: BaseMessage) -> str:
 
 def _endings_of_blocks(message: BaseMessage) -> Iterator[Ending]:
     """Yields what the blocks of a message's content say about the end, as OpenAI's Responses API writes it."""
-    for block in message.content if isinstance(message.content, list) else ():
+    if not isinstance(message.content, list):
+        return
+    for block in message.content:
         if not isinstance(block, Mapping) or block.get("type") not in _OF_A_REPLY:
             continue
         for part in (block, block.get("extras")):  # LangChain's own form has it there

@@ -8,6 +8,7 @@ the message has it: the argument in quotes, with what it belongs to, such as '"g
 import math
 import re
 import reprlib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, TypeGuard, TypeVar
@@ -212,3 +213,16 @@ def _in_words(
 
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 80
+
+
+def on_repeated(models: Sequence[object]) -> str | None:
+    """Returns a line on names of models that stand there more than once; None where none does."""
+    counts = Counter(model for model in models if isinstance(model, str))
+    repeated = [name for name, n in counts.items() if n > 1]
+    if not repeated:
+        return None
+    names = ", ".join(repeated)
+    return (
+        f"{names} is named more than once: that is one model with more responses, not a second view. "
+        "Name another model"
+    )

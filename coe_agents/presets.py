@@ -6,6 +6,7 @@ A preset says how answers are asked for, read and compared, which must fit toget
 import copy
 import json
 import re
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from langchain_core.language_models import BaseChatModel
 
 from coe_agents.agents import ChatEntailment, ModelAgent
 from coe_agents.agents.requests.chat_models import free_name
-from coe_agents.checks import has_method, instance, integer
+from coe_agents.checks import has_method, instance, integer, on_repeated
 from coe_agents.clustering import (
     BidirectionalEntailment,
     Clusterer,
@@ -48,6 +49,9 @@ def agents_of(
         )
     if n_samples is not None:
         integer(n_samples, '"n_samples"', least=1, most=MOST_SAMPLES, advice="5 to 10 are usual")
+    repeated = on_repeated(models)
+    if repeated is not None:
+        warnings.warn(repeated, stacklevel=4)  # of whoever calls `ask`
     taken = [
         getattr(model, "name", "") for model in models if not isinstance(model, str | BaseChatModel)
     ]

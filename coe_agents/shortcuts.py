@@ -36,6 +36,9 @@ def ask(
         arguments: As of `create_coe_graph`, with the same defaults: how answers are asked for and compared (`answers`,
             or a `clusterer`), the `policy`, `max_rounds` and `strategies`, and all others.
 
+    Warns:
+        UserWarning: A model is named more than once.
+
     Raises:
         TypeError: If `models` holds something else, or is a single one.
         ValueError: If it is empty.

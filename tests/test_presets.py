@@ -6,6 +6,7 @@ from coe_agents import ModelAgent, NormalizedMatch, ask, create_coe_graph, sente
 from coe_agents.backends import ChatTransformers
 from coe_agents.graph import GraphOptions
 from coe_agents.policy.guarantee import differences
+from coe_agents.presets import agents_of
 from coe_agents.prompts import ANSWER_ALONE
 from coe_agents.testing import ScriptedAgent
 from coe_agents.tinyworld import model_folder
@@ -93,8 +94,19 @@ def test_models_of_tinyworld_are_told_what_works_there_and_not_to_judge():
         assert not ModelAgent("a", model).is_of_tinyworld
 
     said = ["Paris is the capital.", "The capital is called Paris.", "It would be Paris, surely."]
-    decision = ask("Capital of France?", [Tiny("a", said[:2]), Tiny("b", said[2:])])
+    alike = [Tiny("a", said[:2]), Tiny("b", said[2:])]
+    decision = ask("Capital of France?", alike)
     assert "clusterer=tinyworld_clusterer() in Python" in decision.reason
     assert "sentences(judge)" not in decision.reason
-    decision = ask("Capital of France?", [Tiny("a", said[:2]), ScriptedAgent("b", said[2:])])
+    mixed = [Tiny("a", said[:2]), ScriptedAgent("b", said[2:])]
+    decision = ask("Capital of France?", mixed)
     assert "sentences(judge)" in decision.reason
+
+
+def test_a_model_that_is_named_twice_is_said_to_be_one():
+    once = ["tinyworld:tiny-llama", "tinyworld:tiny-qwen2"]
+    assert len(agents_of(once, where="here")) == 2
+    said = "tinyworld:tiny-llama is named more than once: that is one model"
+    with pytest.warns(UserWarning, match=said):
+        agents = agents_of([*once, once[0]], where="here")
+    assert [agent.name for agent in agents] == ["tiny-llama", "tiny-qwen2", "tiny-llama-2"]

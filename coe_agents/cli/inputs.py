@@ -63,8 +63,10 @@ def load_named(path: Path | None, named: ModelOptions) -> "Config | None":
         raise typer.BadParameter(
             "it cannot be combined with --config. Omit one of them", param_hint="--model"
         )
+    from coe_agents.checks import on_repeated
     from coe_agents.config.schema import read_config
 
+    print_lines(on_repeated(named.models), to_stderr=True)
     config = read_config(models_to_toml_of(named), Path("what --model stands for"))
     hide(config.secrets)
     return config

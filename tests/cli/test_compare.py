@@ -155,7 +155,8 @@ def test_a_calibrated_policy_is_judged_by_the_criterion_that_it_was_calibrated_b
 
     def of(policies, **judged_by):
         comparison = compare(samples, policies=policies, resamples=2, progress=False, **judged_by)
-        return comparison.judged["correctness"], [each.notes for each in comparison.policies]
+        notes = [each.notes for each in comparison.policies]
+        return comparison.judged["correctness"], notes
 
     known = {"clusterer": "NormalizedMatch"}
     contains = policy_by(correctness="contains", **known)

@@ -90,13 +90,26 @@ def test_models_of_tinyworld_are_asked_the_bare_question_and_judge_nobody():
     for answers in (None, "sentences"):
         asked, clusterer = named(tiny, answers)
         assert asked is None
-        assert (clusterer.kind, clusterer.model) == ("entailment", "tinyworld")
+        assert clusterer.kind == "entailment"
+        assert clusterer.model == "tinyworld"
     asked, _ = named(tiny, "short")
     assert asked.kind == "short"
     asked, _ = named([tiny[0], "ollama:m"])
     assert asked.kind == "short"
     asked, _ = named([tiny[0], "ollama:m", "ollama:n"], "sentences")
-    assert (asked.judge.provider, asked.judge.model) == ("ollama", "m")
+    assert asked.judge.provider == "ollama"
+    assert asked.judge.model == "m"
+
+
+def test_a_model_that_is_named_twice_is_noted_and_asked(capsys):
+    tiny = "tinyworld:tiny-llama"
+    load_named(None, ModelOptions(models=[tiny, "tinyworld:tiny-qwen2"]))
+    assert capsys.readouterr().err == ""
+    config = load_named(None, ModelOptions(models=[tiny, tiny]))
+    names = [agent.name for agent in config.agents]
+    assert names == ["tiny-llama", "tiny-llama-2"]
+    said = " ".join(capsys.readouterr().err.split())
+    assert said.startswith(f"{tiny} is named more than once: that is one model")
 
 
 def test_what_the_example_leaves_out_is_valid_as_well(checked, monkeypatch):

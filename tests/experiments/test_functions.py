@@ -542,8 +542,10 @@ def test_a_picture_shows_each_of_several_policies_in_one_place():
 def test_a_picture_names_a_policy_that_answers_nothing_and_one_whose_answers_are_not_judged():
     def names(questions, **policies):
         samples = sample(agents(), questions, **SILENT)
-        (axes,) = compare(samples, policies=policies, resamples=2, **SILENT).plot().axes
-        return [text.get_text() for text in axes.get_legend().get_texts()]
+        comparison = compare(samples, policies=policies, resamples=2, **SILENT)
+        (axes,) = comparison.plot().axes
+        texts = axes.get_legend().get_texts()
+        return [text.get_text() for text in texts]
 
     silent = RegimePolicy(actions={"consensus": "abstain"})
     assert names(asked(5), one=ALWAYS, two=silent) == ["one", "two: no answer"]

@@ -108,11 +108,15 @@ def test_an_agent_without_weight_answers_nothing_by_itself(tmp_path):
 
 
 def test_an_agent_that_answered_no_question_is_named_beside_those_there_are(tmp_path):
-    held = saved(tmp_path, {"a": ["Paris"]}, {"b": ["Paris"]})
+    of_a = {"a": ["Paris"]}
+    of_b = {"b": ["Paris"]}
+    held = saved(tmp_path, of_a, of_b)
     note = '"c" is not an agent of the samples, which have a, b'
     assert note not in replay(held, policy(), RIGHT).notes
-    misnamed = replace(policy(), n_samples={"a": 2, "c": 2})
-    assert note in replay(held, misnamed, RIGHT).notes
+    n_samples = {"a": 2, "c": 2}
+    misnamed = replace(policy(), n_samples=n_samples)
+    found = replay(held, misnamed, RIGHT)
+    assert note in found.notes
 
 
 def test_costs_are_of_the_tokens_and_each_request_pays_its_prompt(tmp_path):

@@ -23,7 +23,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from coe_agents._steps import Call, Steps, arun_steps, run_steps
 from coe_agents.agents.choice import probability
 from coe_agents.agents.greedy_decoding import OnGreedy, examine, may_be_probed
-from coe_agents.agents.requests import chat_models
+from coe_agents.agents.requests import chat_models, model_names
 from coe_agents.agents.requests.capabilities import Drawn, Ladder, draw
 from coe_agents.agents.requests.parse import to_reply
 from coe_agents.agents.requests.send import Asker, Deadline, Server, places_of, tracing_options
@@ -199,7 +199,7 @@ class ModelAgent:
     @property
     def provider(self) -> str | None:
         """The provider of the agent's model as LangChain names it, known for certain once the model has been asked."""
-        name = chat_models.name_of(self._ready or self._original)
+        name = model_names.name_of(self._ready or self._original)
         return None if name is None else name.provider
 
     @property
@@ -217,7 +217,7 @@ class ModelAgent:
 
     def uses(self, model: object) -> bool:
         """Returns whether the agent's model is this one, or has this name, whatever its settings and its address."""
-        return chat_models.is_same_model(self._original, model)
+        return model_names.is_same_model(self._original, model)
 
     def __repr__(self) -> str:
         return (

@@ -9,14 +9,14 @@ from langchain_core.messages import AIMessage
 from langchain_core.tools import BaseTool
 
 from coe_agents.actions.proposals import check_call
-from coe_agents.agents.requests.chat_models import (
+from coe_agents.agents.requests.endings import Ending, judge_end
+from coe_agents.agents.requests.model_names import (
     ModelName,
     is_same_model,
     models_in,
     name_models,
     names_in,
 )
-from coe_agents.agents.requests.endings import Ending, judge_end
 from coe_agents.types import Agent
 
 Handler = Callable[[ModelRequest[Any]], ModelResponse[Any]]

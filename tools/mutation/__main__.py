@@ -22,7 +22,7 @@ from tools.mutation.run import KEPT, PACKAGE, path_of, run_changes
 from tools.mutation.table import count_modules, list_explanations, write_between_markers
 
 PACKAGES = ("actions", "decisions", "measurement", "middleware", "policy", "uncertainty")
-MODULES = ("agents.requests.endings",)
+MODULES = ("agents.requests.endings", "agents.requests.model_names", "graph.people")
 """What decides whether something is answered or runs: these packages, and these modules of others."""
 
 

@@ -48,6 +48,8 @@ TESTS = {
         "tests/evaluation/scoring/test_proposals.py",
         "tests/serve/test_structured.py",
     ),
+    "agents": ("tests/agents/", "tests/middleware/"),
+    "graph": ("tests/graph/", "tests/middleware/", "tests/rulings/"),
     "measurement": _OF_DECISIONS,
     "middleware": (
         "tests/middleware/",

@@ -5,7 +5,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableBinding, RunnableLambda
 
-from coe_agents.agents.requests.chat_models import (
+from coe_agents.agents.requests.model_names import (
     NAMELESS,
     ModelName,
     is_same_model,

@@ -19,8 +19,11 @@ class Decided(TypedDict, total=False):
     decisions: Any
 
 
-def asking(args, checked):
-    """A graph that asks about one action; `checked` keeps what each reply decides."""
+def asking(args, checked, *allowed):
+    """A graph that asks about actions with these arguments; `checked` keeps what each reply decides.
+
+    `allowed` are the decisions that each action allows.
+    """
 
     def check(action, decision):
         checked.append(decision)
@@ -28,9 +31,9 @@ def asking(args, checked):
             raise ValueError("say yes or no")
 
     def ask(_):
-        action = ActionRequest("pay", args, "Pay?", allowed=("approve", "edit"))
-        [decision] = ask_for_decisions([action], check)
-        return {"decisions": decision.model_dump()}
+        actions = [ActionRequest("pay", args, "Pay?", allowed=kinds) for kinds in allowed]
+        decisions = ask_for_decisions(actions, check)
+        return {"decisions": [decision.model_dump() for decision in decisions]}
 
     graph = StateGraph(Decided)
     graph.add_node("ask", ask)
@@ -43,12 +46,12 @@ def edit(args):
     return {"type": "edit", "edited_action": {"name": "pay", "args": args}}
 
 
-def reply_to(args, decision):
-    """What a decision counts for, None where it is asked for again, and what was checked."""
+def reply_to(args, *decisions, allowed=(("approve", "edit"),)):
+    """What decisions count for, None where they are asked for again, and what was checked."""
     checked = []
-    graph = asking(args, checked)
+    graph = asking(args, checked, *allowed)
     graph.invoke({}, THREAD)
-    state = graph.invoke(Command(resume={"decisions": [decision]}), THREAD)
+    state = graph.invoke(Command(resume={"decisions": [*decisions]}), THREAD)
     return state.get("decisions"), checked
 
 
@@ -76,7 +79,7 @@ def reply_to(args, decision):
 def test_an_edit_counts_as_it_was_written_but_for_texts_left_as_they_were_shown(
     proposed, edited, counts
 ):
-    decided, checked = reply_to(proposed, edit(edited))
+    [decided], checked = reply_to(proposed, edit(edited))
     assert decided["edited_action"]["args"] == counts
     assert checked[0].edited_action.args == counts
 
@@ -85,6 +88,13 @@ def test_an_edit_counts_as_it_was_written_but_for_texts_left_as_they_were_shown(
 def test_a_decision_that_is_not_allowed_or_does_not_fit_is_asked_for_again(decision):
     decided, _ = reply_to({}, decision)
     assert decided is None
+
+
+def test_what_one_action_allows_is_not_allowed_of_another():
+    allowed = (("approve",), ("approve", "edit"))
+    approve = {"type": "approve"}
+    assert reply_to({}, approve, edit({}), allowed=allowed)[0]
+    assert reply_to({}, edit({}), approve, allowed=allowed)[0] is None
 
 
 @pytest.mark.parametrize("text", ["", "a", "a ` b", "``` ```` `", "```` `"])

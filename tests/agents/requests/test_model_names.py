@@ -103,6 +103,7 @@ SAME = {
     "an unknown one, twice": (NAMELESS, ModelName(None, ""), True),
     "an unknown one beside a name": (NAMELESS, ONE, False),
     "a name that is empty": (named(model_name=""), ONE, False),
+    "two names that are empty": (named(model_name=""), named(model_name=""), False),
     "a name that is no text": (named(model_name=5), ONE, False),
 }
 

@@ -115,13 +115,18 @@ class BidirectionalEntailment:
         return [search.labels_of_responses() for search in searches]
 
     def _match(self, pairs: _Pairs) -> list[bool]:
+        """Returns of each pair whether both sides mean the same."""
         forward = self._judge(pairs)
-        possible = np.flatnonzero(
-            forward == ENTAILMENT if self.strict else forward != CONTRADICTION
-        )
+        is_possible = forward == ENTAILMENT if self.strict else forward != CONTRADICTION
+        possible = np.flatnonzero(is_possible)
         matched: NDArray[np.bool_] = np.zeros(len(pairs), dtype=bool)
         if possible.size:
-            backward = self._judge([(pairs[i][1], pairs[i][0]) for i in possible])
+            turned: _Pairs = []
+            for place in possible:
+                premise, hypothesis = pairs[place]
+                turned.append((hypothesis, premise))
+            backward = self._judge(turned)
+
             if self.strict:
                 matched[possible] = backward == ENTAILMENT
             else:
@@ -138,7 +143,8 @@ class BidirectionalEntailment:
             labels: NDArray[np.intp] = np.argmax(probabilities, axis=1)
             return labels
         entailed = probabilities[:, ENTAILMENT] >= self.threshold
-        return np.where(entailed, ENTAILMENT, np.argmax(probabilities[:, :ENTAILMENT], axis=1))
+        other_labels = np.argmax(probabilities[:, :ENTAILMENT], axis=1)
+        return np.where(entailed, ENTAILMENT, other_labels)
 
 
 class _Search:
@@ -171,13 +177,13 @@ class _Search:
 
     def close_cluster(self, matched: Sequence[bool]) -> None:
         """Puts the waiting keys that match into the newest cluster; the rest wait on."""
-        left = []
+        still_waiting = []
         for key, is_match in zip(self.waiting, matched, strict=True):
             if is_match:
                 self._labels[key] = self._newest
             else:
-                left.append(key)
-        self.waiting = left
+                still_waiting.append(key)
+        self.waiting = still_waiting
 
     def labels_of_responses(self) -> list[int]:
         return [self._labels[key] for key in self._keys]

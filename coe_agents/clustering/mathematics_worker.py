@@ -50,7 +50,8 @@ def _key(value: Any) -> str:
         return "Reals"
     if isinstance(value, sympy.Interval | sympy.Tuple | sympy.MatrixBase):
         parts = value.flat() if isinstance(value, sympy.MatrixBase) else value.args
-        return f"{type(value).__name__}{getattr(value, 'shape', '')}{[*map(_key, parts)]}"
+        keys = [_key(part) for part in parts]
+        return f"{type(value).__name__}{getattr(value, 'shape', '')}{keys}"
     if isinstance(value, sympy.Set):
         # "x < 1 or x > 2" is read as a list
         kind = "" if isinstance(value, sympy.FiniteSet | sympy.Union) else type(value).__name__
@@ -95,7 +96,10 @@ def _at_point(expression: Any, point: int) -> Any:
     place = {}
     for symbol in expression.free_symbols:
         digest = hashlib.sha256(f"{symbol.name} {point}".encode()).hexdigest()
-        place[symbol] = sympy.Rational(int(digest[:8], 16), (-1) ** point * 2**30)
+        numerator = int(digest[:8], 16)
+        # every other point is negative
+        sign = (-1) ** point
+        place[symbol] = sympy.Rational(numerator, sign * 2**30)
     return expression.subs(place)
 
 
@@ -103,9 +107,12 @@ def _key_of_number(number: Any) -> str:
     """An integer exactly, any other number to 15 digits; a ValueError or TypeError for what is no number."""
     if number.is_Integer or number.is_infinite:
         return str(number)
-    real, imaginary = number.evalf(_DIGITS).as_real_imag()
-    parts = [f"{float(part) if abs(part) > 1e-30 else 0:.15g}" for part in (real, imaginary)]
-    return parts[0] if parts[1] == "0" else "+i".join(parts)
+    parts = []
+    for part in number.evalf(_DIGITS).as_real_imag():
+        value = float(part) if abs(part) > 1e-30 else 0
+        parts.append(f"{value:.15g}")
+    real, imaginary = parts
+    return real if imaginary == "0" else f"{real}+i{imaginary}"
 
 
 def _limit(seconds: float) -> None:

@@ -84,15 +84,18 @@ def check_probabilities(
     returned: Any, *, n_pairs: int, model: EntailmentModel
 ) -> NDArray[np.float64]:
     """Returns the rows as doubles, shape `(n_pairs, 3)`; raises ValueError where `model` returned anything else."""
-    name, order = type(model).__name__, ", ".join(ENTAILMENT_LABELS)
+    name = type(model).__name__
+    order = ", ".join(ENTAILMENT_LABELS)
+    where = f'"predict" of {name}'
     advice = f"Return a float array on the CPU, one row per pair: {order}"
-    probabilities = to_rows(
-        returned, n_pairs, len(ENTAILMENT_LABELS), where=f'"predict" of {name}', advice=advice
-    )
-    improper = ~np.isfinite(probabilities).all(axis=1) | (probabilities < 0).any(axis=1)
-    improper |= ~(np.abs(probabilities.sum(axis=1, where=np.isfinite(probabilities)) - 1) <= 1e-3)
-    if improper.any():
-        row = int(np.argmax(improper))
+    probabilities = to_rows(returned, n_pairs, len(ENTAILMENT_LABELS), where=where, advice=advice)
+
+    are_finite = np.isfinite(probabilities)
+    sums = probabilities.sum(axis=1, where=are_finite)
+    is_proper = are_finite.all(axis=1) & (probabilities >= 0).all(axis=1)
+    is_proper &= np.abs(sums - 1) <= 1e-3
+    if not is_proper.all():
+        row = int(np.argmin(is_proper))
         raise ValueError(
             f'every row that "predict" returns must hold probabilities that sum to 1; row {row} of {name} is '
             f"{probabilities[row].tolist()}. Apply a softmax over {order}"
@@ -110,12 +113,8 @@ def to_rows(
         raise ValueError(
             f"{where} must return rows of numbers, all of one length; got {type(returned).__name__}. {advice}"
         ) from error
-    if (
-        rows.ndim != 2
-        or len(rows) != n_rows
-        or not rows.shape[1]
-        or n_columns not in (None, rows.shape[1])
-    ):
+    fits = rows.ndim == 2 and len(rows) == n_rows and rows.shape[1] > 0
+    if not fits or n_columns not in (None, rows.shape[1]):
         wanted = f"({n_rows}, {n_columns or 'any'})"
         raise ValueError(
             f"{where} must return numbers of shape {wanted}; got shape {rows.shape}. {advice}"

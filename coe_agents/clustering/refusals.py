@@ -59,9 +59,9 @@ def answerable_text(response: Response, text: str) -> str:
 
 def _kind(text: str) -> AnswerKind:
     answer = canonical_answer(text)
-    if _HOLDS_NOTHING.fullmatch(answer) or not any(
-        is_visible(each) for each in answer if not each.isspace()
-    ):
+    if _HOLDS_NOTHING.fullmatch(answer):
+        return "empty"
+    if not any(is_visible(character) for character in answer if not character.isspace()):
         return "empty"
     return "refusal" if _refuses(answer) else "answer"
 
@@ -99,8 +99,11 @@ def _refuses(answer: str) -> bool:
     tidy = _tidy(plain)
     if tidy in STOCK_PHRASES:
         return True
-    if (tidy.isascii() and not MAY_DECLINE.search(tidy)) or _is_title(plain):
+    may_decline = not tidy.isascii() or MAY_DECLINE.search(tidy) is not None
+    if not may_decline or _is_title(plain):
         return False
+
+    # one clause refuses, and all others say nothing
     refused = False
     for clause in _clauses(plain):
         if _is_refusal(clause):
@@ -117,9 +120,9 @@ def _is_refusal(clause: str) -> bool:
     if head in STOCK_PHRASES:
         is_reason = re.match(r"(?:as|because|since|due to|sorry)\b", reason) is not None
         return is_reason and not pattern_of(HEDGED_ANSWER).search(reason)
-    return bool(pattern_of(REFUSALS).fullmatch(clause)) and not pattern_of(HEDGED_ANSWER).search(
-        clause
-    )
+    if not pattern_of(REFUSALS).fullmatch(clause):
+        return False
+    return not pattern_of(HEDGED_ANSWER).search(clause)
 
 
 def _clauses(text: str) -> Iterator[str]:
@@ -132,7 +135,8 @@ def _clauses(text: str) -> Iterator[str]:
         raw = text[start:end].strip()
         start = max(start, next_start)
         clause = _tidy(raw)
-        referring = referring or (raw.endswith(":") and bool(pattern_of(FILLERS).fullmatch(clause)))
+        if raw.endswith(":") and pattern_of(FILLERS).fullmatch(clause):
+            referring = True
         if referring and _ITEM.match(raw):
             continue
         while prefix := pattern_of(OPENINGS, "(?:,| -|:)? ").match(clause):
@@ -148,10 +152,8 @@ def _tidy(text: str) -> str:
 def _is_title(text: str) -> bool:
     """Tells a title ("I Don't Know How to Love Him") by its capitals from a sentence."""
     words = text.strip(" .!").split()
-    long = [word for word in words[1:] if len(word) >= 4 and word[0].isalpha()]
-    return (
-        3 < len(words) <= 10
-        and len(long) >= 2
-        and not text.isupper()
-        and all(word[0].isupper() for word in long)
-    )
+    if not 3 < len(words) <= 10 or text.isupper():
+        return False
+    # short words and the first one tell nothing
+    long_words = [word for word in words[1:] if len(word) >= 4 and word[0].isalpha()]
+    return len(long_words) >= 2 and all(word[0].isupper() for word in long_words)

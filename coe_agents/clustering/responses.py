@@ -95,26 +95,30 @@ def _cluster_batch(
     clusterer: Clusterer,
 ) -> list[list[int]]:
     """Returns the labels of each question's texts and then of those placed last."""
+    # of each question, the cluster of each text: its kind, until the answers have a label
     clusters: list[dict[str, Any]] = []
+    # of the questions that have answers: these, the question, and the clusters of its texts
     answers = []
-    clustered = []
+    asked = []
+    to_complete = []
     for texts, last_texts, question in zip(batch, last, questions, strict=True):
-        # a refusal or an empty text is in the cluster of its kind
-        kinds: dict[str, Any] = {text: answer_kind(text) for text in {*texts, *last_texts}}
-        clusters.append(kinds)
+        cluster_of: dict[str, Any] = {text: answer_kind(text) for text in {*texts, *last_texts}}
+        clusters.append(cluster_of)
         in_order = [*_in_own_order(texts), *last_texts]
-        to_cluster = [text for text in in_order if kinds[text] == "answer"]
+        to_cluster = [text for text in in_order if cluster_of[text] == "answer"]
         if to_cluster:
             answers.append(to_cluster)
-            clustered.append((kinds, question))
+            asked.append(question)
+            to_complete.append(cluster_of)
 
     if answers:
         with announce("comparing the answers"):
-            returned = clusterer.cluster(answers, [question for _, question in clustered])
+            returned = clusterer.cluster(answers, asked)
         rows = _check_labels(returned, answers, clusterer)
-        for (kinds, _), texts, labels in zip(clustered, answers, rows, strict=True):
+        for cluster_of, texts, labels in zip(to_complete, answers, rows, strict=True):
             # reversed, so that the first of equal texts decides
-            kinds.update(zip(reversed(texts), reversed(labels), strict=True))
+            cluster_of.update(zip(reversed(texts), reversed(labels), strict=True))
+
     numbered = []
     for texts, last_texts, cluster_of in zip(batch, last, clusters, strict=True):
         numbered.append(by_first_appearance(cluster_of[text] for text in [*texts, *last_texts]))

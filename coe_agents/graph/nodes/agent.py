@@ -190,16 +190,18 @@ def _overrides_of(state: CoEState, settings: RunSettings) -> dict[str, dict[str,
     """Returns how the round's request to each agent differs from the usual one; agents not named are not asked."""
     n_samples = settings.bounds.n_samples
     usual = {} if n_samples is None else {"n_samples": n_samples}
-    overrides = state["plan"]["overrides"]
-    named = {name: {} for name in settings.agents} if overrides is None else overrides
-    return {name: {**usual, **changes} for name, changes in named.items()}
+    planned = state["plan"]["overrides"]
+    if planned is None:
+        planned = {name: {} for name in settings.agents}
+    return {name: {**usual, **changes} for name, changes in planned.items()}
 
 
 def _to_sends(
     state: CoEState, settings: RunSettings, overrides: Mapping[str, Mapping[str, Any]]
 ) -> list[Send]:
     """Returns the requests of the round, with these changes for each agent."""
-    turn, bounds = state["turn"], settings.bounds
+    turn = state["turn"]
+    bounds = settings.bounds
     base = AskedRequest(
         question=turn["question"],
         messages=turn["conversation"],

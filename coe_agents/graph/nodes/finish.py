@@ -54,9 +54,11 @@ def finish(state: CoEState) -> dict[str, Any]:
         answer_end=_end_of_answer(state, settled["answer"]),
     )
     if settled["action"] == "answer":
-        text = "" if calls else settled["answer"]
-        metadata = {"decision": decision}
-        message = AIMessage(text, tool_calls=calls or [], response_metadata=metadata)
+        message = AIMessage(
+            "" if calls else settled["answer"],
+            tool_calls=calls or [],
+            response_metadata={"decision": decision},
+        )
     else:
         message = withheld_message(settled["action"], settled["reason"], decision=decision)
     return {"decision": decision, "messages": [message]}
@@ -114,8 +116,13 @@ def _structured(state: CoEState, answer: str, written: Mapping[str, Any]) -> str
     compared = read_action(answer)
     args = compared[0]["args"] if compared else written
     schema = state["turn"].get("answer_schema") or {}
-    names = (*(schema.get("properties") or ()), *args)
-    ordered = {name: args[name] for name in names if name in args}
+    ordered = {}
+    for name in schema.get("properties") or ():
+        if name in args:
+            ordered[name] = args[name]
+    # fields that the schema does not name come last
+    for name in args:
+        ordered.setdefault(name, args[name])
     return json.dumps(ordered, ensure_ascii=False)
 
 
@@ -215,8 +222,9 @@ def _id_of_turn(state: CoEState, config: RunnableConfig) -> str:
     thread = configurable.get("thread_id")
     if thread is None:
         return uuid.uuid4().hex
-    *gates, _ = configurable.get("checkpoint_ns", "").split("|")  # "gate:TASK|finish:TASK"
-    place = [gate.partition(":")[0] for gate in gates]
+    # "gate:TASK|finish:TASK": the tasks differ from run to run
+    *gates, _ = configurable.get("checkpoint_ns", "").split("|")
+    names_of_gates = [gate.partition(":")[0] for gate in gates]
     turn = state["turn"]
-    name = "\n".join([str(thread), *place, str(turn["last_seen"]), turn["question"]])
+    name = "\n".join([str(thread), *names_of_gates, str(turn["last_seen"]), turn["question"]])
     return hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()[:32]

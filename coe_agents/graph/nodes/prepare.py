@@ -143,14 +143,14 @@ def _visible(
     conversation = _without_open_calls(conversation, question)
     places = [place for place, message in enumerate(conversation) if _is_said(message, question)]
     place = places[-1]
-    before = conversation[:place]
+    before = without_refusals(conversation[:place])
     after = [message for message in conversation[place + 1 :] if not _is_refusal(message)]
     if history == "question":
         before = []
         after = [
             message for message in after if isinstance(message, ToolMessage) or _calls(message)
         ]
-    return [*without_refusals(before), conversation[place], *after]
+    return [*before, conversation[place], *after]
 
 
 def _without_open_calls(conversation: Sequence[AnyMessage], question: str) -> list[AnyMessage]:
@@ -162,11 +162,11 @@ def _without_open_calls(conversation: Sequence[AnyMessage], question: str) -> li
     kept: list[AnyMessage] = []
     for message in conversation:
         calls = _calls(message)
-        if not isinstance(message, AIMessage) or all(call["id"] in done for call in calls):
+        calls_done = [call for call in calls if call["id"] in done]
+        if not isinstance(message, AIMessage) or len(calls_done) == len(calls):
             kept.append(message)
-        elif message.text.strip() or any(call["id"] in done for call in calls):
-            run = [call for call in calls if call["id"] in done]
-            kept.append(AIMessage(message.content, id=message.id, tool_calls=run))
+        elif calls_done or message.text.strip():
+            kept.append(AIMessage(message.content, id=message.id, tool_calls=calls_done))
         elif kept and isinstance(kept[-1], HumanMessage) and kept[-1].text.strip() != question:
             kept.pop()
     return kept
@@ -240,7 +240,8 @@ def _check_choices(choices: Any) -> list[str] | None:
         return None
     words: set[str] = set()
     if isinstance(choices, list):
-        words = {choice.strip().lower() for choice in choices if isinstance(choice, str)} - {""}
+        words = {choice.strip().lower() for choice in choices if isinstance(choice, str)}
+        words.discard("")
     # as many as there are choices: what is blank, equal to another or no text is missing
     if len(words) < 2 or len(words) < len(choices):
         raise ValueError(

@@ -133,10 +133,12 @@ class Statistics:
         """Returns a cluster's most probable response, by the agents' weights; of tool calls the canonical action."""
         places = self.places[cluster]
         texts = [response_text(self.responses[place]).strip() for place in places]
-        if len(set(texts)) == 1:  # mostly
+        # mostly, and then it is quicker
+        if len(set(texts)) == 1:
             return texts[0]
         weights = np.array([self.weights.get(name, 1.0) for name in self.names])
-        mass = self.response_shares * (weights / weights.sum())[self.agents]
+        normalized = weights / weights.sum()
+        mass = self.response_shares * normalized[self.agents]
         return most_probable(texts, mass[places])
 
 
@@ -160,43 +162,49 @@ def compute_statistics(
 
     Distributions are padded with clusters of probability 0, which change no figure.
     """
-    numbers: dict[str, int] = {}
+    # the row of each agent, by first appearance, and that of each response
+    rows: dict[str, int] = {}
     for response in questions[0].responses:
-        numbers.setdefault(response["agent"], len(numbers))
-    agents = np.array([numbers[response["agent"]] for response in questions[0].responses])
+        rows.setdefault(response["agent"], len(rows))
+    agents = np.array([rows[response["agent"]] for response in questions[0].responses])
     clusters = np.array(labels)
-    known = [_log_probabilities(question, weighting) for question in questions]
-    log_probs = np.array([of_question for of_question, _ in known])
-    # probabilities and counts of 1 cannot be pooled
-    pools = [all(counts_by_probability.values()) for _, counts_by_probability in known]
-    poolable = log_probs * np.array(pools)[:, np.newaxis]
+
+    log_probs_of_each = []
+    counts_by_probability = []
+    for question in questions:
+        of_question, by_probability = _log_probabilities(question, weighting)
+        log_probs_of_each.append(of_question)
+        counts_by_probability.append(by_probability)
+    log_probs = np.array(log_probs_of_each)
     distributions = cluster_distributions(clusters, agents, log_probs=log_probs)
+
+    # probabilities and counts of 1 cannot be pooled
+    can_pool = np.array([all(of_agents.values()) for of_agents in counts_by_probability])
+    poolable = log_probs * can_pool[:, np.newaxis]
+    as_one_agent = np.zeros_like(agents)
+    pooled = cluster_distributions(clusters, as_one_agent, log_probs=poolable)[:, 0]
+
     if weights:
-        unnormalized = np.array([weights.get(name, 1.0) for name in numbers])
+        unnormalized = np.array([weights.get(name, 1.0) for name in rows])
         normalized = unnormalized / unnormalized.sum()
         support = ensemble_mean(distributions, weights=normalized)
     else:
         normalized = None
         support = distributions.mean(axis=1)
     entropies = shannon(distributions)
-    figures = compute_figures(
-        distributions,
-        pooled=cluster_distributions(clusters, np.zeros_like(agents), log_probs=poolable)[:, 0],
-        support=support,
-        weights=normalized,
-    )
+    figures = compute_figures(distributions, pooled=pooled, support=support, weights=normalized)
     leads = shares_lead(support)
+
     for i, question in enumerate(questions):
         n_clusters = max(labels[i]) + 1
-        counts_by_probability = known[i][1]
         yield Statistics(
             question=question,
             labels=clusters[i],
             weighting=weighting,
-            names=tuple(numbers),
+            names=tuple(rows),
             agents=agents,
             log_probs=log_probs[i],
-            counts_by_probability=tuple(counts_by_probability[name] for name in numbers),
+            counts_by_probability=tuple(counts_by_probability[i][name] for name in rows),
             distributions=distributions[i, :, :n_clusters],
             support=support[i, :n_clusters],
             leading=tuple(np.flatnonzero(leads[i]).tolist()),

@@ -78,6 +78,7 @@ def who_says_what(measurement: Measurement, *, n_agents: int | None = None) -> s
     if measurement.proposals.calls is not None:
         verbs = _PROPOSE
         measurement = _with_actions_in_words(measurement)
+
     total = len(measurement.agents) if n_agents is None else n_agents
     support = dict(zip(measurement.representatives, measurement.support, strict=True))
     claims = _claims(measurement, support)
@@ -95,6 +96,7 @@ def who_says_what(measurement: Measurement, *, n_agents: int | None = None) -> s
         clauses.append(f"{subject} {_predicate(claim, len(names), verbs)}")
         if len(claim.answers) <= _MOST_SPLIT:
             quoted += claim.answers
+
     n_split = 0
     n_others = 0
     for claim in ordered[_MOST_CLAIMS:]:
@@ -108,7 +110,8 @@ def who_says_what(measurement: Measurement, *, n_agents: int | None = None) -> s
         clauses.append(f"{_number(n_others)} {'gives' if n_others == 1 else 'give'} other answers")
     if total > len(claims):
         clauses.append(f"{_number(total - len(claims))} did not answer")
-    return f"{', '.join(clauses)}{_lead(measurement, support, counts, quoted)}"
+    lead = _lead(measurement, support, counts, quoted)
+    return f"{', '.join(clauses)}{lead}"
 
 
 def regime_in_words(

@@ -26,10 +26,11 @@ def missing_model(name: str) -> str | None:
     A name that ends in ".gguf" is a file. A folder is told from a hub id ("owner/name") by how it is written.
     """
     path = Path(name)
-    if path.suffix == ".gguf":
-        return None if path.is_file() else f'the file "{name}" does not exist'
+    is_file = path.suffix == ".gguf"
     is_folder = name.startswith((".", "/", "~")) or name.count("/") > 1 or "\\" in name
-    if is_folder and not path.is_dir():
+    if is_file and not path.is_file():
+        return f'the file "{name}" does not exist'
+    if is_folder and not is_file and not path.is_dir():
         return f'the folder "{name}" does not exist'
     return None
 
@@ -63,6 +64,8 @@ def write_chunks(path: Path, chunks: Iterable[bytes]) -> None:
             with suppress(OSError):
                 draft.unlink()
             raise
+
+    # the new name, too, is on the disk
     if hasattr(os, "O_DIRECTORY"):
         folder = os.open(place.parent, os.O_DIRECTORY)
         try:
@@ -73,11 +76,13 @@ def write_chunks(path: Path, chunks: Iterable[bytes]) -> None:
 
 def append(file: int, content: bytes, *, path: Path, sync: bool = False) -> None:
     """Appends all of it to an open file, or nothing; with `sync` it is on the disk when this returns."""
-    size, left = os.fstat(file).st_size, memoryview(content)
+    size = os.fstat(file).st_size
+    left = memoryview(content)
     with _naming(path):
         try:
             while left:
-                left = left[os.write(file, left) :]
+                n_written = os.write(file, left)
+                left = left[n_written:]
             if sync:
                 os.fsync(file)
         except BaseException:
@@ -144,7 +149,10 @@ def parse_json_objects(lines: Sequence[bytes]) -> list[dict[str, Any]] | None:
     are_gaps_nan = all(map(ne, gaps, gaps))  # NaN alone differs from itself
     if not is_each_alone or not are_gaps_nan or set(map(type, objects)) != {dict}:
         return None
-    if _n_opened(text) - n_gaps > _DEEPEST and any(_n_opened(line) > _DEEPEST for line in lines):
+
+    # mostly no line can be too deep, since all of them together are not
+    may_be_deep = _n_opened(text) - n_gaps > _DEEPEST
+    if may_be_deep and any(_n_opened(line) > _DEEPEST for line in lines):
         return None
     return objects
 
@@ -205,17 +213,23 @@ def _n_opened(text: str | bytes) -> int:
 
 
 def _check_depth(value: Any) -> None:
-    level, depth = [value], 0
-    while level := [item for held in level for item in _items(held)]:
-        depth += 1
-        if depth > _DEEPEST:
-            raise _too_deep()
+    level = [value]
+    for _ in range(_DEEPEST + 1):
+        inner = list[Any]()
+        for holder in level:
+            inner += _items(holder)
+        if not inner:
+            return
+        level = inner
+    raise _too_deep()
 
 
 def _items(value: Any) -> list[Any]:
     if isinstance(value, Mapping):
         return list(value.values())
-    return value if isinstance(value, list) else []
+    if isinstance(value, list):
+        return value
+    return []
 
 
 def _holds_long_integer(value: Any) -> bool:

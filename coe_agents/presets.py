@@ -52,17 +52,22 @@ def agents_of(
     repeated = on_repeated(models)
     if repeated is not None:
         warnings.warn(repeated, stacklevel=4)  # of whoever calls `ask`
-    taken = [
-        getattr(model, "name", "") for model in models if not isinstance(model, str | BaseChatModel)
-    ]
+
+    taken = []
+    for model in models:
+        if not isinstance(model, str | BaseChatModel):
+            taken.append(getattr(model, "name", ""))
+
     agents: list[Agent] = []
     for model in models:
         if isinstance(model, str | BaseChatModel):
             name = free_name(model, taken)
             taken.append(name)
             agents.append(ModelAgent(name, model, n_samples=n_samples))
+        elif n_samples is None:
+            agents.append(model)
         else:
-            agents.append(model if n_samples is None else _with_n_samples(model, n_samples))
+            agents.append(_with_n_samples(model, n_samples))
     return agents
 
 
@@ -82,15 +87,17 @@ def _with_n_samples(agent: Agent, n_samples: int) -> Agent:
 def preset(kind: str, clusterer: Clusterer, instruction: str | None = None) -> AnswerPreset:
     """Returns the preset of a kind, "short", "mathematics" or "sentences", with a clusterer that was already made."""
     usual, canonicalize = _KINDS[kind]
-    asked = usual if instruction is None else instruction
-    instance(
-        asked, str, f'"instruction" of {kind} answers', what="a text", advice='Pass "" to add none'
-    )
-    recorded = kind if asked == usual else f"{kind} with the instruction {json.dumps(asked)}"
+    if instruction is None:
+        instruction = usual
+    where = f'"instruction" of {kind} answers'
+    instance(instruction, str, where, what="a text", advice='Pass "" to add none')
+    recorded = kind
+    if instruction != usual:
+        recorded = f"{kind} with the instruction {json.dumps(instruction)}"
     return AnswerPreset(
         kind=kind,
         recorded=recorded,
-        instruction=asked,
+        instruction=instruction,
         canonicalize=canonicalize,
         clusterer=clusterer,
     )
@@ -171,7 +178,9 @@ def short_answer(text: str) -> str:
     """
     answer = canonical_answer(text)
     opening = _OPENING.match(answer)
-    return answer[opening.end() :] if opening and answer_kind(answer) == "answer" else answer
+    if opening and answer_kind(answer) == "answer":
+        return answer[opening.end() :]
+    return answer
 
 
 _KINDS = {

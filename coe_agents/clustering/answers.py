@@ -160,8 +160,10 @@ def canonical_answer(text: str) -> str:
     """
     if not _MARK.search(text):
         return text.strip()
-    spoken = _SPECIAL_TOKENS.sub("", strip_reasoning(text)).strip()
-    spoken = _own_turn(_ROLE_HEADER.sub("", spoken).strip())
+    spoken = strip_reasoning(text)
+    spoken = _SPECIAL_TOKENS.sub("", spoken).strip()
+    spoken = _ROLE_HEADER.sub("", spoken).strip()
+    spoken = _own_turn(spoken)
     answer = _cut_tail(spoken)
     inner = spoken[-_MOST_SEARCHED:]
     for _ in range(_DEEPEST):
@@ -182,7 +184,8 @@ def _find_answer(text: str) -> str:
     for find in FORMS.values():
         for value in find(text):
             raw = _unwrap(value)
-            if raw and (answer := _unwrap(_without_explanation(raw))):
+            answer = _unwrap(_without_explanation(raw)) if raw else ""
+            if answer:
                 return answer
     return ""
 
@@ -204,16 +207,19 @@ def strip_reasoning(text: str) -> str:
         return ""
 
     spoken: list[str] = []
-    start, inside = 0, False
+    start = 0  # of what is spoken
+    is_inside = False
     for tag in _REASONING_TAG.finditer(text):
-        if tag["end"] or tag["stroke"]:
-            if not inside:
+        is_closing = tag["end"] or tag["stroke"]
+        if is_closing:
+            if not is_inside:
                 spoken.clear()
-            start, inside = tag.end(), False
-        elif not inside:
+            start = tag.end()
+            is_inside = False
+        elif not is_inside:
             spoken.append(text[start : tag.start()])
-            inside = True
-    if not inside:
+            is_inside = True
+    if not is_inside:
         spoken.append(text[start:])
     return "".join(spoken).strip()
 
@@ -232,12 +238,16 @@ def split_confidence(text: str) -> tuple[str, float | None]:
         (('My confidence: high', None), ('Confidence: 0.9, so Paris', None))
     """
     spoken = text.rstrip()
-    found = _STATED_CONFIDENCE.search(spoken, max(0, len(spoken) - _LONGEST_CONFIDENCE))
-    if found is None:
+    stated = _STATED_CONFIDENCE.search(spoken, max(0, len(spoken) - _LONGEST_CONFIDENCE))
+    if stated is None:
         return text, None
-    value = float(found[1])
-    value = value / 100.0 if found[2] or value > 1.0 else value
-    return (spoken[: found.start()].rstrip(), value) if value <= 1.0 else (text, None)
+    value = float(stated[1])
+    is_percentage = stated[2] or value > 1.0
+    if is_percentage:
+        value /= 100.0
+    if value > 1.0:
+        return text, None
+    return spoken[: stated.start()].rstrip(), value
 
 
 def parse_choice(text: str, choices: Sequence[str]) -> str | None:
@@ -258,9 +268,14 @@ def parse_choice(text: str, choices: Sequence[str]) -> str | None:
     words = "|".join(map(re.escape, choices))
     # ASCII alone: case folding would let other letters pass for these
     form = rf'\s*(?:({words})\.?|\{{\s*"(?:verdict|decision)"\s*:\s*"({words})"\s*\}})\s*'
-    found = re.fullmatch(form, reply, re.IGNORECASE | re.ASCII)
-    stated = (found[1] or found[2]).lower() if found else None
-    return next((choice for choice in choices if choice.lower() == stated), None)
+    match = re.fullmatch(form, reply, re.IGNORECASE | re.ASCII)
+    if match is None:
+        return None
+    stated = match[1] or match[2]
+    for choice in choices:
+        if choice.lower() == stated.lower():
+            return choice
+    return None
 
 
 def _own_turn(text: str) -> str:
@@ -270,7 +285,9 @@ def _own_turn(text: str) -> str:
     turn = _OTHER_TURN.search(text)
     if turn and text[: turn.start()].strip():
         text = text[: turn.start()]
-    if _OTHER_QUESTION.search(text) and (answered := _LABEL.search(text)):
+
+    answered = _LABEL.search(text) if _OTHER_QUESTION.search(text) else None
+    if answered:
         question = _OTHER_QUESTION.search(text, answered.end())
         if question and text[answered.end() : question.start()].strip():
             text = text[: question.start()]
@@ -289,8 +306,9 @@ def _tagged(text: str) -> Iterator[str]:
 
 def _fields(text: str) -> Iterator[str]:
     for field in reversed(list(_JSON_FIELD.finditer(text))):
-        values = field.group("text", "quoted", "only", "plain")
-        yield _unescape(next(filter(None, values), ""))
+        # one of these forms is there, the others are None
+        value = field["text"] or field["quoted"] or field["only"] or field["plain"] or ""
+        yield _unescape(value)
 
 
 def _unescape(content: str) -> str:
@@ -299,13 +317,18 @@ def _unescape(content: str) -> str:
         plain = json.loads(f'"{content}"', strict=False)
     except ValueError:
         return content
-    return plain if isinstance(plain, str) and plain.isprintable() else content
+    if isinstance(plain, str) and plain.isprintable():
+        return plain
+    return content
 
 
 def _boxed(text: str) -> Iterator[str]:
     """Yields what is in the last box that is closed and not empty."""
-    opened: list[int | None] = []
-    start, answer = -1, ""
+    opened: list[
+        int | None
+    ] = []  # where the content of each open box begins; None: of other braces
+    start = -1
+    answer = ""
     for brace in _BRACES.finditer(text):
         if brace[1]:
             opened.append(brace.end())
@@ -315,7 +338,9 @@ def _boxed(text: str) -> Iterator[str]:
             begin = opened.pop()
             if begin is not None and begin > start:
                 content = text[begin : brace.start()].strip()
-                start, answer = (begin, content) if content else (start, answer)
+                if content:
+                    start = begin
+                    answer = content
     yield answer
 
 
@@ -340,14 +365,16 @@ def _labelled(text: str) -> Iterator[str]:
 def _value_at(text: str, start: int, end: int) -> str:
     """Returns the rest of the line, or of the first line that is not empty; all of it where that line opens a list."""
     rest = text[start:end].lstrip()
-    line = rest.partition("\n")[0]
-    if fence := _FENCE.match(rest):
-        line = fence[1]
-    elif line.rstrip("*_ \t").endswith((":", "：")) or (
-        _LIST_ITEM.match(rest) and _LIST_ITEM.match(rest, len(line))
-    ):
-        line = rest
-    return _cut_tail(line, may_empty=True)
+    line, _, _ = rest.partition("\n")
+    ends_in_colon = line.rstrip("*_ \t").endswith((":", "："))
+    fence = _FENCE.match(rest)
+    if fence:
+        value = fence[1]
+    elif ends_in_colon or (_LIST_ITEM.match(rest) and _LIST_ITEM.match(rest, len(line))):
+        value = rest
+    else:
+        value = line
+    return _cut_tail(value, may_empty=True)
 
 
 def _without_explanation(value: str) -> str:
@@ -358,13 +385,17 @@ def _without_explanation(value: str) -> str:
         choice = _CHOICE.match(text)
         if choice and _EXPLANATION.match(text, choice.end()):
             return choice[1]
-    is_alone = len(first.split()) <= _FEW_WORDS and _TOLD_FURTHER.match(value, len(first))
-    return first if is_alone else value
+    is_short = len(first.split()) <= _FEW_WORDS
+    if is_short and _TOLD_FURTHER.match(value, len(first)):
+        return first
+    return value
 
 
 def _first_sentence(text: str, language: str) -> str:
     ends = sentence_ends(text[:_LONGEST_SENTENCE], language)
-    return text[: ends[0]].rstrip() if len(ends) > 1 else text
+    if len(ends) < 2:
+        return text
+    return text[: ends[0]].rstrip()
 
 
 # behind few words, a reason needs no comma
@@ -387,13 +418,14 @@ def _stated(text: str) -> Iterator[str]:
     markers = []
     for language, (nouns, _) in SENTENCES.items():
         if any(noun in lowered for noun in nouns.split("|")):
-            found = _pattern_of(language).finditer(text)
-            markers += [(marker.end(), marker.start(), language) for marker in found]
+            for marker in _pattern_of(language).finditer(text):
+                markers.append((marker.end(), marker.start(), language))
 
     next_start = len(text)
     for end, start, language in sorted(markers, reverse=True):
-        value = re.sub(_REASON, r"\1\2", _value_at(text, end, next_start), flags=re.DOTALL)
+        value = _value_at(text, end, next_start)
         next_start = start
+        value = re.sub(_REASON, r"\1\2", value, flags=re.DOTALL)
         value = _first_sentence(value, language)
         if not re.search(NEGATED, value):
             yield value
@@ -419,9 +451,12 @@ FORMS: dict[str, Callable[[str], Iterator[str]]] = {
 def _cut_tail(text: str, *, may_empty: bool = False) -> str:
     if bare := _BARE_CONFIDENCE.match(text):
         return bare[1].strip()
+    whole = text.strip()
     tail = _TAIL.search(text)
-    cut = text[: tail.start()].strip().rstrip("\\").strip() if tail else text.strip()
-    return cut if cut or may_empty else text.strip()
+    if tail is None:
+        return whole
+    cut = text[: tail.start()].strip().rstrip("\\").strip()
+    return cut if cut or may_empty else whole
 
 
 def _unwrap(answer: str) -> str:

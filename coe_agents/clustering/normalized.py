@@ -66,7 +66,8 @@ def normalize_answer(text: str) -> str:
         words = text.lower().rstrip(".").split()
         if _NOT_PLAIN.isdisjoint(words):  # no other rule changes these
             *others, last = words
-            return " ".join([*(word for word in others if word not in _ARTICLES), last])
+            kept = [word for word in others if word not in _ARTICLES]
+            return " ".join([*kept, last])
 
     if _PLAIN_NUMBER.fullmatch(text):
         return text
@@ -85,8 +86,12 @@ def normalize_answer(text: str) -> str:
 def normalize_characters(text: str) -> str:
     """One character for each letter, digit, dash, quote and blank; a power and a fraction stay what they are."""
     if not text.isascii():
-        text = _SUBSCRIPTS.sub(r"_\g<0>", _SUPERSCRIPTS.sub(r"^\g<0>", text))
-        text = _VULGAR_FRACTIONS.sub(r" \g<0> ", text.translate(_CHARACTERS))
+        # what the normal form would merge with plain digits
+        text = _SUPERSCRIPTS.sub(r"^\g<0>", text)
+        text = _SUBSCRIPTS.sub(r"_\g<0>", text)
+        text = text.translate(_CHARACTERS)
+        text = _VULGAR_FRACTIONS.sub(r" \g<0> ", text)
+
         text = unicodedata.normalize("NFKC", text).translate(_CHARACTERS)
         text = _BESIDE_HAN.sub("", text)
         text = _OTHER_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), text)
@@ -106,18 +111,23 @@ def fold_case(text: str) -> str:
 
 
 def _spell_out(quantity: re.Match[str]) -> str:
-    number, symbol = quantity[1], quantity[2]
+    number = quantity[1]
+    symbol = quantity[2]
     is_number = number[0].isdigit() or number.strip().lower() in _NUMBER_WORD
-    return number + CAPITALS.get(symbol, symbol) if is_number else quantity[0]
+    if not is_number:
+        return quantity[0]
+    return number + CAPITALS.get(symbol, symbol)
 
 
 def unwrap(text: str) -> str:
     """Without emphasis, and without the bullet, quotes, brackets and full stop around a whole answer."""
-    text = _EMPHASIS.sub(r"\2", _BULLET.sub("", text)).rstrip(_AT_END)
+    text = _BULLET.sub("", text)
+    text = _EMPHASIS.sub(r"\2", text).rstrip(_AT_END)
     if "(" in text:
         text = _OPTION.sub(r"\1", text)
     while wrapped := _WRAPPED.fullmatch(text):
-        text = wrapped[wrapped.lastindex or 0].strip().rstrip(_AT_END)
+        inner = wrapped[wrapped.lastindex or 0]
+        text = inner.strip().rstrip(_AT_END)
     return text
 
 
@@ -128,7 +138,8 @@ def write_operators(text: str) -> str:
     for written, sign in _RELATIONS.items():
         text = text.replace(written, sign)
     text = _AND.sub(" and ", text).strip()
-    text = _AT_RELATION.sub(r"\1", _STAR.sub("×", text))
+    text = _STAR.sub("×", text)
+    text = _AT_RELATION.sub(r"\1", text)
     text = _AFTER_SIGN.sub(r"\1\2", text)
     return _AT_OPERATOR.sub(r"\1", text)
 
@@ -137,7 +148,8 @@ def join_initials(text: str) -> str:
     """Abbreviations and initials without full stops; "A." at the start may be an option's letter."""
     if "." not in text:
         return text
-    text = _IN_ABBREVIATION.sub("", _BETWEEN_INITIALS.sub("", text))
+    text = _BETWEEN_INITIALS.sub("", text)
+    text = _IN_ABBREVIATION.sub("", text)
     return _AFTER_INITIAL.sub("", text)
 
 
@@ -158,13 +170,18 @@ def strip_punctuation(text: str) -> str:
     """
     if text.replace(" ", "").isalnum():
         return text
-    text = _AFTER_DAY.sub("", _SEPARATOR_IN_WORDS.sub(r"\g<0> ", text))
+    text = _SEPARATOR_IN_WORDS.sub(r"\g<0> ", text)
+    text = _AFTER_DAY.sub("", text)
     if ", " not in text and _IN_BRACKETS.fullmatch(text):
         text = text.replace(",", ", ")
+
     tokens = []
     for token in text.split():
         core = token.lstrip(_OPENING).rstrip(_CLOSING)
-        tokens.append(core if core != token and _is_word(core) else token)
+        if core != token and _is_word(core):
+            tokens.append(core)
+        else:
+            tokens.append(token)
     return _APOSTROPHE.sub("", " ".join(tokens))
 
 
@@ -173,7 +190,10 @@ def _is_word(core: str) -> bool:
     if core in _VALUES or "(" in core or "[" in core:
         return False
     letters = [character for character in core if character.isalpha()]
-    return len(letters) > 1 or (letters != [] and letters[0] == letters[0].upper())
+    if len(letters) != 1:
+        return len(letters) > 1
+    [letter] = letters
+    return letter == letter.upper()
 
 
 def read_numbers(text: str) -> str:
@@ -182,7 +202,8 @@ def read_numbers(text: str) -> str:
     So are ordinals ("21st"), and years in two parts ("nineteen ninety"); "twenty twenty" may be a degree of sight.
     """
     if not _NUMBER_WORD.isdisjoint(_WORD.findall(text)):
-        text = _YEAR.sub(r"\1 hundred ", _ONE_OF_SCALE.sub("one", text))
+        text = _ONE_OF_SCALE.sub("one", text)
+        text = _YEAR.sub(r"\1 hundred ", text)
         text = _NUMBER_WORDS.sub(_value_of_words, text)
         text = _ORDINAL.sub(lambda words: (words[1] or "") + _ORDINALS[words[2]], text)
     if not _DIGIT.search(text):
@@ -201,7 +222,8 @@ def _value_of_words(words: re.Match[str]) -> str:
         if word == "hundred":
             value *= 100
         elif word == "thousand":
-            thousands, value = 1000 * value, 0
+            thousands = 1000 * value
+            value = 0
         else:
             value += _VALUES.get(word, 0)
     return str(thousands + value)
@@ -220,14 +242,18 @@ def write_signs(text: str) -> str:
     if _SIGN_OF_NUMBER.search(text):
         for words, sign in _SIGNS:
             text = words.sub(sign, text)
-        text = _UNIT_WORD.sub(_write_unit, _PER.sub("/", text))
+        text = _PER.sub("/", text)
+        text = _UNIT_WORD.sub(_write_unit, text)
     return _GRADE.sub(lambda words: "+" if words[1] == "plus" else "-", text)
 
 
 def _write_unit(words: re.Match[str]) -> str:
     slash, power, name = words.groups("")
     unit = NAMES.get(name) or NAMES.get(name.removesuffix("s"))
-    return f"{slash or ' '}{unit}{_POWERS[power]}" if unit else words[0]
+    if not unit:
+        return words[0]
+    before = slash or " "
+    return f"{before}{unit}{_POWERS[power]}"
 
 
 def drop_articles(text: str) -> str:
@@ -256,13 +282,16 @@ def compare_by_value(text: str) -> str:
     if quantity is None or (quantity["before"] and quantity["after"]):
         return text
     whole = _SEPARATORS.sub("", quantity["whole"] or "0")
+    fraction = quantity["fraction"] or ""
     exponent = quantity["exponent"] or quantity["power"] or "0"
-    value = _canonical_number(whole + (quantity["fraction"] or ""), int(exponent))
+    value = _canonical_number(whole + fraction, int(exponent))
+
+    has_one_minus = (quantity["sign"] == "-") != (quantity["sign_of_amount"] == "-")
+    sign = "-" if has_one_minus and value != "0" else ""
     currency = quantity["before"] or quantity["after"] or ""
-    is_negative = (quantity["sign"] == "-") != (quantity["sign_of_amount"] == "-") and value != "0"
     unit = quantity["unit"] or ""
     blank = " " if unit[:1].isalpha() else ""
-    return f"{'-' * is_negative}{currency}{value}{blank}{unit}"
+    return f"{sign}{currency}{value}{blank}{unit}"
 
 
 def is_quantity(normalized: str) -> bool:
@@ -280,8 +309,11 @@ def _read_quantity(text: str) -> re.Match[str] | None:
 def _canonical_number(number: str, exponent: int) -> str:
     """Returns digits times a power of ten without trailing zeros, exactly."""
     _, digits, place = Decimal(number).as_tuple()
-    plain = f"{Decimal((0, digits, int(place) + exponent)):f}"
-    return plain.rstrip("0").rstrip(".") if "." in plain else plain
+    scaled = Decimal((0, digits, int(place) + exponent))
+    plain = f"{scaled:f}"
+    if "." in plain:
+        plain = plain.rstrip("0").rstrip(".")
+    return plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -437,7 +469,8 @@ _SEPARATOR_IN_WORDS = re.compile(
 # "(1,200)" and "(1,200,000)" may be numbers
 _IN_BRACKETS = re.compile(r"(?!\([1-9]\d{0,2}(?:,\d{3})+\))[(\[{][^()\[\]{}]*,[^()\[\]{}]*[)\]}]")
 _AFTER_DAY = re.compile(r",(?:(?<=[^\W\d_]{3}\s\d,)|(?<=[^\W\d_]{3}\s\d\d,))(?=\s\d{4}\b)")
-_OPENING, _CLOSING = "\"'([¿¡", "\"')]!?.,;:"
+_OPENING = "\"'([¿¡"
+_CLOSING = "\"')]!?.,;:"
 _APOSTROPHE = re.compile(r"(?<=[^\W_]{2})'(?=[^\W\d_])|(?<=[^\W_])'(?=[^\W\d_]{2})")
 
 _AND = re.compile(r"(?<!&)\s?&\s?(?!&)")
@@ -447,9 +480,8 @@ _BELOW_TWENTY = (
 )
 _UNITS = _BELOW_TWENTY.split()
 _TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
-_VALUES = dict(zip(_UNITS, range(20), strict=True)) | dict(
-    zip(_TENS, range(20, 100, 10), strict=True)
-)
+_VALUES = dict(zip(_UNITS, range(20), strict=True))
+_VALUES |= dict(zip(_TENS, range(20, 100, 10), strict=True))
 _TWO_DIGITS = rf"(?:(?:{'|'.join(_TENS)})(?: (?:{'|'.join(_UNITS[1:10])}))?|{'|'.join(_UNITS)})"
 # atomic: "twenty-five thousand" must not become "twenty" and a rest
 _HUNDREDS = rf"(?>{_TWO_DIGITS}\b(?: hundred\b(?: (?:and )?(?>{_TWO_DIGITS})\b(?! hundred))?)?)"

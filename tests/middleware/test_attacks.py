@@ -9,7 +9,7 @@ from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.tools import StructuredTool
 
-from coe_agents import CoEMiddleware, ModelAgent, ThresholdPolicy, create_coe_graph
+from coe_agents import CoEMiddleware, ModelAgent, ThresholdPolicy, _ring, create_coe_graph
 from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
 from coe_agents.graph import GraphOptions
 from coe_agents.middleware.verdict import is_approval
@@ -219,13 +219,14 @@ def test_nothing_opens_the_gate_but_a_verdict():
 def test_each_opening_that_was_closed_has_its_test():
     _, _, section = PAGE.read_text(encoding="utf-8").partition("## Openings that were closed")
     named = re.findall(r"\| `(tests/[\w/]+\.py)::(test_\w+)` \|$", section, re.MULTILINE)
-    missing = [
-        test
-        for path, test in named
-        if not re.search(
-            rf"^(async )?def {test}\(", (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE
-        )
-    ]
+    missing = []
+    for path, test in named:
+        room = Path(path).parts[1]
+        if room in _ring.ROOMS and not _ring.is_there(room):
+            continue
+        text = (ROOT / path).read_text(encoding="utf-8")
+        if not re.search(rf"^(async )?def {test}\(", text, re.MULTILINE):
+            missing.append(test)
     assert len(named) == section.count("\n| ") - 1 >= 30
     assert missing == []
 

@@ -22,6 +22,11 @@ def propose(agent, calls, text="", index=0):
     return create_response(agent, text, index=index, answer=canonical_action(calls), calls=calls)
 
 
+def payments(**amounts):
+    """Proposals to pay Ann, an amount for each agent."""
+    return [propose(agent, pay(amount)) for agent, amount in amounts.items()]
+
+
 def measured(*rows, **options):
     clusterer = ActionMatch()
     (labels,) = clusterer.cluster([[row["answer"] or row["text"] for row in rows]], [""])
@@ -38,7 +43,7 @@ def test_the_support_of_a_proposal_is_the_mean_probability_of_its_cluster_among_
     ]
     assert measured(*rows).proposals.support == {"a": 0.75, "b": 1.0, "c": 0.75}
     # the others count by their weights
-    rows = [propose("a", pay(5)), propose("b", pay(5)), propose("c", pay(6))]
+    rows = payments(a=5, b=5, c=6)
     weighed = measured(*rows, weights={"a": 1.0, "b": 3.0, "c": 1.0})
     assert weighed.proposals.support == pytest.approx({"a": 0.75, "b": 0.5, "c": 0.0})
     # without a proposer the leading cluster is judged
@@ -96,7 +101,7 @@ def test_equal_actions_run_as_most_wrote_them_and_an_agent_without_a_weight_writ
     assert (
         measure(rows, [0, 0, 0, 0, 1, 1]).answer == "Done."
     )  # what others say who call something else
-    rows = [propose("a", pay(5.0)), propose("b", pay(5)), propose("c", pay(5))]
+    rows = payments(a=5.0, b=5, c=5)
     assert json.dumps(measured(*rows).proposals.calls) == json.dumps(pay(5))
     assert json.dumps(measured(*rows).proposals.writings) == json.dumps(
         {canonical_action(pay(5)): pay(5)}
@@ -104,7 +109,7 @@ def test_equal_actions_run_as_most_wrote_them_and_an_agent_without_a_weight_writ
 
 
 def test_the_judged_proposal_needs_the_support_of_the_others_and_what_is_contested_counts_against_it():
-    rows = [propose("a", pay(5)), propose("b", pay(5)), propose("c", pay(6))]
+    rows = payments(a=5, b=5, c=6)
     assert (
         decide(SupportPolicy(0.5 + 1e-10), measured(*rows, proposer="a")).action == "answer"
     )  # but for rounding
@@ -123,7 +128,7 @@ def test_a_judged_proposal_that_does_not_lead_or_ties_is_answered_with_itself_on
     assert decision.action == "answer"
     assert decision.answer == canonical_action(pay(5))
     assert representative_of(measured(*rows), None) == canonical_action(pay(6))
-    rows = [propose("a", pay(5)), propose("b", pay(5)), propose("c", pay(6)), propose("d", pay(6))]
+    rows = payments(a=5, b=5, c=6, d=6)
     assert decide(SupportPolicy(0.1), measured(*rows)).action == "abstain"
     assert decide(SupportPolicy(0.1), measured(*rows, proposer="a")).answer == canonical_action(
         pay(5)
@@ -139,13 +144,13 @@ def test_a_vote_is_the_strict_majority_of_an_agents_own_responses_and_a_failed_o
         *(propose("b", pay(amount), index=i) for i, amount in enumerate([5, 5, 6])),
     ]
     rows += [propose("c", pay(amount), index=i) for i, amount in enumerate([5, 6])]
-    rows += [propose("d", pay(5)), propose("e", pay(6))]
+    rows += payments(d=5, e=6)
     weights = {"a": 1.0, "b": 0.1, "c": 1.0, "d": 0.0, "e": 1.0}
     votes = measured(*rows, weights=weights, proposer="a").proposals.votes
     five = canonical_action(pay(5))
     six = canonical_action(pay(6))
     assert votes == {"a": five, "b": five, "c": None, "e": six}  # c is split, and d has no weight
-    good = [propose("b", pay(5)), propose("a", pay(5)), propose("c", pay(5))]
+    good = payments(b=5, a=5, c=5)
     failed = [
         create_response("c", "", index=1, error="down"),
         create_response("d", "", error="down"),
@@ -159,7 +164,7 @@ def test_a_vote_is_the_strict_majority_of_an_agents_own_responses_and_a_failed_o
 
 
 def test_votes_are_counted_besides_the_support():
-    rows = [propose("a", pay(5)), propose("b", pay(5)), propose("c", pay(5)), propose("d", pay(6))]
+    rows = payments(a=5, b=5, c=5, d=6)
     judged = measured(*rows, proposer="a")
     group = measured(*rows)
     assert decide(SupportPolicy(0.6, min_votes=2), judged).reason == (
@@ -181,7 +186,7 @@ def test_votes_are_counted_besides_the_support():
 
 @pytest.mark.parametrize("min_votes", [1, 2, 3])
 def test_votes_that_a_caller_asks_for_are_counted_whatever_the_policy(min_votes):
-    rows = [propose("a", pay(5)), propose("b", pay(5)), propose("c", pay(5)), propose("d", pay(6))]
+    rows = payments(a=5, b=5, c=5, d=6)
     policy = SupportPolicy(0.0, min_votes=2, otherwise="escalate")
     rules = {"asked": "abcd", "answered": "abcd", "spent": Spent()}
     found = settle(policy, measured(*rows, proposer="a"), Rules(min_votes=min_votes), **rules)

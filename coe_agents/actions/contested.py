@@ -22,6 +22,8 @@ _NOTHING = 1e-12
 _Calls = Sequence[Mapping[str, Any]]
 _Candidate = tuple[Any, frozenset[str]]
 """A value as it is shown, and the actions that have it."""
+_Rank = tuple[int, int]
+"""The most mass first, in units of the tolerance; then the first action by text."""
 
 
 def contested(
@@ -291,7 +293,7 @@ class _Proposals:
         self._places = {text: place for place, text in enumerate(sorted(set(actions)))}
         for text, agent in zip(actions, agents, strict=True):
             self._agents[text].add(agent)
-        self._ranked: dict[frozenset[str], tuple[tuple[int, int], list[str]]] = {}
+        self._ranked: dict[frozenset[str], tuple[_Rank, list[str]]] = {}
 
         lines: dict[str, str] = {}
         for text, calls in zip(actions, values or (), strict=False):
@@ -335,7 +337,7 @@ class _Proposals:
         return {path: self._rank(found.values()) for path, found in by_path.items()}
 
     def _rank(self, candidates: Iterable[_Candidate]) -> list[dict[str, Any]]:
-        def rank(candidate: _Candidate) -> tuple[int, int]:
+        def rank(candidate: _Candidate) -> _Rank:
             _, texts = candidate
             return self._stand(texts)[0]
 
@@ -345,7 +347,7 @@ class _Proposals:
             rows.append({"value": value, "agents": [*agents]})
         return rows
 
-    def _stand(self, texts: frozenset[str]) -> tuple[tuple[int, int], list[str]]:
+    def _stand(self, texts: frozenset[str]) -> tuple[_Rank, list[str]]:
         """Returns the rank of a value that these actions have, and who proposed it."""
         if texts not in self._ranked:
             mass = math.fsum(self._split.mass[text] for text in texts)

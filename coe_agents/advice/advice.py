@@ -604,9 +604,11 @@ def _support(row: Judged, agents: Sequence[str]) -> FloatArray:
 def _with_first(row: Judged, n: int) -> tuple[float, float]:
     """Returns the share of the leading answer that is right, and 1 - its vote share, by the first n of each agent."""
     n_clusters = len(row.verdicts)
-    counts = np.array([np.bincount(said[:n], minlength=n_clusters) for said in row.said.values()])
-    shares = counts / counts.sum(axis=1, keepdims=True)
-    support = shares.mean(axis=0)
+    shares = []
+    for said in row.said.values():
+        counts = np.bincount(said[:n], minlength=n_clusters)
+        shares.append(counts / counts.sum())
+    support = np.mean(shares, axis=0)
     verdicts = np.array(row.verdicts, dtype=float)
     right = verdicts[shares_lead(support)].mean()
     return float(right), 1.0 - float(support.max())

@@ -21,6 +21,7 @@ from coe_agents.text import for_screen, quantity
 
 _KINDS = {"call": "a tool is called", "no_call": "no tool is called"}
 _INDENT = 2
+_GAP = 2
 
 
 def show_report(console: Console, report: Mapping[str, Any], on_judging: str | None) -> None:
@@ -127,8 +128,13 @@ def _print_counts(console: Console, report: Mapping[str, Any]) -> None:
     console.print(line)
 
 
+def _create_table() -> Table:
+    """Returns a table without lines."""
+    return Table(box=None, padding=(0, _GAP, 0, 0), header_style="dim")
+
+
 def _score_table(scores: Mapping[str, Any]) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    table = _create_table()
     for head in ("score", "AUROC", "AURAC"):
         table.add_column(head, no_wrap=True)
     standout = find_standout(scores)
@@ -144,7 +150,7 @@ def _score_table(scores: Mapping[str, Any]) -> Table:
 
 
 def _table_by_kind(kinds: Mapping[str, Any]) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    table = _create_table()
     for head in ("AUROC where", *(_KINDS[kind] for kind in kinds)):
         table.add_column(head, no_wrap=True)
     reports = list(kinds.values())
@@ -225,7 +231,8 @@ def _print_tables(
     for table in tables:
         console.print(Padding(table, (0, 0, 0, _INDENT)))
     for text in filter(None, notes):
-        console.print(Padding(Text(for_screen(text), style="dim"), (0, 0, 0, _INDENT)))
+        note = Text(for_screen(text), style="dim")
+        console.print(Padding(note, (0, 0, 0, _INDENT)))
 
 
 def show_side_by_side(console: Console, experiment: Experiment) -> None:
@@ -269,7 +276,6 @@ def show_side_by_side(console: Console, experiment: Experiment) -> None:
 
 _Line: TypeAlias = tuple[str, Mapping[str, Sequence[str]]]
 """A label, and by column a number and its interval, as far as they are known."""
-_GAP = 2
 
 
 def _blocks(names: Sequence[str], lines: Sequence[_Line], width: int) -> list[Table]:
@@ -294,7 +300,7 @@ def _blocks(names: Sequence[str], lines: Sequence[_Line], width: int) -> list[Ta
     tables = []
     for start in range(0, len(names), n_columns):
         block = names[start : start + n_columns]
-        table = Table(box=None, padding=(0, _GAP, 0, 0), header_style="dim")
+        table = _create_table()
         table.add_column("figure", width=label_width, overflow="fold")
         for name in block:
             table.add_column(Text(for_screen(name)), width=column_width, overflow="fold")
@@ -323,7 +329,7 @@ def _cell(numbers: Sequence[Cell], sign: str = "") -> list[str]:
 
 
 def _experiment_table(experiment: Experiment, n_columns: int) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    table = _create_table()
     for head in experiment.heads[:n_columns]:
         table.add_column(for_screen(head), no_wrap=True)
     for line in experiment.lines():

@@ -160,11 +160,12 @@ def _cause(decision: Mapping[str, Any]) -> str:
     """Returns why there is no answer, as a clause; "" where only the policy's reason explains it."""
     if decision["coe"] is not None and decision["regime"] is None:
         return "too few agents answered"
-    if lacking := lacking_in_words(decision["agents"].values(), only_most=True):
-        return "; ".join(filter(None, (lacking, _despite_lacking(decision["agents"].values()))))
+    agents = decision["agents"].values()
+    if lacking := lacking_in_words(agents, only_most=True):
+        differing = _despite_lacking(agents)
+        return f"{lacking}; {differing}" if differing else lacking
     if decision.get("tied"):
         return "it is a tie"
-    agents = decision["agents"].values()
     if len(agents) < 2:
         return ""
     answers = [_said_by(agent) for agent in agents]
@@ -263,7 +264,8 @@ def _agents(decision: Mapping[str, Any], *, wide: bool) -> Table:
         others = answers[_SHOWN:]
         if others:
             share = sum(share for _, share in others)
-            cells = (_bar("░", share, longest), f"{share:4.0%}", quantity(len(others), "other"))
+            n_others = quantity(len(others), "other")
+            cells = (_bar("░", share, longest), f"{share:4.0%}", n_others)
             table.add_row("", *(Text(cell, style="dim") for cell in cells))
         if any(record.get("counted") == "once" for record in agent.get("sampling", ())):
             remark = Text("one response: its temperature has no effect", style="yellow")

@@ -91,12 +91,12 @@ def change_thresholds(policy: Policy, thresholds: Mapping[str, float]) -> Policy
 
     Those of the regime that the policy does not have change only the regime that is reported.
     """
-    if not isinstance(policy, Tunable):
-        tunable: tuple[str, ...] = ()
-    else:
+    tunable: tuple[str, ...] = ()
+    if isinstance(policy, Tunable):
         tunable = policy.thresholds
     for name in thresholds:
-        if name not in tunable and (name == "max_coe" or hasattr(policy, name)):
+        is_of_policy = name == "max_coe" or hasattr(policy, name)
+        if is_of_policy and name not in tunable:
             raise ValueError(
                 f'"{name}" of the context needs a policy whose threshold it is; got {type(policy).__name__}, '
                 f"with {' and '.join(tunable) or 'none'} to change. Omit it, or build the graph with another policy"

@@ -101,12 +101,17 @@ class Bounds:
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the bounds that are not None, by name."""
-        values = ((each.name, getattr(self, each.name)) for each in fields(Bounds))
-        return {name: value for name, value in values if value is not None}
+        values = {}
+        for name in NAMES:
+            value = getattr(self, name)
+            if value is not None:
+                values[name] = value
+        return values
 
     def change(self, **values: Any) -> Self:
         """Returns these bounds with those that are among some values, such as the arguments of a graph, by name."""
-        return replace(self, **{name: value for name, value in values.items() if name in NAMES})
+        bounds = {name: value for name, value in values.items() if name in NAMES}
+        return replace(self, **bounds)
 
     def end_of_rounds(self, spent: Spent) -> str | None:
         """Returns which bound forbids another round, with its numbers; None if one is allowed."""
@@ -134,8 +139,8 @@ class Bounds:
         if left == 0.0:
             return f"no tokens are left: {spent.tokens} are used {budget}"
         if left is not None and left < needed:
-            each = f"a response of each agent takes about {needed:.0f}"
-            return f"too few tokens are left: {left:.0f} are left {budget}, and {each}"
+            next_round = f"a response of each agent takes about {needed:.0f}"
+            return f"too few tokens are left: {left:.0f} are left {budget}, and {next_round}"
         return None
 
     def tokens_left(self, spent: Spent) -> float | None:
@@ -176,12 +181,15 @@ def price_of(
     >>> price_of([("a", 1000, 500)], {"a": {"input": 1.0, "output": 4.0}})
     0.003
     """
-    if not prices or any(name not in prices for name, *counts in tokens if any(counts)):
+    if not prices:
         return None
     total = 0.0
     for name, n_input, n_output in tokens:
-        if price := prices.get(name):
+        price = prices.get(name)
+        if price:
             total += price["input"] * n_input + price["output"] * n_output
+        elif name not in prices and (n_input or n_output):
+            return None
     return total / 1e6
 
 
@@ -201,7 +209,8 @@ class CostBudget:
         """Returns what the requests of agents cost; None where an agent does not say how many tokens it used."""
         tokens = list[tuple[str, float, float]]()
         for agent, usage in usages:
-            n_input, n_output = usage["input_tokens"], usage["output_tokens"]
+            n_input = usage["input_tokens"]
+            n_output = usage["output_tokens"]
             if n_input is None or n_output is None:
                 return None
             tokens.append((agent, n_input, n_output))
@@ -212,13 +221,13 @@ class CostBudget:
         of_budget = f"of a cost_budget of {self.most:g}"
         if spent.cost is None:
             return f"it is not known how much is spent {of_budget}"
-        each = 0.0
+        next_round = 0.0
         if spent.n_responses:
-            each = spent.cost / spent.n_responses * spent.n_agents
-        if spent.cost + each > self.most or spent.cost >= self.most:
+            next_round = spent.cost / spent.n_responses * spent.n_agents
+        if spent.cost + next_round > self.most or spent.cost >= self.most:
             return (
                 f"too little money is left: {spent.cost:.4g} is spent {of_budget}, and a response of each agent costs "
-                f"about {each:.4g}"
+                f"about {next_round:.4g}"
             )
         return None
 

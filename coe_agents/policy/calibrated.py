@@ -52,6 +52,13 @@ _require = partial(require, advice=_REMEDY)
 AgentWeighting = Literal["frequency", "probability", "mixed"]
 SUPPORT = "support"
 """The score of the proposals of one agent, which is no estimator's."""
+_SHARES = {
+    VOTE_SHARE: "vote share",
+    CONFIDENCE_VOTE_SHARE: "vote share by confidence",
+    TRUSTED_VOTE_SHARE: "trusted vote share",
+    SUPPORT: "the others' support",
+}
+"""The scores that are what a share lacks to 1, with what the share is called."""
 
 
 class UnkeptRiskWarning(UserWarning):
@@ -286,8 +293,11 @@ class Calibration:
             return float(1.0 - votes.max())
         if self.trust is not None:
             leading = [measurement.representatives.index(text) for text in measurement.tied]
+            if not leading:
+                leading = [leading_cluster(measurement)]
             votes = weighted_votes(measurement, self.trust)
-            return float(1.0 - votes[leading or [leading_cluster(measurement)]].mean())
+            return float(1.0 - votes[leading].mean())
+
         if not self.is_of_own or self.score in measurement.run.scores:
             value = score_of(measurement, self.score)
         else:
@@ -307,30 +317,27 @@ class Calibration:
 
         Vote shares and support are shown themselves, not what they lack to 1.
         """
-        shares = {
-            VOTE_SHARE: "vote share" if self.trust is None else "weighted vote share",
-            CONFIDENCE_VOTE_SHARE: "vote share by confidence",
-            TRUSTED_VOTE_SHARE: "trusted vote share",
-            SUPPORT: "the others' support",
-        }
-        others = {"coe": "CoE"}
-        if self.learned_support is not None:
-            del shares[SUPPORT]
-            others[SUPPORT] = "learned probability of error"
-        name = (shares | others).get(self.score) or for_prompt(self.score, limit=80)
-        within = "at most"
-        beyond = "above"
-        limit = threshold
-        value = uncertainty
-        if self.score in shares:
-            within = "at least"
-            beyond = "below"
-            limit = max(0.0, 1.0 - threshold)
-            value = None if uncertainty is None else max(0.0, 1.0 - uncertainty)
-        if uncertainty is None or value is None:
+        name = self._score_in_words()
+        is_share = self.score in _SHARES and self.learned_support is None
+        within = "at least" if is_share else "at most"
+        limit = _share(threshold) if is_share else threshold
+        if uncertainty is None:
             return f"{name} is {within} {limit:.3f}"
-        relation = within if uncertainty <= threshold + TIE else beyond
+
+        value = _share(uncertainty) if is_share else uncertainty
+        is_within = uncertainty <= threshold + TIE
+        beyond = "below" if is_share else "above"
+        relation = within if is_within else beyond
         return f"{name} {beside(value, limit)} is {relation} the calibrated {beside(limit, value)}"
+
+    def _score_in_words(self) -> str:
+        if self.learned_support is not None:
+            return "learned probability of error"
+        if self.score == VOTE_SHARE and self.trust is not None:
+            return "weighted vote share"
+        if self.score == "coe":
+            return "CoE"
+        return _SHARES.get(self.score) or for_prompt(self.score, limit=80)
 
     def statements(self) -> list[str]:
         """Returns what is answered, and what that is shown to risk: a line for each threshold."""
@@ -382,11 +389,9 @@ class Calibration:
         if self.correctness:
             lines.append(f"Right by {self.correctness}; clusters by {self.clusterer}.")
         if self.trust is not None:
-            shares = ", ".join(
-                f"{name} {weight:.2f}" for name, weight in sorted(self.trust.items())
-            )
+            shares = [f"{name} {weight:.2f}" for name, weight in sorted(self.trust.items())]
             what = "The answer is chosen" if self.chooses_answer else "The score is computed"
-            lines.append(f"{what} with these weights: {shares}.")
+            lines.append(f"{what} with these weights: {', '.join(shares)}.")
         if self.fit == "whole" and self.threshold is not None:
             lines.append(
                 "The bound is empirical: the questions that chose the threshold also gave the weights. For a "
@@ -398,8 +403,9 @@ class Calibration:
 
     def find_lacking(self, measurement: Measurement) -> list[str]:
         """Returns the agents that learned support needs and that were not measured, in sorted order."""
-        needed = set() if self.learned_support is None else set(self.learned_support.agents)
-        return sorted(needed - measurement.agents.keys())
+        if self.learned_support is None:
+            return []
+        return sorted(set(self.learned_support.agents) - measurement.agents.keys())
 
     def proposer_of(self, measurement: Measurement) -> str | None:
         """Returns the agent whose proposal is judged: the one that the measurement names, else `proposer`.
@@ -429,6 +435,7 @@ class Calibration:
             return self.threshold
         if not names:
             return None if self.no_call is None else self.no_call.threshold
+
         thresholds: list[float] = []
         groups: list[GroupThreshold | Calibration] = [self.tools.get(name, self) for name in names]
         if len(groups) > 1:
@@ -450,7 +457,8 @@ class Calibration:
         if judged is not None:
             return measurement.representatives.index(measurement.proposals.by_agent[judged])
         if self.chooses_answer:
-            leaders = find_leaders(weighted_votes(measurement, self.trust, score=self.score))
+            votes = weighted_votes(measurement, self.trust, score=self.score)
+            leaders = find_leaders(votes)
             return leaders[0] if len(leaders) == 1 else None
         return None if measurement.tied else leading_cluster(measurement)
 
@@ -531,9 +539,11 @@ class CalibratedPolicy:
         """Writes the calibration as JSON, in one step: a graph may read the file at any time."""
         record = {"format": _FORMAT, **asdict(replace(self.calibration, estimator=None))}
         del record["estimator"]  # code
-        many = json.dumps(record.pop("uncertainties"))  # on one line, the rest to be read
+        # on one line, since they are many; the rest is to be read
+        uncertainties = json.dumps(record.pop("uncertainties"))
         head = json.dumps(record, indent=1).removesuffix("\n}")
-        write(Path(path), f'{head},\n "uncertainties": {many}\n}}\n'.encode())
+        text = f'{head},\n "uncertainties": {uncertainties}\n}}\n'
+        write(Path(path), text.encode())
 
     def of_group(self, differences: Iterable[str]) -> Self:
         """Returns the same policy for a group with these differences: it does not warn, and claims no risk with any."""
@@ -552,12 +562,14 @@ class CalibratedPolicy:
         differences = "; ".join(self._differences or self.mismatches(measurement))
         if differences and self._differences is None:
             warnings.warn(UnkeptRiskWarning(differences), stacklevel=2)
+
         promise = f"at most {calibration.risk:g} with confidence {calibration.confidence:g}"
         claim = f"(risk {promise})"
         if differences:
             claim = f"(for another group: {differences})"
         elif round > 0:
             claim = f"(calibrated without further rounds, for a risk of {promise})"
+
         proposer = calibration.proposer_of(measurement)
         if proposer is not None and proposer not in measurement.proposals.support:
             return refuse(f"no other agent's proposal can be compared with that of {proposer}")
@@ -567,58 +579,62 @@ class CalibratedPolicy:
             )
         threshold = calibration.threshold_of(measurement)
         if threshold is None:
-            names = calibration.group_of(measurement)
-            what = "" if names is None else f" for {' and '.join(names) or 'calling nothing'}"
-            return refuse(
-                f"no threshold{what} kept the risk {promise} on "
-                f"{quantity(calibration.n_questions, 'calibration question')}"
-            )
+            tools = calibration.group_of(measurement)
+            what = "" if tools is None else f" for {' and '.join(tools) or 'calling nothing'}"
+            questions = quantity(calibration.n_questions, "calibration question")
+            return refuse(f"no threshold{what} kept the risk {promise} on {questions}")
         if lacking := calibration.find_lacking(measurement):
             return refuse(
                 f"the learned support needs all its agents; {', '.join(lacking)} gave no response"
             )
-        answer, uncertainty = calibration.answer(measurement), calibration.uncertainty(measurement)
+        answer = calibration.answer(measurement)
+        uncertainty = calibration.uncertainty(measurement)
         if answer is None:
             tied = f": {', '.join(map(repr, measurement.tied))}" if measurement.tied else ""
             return refuse(f"the leading answers tie{tied}", cause="tie")
         if not math.isfinite(uncertainty):
-            return refuse(
-                f"the score {for_prompt(calibration.score, limit=80)} cannot be computed of these responses"
-            )
+            score = for_prompt(calibration.score, limit=80)
+            return refuse(f"the score {score} cannot be computed of these responses")
         reason = f"{calibration.limit_in_words(threshold, uncertainty)} {claim}"
-        if uncertainty <= threshold + TIE:
-            if proposer is None and (measurement.tied or answer != measurement.answer):
-                what = "confidences" if calibration.trust is None else "weights"
-                reason = f'the agents\' {what} favour "{for_prompt(answer, limit=80)}"; {reason}'
-            is_trusted = proposer is not None or calibration.chooses_answer
-            return Decision("answer", answer, reason, trusted_answer=is_trusted, cause="confident")
-        return refuse(reason, cause="uncertain")
+        is_within = uncertainty <= threshold + TIE
+        if not is_within:
+            return refuse(reason, cause="uncertain")
+
+        is_no_plain_lead = bool(measurement.tied) or answer != measurement.answer
+        if proposer is None and is_no_plain_lead:
+            what = "confidences" if calibration.trust is None else "weights"
+            reason = f'the agents\' {what} favour "{for_prompt(answer, limit=80)}"; {reason}'
+        is_trusted = proposer is not None or calibration.chooses_answer
+        return Decision("answer", answer, reason, trusted_answer=is_trusted, cause="confident")
 
     def mismatches(self, measurement: Measurement) -> list[str]:
         """Returns how the measured agents differ from those of the calibration, one sentence per difference."""
         calibrated = self.calibration.agents
+        proposer = self.calibration.proposer
         judged = self.calibration.proposer_of(measurement)
-        other_names: dict[str, str] = {}
-        if (
-            judged is not None
-            and judged not in calibrated
-            and self.calibration.proposer is not None
-        ):
-            other_names[judged] = self.calibration.proposer
-        measured = {
-            other_names.get(name, name): agent for name, agent in measurement.agents.items()
-        }
-        sentences = [f"{name} is missing" for name in sorted(calibrated.keys() - measured.keys())]
-        sentences += [f"{name} is new" for name in sorted(measured.keys() - calibrated.keys())]
+
+        # a council's driver has another name than the agent of the calibration in whose place it is
+        calibrated_name = {name: name for name in measurement.agents}
+        if judged is not None and judged not in calibrated and proposer is not None:
+            calibrated_name[judged] = proposer
+        measured = {calibrated_name[name]: agent for name, agent in measurement.agents.items()}
+
+        sentences = []
+        for name in sorted(calibrated.keys() - measured.keys()):
+            sentences.append(f"{name} is missing")
+        for name in sorted(measured.keys() - calibrated.keys()):
+            sentences.append(f"{name} is new")
         for name, then in calibrated.items():
             if name in measured:
                 sentences += _mismatches_of(name, measured[name], then)
+
         weights = self.calibration.weights
-        by_name: dict[str, float] = {}
+        weight_of: dict[str, float] = {}
         for name in measurement.agents:
-            calibrated_name = other_names.get(name, name)
-            by_name[name] = 1.0 if weights is None else weights.get(calibrated_name, 1.0)
-        if not counts_agents_by(measurement, by_name):
+            weight_of[name] = 1.0
+            if weights is not None:
+                weight_of[name] = weights.get(calibrated_name[name], 1.0)
+        if not counts_agents_by(measurement, weight_of):
             if weights is None:
                 sentences.append(
                     "the agents have unequal weights, but had equal ones when calibrated"
@@ -637,7 +653,7 @@ class CalibratedPolicy:
     def __str__(self) -> str:
         """Returns what the command `calibrate` prints: what is answered, at which risk, and how it was judged."""
         lines = self.calibration.statements() + self.calibration.remarks()
-        return "\n".join(map(for_screen, lines))
+        return "\n".join(for_screen(line) for line in lines)
 
 
 def _mismatches_of(name: str, now: AgentMeasurement, then: CalibratedAgent) -> Iterator[str]:
@@ -654,7 +670,13 @@ def _counts_in_words(of: Calibration | GroupThreshold, questions: str) -> str:
     """Returns how many of some questions are answered, and how many of these were wrong."""
     share = of.n_answered / of.n_questions
     wrong = of.n_wrong / of.n_answered
-    return f"{of.n_answered} of {questions} ({share:.1%}), {of.n_wrong} wrong ({wrong:.1%}; at most {of.bound:.1%}"
+    answered = f"{of.n_answered} of {questions} ({share:.1%})"
+    return f"{answered}, {of.n_wrong} wrong ({wrong:.1%}; at most {of.bound:.1%}"
+
+
+def _share(uncertainty: float) -> float:
+    """Returns the share that lacks so much to 1."""
+    return max(0.0, 1.0 - uncertainty)
 
 
 def _check_group(group: GroupThreshold | Calibration, *, least: float | None) -> None:
@@ -677,7 +699,8 @@ def counts_agents_by(measurement: Measurement, weights: Mapping[str, float]) -> 
         return False
     for text, support in zip(measurement.representatives, measurement.support, strict=True):
         mass = sum(weights[name] * agent.distribution.get(text, 0.0) for name, agent in agents)
-        if not abs(support - mass / total) < 1e-6:
+        mean = mass / total
+        if not abs(support - mean) < 1e-6:
             return False
     return True
 
@@ -696,12 +719,14 @@ def _check_consistent(calibration: Calibration) -> None:
     n_questions = 0
     for group in calibration.groups:
         n_questions += group.n_questions
-        has_both = (group.threshold is None) == (group.bound is None)
-        _require(has_both, '"bound" belongs to a "threshold"', group.bound)
+        has_both_or_none = (group.threshold is None) == (group.bound is None)
+        _require(has_both_or_none, '"bound" belongs to a "threshold"', group.bound)
     must = '"n_ties" must be at most "n_questions"'
     _require(calibration.n_ties <= n_questions, must, calibration.n_ties)
-    support = calibration.learned_support
-    names = list(calibration.trust or ()) if support is None else list(support.agents)
+
+    names = list(calibration.trust or ())
+    if calibration.learned_support is not None:
+        names = list(calibration.learned_support.agents)
     is_of_agents = len(set(names)) == len(names) and set(names) <= calibration.agents.keys()
     must = "weights and learned support must be of agents of the policy, each once"
     _require(is_of_agents, must, names)

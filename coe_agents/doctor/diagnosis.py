@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from coe_agents import __version__
 from coe_agents._steps import start_call
@@ -103,8 +103,7 @@ def probe_agent(agent: ModelAgent, *, with_tools: bool = False) -> AgentReport |
     examined = copy.copy(agent)
     examined.on_greedy = "exclude"  # detects an ignored temperature under every setting
     try:
-        load = getattr(examined.model(), "load", None)
-        loaded = load() if load is not None else None
+        loaded = _load(examined.model())
         ready = time.perf_counter()
         messages = [{"role": "user", "content": QUESTION}]
         try:
@@ -120,16 +119,18 @@ def probe_agent(agent: ModelAgent, *, with_tools: bool = False) -> AgentReport |
         calls_tools = _calls_tool(examined) if with_tools else None
     except Exception as error:
         return _to_problem(error, agent)
+
     logprobs: Literal["all", "some", "none"] = "some"
     if sampling["logprobs_missing"] == 0:
         logprobs = "all"
     elif sampling["logprobs_missing"] == sampling["n_received"]:
         logprobs = "none"
+    probe = sampling["probe"]
     return AgentReport(
         temperature=agent.temperature,
         on_greedy=agent.on_greedy,
         ignores_temperature=sampling["ignores_temperature"],
-        probe=None if sampling["probe"] is None else for_terminal(sampling["probe"]),
+        probe=None if probe is None else for_terminal(probe),
         n_asked=agent.n_samples,
         seconds=seconds,
         load_seconds=None if loaded is None else round(ready - start, 3),
@@ -145,14 +146,21 @@ def probe_agent(agent: ModelAgent, *, with_tools: bool = False) -> AgentReport |
     )
 
 
+def _load(model: object) -> object:
+    """Loads a model in this process, and returns what has its device; None for one behind a server."""
+    load = getattr(model, "load", None)
+    return None if load is None else load()
+
+
 def _calls_tool(agent: ModelAgent) -> bool:
     agent.on_greedy = "trust"  # equal calls are what is asked for
     message = {"role": "user", "content": TOOL_QUESTION}
     request = AgentRequest(question=TOOL_QUESTION, messages=[message], round=0, tools=[dict(TOOL)])
     try:
-        return any(response.get("calls") for response in agent.sample(request)["responses"])
+        reply = agent.sample(request)
     except InvalidReplyError:  # it called, in a form that does not fit
         return True
+    return any(response.get("calls") for response in reply["responses"])
 
 
 def all_within(
@@ -219,9 +227,8 @@ def probe_of(clusterer: Clusterer) -> Callable[[], ClustererReport | Problem] | 
     def probe() -> ClustererReport | Problem:
         start = time.perf_counter()
         try:
-            load = getattr(model, "load", None)
-            loaded = load() if load is not None else None
-            (labels,) = clusterer.cluster([[ANSWER, PARAPHRASE, OTHER]], [QUESTION])
+            loaded = _load(model)
+            [labels] = clusterer.cluster([[ANSWER, PARAPHRASE, OTHER]], [QUESTION])
             answer, paraphrase, other = labels
             cosines = _cosines(clusterer)
         except Exception as error:
@@ -288,12 +295,23 @@ def examine(config: Config | None, *, timeout: float) -> Examination:
     agents = _agents(config)
     clusterer = tinyworld_clusterer() if config is None else create_clusterer(config)
     with_tools = config is not None and config.clusterer.kind == "actions"
+    needs_logprobs = config is not None and config.graph.weighting == "probability"
+
     tasks = JsonObject()
-    for name, (agent, _, _) in agents.items():
-        tasks[f"agent {name}"] = partial(probe_agent, agent, with_tools=with_tools)
+    addresses = dict[str, str]()
+    single = set[str]()
+    for name, examined in agents.items():
+        part = f"agent {name}"
+        tasks[part] = partial(probe_agent, examined.agent, with_tools=with_tools)
+        addresses[part] = examined.address
+        if examined.is_single:
+            single.add(part)
     probe = probe_of(clusterer)
     if probe is not None:
         tasks["clusterer"] = probe
+    if config is not None:
+        addresses["clusterer"] = getattr(config.clusterer, "base_url", None) or ""
+
     results = all_within(timeout, tasks)
     is_late = None in results.values()
     late = Problem(
@@ -301,22 +319,20 @@ def examine(config: Config | None, *, timeout: float) -> Examination:
         remedy="Look at the server's log, or raise --timeout: a model of the hub is downloaded on first use",
     )
 
-    places = {f"agent {name}": address for name, (_, address, _) in agents.items()}
-    single = {f"agent {name}" for name, (_, _, is_single) in agents.items() if is_single}
-    if config is not None:
-        places["clusterer"] = getattr(config.clusterer, "base_url", None) or ""
-    needs_logprobs = config is not None and config.graph.weighting == "probability"
     problems = list[Problem]()
     reports = JsonObject()
     devices = set[str]()
     for part, outcome in results.items():
         result = late if outcome is None else outcome
-        where = f"{part} at {places[part]}" if places.get(part) else part
+        is_single = part in single
+        where = part
+        if addresses.get(part):
+            where += f" at {addresses[part]}"
         if isinstance(result, ClustererReport):
-            where = f"{where} {result.model}"
-        for fault in _faults(result, needs_logprobs=needs_logprobs, is_single=part in single):
+            where += f" {result.model}"
+        for fault in _faults(result, needs_logprobs=needs_logprobs, is_single=is_single):
             problems.append(replace(fault, part=where))
-        notes += _notes(part, result, is_single=part in single)
+        notes += _notes(part, result, is_single=is_single)
         reports[part] = None if isinstance(result, Problem) else result
         device = getattr(result, "device", None)
         if device:
@@ -352,29 +368,39 @@ def _shared_notes(config: Config) -> Iterator[str]:
     """Yields which agents share a model, a server or a family of models, of which one need not hear another's vote."""
     sharing = dict[tuple[str, str], list[str]]()
     for agent in config.agents:
-        model = agent.model.rstrip("/").rpartition("/")[2]
-        family = re.split(r"[\W\d_]", model, maxsplit=1)[0].lower()
-        shared = {"model": model, "family": family, "server": agent.base_url or ""}
-        for what, value in shared.items():
-            sharing.setdefault((what, value), []).append(agent.name)
+        _, _, model = agent.model.rstrip("/").rpartition("/")
+        family, *_ = re.split(r"[\W\d_]", model, maxsplit=1)
+        may_be_shared = {"model": model, "family": family.lower(), "server": agent.base_url or ""}
+        for what, value in may_be_shared.items():
+            if value:
+                sharing.setdefault((what, value), []).append(agent.name)
 
-    told = list[list[str]]()
+    noted = list[list[str]]()
     for (what, value), names in sharing.items():
-        if len(names) > 1 and value and names not in told:
-            told.append(names)
+        # who shares a model shares its family, too
+        if len(names) > 1 and names not in noted:
+            noted.append(names)
             yield f"{', '.join(names)} share the {what} {for_terminal(value)}: they may err together"
 
 
-def _agents(config: Config | None) -> dict[str, tuple[ModelAgent, str, bool]]:
-    """Returns by name an agent, its server's address, and whether the group takes one response a round."""
-    agents = dict[str, tuple[ModelAgent, str, bool]]()
+class _Examined(NamedTuple):
+    """An agent, its server's address, and whether the group takes one response of it a round."""
+
+    agent: ModelAgent
+    address: str
+    is_single: bool
+
+
+def _agents(config: Config | None) -> dict[str, _Examined]:
+    agents = dict[str, _Examined]()
     if config is None:
         for agent in tinyworld_agents(n_samples=N_SAMPLES):
-            agents[agent.name] = (agent, "", False)
+            agents[agent.name] = _Examined(agent, "", is_single=False)
         return agents
     created = create_agents(config, n_samples=N_SAMPLES)
     for section, agent in zip(config.agents, created, strict=True):
-        agents[agent.name] = (agent, section.base_url or "", section.n_samples == 1)
+        is_single = section.n_samples == 1
+        agents[agent.name] = _Examined(agent, section.base_url or "", is_single)
     return agents
 
 
@@ -461,6 +487,7 @@ def _notes(part: str, result: Any, *, is_single: bool) -> Iterator[str]:
         )
     if isinstance(result, Problem | ClustererReport):
         return
+
     if result.n_returned < result.n_asked:
         yield f"{part}: returned {result.n_returned} of {result.n_asked} responses"
     if result.ignores_temperature and is_single:

@@ -205,7 +205,9 @@ def ask_for_decisions(
             configs.append({"action_name": action.name, "allowed_decisions": [*action.allowed]})
         return {"action_requests": requests, "review_configs": configs}
 
-    allowed = {kind for action in actions for kind in action.allowed}
+    allowed = set[str]()
+    for action in actions:
+        allowed.update(action.allowed)
     return ask(request, _decisions_form(frozenset(allowed)), read)
 
 
@@ -221,6 +223,7 @@ def _as_proposed(edited: Any, proposed: Any) -> Any:
             restored[name] = _as_proposed(value, proposed.get(name))
         return restored
     if isinstance(edited, list) and isinstance(proposed, list):
+        # what was added has nothing that was proposed
         pairs = zip_longest(edited, proposed[: len(edited)])
         return [_as_proposed(value, former) for value, former in pairs]
     return edited
@@ -256,7 +259,7 @@ def faults(error: ValidationError) -> str:
     """Returns what is wrong, field by field, without the given values and the names of our classes."""
     described: list[str] = []
     for fault in error.errors(include_input=False, include_url=False):
-        field = ".".join(map(str, fault["loc"])) or "all of it"
+        field = ".".join(str(part) for part in fault["loc"]) or "all of it"
         message = fault["msg"].removeprefix("Value error, ")  # pydantic's words
         if fault["type"] == "union_tag_invalid":
             types = fault["ctx"]["expected_tags"].replace("'", "")
@@ -341,9 +344,11 @@ class AskPerson(Runnable[EscalatedCase, Ruling]):
     ) -> Ruling:
         if self.form == "coe":
             return ask_about_case("escalation", input, _ASKED, _case_form(), partial(_rule, input))
-        (decided,) = ask_for_decisions(
-            [_review(input)], check=lambda _, decided: _rule(input, decided), problem_in_args=True
-        )
+
+        def check(_: ActionRequest, decided: Review) -> object:
+            return _rule(input, decided)
+
+        [decided] = ask_for_decisions([_review(input)], check, problem_in_args=True)
         return _rule(input, decided)
 
     async def ainvoke(
@@ -353,9 +358,8 @@ class AskPerson(Runnable[EscalatedCase, Ruling]):
 
 
 def _review(case: EscalatedCase) -> ActionRequest:
-    numbers = decomposition(
-        coe=case["coe"], aleatoric=case["aleatoric"], epistemic=case["epistemic"]
-    )
+    parts = {name: case[name] for name in ("coe", "aleatoric", "epistemic")}
+    numbers = decomposition(**parts)
     regime = ""
     if case["regime"] != "consensus":  # agreement explains no escalation
         regime = f"Regime: {case['regime']}; "

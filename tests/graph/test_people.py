@@ -13,6 +13,10 @@ from tests.graph.groups import THREAD
 
 HIDDEN = "Ann\u200b"
 SHOWN = "Ann\\u200b"
+TO_HIDDEN = {"to": HIDDEN}
+TO_SHOWN = {"to": SHOWN}
+TO_BOB = {"to": "Bob"}
+TO_FIVE = {"to": 5}
 
 
 class Decided(TypedDict, total=False):
@@ -58,20 +62,20 @@ def reply_to(args, *decisions, allowed=(("approve", "edit"),)):
 @pytest.mark.parametrize(
     ("proposed", "edited", "counts"),
     [
-        ({"to": HIDDEN}, {"to": SHOWN}, {"to": HIDDEN}),
-        ({"to": HIDDEN}, {"to": "Bob"}, {"to": "Bob"}),
+        (TO_HIDDEN, TO_SHOWN, TO_HIDDEN),
+        (TO_HIDDEN, TO_BOB, TO_BOB),
         ({"to": HIDDEN, "amount": 1}, {"to": SHOWN, "amount": 2}, {"to": HIDDEN, "amount": 2}),
         ({HIDDEN: "x"}, {SHOWN: "y"}, {HIDDEN: "y"}),
         ({"to": {"name": HIDDEN}}, {"to": {"name": SHOWN}}, {"to": {"name": HIDDEN}}),
         ({"to": [HIDDEN, "b"]}, {"to": [SHOWN]}, {"to": [HIDDEN]}),
         ({"to": ["a"]}, {"to": ["a", SHOWN]}, {"to": ["a", SHOWN]}),
         # where the kind of a value changes, it is what the person wrote
-        ({"to": 5}, {"to": SHOWN}, {"to": SHOWN}),
-        ({"to": HIDDEN}, {"to": 5}, {"to": 5}),
+        (TO_FIVE, TO_SHOWN, TO_SHOWN),
+        (TO_HIDDEN, TO_FIVE, TO_FIVE),
         ({"to": [HIDDEN]}, {"to": {"0": SHOWN}}, {"to": {"0": SHOWN}}),
         ({"to": {"a": HIDDEN}}, {"to": [SHOWN]}, {"to": [SHOWN]}),
-        ({"to": HIDDEN}, {"to": {"a": 1}}, {"to": {"a": 1}}),
-        ({"to": {"a": 1}}, {"to": 5}, {"to": 5}),
+        (TO_HIDDEN, {"to": {"a": 1}}, {"to": {"a": 1}}),
+        ({"to": {"a": 1}}, TO_FIVE, TO_FIVE),
         ({"to": [1]}, {"to": None}, {"to": None}),
         ({}, {"to": [SHOWN]}, {"to": [SHOWN]}),
     ],

@@ -54,6 +54,7 @@ from tests.middleware.council import members
 from tests.middleware.people import APPROVE, decide, requests
 
 GATED = ["transfer_money"]
+ALL_APPROVE = judged_by({"": "approve"}, [])
 APPROVED = {
     "action": "answer",
     "answer": "approve",
@@ -67,6 +68,10 @@ def reply_to(graph, *messages, **options):
     bank = Bank()
     (reply,) = replies(agent(graph, bank, *messages, **options).invoke(PAY, THREAD))
     return reply, bank.transfers
+
+
+def sure_gate():
+    return CoEMiddleware(judges(*SURE)[1], tools=GATED)
 
 
 def deciding(decision):
@@ -268,7 +273,7 @@ def test_of_two_gates_on_one_tool_both_must_approve(verdicts):
 def test_a_call_with_an_argument_that_its_tool_would_leave_out_does_not_run(bank):
     """Judges approve a trial, and the tool pays."""
     said = says(call(to="Ann", amount=1, dry_run=True))
-    gate = CoEMiddleware(judged_by({"": "approve"}, []), tools=GATED)
+    gate = CoEMiddleware(ALL_APPROVE, tools=GATED)
     driver = ScriptedDriver(script=[said, says(text="Done.")])
     state = create_agent(driver, bank.tools, middleware=[gate]).invoke(PAY)
     assert bank.transfers == []
@@ -446,7 +451,7 @@ def test_who_gave_another_message_since_has_a_vote_on_two_that_became_one(bank):
 
 def test_of_two_messages_that_became_one_neither_may_be_cut_off(bank):
     cut = says(call(**ANN)).model_copy(update={"response_metadata": {"finish_reason": "length"}})
-    gate = CoEMiddleware(judged_by({"": "approve"}, []), tools=GATED)
+    gate = CoEMiddleware(ALL_APPROVE, tools=GATED)
     driver = ScriptedDriver(script=[cut, says(text="Done.")])
     create_agent(driver, bank.tools, middleware=[Merges(), gate]).invoke(PAY)
     assert bank.transfers == []
@@ -455,7 +460,7 @@ def test_of_two_messages_that_became_one_neither_may_be_cut_off(bank):
 @pytest.mark.parametrize("rewrites", [Rewrites, Parses])
 def test_a_message_that_was_cut_off_stays_so_where_it_is_written_anew(rewrites, bank):
     cut = says(call()).model_copy(update={"response_metadata": {"finish_reason": "length"}})
-    gate = CoEMiddleware(judged_by({"": "approve"}, []), tools=GATED)
+    gate = CoEMiddleware(ALL_APPROVE, tools=GATED)
     driver = ScriptedDriver(script=[cut, says(text="Done.")])
     create_agent(driver, bank.tools, middleware=[rewrites(), gate]).invoke(PAY)
     assert bank.transfers == []
@@ -468,7 +473,7 @@ def test_a_message_that_other_middleware_marks_as_cut_off_does_not_count(bank):
             message.response_metadata = {"finish_reason": "length"}
             return message
 
-    gate = CoEMiddleware(judged_by({"": "approve"}, []), tools=GATED)
+    gate = CoEMiddleware(ALL_APPROVE, tools=GATED)
     create_agent(ScriptedDriver(**PROPOSES), bank.tools, middleware=[Marks(), gate]).invoke(PAY)
     assert bank.transfers == []
 
@@ -519,7 +524,7 @@ def test_what_other_middleware_sets_of_a_request_is_no_model_but_where_it_stands
 
 def test_the_models_of_so_many_messages_are_remembered(bank, monkeypatch):
     monkeypatch.setattr(gate_module, "_MOST_DRIVERS", 1)
-    gate = CoEMiddleware(judges(*SURE)[1], tools=GATED)
+    gate = sure_gate()
     agent(None, bank, middleware=[gate]).invoke(PAY, THREAD)
     assert len(gate._drivers) == 1
 
@@ -858,7 +863,7 @@ def test_middleware_behind_the_gate_that_mends_a_misspelt_name_has_the_call_refu
                 request.override(tool=tool, tool_call={**request.tool_call, "name": name})
             )
 
-    gate = CoEMiddleware(judges(*SURE)[1], tools=GATED)
+    gate = sure_gate()
     reply, transfers = reply_to(None, says(call("transfer_mony")), middleware=[gate, Mending()])
     assert transfers == []
     assert "the group has not vouched for this call; you called transfer_mony" in reply.text
@@ -895,7 +900,7 @@ def test_a_call_that_is_changed_on_its_way_to_the_tool_is_refused(change, differ
         def wrap_tool_call(self, request, handler):
             return handler(request.override(tool_call={**request.tool_call, **change}))
 
-    gate = CoEMiddleware(judges(*SURE)[1], tools=GATED)
+    gate = sure_gate()
     reply, transfers = reply_to(
         None, middleware=[gate, Changing()] if gate_first else [Changing(), gate]
     )
@@ -918,7 +923,7 @@ def test_a_call_of_no_message_is_refused_whose_tool_is_passed_something_by_the_a
         def wrap_tool_call(self, request, handler):
             return handler(request.override(tool_call={**request.tool_call, "id": "c9"}))
 
-    gate = CoEMiddleware(judges(*SURE)[1], tools=GATED)
+    gate = sure_gate()
     driver = ScriptedDriver(script=[says(call(to="Ann")), says(text="Done.")])
     compiled = create_agent(driver, [transfer_money], middleware=[gate, Changing()])
     [reply] = replies(compiled.invoke(PAY))

@@ -39,6 +39,11 @@ TEMPLATE: dict[str, list[str]] = {"to": []}
 SHARED: list[str] = []
 
 
+def proposing(said):
+    """A driver that makes this call, and then is done."""
+    return ScriptedDriver(script=[says({**said, "id": "c1"}), DONE])
+
+
 class Paying(BaseModel):
     """Pays whom it is told, by a field that its function reads and that no proposal names."""
 
@@ -505,7 +510,7 @@ def test_another_tool_than_the_one_whose_call_was_judged_does_not_run(is_free):
         CoEMiddleware(judged_by({"": "approve"}, []), tools=["pay"], name=name)
         for name in ("one", "two")
     ]
-    driver = ScriptedDriver(script=[says({**ANN, "id": "c1"}), DONE])
+    driver = proposing(ANN)
     middleware = [
         gates[0],
         Swaps(swapped.tools, "overridden"),
@@ -522,7 +527,7 @@ def test_a_tool_that_was_swapped_in_front_of_the_gate_does_not_run(in_place):
     paid = Paid(Named)
     swapped = Paid(Robbing)
     gate = CoEMiddleware(judged_by({"": "approve"}, []), tools=["pay"])
-    driver = ScriptedDriver(script=[says({**ANN, "id": "c1"}), DONE])
+    driver = proposing(ANN)
     agent = create_agent(driver, paid.tools, middleware=[Swaps(swapped.tools, in_place), gate])
     assert "another tool than the one that was compared" in replies(agent.invoke(PAY))[0].text
     assert paid.received == swapped.received == []
@@ -557,7 +562,7 @@ def test_what_runs_is_compared_with_the_agents_own_tool_or_else_with_that_in_fro
     paid = [schema and Paid(schema) for schema in (own, front, behind)]
     swaps = [[Swaps(each.tools, "overridden")] if each else [] for each in paid[1:]]
     gate = CoEMiddleware(judged_by({"": "approve"}, []), tools=None)
-    driver = ScriptedDriver(script=[says({**ANN, "id": "c1"}), DONE])
+    driver = proposing(ANN)
     tools = [balance, *(paid[0].tools if own else [])]
     create_agent(driver, tools, middleware=[*swaps[0], gate, *swaps[1]]).invoke(PAY)
     assert sum(len(each.received) for each in paid if each) == n_paid
@@ -589,7 +594,7 @@ def test_a_tool_that_is_made_anew_for_each_request_runs():
 
     for make, told in ((by_function, "paid 10 to Ann"), (by_schema, "paid 7 to Ann")):
         for middleware in ([Anew()], []):
-            driver = ScriptedDriver(script=[says({**ANN, "id": "c1"}), DONE])
+            driver = proposing(ANN)
             council = CoECouncil(members([[ANN], "Done."], [[ANN], "Done."]))
             agent = create_agent(driver, [make()], middleware=[*middleware, council])
             assert replies(agent.invoke(PAY))[0].text == told
@@ -600,7 +605,7 @@ def test_a_tool_that_other_middleware_brings_gives_its_function_what_was_compare
         brought = Paid(schema)
         shown = Swaps(Paid(Named).tools, "shown")
         council = CoECouncil(members([[ANN], "Done."], [[ANN], "Done."]))
-        driver = ScriptedDriver(script=[says({**ANN, "id": "c1"}), DONE])
+        driver = proposing(ANN)
         middleware = [shown, council, Swaps(brought.tools, "overridden")]
         create_agent(driver, [], middleware=middleware).invoke(PAY)
         assert len(brought.received) == n_runs
@@ -615,7 +620,7 @@ def test_a_person_approves_a_call_of_the_tool_that_was_shown_and_an_edit_is_of_t
     for registered, shown, n_runs in pairs:
         paid = Paid(registered)
         council = CoECouncil(members(["No."], ["No."]), on_uncertain="interrupt")
-        driver = ScriptedDriver(script=[says({**ANN, "id": "c1"}), DONE])
+        driver = proposing(ANN)
         middleware = [Swaps(Paid(shown).tools, "shown"), council]
         agent = create_agent(
             driver, paid.tools, middleware=middleware, checkpointer=InMemorySaver()
@@ -657,7 +662,7 @@ def test_a_tool_with_a_schema_of_its_own_runs_and_what_its_function_is_passed_is
     pay = StructuredTool.from_function(
         function, name="pay", description="Pays.", args_schema=schema
     )
-    driver = ScriptedDriver(script=[says({**said, "id": "c1"}), DONE])
+    driver = proposing(said)
     state = create_agent(driver, [pay], middleware=[gates[gate]], store=InMemoryStore()).invoke(PAY)
     assert replies(state)[0].text == "paid Ann for c1"
 
@@ -672,7 +677,7 @@ def test_a_model_may_fill_what_the_agent_passes_where_langchain_shows_it(gate):
     pay = StructuredTool.from_function(
         by_state, name="pay", description="Pays.", args_schema=Passed
     )
-    driver = ScriptedDriver(script=[says({**said, "id": "c1"}), DONE])
+    driver = proposing(said)
     state = create_agent(driver, [pay], middleware=[gates[gate]]).invoke(PAY)
     assert replies(state)[0].text == "paid Ann for c1"
 
@@ -683,7 +688,7 @@ async def test_the_todos_of_an_agent_are_gated(tools):
         "name": "write_todos",
         "args": {"todos": [{"content": "Pay Ann.", "status": "pending"}]},
     }
-    driver = ScriptedDriver(script=[says({**said, "id": "c1"}), DONE])
+    driver = proposing(said)
     council = CoECouncil(members([[said], "Done."], [[said], "Done."]), tools=tools)
     state = await create_agent(driver, middleware=[TodoListMiddleware(), council]).ainvoke(PAY)
     assert state["todos"] == said["args"]["todos"]
@@ -714,7 +719,7 @@ def test_a_call_that_was_judged_does_not_run_under_another_name(gate, is_before,
 
     place = 0 if is_before else 1
     gates.insert(place, Renames())
-    driver = ScriptedDriver(script=[says({**said, "id": "c1"}), DONE])
+    driver = proposing(said)
     tools = [*Paid(Stamped).tools, other][:n_tools]
     state = create_agent(driver, tools, middleware=gates).invoke(PAY)
     assert "was not run" in replies(state)[0].text

@@ -114,7 +114,10 @@ class Kept:
             for key in keys:
                 found = database.execute("SELECT value FROM kept WHERE key = ?", [key])
                 for (value,) in found:
-                    content = bytes(value)[:-_DIGEST]
+                    # a file that is damaged may hold a text or a number there
+                    if not isinstance(value, bytes):
+                        continue
+                    content = value[:-_DIGEST]
                     if value == _with_digest(key, content):
                         row_of[key] = np.frombuffer(content)
         return row_of

@@ -1,4 +1,6 @@
+import sqlite3
 import warnings
+from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
@@ -40,6 +42,15 @@ def test_a_value_that_is_damaged_is_asked_for_again(kept):
     assert content.count(neutral) == 2
     kept.path.write_bytes(content.replace(neutral, np.array([0.1, 0.1, 0.8]).tobytes(), 1))
     assert len(asked(kept)) == 1
+    assert asked(kept) == []
+
+
+@pytest.mark.parametrize("value", ["a text", 2, 2**60, None])
+def test_a_value_of_another_type_is_asked_for_again(kept, value):
+    asked(kept)
+    with closing(sqlite3.connect(kept.path)) as database, database:
+        database.execute("UPDATE kept SET value = ?", [value])
+    assert len(asked(kept)) == 2
     assert asked(kept) == []
 
 

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from langchain_core.language_models import BaseChatModel
 
-from coe_agents.checks import require
+from coe_agents.checks import require, several
 from coe_agents.config.schema import Config, load_config
 from coe_agents.errors import DatasetError
 from coe_agents.evaluation.datasets.question import ConflictError, Question
@@ -101,25 +101,41 @@ def open_dataset(
 
 
 def _to_questions(questions: Any, columns: Mapping[str, str]) -> Iterator[Question]:
+    """Yields the questions of texts, records, and questions as they are."""
     for number, record in enumerate(_records(questions)):
         if isinstance(record, Question):
             yield record
             continue
-        plain = {"question": record} if isinstance(record, str) else dict(record)
         try:
-            plain = by_our_names(plain, columns)
-            if plain.keys() <= _WITHOUT_ANSWER:
-                plain["references"] = []
-            if isinstance(plain.get("references"), str):
-                plain["references"] = [plain["references"]]
-            yield to_question(plain)[1]
+            _, question = to_question(_to_record(record, columns))
         except MalformedError as error:
             advice = 'Pass texts, or records with "question" and "references"'
             raise DatasetError(f"question {number}: {error}", hint=advice) from error
+        yield question
+
+
+def _to_record(given: Any, columns: Mapping[str, str]) -> Any:
+    """Returns a text, or a record, with our names; one without any answer is asked all the same."""
+    if isinstance(given, str):
+        given = {"question": given}
+    # what is no record is refused with all others
+    if not hasattr(given, "keys"):
+        return given
+    record = by_our_names(dict(given), columns)
+    if record.keys() <= _WITHOUT_ANSWER:
+        record["references"] = []
+    if isinstance(record.get("references"), str):
+        record["references"] = [record["references"]]
+    return record
 
 
 def _records(questions: Any) -> Iterable[Any]:
-    return plain_rows(questions) if is_frame(questions) else list(questions)
+    if is_frame(questions):
+        return plain_rows(questions)
+    # the keys of one record would be asked as questions
+    advice = "Wrap a single question in a list"
+    several(questions, '"questions"', of="texts or records", advice=advice, kind=Iterable)
+    return list(questions)
 
 
 def _describe(dataset: QuestionsOnDisk, questions: Iterable[object], limit: int) -> dict[str, Any]:

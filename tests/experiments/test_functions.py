@@ -143,6 +143,18 @@ def test_questions_are_a_frame_or_a_table_too(tmp_path):
         sample(agents(), [{"text": "Q?"}], **SILENT)
 
 
+@pytest.mark.parametrize("questions", [CAPITAL, None, 5, b"Q?"])
+def test_what_is_no_list_of_questions_is_refused_before_anybody_is_asked(questions):
+    with pytest.raises(TypeError, match=r'"questions" must be a sequence.*Wrap a single question'):
+        sample(agents(), questions, **SILENT)
+
+
+@pytest.mark.parametrize("record", [5, None, ("question", "Q?"), b"Q?", {1: "Q?"}])
+def test_what_is_neither_a_text_nor_a_record_is_named_with_its_place(record):
+    with pytest.raises(DatasetError, match=r"question 1: .*Pass texts, or records"):
+        sample(agents(), ["Q?", record], **SILENT)
+
+
 def test_samples_show_how_much_they_hold_and_where(tmp_path):
     samples = sample(agents(), [CAPITAL, "Capital of Peru?"], out=tmp_path / "mine", **SILENT)
     place = tmp_path / "mine" / SAMPLES

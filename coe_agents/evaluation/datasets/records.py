@@ -46,7 +46,7 @@ def by_our_names(record: Any, columns: Mapping[str, str]) -> Any:
     theirs = set(columns.values())
     missing = sorted(theirs.difference(record))
     if missing:
-        has = ", ".join(record)[:300]
+        has = ", ".join(map(str, record))[:300]
         raise MalformedError(f'"{missing[0]}", which "columns" names, is missing; it has {has}')
     renamed = {name: value for name, value in record.items() if name not in theirs}
     renamed |= {ours: record[name] for ours, name in columns.items()}
@@ -235,8 +235,9 @@ def _plain(record: _Record) -> Question:
     if missing:
         named = " and ".join(f'"{name}"' for name in missing)
         verb = "is" if len(missing) == 1 else "are"
+        has = ", ".join(map(str, record))[:300]
         raise MalformedError(
-            f"{named} {verb} missing; it has {', '.join(record)[:300]}. References are a list, [] where no answer is "
+            f"{named} {verb} missing; it has {has}. References are a list, [] where no answer is "
             f'known; --columns ours=theirs, "columns" in Python, maps other names; {_PAGE} lists all that is read'
         )
     question = _text(record, "question")

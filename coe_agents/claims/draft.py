@@ -189,8 +189,9 @@ class Claims:
             start = stop
 
         best = min(drafts, key=_Draft.rank)
-        others = {name for name in names if name != best.agent and weights.get(name, 1.0) > 0}
-        return best.answer(self.policy, has_others=bool(others))
+        others = set(names) - {best.agent}
+        has_others = any(weights.get(name, 1.0) > 0 for name in others)
+        return best.answer(self.policy, has_others=has_others)
 
 
 class _Draft(NamedTuple):

@@ -112,7 +112,8 @@ def _best_share(claim: Particulars, shares: FloatArray, parts: Sequence[str]) ->
 
 def _held(sets: Sequence[frozenset[str]], columns: dict[str, int]) -> NDArray[np.float32]:
     """Returns which of the words each set holds, as zeros and ones of shape `(n_sets, n_words)`."""
-    held = np.zeros((len(sets), max(len(columns), 1)), dtype=np.float32)
+    n_words = max(len(columns), 1)
+    held = np.zeros((len(sets), n_words), dtype=np.float32)
     for row, words_of_one in enumerate(sets):
         for word in words_of_one & columns.keys():
             held[row, columns[word]] = 1.0

@@ -19,7 +19,8 @@ def words(text: str) -> frozenset[str]:
     >>> sorted(words("She has written 1,200 letters."))
     ['1200', 'letter', 'writt']
     """
-    every = [word.replace(",", "") for word in _WORD.findall(_plain(text).casefold())]
+    plain = _plain(text).casefold()
+    every = [word.replace(",", "") for word in _WORD.findall(plain)]
     content = [word for word in every if word not in _GRAMMAR and word not in _NEGATIONS]
     compared = list[str]()
     for word in content or every:

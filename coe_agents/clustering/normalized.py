@@ -205,7 +205,7 @@ def read_numbers(text: str) -> str:
         text = _ONE_OF_SCALE.sub("one", text)
         text = _YEAR.sub(r"\1 hundred ", text)
         text = _NUMBER_WORDS.sub(_value_of_words, text)
-        text = _ORDINAL.sub(lambda words: (words[1] or "") + _ORDINALS[words[2]], text)
+        text = _ORDINAL.sub(_digits_of_ordinal, text)
     if not _DIGIT.search(text):
         return text
     text = _THOUSANDS.sub(_without_separators, text)
@@ -227,6 +227,11 @@ def _value_of_words(words: re.Match[str]) -> str:
         else:
             value += _VALUES.get(word, 0)
     return str(thousands + value)
+
+
+def _digits_of_ordinal(words: re.Match[str]) -> str:
+    before = words[1] or ""
+    return before + _ORDINALS[words[2]]
 
 
 def _without_separators(number: re.Match[str]) -> str:

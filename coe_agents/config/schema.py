@@ -688,15 +688,18 @@ def line_of(text: str, location: Sequence[str | int]) -> int:
 
 
 def _fault(path: Path, text: str, place: Sequence[str | int], message: str) -> str:
-    line = line_of(text, place)
-    file = f"{path}:{line}" if path.suffix else str(path)  # named models have no file
-    return f"{file}: {_name_of_field(place) or 'the file'}: {message}"
+    file = str(path)
+    if path.suffix:  # models that are named have no file
+        file = f"{path}:{line_of(text, place)}"
+    name = _name_of_field(place) or "the file"
+    return f"{file}: {name}: {message}"
 
 
 def _name_of_field(place: Sequence[str | int]) -> str:
     """Returns the name of a field as messages have it, such as "agents[0].model"; "" for the file itself."""
-    if len(place) > 2 and place[0] in _KINDS and tuple(place[:2]) in _SECTIONS:
-        place = (place[0], *place[2:])  # a union's tag is not a field
+    has_tag = len(place) > 2 and place[0] in _KINDS and tuple(place[:2]) in _SECTIONS
+    if has_tag:  # which is not a field
+        place = (place[0], *place[2:])
     name = ""
     for part in place:
         name += f"[{part}]" if isinstance(part, int) else f".{part}"

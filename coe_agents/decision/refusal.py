@@ -61,7 +61,9 @@ def why_not(decision: Mapping[str, Any]) -> str:
         if InvalidReplyError.__name__ in kinds:
             return "too few agents gave a valid reply"
         return "too few agents answered"
-    if lacking := lacking_in_words((decision.get("agents") or {}).values(), only_most=True):
+    agents = decision.get("agents") or {}
+    lacking = lacking_in_words(agents.values(), only_most=True)
+    if lacking:
         return lacking
     kinds_of_answers = {answer_kind(text) for text in decision["support"]}
     if kinds_of_answers <= {"refusal", "empty"}:

@@ -114,33 +114,34 @@ def epsilon(
 
 
 def _draw_epsilon(rows: Sequence[Row], figure: Figure) -> None:
-    paper = paper_rows("epsilon", _EPSILON_COLUMNS)
+    ours = _by_column(_EPSILON_COLUMNS, rows)
+    paper = _by_column(_EPSILON_COLUMNS, paper_rows("epsilon", _EPSILON_COLUMNS))
     panels = figure.subplots(1, len(_EPSILON_DRAWN))
     for axes, column in zip(panels, _EPSILON_DRAWN, strict=True):
-        place = _EPSILON_COLUMNS.index(column)
         for solver, marker in zip(SOLVERS, ("o-", "s--"), strict=True):
-            ours = _rows_of(rows, solver)
-            thresholds = [str(row[1]) for row in ours]
-            values = [row[place] for row in ours]
+            of_solver = [row for row in ours if row["solver"] == solver]
+            thresholds = [str(row["epsilon"]) for row in of_solver]
+            values = [row[column] for row in of_solver]
             axes.plot(thresholds, values, marker, label=solver)
 
         # the paper prints numbers of some columns, and of others a range
-        printed = [row for row in paper if isinstance(row[place], float)]
+        printed = [row for row in paper if isinstance(row[column], float)]
         red: Any = {"color": "tab:red", "label": "the paper's"}
         if printed:
-            thresholds = [str(row[1]) for row in printed]
-            values = [row[place] for row in printed]
+            thresholds = [str(row["epsilon"]) for row in printed]
+            values = [row[column] for row in printed]
             axes.plot(thresholds, values, "D:", **red)
         else:
-            low, high = band(paper[0][place])
+            low, high = band(paper[0][column])
             axes.axhspan(low, high, alpha=0.2, **red)
         axes.set(xlabel="epsilon", ylim=(0, None if printed else 1))
         axes.set_title(column, fontsize=10)
         axes.legend(fontsize=8)
 
 
-def _rows_of(rows: Sequence[Row], key: Cell) -> list[Row]:
-    return [row for row in rows if row[0] == key]
+def _by_column(columns: Sequence[str], rows: Sequence[Row]) -> list[dict[str, Cell]]:
+    """Returns the cells of each row by the names of their columns."""
+    return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
 _DIVERGENCES = ("kl", "js", "hellinger", "wasserstein")
@@ -191,24 +192,27 @@ def divergences(
 
 
 def _draw_divergences(rows: Sequence[Row], figure: Figure) -> None:
-    paper = paper_rows("divergences", _DIVERGENCE_COLUMNS)
+    ours = _by_column(_DIVERGENCE_COLUMNS, rows)
+    paper = _by_column(_DIVERGENCE_COLUMNS, paper_rows("divergences", _DIVERGENCE_COLUMNS))
+    printed_gains = {(row["solver"], row["divergence"]): row["gain"] for row in paper}
     panels = figure.subplots(1, len(SOLVERS), sharey=True)
     for axes, solver in zip(panels, SOLVERS, strict=True):
-        ours = _rows_of(rows, solver)
-        places = np.arange(len(ours))
-        before = [row[2] for row in ours]
+        of_solver = [row for row in ours if row["solver"] == solver]
+        divergences = [row["divergence"] for row in of_solver]
+        places = np.arange(len(of_solver))
+        before = [float(row["CoE before"] or 0) for row in of_solver]
         axes.bar(places - 0.2, before, 0.38, color="lightsteelblue", label="CoE before")
-        after = [row[3] for row in ours]
+        after = [float(row["CoE after"] or 0) for row in of_solver]
         axes.bar(places + 0.2, after, 0.38, color="tab:blue", label="CoE after")
 
-        for place, row in enumerate(ours):
-            text = f"gain {row[-1]:+.1%}"
-            for printed in paper:
-                if printed[:2] == row[:2]:
-                    text += f"\npaper {printed[-1]:+.1%}"
-            top = 1.02 * max(float(row[2] or 0), float(row[3] or 0))
+        for place, row in enumerate(of_solver):
+            text = f"gain {row['gain']:+.1%}"
+            printed = printed_gains.get((solver, row["divergence"]))
+            if printed is not None:
+                text += f"\npaper {printed:+.1%}"
+            top = 1.02 * max(before[place], after[place])
             axes.text(place, top, text, ha="center", va="bottom", fontsize=8)
-        axes.set_xticks(places, [row[1] for row in ours])
+        axes.set_xticks(places, divergences)
         axes.set_title(f"solver: {solver}", fontsize=10)
         axes.margins(y=0.25)
         axes.legend(fontsize=8, loc="upper right", ncols=2)
@@ -281,29 +285,29 @@ def _fewest_responses(questions: Sequence[SampledQuestion], agents: Sequence[str
 
 
 def _draw_sampling(rows: Sequence[Row], figure: Figure) -> None:
-    kinds = list(dict.fromkeys(row[0] for row in rows))
-    panels = figure.subplots(1, len(kinds), squeeze=False)[0]
+    ours = _by_column(_SAMPLING_COLUMNS, rows)
+    paper = _by_column(_SAMPLING_COLUMNS, paper_rows("sampling", _SAMPLING_COLUMNS))
+    kinds = list(dict.fromkeys(row["varied"] for row in ours))
+    [panels] = figure.subplots(1, len(kinds), squeeze=False)
     for axes, varied in zip(panels, kinds, strict=True):
-        ours = _rows_of(rows, varied)
-        values = [row[1] for row in ours]
+        of_kind = [row for row in ours if row["varied"] == varied]
+        values = [row["value"] for row in of_kind]
         for column, marker in zip(_SAMPLING_DRAWN, ("o-", "s--", "v-", "k^-"), strict=True):
-            place = _SAMPLING_COLUMNS.index(column)
             # as floats, in which None is NaN
-            heights = np.array([row[place] for row in ours], dtype=np.float64)
+            heights = np.array([row[column] for row in of_kind], dtype=np.float64)
             axes.plot(values, heights, marker, label=column)
 
-        place = _SAMPLING_COLUMNS.index("accuracy after")
-        all_printed = _rows_of(paper_rows("sampling", _SAMPLING_COLUMNS), varied)
-        printed = [row for row in all_printed if isinstance(row[place], float)]
+        of_paper = [row for row in paper if row["varied"] == varied]
+        printed = [row for row in of_paper if isinstance(row["accuracy after"], float)]
         red: Any = {"color": "tab:red", "label": "paper's accuracy"}
         if printed:
-            printed_values = [row[1] for row in printed]
-            accuracies = [row[place] for row in printed]
+            printed_values = [row["value"] for row in printed]
+            accuracies = [row["accuracy after"] for row in printed]
             axes.plot(printed_values, accuracies, "D:", **red)
         else:
             # a range of each
-            printed_values = [row[1] for row in all_printed]
-            bands = [band(row[place]) for row in all_printed]
+            printed_values = [row["value"] for row in of_paper]
+            bands = [band(row["accuracy after"]) for row in of_paper]
             lows, highs = zip(*bands, strict=True)
             axes.fill_between(printed_values, lows, highs, alpha=0.4, **red)
         axes.set(xlabel=varied, xticks=values, ylim=(0, 1.05))

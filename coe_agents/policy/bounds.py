@@ -156,7 +156,10 @@ class Bounds:
         share = 1.0
         if left is not None and left < needed:
             share = left / needed
-        return {agent: max(1, int(n * share)) for agent, n in wanted.items()}
+        fitted = {}
+        for agent, n_wanted in wanted.items():
+            fitted[agent] = max(1, int(n_wanted * share))
+        return fitted
 
     def end_of_time(self, spent: Spent) -> str | None:
         """Returns a clause if the deadline has passed, else None."""

@@ -698,8 +698,8 @@ def counts_agents_by(measurement: Measurement, weights: Mapping[str, float]) -> 
     if not total > 0.0:
         return False
     for text, support in zip(measurement.representatives, measurement.support, strict=True):
-        mass = sum(weights[name] * agent.distribution.get(text, 0.0) for name, agent in agents)
-        mean = mass / total
+        weighted = [weights[name] * agent.distribution.get(text, 0.0) for name, agent in agents]
+        mean = sum(weighted) / total
         if not abs(support - mean) < 1e-6:
             return False
     return True
@@ -727,7 +727,8 @@ def _check_consistent(calibration: Calibration) -> None:
     names = list(calibration.trust or ())
     if calibration.learned_support is not None:
         names = list(calibration.learned_support.agents)
-    is_of_agents = len(set(names)) == len(names) and set(names) <= calibration.agents.keys()
+    distinct = set(names)
+    is_of_agents = len(distinct) == len(names) and distinct <= calibration.agents.keys()
     must = "weights and learned support must be of agents of the policy, each once"
     _require(is_of_agents, must, names)
 

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from coe_agents.actions.canonical import Room
 from coe_agents.actions.schemas import Work, check_schema
@@ -198,7 +198,9 @@ OF_CALLER = (
     "prompt_cache_key",
     "prompt_cache_retention",
 )
-_REFUSED: Mapping[str, tuple[Sequence[Any], str]] = {
+Refused: TypeAlias = Mapping[str, tuple[Sequence[Any], str]]
+"""By the name of a field, its values that ask for nothing, and why others are refused."""
+_REFUSED: Refused = {
     "n": ((1,), "the group gives one answer, from all responses of its agents"),
     "logprobs": (
         (False,),
@@ -217,7 +219,6 @@ _REFUSED: Mapping[str, tuple[Sequence[Any], str]] = {
     "web_search_options": ((), "the group answers with text"),
     "store": ((False,), "nothing is stored"),
 }
-"""Values that ask for nothing, and why others are refused."""
 _OF_ANSWER = ("tools", "tool_choice", "parallel_tool_calls", "response_format", "stop")
 _OWN = ("model", "messages", *_OF_ANSWER, "stream", "stream_options", "coe")
 KNOWN = (*_OWN, *_HAS_NO_EFFECT, *OF_CALLER, *_REFUSED)
@@ -308,13 +309,8 @@ def read_chat_request(body: Fields, *, model: str) -> ChatRequest:
     )
 
 
-def check_fields(
-    body: Fields, *, known: Sequence[str], refused: Mapping[str, tuple[Sequence[Any], str]]
-) -> JsonObject:
-    """Returns the fields of a body that are not null; raises `ApiError` for one that is unknown or refused.
-
-    `refused` holds, by name, the values that ask for nothing, and why others are refused.
-    """
+def check_fields(body: Fields, *, known: Sequence[str], refused: Refused) -> JsonObject:
+    """Returns the fields of a body that are not null; raises `ApiError` for one that is unknown or refused."""
     fields = {name: value for name, value in body.items() if value is not None}
     for name, value in fields.items():
         must = f'"{name}" is not supported'

@@ -241,7 +241,8 @@ def _items(reply: Reply) -> list[JsonObject]:
         parts.append({"type": "refusal", "refusal": reply.refusal})
     # also for who reads the text alone, and would take "" for the answer
     if reply.text is not None:
-        parts.append({"type": "output_text", "text": reply.text, "annotations": [], "logprobs": []})
+        text = {"type": "output_text", "text": reply.text, "annotations": [], "logprobs": []}
+        parts.append(text)
     message = {
         "id": f"msg_{uuid.uuid4().hex}",
         "type": "message",

@@ -9,6 +9,7 @@ from coe_agents.serve.api_error import ApiError, invalid_request
 from coe_agents.serve.chat_request import (
     OF_CALLER,
     ChatRequest,
+    Refused,
     check_fields,
     mapping_in,
     read_chat_request,
@@ -30,7 +31,7 @@ _SAME = (*_LIKE, *OF_CALLER)
 _HAS_NO_EFFECT = ("max_output_tokens", "max_tool_calls", "reasoning", "truncation")
 _OWN = ("input", "instructions", "tools", "tool_choice", "text", "include", "stream_options")
 _WHOLE = 'nothing is stored. Send the whole conversation as "input"'
-_REFUSED: Mapping[str, tuple[Sequence[Any], str]] = {
+_REFUSED: Refused = {
     "previous_response_id": ((), _WHOLE),
     "conversation": ((), _WHOLE),
     "prompt": ((), 'nothing is stored. Send its texts as "instructions" and "input"'),

@@ -164,7 +164,8 @@ class Group:
             if value is None:
                 continue
             if name == "agents":
-                if not isinstance(value, list) or set(map(str, value)) != set(self.agents):
+                names = {str(name) for name in value} if isinstance(value, list) else set()
+                if names != set(self.agents):
                     must = f'"agents" must be all agents, {", ".join(self.agents)}: a caller cannot choose who is asked'
                     raise _refused(name, f"{must}. Omit it")
             elif name == "n_samples":

@@ -168,7 +168,8 @@ def choice_steps(
 def _from_scores(scores: Sequence[float], choices: Sequence[str]) -> ChoiceProbabilities:
     values = [float(score) for score in scores]
     top = max(values, default=math.nan)
-    if len(values) != len(choices) or any(map(math.isnan, values)) or not math.isfinite(top):
+    has_nan = any(math.isnan(value) for value in values)
+    if len(values) != len(choices) or has_nan or not math.isfinite(top):
         raise NoChoiceError(
             f"the log-probabilities of {_list_names(choices)} must be {len(choices)} numbers, one of them finite; "
             f"got {values}",

@@ -3,9 +3,11 @@ import math
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.rooms import needs
 from tests.serve.groups import WITHHELD, body_of, client_of, create_group
 
 
+@needs("observability")
 async def test_decisions_tokens_failures_and_requests_are_counted():
     group = create_group(["Canberra"], ["Sydney"], ConnectionError("Melbourne lost"))
     async with client_of(group, metrics=True) as client:

@@ -37,7 +37,8 @@ class Prepared:
         """Whether there is room for it, and no prompt is so much longer that another would be mostly padding."""
         together = [self, *batch]
         lengths = [len(each.prompt) for each in together]
-        if self.settings != batch[0].settings or max(lengths) > 2 * min(lengths) + 32:
+        are_alike = max(lengths) <= 2 * min(lengths) + 32
+        if self.settings != batch[0].settings or not are_alike:
             return False
         return sum(len(each.seeds) for each in together) <= self.settings.max_batch
 

@@ -210,7 +210,8 @@ class HermesForm:
         place = 0
         for start, end in self._find_calls(text, is_cut=row.finish_reason == "length"):
             # what stands in front of a call keeps its beginning only at the start of the reply
-            texts.append(text[place:start].strip() if texts else text[:start].rstrip())
+            before = text[place:start].rstrip()
+            texts.append(before.lstrip() if texts else before)
             written = text[start:end]
             place = end
             try:
@@ -249,9 +250,10 @@ class HermesForm:
 
 def _end_of_call(text: str, start: int) -> int:
     """Returns where a call ends: behind its closing tag, which may occur in an argument, too; else with the text."""
+    beginning = _skip_space(text, start + len(OPENING))
     try:
-        _, end = json.JSONDecoder().raw_decode(text, _skip_space(text, start + len(OPENING)))
-        end = _skip_space(text, end)
+        _, end_of_json = json.JSONDecoder().raw_decode(text, beginning)
+        end = _skip_space(text, end_of_json)
     except (ValueError, RecursionError):
         end = start
     if not text.startswith(CLOSING, end):

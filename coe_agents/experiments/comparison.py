@@ -178,8 +178,12 @@ class Comparison(Shown):
             frontier.plot([coverage, coverage], [low, high], color="0.8")
             dots.draw(coverage, risk, **mark)
             points.append((coverage, risk))
-        best = _undominated(points)
-        frontier.step([x for x, _ in best], [y for _, y in best], where="pre", color="0.4")
+        coverages = []
+        risks = []
+        for coverage, risk in _undominated(points):
+            coverages.append(coverage)
+            risks.append(risk)
+        frontier.step(coverages, risks, where="pre", color="0.4")
         _finish(frontier, "coverage", "risk")
 
         for people in others:
@@ -249,10 +253,11 @@ def _undominated(points: Sequence[tuple[float, float]]) -> list[tuple[float, flo
 
 
 def _to_json(figures: Mapping[str, Estimate]) -> dict[str, dict[str, float | None]]:
-    ends = ("value", "low", "high")
-    return {
-        name: dict(zip(ends, to_plain(estimate), strict=True)) for name, estimate in figures.items()
-    }
+    plain_figures = {}
+    for name, estimate in figures.items():
+        value, low, high = to_plain(estimate)
+        plain_figures[name] = {"value": value, "low": low, "high": high}
+    return plain_figures
 
 
 def outcomes_of(run: Run, *, name: str | None = None) -> PolicyOutcomes:
@@ -292,7 +297,10 @@ def _n_missing(run: Run) -> int:
 
 def with_cost(item: Item, prices: Prices) -> Item:
     """Returns the item with its cost: see `price_of`."""
-    return item if item.usage is None else replace(item, cost=price_of(item.usage, prices))
+    usage = item.usage
+    if usage is None:
+        return item
+    return replace(item, cost=price_of(usage, prices))
 
 
 def compare_outcomes(

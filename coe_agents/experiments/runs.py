@@ -130,10 +130,11 @@ class Runs(Shown):
             columns = last[["correct", "coe"]].to_numpy(float)
             curve = risk_coverage_curve(correct=columns[:, 0], uncertainty=columns[:, 1])
             risk.plot(curve.coverage, curve.values, label="by CoE")
-        figures = self._counts
-        if figures["judged"]:
-            place = (figures["answered"] / max(1, len(self)), figures["wrong"] / figures["judged"])
-            risk.plot(*place, marker="o", linestyle="", label="the policy")
+        counts = self._counts
+        if counts["judged"]:
+            share_answered = counts["answered"] / max(1, len(self))
+            share_wrong = counts["wrong"] / counts["judged"]
+            risk.plot(share_answered, share_wrong, marker="o", linestyle="", label="the policy")
         risk.set_xlabel("coverage")
         risk.set_ylabel("risk")
         put_legend_above(risk)

@@ -86,8 +86,11 @@ def is_about_actions(state: CoEState) -> bool:
 
 def compared_tools(turn: Turn) -> list[dict[str, Any]] | None:
     """Returns the tools of a turn, and the one that stands for a structured answer; None without any."""
+    tools = turn["tools"]
     schema = turn.get("answer_schema")
-    return turn["tools"] if schema is None else [*(turn["tools"] or ()), answer_tool(schema)]
+    if schema is None:
+        return tools
+    return [*(tools or ()), answer_tool(schema)]
 
 
 def clusterer_of(state: CoEState, clusterer: Clusterer) -> Clusterer:
@@ -110,18 +113,23 @@ def read_actions(responses: Sequence[Response], turn: Turn) -> list[Response]:
 
 def _read(row: Response, tools: Sequence[Any] | None, schema: Mapping[str, Any] | None) -> Response:
     end = end_of(row)
+    text = row["text"]
     try:
-        if row.get("calls") and end != "whole":  # another call may have followed
+        # another call may have followed
+        if row.get("calls") and end != "whole":
             raise ValueError(f"its reply is {end}, not whole")
+
         # of a form such as {"city": ""}, the schema says whether it is an answer
-        is_silent = not any(map(is_visible, "".join(row["text"].split())))
-        is_answer = end != "filtered" and not is_silent and answer_kind(row["text"]) != "refusal"
+        is_silent = not any(map(is_visible, "".join(text.split())))
+        is_answer = end != "filtered" and not is_silent and answer_kind(text) != "refusal"
         if schema is not None and not row.get("calls") and is_answer:
-            call = {"name": ANSWER, "args": read_structured(row["text"], schema)}
+            call = {"name": ANSWER, "args": read_structured(text, schema)}
             row = {**row, "answer": None, "calls": [call]}
+
         calls = row.get("calls")
         if calls is None or tools is None:
-            answer = compared_answer(row)  # the calls, if any, are of tools of the agents' own
+            # the calls, if any, are of tools of the agents' own
+            answer = compared_answer(row)
         else:
             answer = check_proposal(calls, tools=tools)
         return row if answer == response_text(row) else {**row, "answer": answer}

@@ -37,7 +37,7 @@ MOST_PARAMETERS = 12
 """A function with more parameters is a wide one."""
 
 BUDGET = {
-    "tokens": 335_300,
+    "tokens": 335_400,
     "tokens of tests": 371_900,
     "tokens a line": 8.8,
     "tokens a line of tests": 9.6,
@@ -46,7 +46,7 @@ BUDGET = {
     "nested comprehensions": 3,
     "nested conditional expressions": 0,
     "assignments of three": 4,
-    "long functions": 2,
+    "long functions": 1,
     "wide functions": 5,
     "public names": 107,
     "public names at the top": 36,

@@ -116,7 +116,9 @@ def _connect(
     An invalid provider or option becomes an error of its field.
     """
     # without a key of its own for an address, the client would send the user's own key there
-    access = {"base_url": section.base_url, "api_key": "none"} if section.base_url else {}
+    access = dict[str, str]()
+    if section.base_url:
+        access = {"base_url": section.base_url, "api_key": "none"}
     secrets = set[str]()
     if section.api_key_env is not None:
         try:
@@ -132,9 +134,8 @@ def _connect(
         if field == "provider" and isinstance(error, ValueError):
             # LangChain's message lists its providers
             _, _, listed = str(error).partition("\nSupported providers")
-            near = did_you_mean(
-                section.provider, [*LOCAL_PROVIDERS, *re.findall(r"[\w-]+", listed)]
-            )
+            providers = [*LOCAL_PROVIDERS, *re.findall(r"[\w-]+", listed)]
+            near = did_you_mean(section.provider, providers)
             message = as_sentence(message)
             message += f' Use "openai" for any server with its protocol; see {lists} of LangChain for the others'
             if near:
@@ -146,7 +147,8 @@ def _describe(error: Exception) -> str:
     """Returns the error on one line; pydantic's own message would quote the input, including keys."""
     if not isinstance(error, ValidationError):
         # LangChain's message continues with a list of its providers
-        return " ".join(re.split(r"\n\n|\nSupported", str(error))[0].split())
+        message, *_ = re.split(r"\n\n|\nSupported", str(error))
+        return " ".join(message.split())
     faults = []
     for fault in error.errors(include_input=False, include_context=False, include_url=False):
         message = str(fault["msg"]).removeprefix("Value error, ")
@@ -237,6 +239,7 @@ def models_to_toml(
     server = _server_of_openai()
     is_bare = _is_bare(models, answers)
     answers = answers or "short"
+    is_short = is_bare or answers == "short"
     text = _HEAD
     clients = list[tuple[str, str]]()
     names: set[str] = set()
@@ -248,24 +251,28 @@ def models_to_toml(
             raise ConfigurationError(message, hint=hint)
         agent = free_name(model, names)
         names.add(agent)
+
         fields = {"provider": provider, "model": name}
         if provider == "openai":
             fields.update(server)
         client = [f"{field} = {json.dumps(value)}" for field, value in fields.items()]
         clients.append((provider, ", ".join(client)))
-        lines = [f"name = {json.dumps(agent)}", *client, f"n_samples = {n_samples}"]
-        of_agent = {"max_tokens": max_tokens, "temperature": temperature, "system_prompt": system}
-        is_short = answers == "short" or is_bare
+
+        options = {"max_tokens": max_tokens, "temperature": temperature, "system_prompt": system}
         if max_tokens is None and is_short and provider in LOCAL_PROVIDERS:
-            of_agent["max_tokens"] = SHORT
-        for field, value in of_agent.items():
+            options["max_tokens"] = SHORT
+        lines = ["", "[[agents]]", f"name = {json.dumps(agent)}", *client]
+        lines.append(f"n_samples = {n_samples}")
+        for field, value in options.items():
             if value is not None:
                 lines.append(f"{field} = {json.dumps(value, ensure_ascii=False)}")
-        lines.append("")
-        text += "\n[[agents]]\n" + "\n".join(lines)
+        for line in lines:
+            text += f"{line}\n"
         if place == 0 and "base_url" not in fields and provider != TINYWORLD:
             text += _OF_SERVERS
-    return text + (_OF_TINYWORLD if is_bare else _answers_section(answers, clients)) + _POLICY
+
+    text += _OF_TINYWORLD if is_bare else _answers_section(answers, clients)
+    return text + _POLICY
 
 
 def _server_of_openai() -> dict[str, str]:

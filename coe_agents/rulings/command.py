@@ -53,7 +53,8 @@ def harvest(
     lines = []
     labelled = []
     counted = Counter[str]()
-    n_waiting = n_abstained = 0
+    n_waiting = 0
+    n_abstained = 0
     for case in every_case:
         if case["status"] != "ruled":
             n_waiting += 1
@@ -198,11 +199,13 @@ def recalibrate_policy(
     setting, judging = create_setting(scoring, samples)
     policy = load_policy(current, estimator)
     former = policy.calibration
-    if (name := type(setting.clusterer).__name__) != former.clusterer:
+    name = type(setting.clusterer).__name__
+    if name != former.clusterer:
         raise typer.BadParameter(
             f"the policy was calibrated with {clean(former.clusterer)}; got {name}. Name the same one",
             param_hint="--clusterer",
         )
+
     seen: dict[str, Seen] = {}
     rows, _ = judge_saved(
         samples,
@@ -218,6 +221,7 @@ def recalibrate_policy(
     is_usable = recalibration.policy.calibration.threshold is not None
     if is_usable:
         recalibration.policy.save(out)
+
     mismatches: dict[str, None] = {}
     for row in rows:
         mismatches |= dict.fromkeys(policy.mismatches(row.measurement))
@@ -260,7 +264,8 @@ def _note_seen(
 def _describe(
     recalibration: "Recalibration", before: float | None, *, risk: float, confidence: float
 ) -> str:
-    calibration, outcome = recalibration.policy.calibration, recalibration.outcome
+    calibration = recalibration.policy.calibration
+    outcome = recalibration.outcome
     escalations = quantity(recalibration.n_escalations, "escalation")
     cases = f"{quantity(recalibration.n_audits, 'audited answer')} and {escalations}"
     sure = f"confidence {confidence:g}"
@@ -277,8 +282,9 @@ def _describe(
             "present one. Take it out of use, raise the risk, or audit more answers."
         )
     changes = {"same": "The threshold stays", "raised": "More is answered"}
+    change = changes.get(outcome, "Less is answered")
     limit = calibration.limit_in_words(calibration.threshold)
     if before is not None and outcome != "same":
         limit += f" (before: {calibration.limit_in_words(before)})"
-    shown = f"the risk is at most {calibration.bound:.1%} with {sure}"
-    return f"{changes.get(outcome, 'Less is answered')}. Answer where {limit}, on {cases}: {shown}."
+    bound = f"the risk is at most {calibration.bound:.1%} with {sure}"
+    return f"{change}. Answer where {limit}, on {cases}: {bound}."

@@ -12,6 +12,8 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
+from dataclasses import dataclass
+from functools import partial
 from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import Any, NamedTuple, Protocol, TypeVar, get_args
@@ -215,6 +217,7 @@ def create_app(
         measured = Metrics(lambda: admission.n_inside)
     callbacks = [measured.telemetry] if measured else []
     runs = Runs(group, callbacks)
+    endpoints = _Endpoints(group, runs, max_bytes, refusals)
     model = {
         "id": group.name,
         "object": "model",
@@ -226,52 +229,17 @@ def create_app(
         check_model(request.path_params["name"], group.name)
         return json_response(model)
 
-    def answers(path: str) -> Route:
-        api = _APIS[path]
-
-        async def answer(request: Request) -> Response:
-            body = await read_object(request, max_bytes=max_bytes)
-            asked = await asyncio.to_thread(api.read, body, model=group.name)
-            limits = group.tighten(asked.coe)
-            group.check_question(asked.question, param=api.messages)
-            result = await _unless_gone(request, runs.run(asked.graph_input, limits))
-
-            tools = list(asked.tools)
-            if asked.schema is not None:
-                tools.append(answer_tool(asked.schema))
-            decision = to_public(
-                result["decision"], tools, most_calls=asked.most_calls, must_call=asked.must_call
-            )
-            if decision["action"] == "answer" and decision["answer"] is not None:
-                decision["answer"] = asked.cut(decision["answer"])
-            note_decision(request.scope, decision)
-
-            reply = Reply(decision=decision, model=group.name, asked=asked, refusals=refusals)
-            if not asked.is_stream:
-                return json_response(api.to_whole(reply))
-            events = "".join(api.to_events(reply))
-            return Response(events, media_type="text/event-stream")
-
-        return Route(path, answer, methods=["POST"])
-
-    async def show_events(request: Request) -> Response:
-        body = await read_object(request, max_bytes=max_bytes)
-        messages, options = await asyncio.to_thread(read_question, body)
-        limits = group.tighten(options)
-        group.check_question(messages[-1]["content"], param="question")
-        events = stream_events(runs, messages, limits, request.scope)
-        headers = {"cache-control": "no-store"}
-        return StreamingResponse(events, media_type="text/event-stream", headers=headers)
-
     routes = [
         _shows("/health", lambda: {"status": "ok"}),
         _shows("/v1/models", lambda: {"object": "list", "data": [model]}),
         Route("/v1/models/{name:path}", show_model),
-        *map(answers, _APIS),
         _shows("/group", group.describe),
-        Route("/events", show_events, methods=["POST"]),
-        *(_page_route(path, *file) for path, file in _PAGE.items()),
+        Route("/events", endpoints.show_events, methods=["POST"]),
     ]
+    for path, api in _APIS.items():
+        routes.append(Route(path, partial(endpoints.answer, api), methods=["POST"]))
+    for path, (folder, name, kind) in _PAGE.items():
+        routes.append(_page_route(path, folder, name, kind))
     note_request = None
     if measured:
         routes.append(Route("/metrics", measured.show))
@@ -285,6 +253,48 @@ def create_app(
     guard = Guard(admission, hosts=hosts, key=key)
     paths = frozenset(route.path for route in routes)
     return RequestLog(guard, paths=paths, note_request=note_request)
+
+
+@dataclass(frozen=True, slots=True)
+class _Endpoints:
+    """What answers a question: as one of OpenAI's APIs does it, or with the events of the run."""
+
+    group: Group
+    runs: Runs
+    max_bytes: int
+    refusals: Refusals
+
+    async def answer(self, api: _Api, request: Request) -> Response:
+        body = await read_object(request, max_bytes=self.max_bytes)
+        asked = await asyncio.to_thread(api.read, body, model=self.group.name)
+        limits = self.group.tighten(asked.coe)
+        self.group.check_question(asked.question, param=api.messages)
+        result = await _unless_gone(request, self.runs.run(asked.graph_input, limits))
+
+        tools = list(asked.tools)
+        if asked.schema is not None:
+            tools.append(answer_tool(asked.schema))
+        decision = to_public(
+            result["decision"], tools, most_calls=asked.most_calls, must_call=asked.must_call
+        )
+        if decision["action"] == "answer" and decision["answer"] is not None:
+            decision["answer"] = asked.cut(decision["answer"])
+        note_decision(request.scope, decision)
+
+        reply = Reply(decision=decision, model=self.group.name, asked=asked, refusals=self.refusals)
+        if not asked.is_stream:
+            return json_response(api.to_whole(reply))
+        events = "".join(api.to_events(reply))
+        return Response(events, media_type="text/event-stream")
+
+    async def show_events(self, request: Request) -> Response:
+        body = await read_object(request, max_bytes=self.max_bytes)
+        messages, options = await asyncio.to_thread(read_question, body)
+        limits = self.group.tighten(options)
+        self.group.check_question(messages[-1]["content"], param="question")
+        events = stream_events(self.runs, messages, limits, request.scope)
+        headers = {"cache-control": "no-store"}
+        return StreamingResponse(events, media_type="text/event-stream", headers=headers)
 
 
 def _shows(path: str, describe: Callable[[], JsonObject]) -> Route:

@@ -96,14 +96,19 @@ def serve(
         from coe_agents.config import load
 
         create = partial(Group.from_configuration, load(config), name=name or config.stem)
-    hosts = {*LOOPBACK, host, *(allow_host or ())} - {
-        "0.0.0.0",
-        "::",
-    }  # all addresses of the machine, not names
-    limits = {"max_requests": max_requests, "max_bytes": max_bytes}
+    hosts = {*LOOPBACK, host, *(allow_host or ())}
+    hosts -= {"0.0.0.0", "::"}  # all addresses of the machine, not names
     with open_recording(settings, record, audit_rate) as recording:
         group = create(**recording)
-        app = create_app(group, key=key, hosts=hosts, metrics=metrics, refusals=refusals, **limits)
+        app = create_app(
+            group,
+            key=key,
+            hosts=hosts,
+            max_requests=max_requests,
+            max_bytes=max_bytes,
+            metrics=metrics,
+            refusals=refusals,
+        )
         clean_up_after_interrupt()
         with open_socket(host, port) as listening:
             address = address_of(listening)

@@ -298,7 +298,8 @@ def describe_error(
         'OSError: no [redacted]\\u001b[2J'
     """
     try:
-        text = safe_message(str(error).strip(), {*secrets, *secrets_of(holder, error)})
+        all_secrets = secrets_of(holder, error).union(secrets)
+        text = safe_message(str(error).strip(), all_secrets)
     except Exception:  # anybody may have written the exception
         text = ""
     kind = type(error).__name__

@@ -268,7 +268,8 @@ def calibrate_claims(
         raise ValueError(
             '"judged" must hold claims that another agent could support; got none. Add agents or labels'
         )
-    uncertainty = 1.0 - np.concatenate([answer.between for answer in claims])
+    support_of_claims = np.concatenate([answer.between for answer in claims])
+    uncertainty = 1.0 - support_of_claims
     wrong = 1.0 - np.concatenate([answer.right for answer in claims])
     unit = _entities(claims)
     n_units = int(unit.max()) + 1

@@ -221,8 +221,8 @@ class _Draft(NamedTuple):
         """Returns what is given of the draft, and why; `has_others`: whether another model counts."""
         too_little = f"by the other models is below {policy.least_support:.0%}"
         data = list[ClaimData]()
-        for number, (claim, action) in enumerate(zip(self.claims, self.actions, strict=True)):
-            data.append(_data(claim, number, self.measured, action))
+        for number, claim in enumerate(self.claims):
+            data.append(_data(claim, number, self.measured, self.actions[number]))
         n_claims = len(self.claims)
         n_dropped = self.actions.count("drop")
         reason = f"{n_claims - n_dropped} of {quantity(n_claims, 'claim')} of {self.agent}'s draft are given"

@@ -134,14 +134,15 @@ def particulars(text: str) -> Particulars:
         word = written.casefold()
         behind = plain[token.end() : token.end() + 4]
         is_name = not written[0].islower()
-        is_dated = before[-1:].isdecimal() or behind.strip()[:1].isdecimal()
+        follows_digit = before[-1:].isdecimal()
+        precedes_digit = behind.strip()[:1].isdecimal()
         number = _digits(written) if token["number"] else _number(written, before, behind)
         before = written
 
         if number is not None:
             numbers.append(number)
             compared = number
-        elif word in _MONTHS and (is_name or is_dated):
+        elif word in _MONTHS and (is_name or follows_digit or precedes_digit):
             compared = word[:3]
             months.append(compared)
         elif word in _NEGATIONS:

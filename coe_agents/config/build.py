@@ -75,7 +75,8 @@ def assemble(
         options = GraphOptions(on_unavailable=on_unavailable)
         return tinyworld_graph(seed=seed, on_decision=on_decision, options=options)
     creates: list[_Create] = [create_agents, create_clusterer, create_policy, *_OF_GRAPH.values()]
-    agents, clusterer, policy, *of_graph = _all([partial(create, config) for create in creates])
+    parts = _all([partial(create, config) for create in creates])
+    agents, clusterer, policy, *of_graph = parts
     return _connect(
         config,
         agents,
@@ -98,7 +99,8 @@ def _connect(
     compares_texts: bool = False,
     on_decision: OnDecision | None,
 ) -> _Graph:
-    section = config.graph.model_dump() | dict(zip(_OF_GRAPH, of_graph, strict=True))
+    section = config.graph.model_dump()
+    section.update(zip(_OF_GRAPH, of_graph, strict=True))
     if isinstance(clusterer, BidirectionalEntailment) and section["max_rounds"] != 1:
         # each round clusters all responses of a question again
         clusterer = clusterer.with_model(CachedEntailment(clusterer.model))

@@ -98,8 +98,9 @@ def _to_names(contested: Mapping[str, Any], tools: Sequence[Mapping[str, Any]]) 
 
     where = [list(stated[key]) for key in contested["candidates"] if key in stated]
     names = {argument for _, argument in where}
-    arguments = {name: nats for name, nats in contested["arguments"].items() if name in names}
-    hidden = sum(contested["arguments"].values()) - sum(arguments.values())
+    nats_of = contested["arguments"]
+    arguments = {name: nats for name, nats in nats_of.items() if name in names}
+    hidden = sum(nats_of.values()) - sum(arguments.values())
     return {
         "tool": contested["tool"],
         "call": contested["call"],

@@ -1,7 +1,7 @@
 """Owns `create_coe_graph`: the checks of its parts, and which node leads to which."""
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -280,10 +280,9 @@ def _add_agents(graph: CoEStateGraph, parts: _GraphParts) -> None:
         initial_interval=0.2,
         retry_on=lambda error: not isinstance(error, CheckpointError),
     )
+    reads_probabilities = parts.options.weighting != "frequency"
     for agent in parts.agents:
-        node = agent_node(
-            agent, parts.names, attempts=attempts, graded=parts.options.weighting != "frequency"
-        )
+        node = agent_node(agent, parts.names, attempts=attempts, graded=reads_probabilities)
         graph.add_node(agent.name, node, input_schema=AskedRequest, retry_policy=retry)
         # one edge each: a barrier would wait forever for an agent that was not asked
         graph.add_edge(agent.name, "cluster")
@@ -323,29 +322,31 @@ def _add_further_rounds(graph: CoEStateGraph, parts: _GraphParts) -> None:
         asking.append("clarify")
 
     ask_agents = BriefNode(fan_out(parts.settings))
+    agent_of_edge: dict[Hashable, str] = {f"asks {name}": name for name in parts.names}
     for source in asking:
-        graph.add_conditional_edges(
-            source, ask_agents, {f"asks {name}": name for name in parts.names}
-        )
+        graph.add_conditional_edges(source, ask_agents, agent_of_edge)
 
 
 def _add_decision(graph: CoEStateGraph, parts: _GraphParts) -> None:
     """Adds the coordinator, who decides after it, and the ends."""
+    escalated = "escalate" if parts.escalation is None else "escalation"
     routes = {
         "answer": "action: answer",
         "abstain": "action: abstain",
-        "escalate" if parts.escalation is None else "escalation": "action: escalate",
+        escalated: "action: escalate",
         "another_round": "action: another_round",
     }
     if parts.may_clarify:
         routes["clarify"] = "strategy: clarify"
-    compares_words = type(parts.clusterer) is NormalizedMatch
+    advice = ""
+    if type(parts.clusterer) is NormalizedMatch:  # which compares words alone
+        advice = advice_on_sentences(parts.agents)
     coordinator = coordinator_node(
         parts.settings,
         strategies=parts.strategies,
         routes=routes,
         on_unavailable=parts.options.on_unavailable,
-        on_sentences=advice_on_sentences(parts.agents) if compares_words else "",
+        on_sentences=advice,
         judges_claims=parts.answer_judge is not None,
     )
     graph.add_node("coordinator", of_this_version(BriefNode(coordinator)), destinations=routes)
@@ -375,7 +376,8 @@ def _comparison(
     if answers is None and clusterer is not None:
         return None, clusterer, options.canonicalize
 
-    answers = short_answers() if answers is None else answers
+    if answers is None:
+        answers = short_answers()
     advice = "Pass short_answers() or sentences(judge)"
     instance(answers, AnswerPreset, '"answers"', what="a preset", advice=advice)
     doubled = None
@@ -443,7 +445,7 @@ def _weights_of(agents: Sequence[Agent], weights: Mapping[str, float] | None) ->
 def _fit_policy(policy: Policy, group: AskedGroup) -> Policy:
     """Returns the policy for this group, and warns where a threshold decides nothing, or no risk is kept."""
     fitted, differences = hold_to_group(policy, group)
-    cautions: list[str | Warning] = [*_cautions_of(fitted, group)]
+    cautions: list[str | Warning] = list(_cautions_of(fitted, group))
     if differences:
         cautions.append(UnkeptRiskWarning("; ".join(differences)))
     for caution in cautions:

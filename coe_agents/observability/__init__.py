@@ -285,12 +285,14 @@ class CoETelemetry(BaseCallbackHandler):
     def _describe(self, run: _Run, span: trace.Span, update: Fields) -> None:
         turn = update.get("turn")
         if self._content and isinstance(turn, Mapping) and "question" in turn:
-            span.set_attribute("gen_ai.input.messages", _messages("user", [turn["question"]]))
+            question = _messages("user", [turn["question"]])
+            span.set_attribute("gen_ai.input.messages", question)
         if run.node is not None:
             if isinstance(update.get("responses"), list):
                 self._describe_agent(run, run.node, span, update)
             if "labels" in update:
-                span.set_attribute("coe.n_clusters", len(set(update["labels"])))
+                n_clusters = len(set(update["labels"]))
+                span.set_attribute("coe.n_clusters", n_clusters)
         for part in ("measured", "settled", "decision"):
             values = update.get(part)
             if isinstance(values, Mapping):

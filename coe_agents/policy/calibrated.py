@@ -436,10 +436,13 @@ class Calibration:
         if not names:
             return None if self.no_call is None else self.no_call.threshold
 
-        thresholds: list[float] = []
-        groups: list[GroupThreshold | Calibration] = [self.tools.get(name, self) for name in names]
+        groups: list[GroupThreshold | Calibration] = []
+        for name in names:
+            groups.append(self.tools.get(name, self))
         if len(groups) > 1:
             groups.append(self)
+
+        thresholds: list[float] = []
         for group in groups:
             if group.threshold is None:
                 return None

@@ -215,7 +215,6 @@ def _verdicts(case: RecordedCase, ruling: Mapping[str, Any]) -> tuple[str | None
     """Returns the right answer, if known, and whether each cluster is right, as far as the ruling says."""
     cluster = _cluster_of(case, case["answer"])
     right = case["answer"] if ruling["correct"] else ruling["answer"]
-
     is_wrong = right is None or ruling["correct"] is False
     only_wrong: dict[int, bool] = {}
     if is_wrong and cluster is not None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from coe_agents.checks import has_method, instance, require
+from coe_agents.checks import has_method, instance, integer, require
 from coe_agents.clustering import Clusterer
 from coe_agents.config.schema import load_config
 from coe_agents.evaluation.calibration.drift import judged_otherwise
@@ -72,6 +72,7 @@ def compare(
         >>> [each.figures["coverage"][0] for each in comparison.policies]
         [0.5, 0.5]
     """
+    integer(resamples, '"resamples"', least=1, advice="1000 is the default")
     if policies is not None:
         advice = "Pass {name: policy}"
         instance(policies, Mapping, '"policies"', what="a mapping of names", advice=advice)

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from coe_agents.checks import at_field, has_method
+from coe_agents.checks import at_field, has_method, instance, one_of
 from coe_agents.clustering import BidirectionalEntailment, Clusterer, NormalizedMatch
 from coe_agents.evaluation import Samples
 from coe_agents.evaluation.calibration.calibrate import Judged, judge_samples
@@ -23,7 +23,7 @@ from coe_agents.evaluation.samples.reader import without_rulings
 from coe_agents.evaluation.scoring.correctness import Criterion, create_criterion
 from coe_agents.evaluation.scoring.scores import ScoringSetup
 from coe_agents.experiments.progress import count_questions
-from coe_agents.measurement.weighting import Weighting
+from coe_agents.measurement.weighting import WEIGHTINGS, Weighting
 from coe_agents.types import SampledQuestion
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def open_samples(samples: SavedSamples) -> Iterator[Samples]:
     if isinstance(samples, Samples):
         yield samples
         return
-    with Samples([samples] if isinstance(samples, str | Path) else list(samples)) as questions:
+    with Samples(samples) as questions:
         yield questions
 
 
@@ -61,6 +61,15 @@ class JudgingArguments:
     config: "Config | str | Path | None" = None
     weighting: Weighting = "auto"
     calibrated: str | None = None
+
+    def __post_init__(self) -> None:
+        one_of(self.weighting, '"weighting"', WEIGHTINGS)
+        if not isinstance(self.correctness, str | None):
+            advice = 'Pass a name such as "f1", or an object with "judge" and "name"'
+            has_method(self.correctness, "judge", '"correctness"', advice=advice)
+        if not isinstance(self.config, str | Path | None):
+            advice = "Pass the file of a configuration"
+            has_method(self.config, "model_dump", '"config"', advice=advice)
 
 
 def create_setup(
@@ -240,8 +249,11 @@ def judge(samples: Samples, arguments: JudgingArguments, **options: Any) -> Judg
 
 def check_proposer(proposer: str | None, agents: Iterable[str]) -> None:
     """Refuses a proposer that is no agent of the samples."""
+    if proposer is None:
+        return
+    instance(proposer, str, '"proposer"', what="the name of an agent", advice="Omit it for none")
     names = sorted(agents)
-    if proposer is not None and proposer not in names:
+    if proposer not in names:
         from coe_agents.extensions import did_you_mean
 
         hint = did_you_mean(proposer, names) or f"The samples have {', '.join(names)}"

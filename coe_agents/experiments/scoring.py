@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from coe_agents.checks import instance, integer
 from coe_agents.clustering import Clusterer
 from coe_agents.evaluation import Samples
 from coe_agents.evaluation.frames import import_pandas
@@ -132,6 +133,11 @@ def score(
     arguments = JudgingArguments(
         clusterer=clusterer, correctness=correctness, config=config, weighting=weighting
     )
+    integer(resamples, '"resamples"', least=1, advice="1000 is the default")
+    if estimators is not None:
+        what = "a mapping from names to functions"
+        advice = 'Write {"my_score": function}'
+        instance(estimators, Mapping, '"estimators"', what=what, advice=advice)
     with open_samples(samples) as questions:
         setup, judging = create_setup(questions.paths, arguments, recorded=questions.clusterer)
         setup = replace(setup, estimators=estimators or {}, proposer=proposer)

@@ -7,11 +7,11 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
-from coe_agents.checks import is_number, require
+from coe_agents.checks import is_number, one_of, require
 from coe_agents.clustering.refusals import response_text
 from coe_agents.types import Response
 from coe_agents.uncertainty._checks import FloatArray, IntArray
@@ -19,6 +19,7 @@ from coe_agents.uncertainty.distributions import cluster_distributions
 from coe_agents.uncertainty.ties import TIE
 
 Weighting = Literal["auto", "frequency", "probability"]
+WEIGHTINGS: tuple[Weighting, ...] = get_args(Weighting)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +120,7 @@ def log_probabilities(
 
     Also returns which agents count by probability. A log-probability that is not finite counts as none.
     """
+    one_of(weighting, '"weighting"', WEIGHTINGS)
     normalized = _normalized(responses)
     names = [response["agent"] for response in responses]
     lacking = {name for name, value in zip(names, normalized, strict=True) if value is None}

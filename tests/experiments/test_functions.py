@@ -11,6 +11,7 @@ import sys
 import tempfile
 import warnings
 from collections import Counter
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -656,3 +657,48 @@ def test_a_criterion_of_ones_own_is_for_the_score():
     own = Rule("own", lambda prediction: True)
     with pytest.raises(TypeError, match='"correctness" of sample must be the name of a criterion'):
         sample(agents(), [CAPITAL], correctness=own, **SILENT)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"weighting": "mean"}, '"weighting" must be one of auto, frequency, probability'),
+        ({"correctness": 5}, '"correctness" must have the method "judge"; got 5'),
+        ({"config": 5}, '"config" must have the method "model_dump"; got 5'),
+        ({"resamples": 0}, '"resamples" must be an integer of at least 1; got 0'),
+        ({"resamples": "all"}, '"resamples" must be an integer'),
+        ({"estimators": [len]}, '"estimators" must be a mapping from names to functions; got list'),
+        ({"proposer": 5}, '"proposer" must be the name of an agent; got int'),
+    ],
+)
+def test_score_says_what_an_argument_must_be(arguments, said):
+    samples = sample(agents(), [CAPITAL], **SILENT)
+    with pytest.raises((TypeError, ValueError), match=said):
+        score(samples, progress=False, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"score": 5}, '"score" must be the name of a score; got int'),
+        ({"proposer": 5}, '"proposer" must be the name of an agent; got int'),
+        ({"weighting": "mean"}, '"weighting" must be one of auto, frequency, probability'),
+        ({"correctness": 5}, '"correctness" must have the method "judge"'),
+    ],
+)
+def test_calibrate_says_what_an_argument_must_be(arguments, said):
+    samples = sample(agents(), [CAPITAL], **SILENT)
+    with pytest.raises((TypeError, ValueError), match=said):
+        calibrate(samples, risk=0.1, progress=False, **arguments)
+
+
+@pytest.mark.parametrize("function", [score, partial(calibrate, risk=0.1), Samples])
+@pytest.mark.parametrize("samples", [5, None, {"text": "Paris"}, [{"text": "Paris"}], [5]])
+def test_what_is_no_file_of_samples_is_refused_with_the_way_to_pass_rows(function, samples):
+    with pytest.raises(TypeError, match=r"files of samples must be .*Samples\.from_frame"):
+        function(samples)
+
+
+def test_a_comparison_needs_a_resample():
+    with pytest.raises(ValueError, match='"resamples" must be an integer of at least 1'):
+        compare([], resamples=0)

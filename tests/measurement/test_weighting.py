@@ -79,3 +79,5 @@ def test_a_log_probability_that_is_not_finite_counts_as_none(logprob):
     assert found.agents["a"].distribution == {"Rome": 0.5, "Pisa": 0.5}
     with pytest.raises(ValueError, match="needs a log-probability for every response"):
         measure(said, [0, 1], weighting="probability")
+    with pytest.raises(ValueError, match='"weighting" must be one of auto, frequency, probability'):
+        measure(said, [0, 1], weighting="mean")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from coe_agents.checks import one_of, require
+from coe_agents.checks import instance, one_of, require
 from coe_agents.clustering import Clusterer
 from coe_agents.evaluation.calibration.learned import fit_support, fit_trust
 from coe_agents.evaluation.calibration.risk_control import (
@@ -309,8 +309,13 @@ def check_score(
         ConfigurationError: An estimator cannot be imported.
         ValueError: There is no such score, or it does not judge what is to be judged.
     """
+    if proposer is not None:
+        advice = "Omit it for the group's answer"
+        instance(proposer, str, '"proposer"', what="the name of an agent", advice=advice)
     if score is None:
         return DEFAULT_SCORE if proposer is None else SUPPORT
+    advice = f'"{DEFAULT_SCORE}" is the default'
+    instance(score, str, '"score"', what="the name of a score", advice=advice)
     if score == "learned":
         raise ValueError(
             'the score "learned" is gone: pass weights="learned" (--weights learned) with the score "vote_share", '

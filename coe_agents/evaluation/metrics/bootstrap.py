@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from coe_agents.checks import integer
 from coe_agents.evaluation.metrics import tallies
 from coe_agents.evaluation.metrics.selective_prediction import RETENTIONS, paper_area
 from coe_agents.evaluation.metrics.tallies import CountArray, FloatArray, Ranking
@@ -26,6 +27,7 @@ Estimates = tuple[_ByScore, _ByScore]
 
 def resamples(n: int, *, n_resamples: int) -> Iterator[CountArray]:
     """Yields blocks of shape `(some, n)`: how often each resample of `n` rows holds each row; always the same ones."""
+    integer(n_resamples, '"n_resamples"', least=1, advice="1000 is the default")
     generator = np.random.default_rng(0)
     largest = max(1, min(n_resamples, _CELLS // n))
     for start in range(0, n_resamples, largest):

@@ -14,11 +14,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
+from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from coe_agents import _ring
 from coe_agents._removed import refuses_removed
+from coe_agents.checks import several
 from coe_agents.clustering import Clusterer
 from coe_agents.errors import SamplesError
 from coe_agents.evaluation.datasets.question import Question
@@ -364,8 +366,13 @@ def without_rulings(questions: Iterable[SampledQuestion]) -> Iterator[SampledQue
 
 def files_of(paths: Iterable[str | Path]) -> list[Path]:
     """Returns the files of samples that are named, in a folder of a run that is, or that match a pattern."""
+    where = "files of samples"
+    advice = "Pass rows in a data frame: Samples.from_frame(frame)"
+    several(paths, where, of="paths", advice=advice, kind=Iterable)
     files: list[Path] = []
     for named in paths:
+        if not isinstance(named, str | PathLike):
+            raise TypeError(f"{where} must be paths; got {type(named).__name__}. {advice}")
         path = Path(named)
         matching = [] if path.exists() else sorted(glob.glob(str(named), recursive=True))
         if path.is_dir() and not (path / SAMPLES).exists():

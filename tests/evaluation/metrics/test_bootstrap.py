@@ -79,3 +79,9 @@ def test_one_class_is_nan_throughout_and_rare_ones_do_not_count():
     one_wrong = [True] * 79 + [False]  # absent from a third of the resamples
     value, low, high = estimate_all(one_wrong, scores, n_resamples=100)[0]["coe"]["auroc"]
     assert 0 <= low <= value <= high <= 1
+
+
+@pytest.mark.parametrize("n_resamples", [0, 1.5])
+def test_there_is_at_least_one_resample(n_resamples):
+    with pytest.raises((TypeError, ValueError), match='"n_resamples" must be an integer'):
+        bootstrap.mean_with_interval([0.0, 1.0], n_resamples=n_resamples)

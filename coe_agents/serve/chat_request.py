@@ -104,8 +104,7 @@ def read_format(wanted: Any, tools: Sequence[Fields], work: Work) -> JsonObject 
 def _check_schema(schema: Any, what: str, work: Work, *, param: str) -> None:
     try:
         check_schema(schema)
-        if schema:
-            check_answer_schema(schema, where=what, work=work)
+        check_answer_schema(schema, where=what, work=work)
     except (TypeError, ValueError, RecursionError) as error:
         must = f"{what} must be a JSON schema of an object: {error}"
         raise invalid_request(param, f"{must}. Correct it") from error

@@ -229,6 +229,7 @@ REFUSED = [
     (with_function(description="x" * 400_001), "tools"),
     (with_function(name="a.b"), "tools[0]"),
     (with_function(parameters=[]), "tools[0]"),
+    (with_function(parameters=False), "tools[0]"),
     (with_function(parameters={"type": "objekt"}), "tools[0]"),
     (with_function(parameters={"properties": []}), "tools[0]"),
     (with_function(parameters={"$ref": "#/x"}), "tools[0]"),
@@ -241,6 +242,10 @@ REFUSED = [
     ({"response_format": {"type": "json_schema"}}, "response_format"),
     (
         {"response_format": {"type": "json_schema", "json_schema": {"schema": {"type": "array"}}}},
+        "response_format",
+    ),
+    (
+        {"response_format": {"type": "json_schema", "json_schema": {"schema": False}}},
         "response_format",
     ),
 ]

@@ -155,21 +155,25 @@ class GuardsTools(AgentMiddleware[_State, Any, Any]):
         What was judged stays gated, also where a condition finds otherwise now, or other middleware gives it another
         name; `tool` is what runs, whose name may differ from that of the call.
         """
-        if self._stays_judged(request) or self._gated.has(request, tool):
+        if self._stays_gated(request) or self._gated.has(request, tool):
             return True
         if tool is None or tool.name == request.tool_call["name"]:
             return False
         of_tool = request.override(tool_call={**request.tool_call, "name": tool.name})
         return self._gated.has(of_tool, tool)
 
-    def _stays_judged(self, request: ToolCallRequest) -> bool:
-        """Returns whether the gate decided on a call, of which no person has made one of a free tool since."""
-        if not self._was_judged(request):
-            return False
+    def _stays_gated(self, request: ToolCallRequest) -> bool:
+        """Returns whether a call was judged, or has lost the name of a gated tool, though no person made it another."""
         call = request.tool_call
+        was_judged = self._was_judged(request)
         if self._gates(call["name"]):
-            return True
+            return was_judged
+
+        # a condition may have let it pass without a judgement, but as the call of that tool
         proposed = proposal_of(call, request.state["messages"])
+        was_gated = proposed is not None and self._gates(proposed["name"])
+        if not (was_judged or was_gated):
+            return False
         is_as_proposed = proposed is not None and is_same_call(proposed, call)
         return not (is_as_proposed or is_edited(call, request.state))
 
@@ -232,7 +236,7 @@ class GuardsTools(AgentMiddleware[_State, Any, Any]):
     def _guarded(self, request: ToolCallRequest) -> ToolCallRequest:
         """Returns the request with this check before every tool that it could run."""
         outer = request.guard if isinstance(request, _GuardedRequest) else None
-        is_gated_call = self._gates(request.tool_call["name"]) or self._stays_judged(request)
+        is_gated_call = self._gates(request.tool_call["name"]) or self._stays_gated(request)
 
         def guard(tool: BaseTool) -> BaseTool:
             if getattr(tool, _GUARDED_BY, None) is guard:

@@ -204,6 +204,11 @@ def confident(*args):
     return {**verdict, "outcome": "rejected"} if verdict["outcome"] == "uncertain" else verdict
 
 
+def only_if_judged(self, request):
+    """A call that a condition let pass without a judgement may have another name."""
+    return self._was_judged(request)
+
+
 def only_what_was_judged(self, request, tool=None):
     """A condition is asked about the proposal alone, not about the call that reaches the tool."""
     return self._was_judged(request)
@@ -340,7 +345,12 @@ FAULTS = {
     "a call under a free name": (
         COUNCIL,
         among(narrow=True, meddling=("run under a free name",)),
-        [(council.CoECouncil, "_was_judged", never)],
+        [(GuardsTools, "_stays_gated", never)],
+    ),
+    "a small call under a free name": (
+        COUNCIL,
+        among(narrow=True, when=True, meddling=("run under a free name",)),
+        [(GuardsTools, "_stays_gated", only_if_judged)],
     ),
     "failing members": (
         COUNCIL,

@@ -702,12 +702,16 @@ def pay_now(to: str, amount: float = 10) -> str:
 @pytest.mark.parametrize("is_before", [False, True])
 @pytest.mark.parametrize("gate", ["council", "approves", "rejects"])
 @pytest.mark.parametrize("n_tools", [1, 2])
-def test_a_call_that_was_judged_does_not_run_under_another_name(gate, is_before, n_tools):
+@pytest.mark.parametrize("is_judged", [True, False])
+def test_a_call_of_a_gated_tool_does_not_run_under_another_name(
+    gate, is_before, n_tools, is_judged
+):
     said = {"name": "pay", "args": {"to": "Ann"}}
     verdict = "approve" if gate == "approves" else "reject"
-    gates = [CoEMiddleware(judged_by({"": verdict}, []), tools=["pay"])]
+    gated = {"pay": lambda request: is_judged}
+    gates = [CoEMiddleware(judged_by({"": verdict}, []), tools=gated)]
     if gate == "council":
-        gates = [CoECouncil(members([[said], "Done."], [[said], "Done."]), tools=["pay"])]
+        gates = [CoECouncil(members([[said], "Done."], [[said], "Done."]), tools=gated)]
     other = StructuredTool.from_function(pay_now)
 
     def rename(request, handler):
@@ -720,6 +724,6 @@ def test_a_call_that_was_judged_does_not_run_under_another_name(gate, is_before,
     place = 0 if is_before else 1
     gates.insert(place, Renames())
     driver = proposing(said)
-    tools = [*Paid(Stamped).tools, other][:n_tools]
+    tools = [*Paid(Stamped if is_judged else Named).tools, other][:n_tools]
     state = create_agent(driver, tools, middleware=gates).invoke(PAY)
     assert "was not run" in replies(state)[0].text

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from langchain_core.language_models import BaseChatModel
 
-from coe_agents.checks import require, several
+from coe_agents.checks import has_method, instance, integer, require, several
 from coe_agents.config.schema import Config, load_config
 from coe_agents.errors import DatasetError
 from coe_agents.evaluation.datasets.question import ConflictError, Question
@@ -65,11 +65,14 @@ def members_of(models: Any, *, n_samples: int | None, seed: int) -> list[Agent]:
     Agents without a seed of their own take `seed`. The caller's objects stay as they are.
     """
     members: list[Agent] = []
+    advice = 'Pass a name such as "openai:gpt-5-mini", a chat model or an agent'
     for agent in agents_of(models, where='"models"', n_samples=n_samples):
+        has_method(agent, "sample", 'each of "models"', advice=advice)
         own: Any = copy.copy(agent)
         if getattr(own, "seed", seed) is None:
             own.seed = seed
         members.append(own)
+    require(bool(members), '"models" must hold at least one', models, advice)
     return members
 
 
@@ -85,7 +88,15 @@ def open_dataset(
 
     Raises:
         DatasetError: A record holds no question, or two of one id differ.
+        TypeError, ValueError: An argument is of the wrong kind, or out of its range.
     """
+    integer(seed, '"seed"', advice="0 is the default")
+    if limit is not None:
+        integer(limit, '"limit"', least=0, advice="Omit it for all questions")
+    if columns is not None:
+        what = "a mapping from our names to theirs"
+        advice = 'Write {"question": "prompt"}'
+        instance(columns, Mapping, '"columns"', what=what, advice=advice)
     if isinstance(questions, str | Path):
         found = find_questions(str(questions), split, seed=seed, columns=columns)
     else:

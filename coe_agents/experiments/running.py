@@ -11,7 +11,7 @@ from langgraph.graph import StateGraph
 from typing_extensions import Unpack
 
 import coe_agents
-from coe_agents.checks import require
+from coe_agents.checks import has_method, require
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.config.sampling_group import group_of_agents, name_of_clusterer
 from coe_agents.config.schema import Config
@@ -259,6 +259,8 @@ def _group_of(
     criterion = correctness or Judging().correctness
     if isinstance(criterion, str):
         criterion = create_criterion(criterion, clusterer)
+    advice = 'Pass a name such as "f1", or an object with "judge" and "name"'
+    has_method(criterion, "judge", '"correctness"', advice=advice)
     settings[JUDGED] = Judging(name_of_clusterer(clusterer), criterion.name).to_json()
     return RunGroup(
         graph=graph,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from coe_agents import prompts
-from coe_agents.checks import integer, number, one_of, require
+from coe_agents.checks import instance, integer, number, one_of, require
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.measurement.weighting import rank_texts
 from coe_agents.rounds.strategy import RequestOverrides, RoundContext, RoundPlan, Strategy
@@ -163,6 +163,9 @@ class Strategies:
             by_regime = dict.fromkeys(DEFAULTS, strategies)
         else:
             by_regime = strategies or {}
+            what = "one strategy, or a mapping from regimes to strategies"
+            advice = 'Write {"conflict": "debate"}'
+            instance(by_regime, Mapping, '"strategies"', what=what, advice=advice)
         # in the order of the user's: of two strategies of one name, the first is called by it
         complete = {**by_regime}
         for regime, default in DEFAULTS.items():

@@ -702,3 +702,33 @@ def test_what_is_no_file_of_samples_is_refused_with_the_way_to_pass_rows(functio
 def test_a_comparison_needs_a_resample():
     with pytest.raises(ValueError, match='"resamples" must be an integer of at least 1'):
         compare([], resamples=0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"limit": -1}, '"limit" must be an integer of at least 0; got -1'),
+        ({"limit": "all"}, '"limit" must be an integer'),
+        ({"seed": "a"}, '"seed" must be an integer'),
+        ({"at_once": 0}, '"at_once" must be an integer of at least 1; got 0'),
+        ({"columns": ["text"]}, '"columns" must be a mapping from our names to theirs; got list'),
+        ({"models": []}, '"models" must hold at least one'),
+        ({"models": [5]}, 'each of "models" must have the method "sample"; got 5'),
+    ],
+)
+@pytest.mark.parametrize("function", [sample, run])
+def test_sample_and_run_say_what_an_argument_must_be(function, arguments, said):
+    with pytest.raises((TypeError, ValueError), match=said):
+        function(**{"models": agents(), "questions": [CAPITAL], **SILENT, **arguments})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"correctness": 5}, '"correctness" must have the method "judge"; got 5'),
+        ({"strategies": 5}, '"strategies" must be one strategy, or a mapping'),
+    ],
+)
+def test_run_says_what_its_own_arguments_must_be(arguments, said):
+    with pytest.raises(TypeError, match=said):
+        run(agents(), [CAPITAL], **SILENT, **arguments)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from coe_agents.errors import ConfigurationError
 from coe_agents.evaluation.scoring.correctness import judge_clusters, mean_verdict
 from coe_agents.evaluation.scoring.scores import ScoringSetup
 from coe_agents.experiments.experiment import Cell, Experiment, Figure, Row, plain
@@ -234,17 +235,22 @@ def sampling(
 
     `by_temperature` holds questions with the responses sampled at each temperature, and may be empty. Of the responses
     in `questions` the first 4 to 8 are taken; a number that an agent lacks is left out.
+
+    Raises:
+        ConfigurationError: There are too few responses, and none at other temperatures.
     """
     two = list(agents[:2])
     rows = []
     for temperature, asked in sorted(by_temperature.items()):
         group = judge_group(asked, two, setup)
         rows.append(("temperature", temperature, *_sampling_figures(group, setup)))
-    fewest = _fewest_responses(questions, two)
+    fewest = fewest_responses(questions, two)
     for n in GENERATIONS:
         if n <= fewest:
             group = judge_group(questions, two, setup, n_samples=n)
             rows.append(("generations", n, *_sampling_figures(group, setup)))
+    if not rows:
+        raise ConfigurationError(f"sampling {needs_responses(fewest)}", hint="Pass more samples")
 
     notes = [
         "Accuracy before is that of the group's answer, after that of Algorithm 1's.",
@@ -273,7 +279,13 @@ def _sampling_figures(group: JudgedGroup, setup: ScoringSetup) -> Row:
     return (before, after, *means, plain(group.auroc("coe")), group.n_ties)
 
 
-def _fewest_responses(questions: Sequence[SampledQuestion], agents: Sequence[str]) -> int:
+def needs_responses(fewest: int) -> str:
+    """Returns what `sampling` needs where an agent gave no more responses than these to some question."""
+    needed = f"{GENERATIONS[0]} responses or more of each agent"
+    return f"needs {needed}; the fewest to a question are {fewest}"
+
+
+def fewest_responses(questions: Sequence[SampledQuestion], agents: Sequence[str]) -> int:
     """Returns how many responses these agents gave at least, where they gave any."""
     counts = []
     for question in questions:

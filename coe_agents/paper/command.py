@@ -9,6 +9,7 @@ import typer
 
 from coe_agents.cli.options import ConfigOption, LimitOption, SeedOption
 from coe_agents.cli.terminal import create_console, print_lines
+from coe_agents.errors import ConfigurationError
 from coe_agents.extensions import did_you_mean
 
 if TYPE_CHECKING:
@@ -107,6 +108,11 @@ def _experiment(name: str, material: "Material") -> "Experiment":
 
     agents = material.agents
     setting = material.setting
+    if name in _OF_TWO and len(agents) < 2:
+        raise ConfigurationError(
+            f"{name} needs two agents; got {agents[0]} alone",
+            hint="Pass samples, or a configuration, of two",
+        )
 
     def datasets() -> dict[str, tuple[Any, Any]]:
         loaded = {}

@@ -21,6 +21,7 @@ from coe_agents.evaluation import Samples
 from coe_agents.evaluation.samples.store import SAMPLES
 from coe_agents.evaluation.scoring.correctness import create_criterion
 from coe_agents.evaluation.scoring.scores import ScoringSetup
+from coe_agents.paper.algorithm_1 import GENERATIONS, fewest_responses, needs_responses
 from coe_agents.paper.ranking import order_by_responses
 from coe_agents.text import quantity
 from coe_agents.types import SampledQuestion
@@ -213,6 +214,13 @@ def read_saved_material(
             n_responses.append(counts[name])
     n_questions = quantity(len(questions), "question")
 
+    left_out = {
+        "squad": "the files count as one dataset; run it by name to use them in place of SQuAD"
+    }
+    fewest = fewest_responses(questions, agents[:2])
+    if fewest < GENERATIONS[0] and len(agents) > 1:
+        left_out["sampling"] = f"it {needs_responses(fewest)}"
+
     twins = tuple(name + _TWIN for name in agents)
     if not in_files.issuperset(twins):
         twins = ()
@@ -232,9 +240,7 @@ def read_saved_material(
         },
         datasets={source: (None, lambda: questions)},
         panels=[(source, lambda: questions)] * 2,
-        left_out={
-            "squad": "the files count as one dataset; run it by name to use them in place of SQuAD"
-        },
+        left_out=left_out,
     )
 
 

@@ -331,6 +331,10 @@ def _walk(value: Any, *, name: str, depth: int, seen: set[int]) -> Iterator[str 
     """Yields each secret, and None for a function that gives one; `seen` are the ids of the objects looked through."""
     if depth > _DEEPEST or id(value) in seen or len(seen) > _MOST_OBJECTS:
         return
+
+    def inside(item: Any, name: str) -> Iterator[str | None]:
+        return _walk(item, name=name, depth=depth + 1, seen=seen)
+
     if isinstance(value, bytes):
         value = value.decode(errors="replace")
     if isinstance(value, str):
@@ -345,18 +349,18 @@ def _walk(value: Any, *, name: str, depth: int, seen: set[int]) -> Iterator[str 
         seen.add(id(value))
         holds_headers = name.lower().endswith("headers")
         for key, item in value.items():
-            yield from _walk(item, name=str(key), depth=depth + 1, seen=seen)
+            yield from inside(item, str(key))
             is_harmless = _HARMLESS.fullmatch(str(key)) is not None
             if holds_headers and not is_harmless and isinstance(item, str):
                 yield from item.split()
     elif isinstance(value, list | tuple | set | frozenset):
         seen.add(id(value))
         for item in value:
-            yield from _walk(item, name=name, depth=depth + 1, seen=seen)
+            yield from inside(item, name)
     elif _is_searched(value):
         seen.add(id(value))
         for field, item in _fields_of(value):
-            yield from _walk(item, name=field, depth=depth + 1, seen=seen)
+            yield from inside(item, field)
 
 
 def _secrets_in(text: str, name: str) -> Iterator[str]:

@@ -94,9 +94,10 @@ class ChatJudge:
             if answer_kind(prediction.answer) == "answer":
                 places.append(place)
 
+        unjudged = [predictions[place] for place in places]
         with ContextThreadPoolExecutor(max_workers=self._agent.max_concurrency) as pool:
             # after an error, it cancels those that wait
-            judged = list(pool.map(self._verdict, [predictions[place] for place in places]))
+            judged = list(pool.map(self._verdict, unjudged))
         for place, verdict in zip(places, judged, strict=True):
             verdicts[place] = verdict
 

@@ -206,8 +206,11 @@ class EntailedBy:
     def _premise(self, claim: str, text: str) -> str:
         parts = passages(text)
         words_of_claim = words(claim)
-        n_shared = [len(words_of_claim & words(part)) for part in parts]
+
+        def n_shared(place: int) -> int:
+            return len(words_of_claim & words(parts[place]))
+
         # the sort is stable: of equally good ones the earlier stand first
-        best_first = sorted(range(len(parts)), key=lambda place: -n_shared[place])
+        best_first = sorted(range(len(parts)), key=n_shared, reverse=True)
         shown = sorted(best_first[: self.n_passages])
         return " ".join(parts[place] for place in shown)

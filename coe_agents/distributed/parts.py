@@ -95,8 +95,9 @@ def sample_parts(
     """
     parts = cut_parts(_to_ask(questions, store, agents), size)
     for content in work_through(parts, partial(_Asking, create), pool, fail_part):
-        # JSON made lists of the units
-        replies = {(question, agent): rows for (question, agent), rows in unpack(content)}
+        replies = dict[Unit, Rows]()
+        for (question, agent), rows in unpack(content):  # JSON made lists of the units
+            replies[question, agent] = rows
         store.append(replies.items())
         for unit in replies:
             on_unit(unit)

@@ -165,17 +165,13 @@ class GuardsTools(AgentMiddleware[_State, Any, Any]):
     def _stays_gated(self, request: ToolCallRequest) -> bool:
         """Returns whether a call was judged, or has lost the name of a gated tool, though no person made it another."""
         call = request.tool_call
-        was_judged = self._was_judged(request)
         if self._gates(call["name"]):
-            return was_judged
+            return self._was_judged(request)
 
         # a condition may have let it pass without a judgement, but as the call of that tool
         proposed = proposal_of(call, request.state["messages"])
         was_gated = proposed is not None and self._gates(proposed["name"])
-        if not (was_judged or was_gated):
-            return False
-        is_as_proposed = proposed is not None and is_same_call(proposed, call)
-        return not (is_as_proposed or is_edited(call, request.state))
+        return was_gated and not is_edited(call, request.state)
 
     def _outputs(self, state: Any) -> Collection[str]:
         """Returns the names of the tools by which a structured answer is given."""

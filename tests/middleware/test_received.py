@@ -727,3 +727,36 @@ def test_a_call_of_a_gated_tool_does_not_run_under_another_name(
     tools = [*Paid(Stamped if is_judged else Named).tools, other][:n_tools]
     state = create_agent(driver, tools, middleware=gates).invoke(PAY)
     assert "was not run" in replies(state)[0].text
+
+
+def look(where: str) -> str:
+    """Looks."""
+    return f"{where} is there"
+
+
+def see(where: str) -> str:
+    """Sees."""
+    return f"{where} is in sight"
+
+
+@pytest.mark.parametrize("change", [{"id": "c9"}, {"name": "see"}, {"name": "see", "id": "c9"}])
+@pytest.mark.parametrize("gate", ["council", "verdict"])
+def test_a_free_call_may_be_made_another_free_one(gate, change):
+    said = {"name": "look", "args": {"where": "Oslo"}}
+    gates = {
+        "council": CoECouncil(members([[said], "Done."]), tools=["pay"]),
+        "verdict": CoEMiddleware(judged_by({"": "reject"}, []), tools=["pay"]),
+    }
+    tools = [StructuredTool.from_function(function) for function in (look, see)]
+
+    class Changes(AgentMiddleware):
+        def wrap_tool_call(self, request, handler):
+            call = {**request.tool_call, **change}
+            [tool] = [one for one in tools if one.name == call["name"]]
+            return handler(request.override(tool=tool, tool_call=call))
+
+    compiled = create_agent(
+        proposing(said), [*Paid(Named).tools, *tools], middleware=[gates[gate], Changes()]
+    )
+    [reply] = replies(compiled.invoke(PAY))
+    assert reply.text == ("Oslo is in sight" if "name" in change else "Oslo is there")

@@ -191,7 +191,7 @@ def price_of(
         price = prices.get(name)
         if price:
             total += price["input"] * n_input + price["output"] * n_output
-        elif name not in prices and (n_input or n_output):
+        elif n_input or n_output:
             return None
     return total / 1e6
 

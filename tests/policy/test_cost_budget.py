@@ -50,6 +50,8 @@ def test_requests_cost_what_their_tokens_do_and_it_is_not_known_what_unknown_tok
 def test_without_prices_it_is_not_known_what_anything_costs():
     assert price_of([("a", 0, 0)], {}) is None
     assert price_of([("a", 0, 0)], {"b": PRICE}) == 0.0
+    assert price_of([("a", 1, 0)], {"b": PRICE}) is None
+    assert price_of([("a", 0, 1)], {"b": PRICE}) is None
 
 
 def test_a_cost_budget_has_the_price_of_each_agent_and_is_above_0():

@@ -5,8 +5,13 @@ from coe_agents.claims.measure import measure_claims
 from coe_agents.uncertainty import collaborative_entropy
 
 AGENTS = ["a", "a", "b", "b", "c"]
+SUPPORTS, CONTRADICTS, SILENT = [1, 0], [0, 1], [0, 0]
+IN_PART = [0.5, 0]
 JUDGED = np.array(
-    [[[1, 0], [1, 0], [1, 0], [0, 1], [0.5, 0]], [[1, 0], [0, 0], [0, 0], [0, 0], [0, 1]]]
+    [
+        [SUPPORTS, SUPPORTS, SUPPORTS, CONTRADICTS, IN_PART],
+        [SUPPORTS, SILENT, SILENT, SILENT, CONTRADICTS],
+    ]
 )
 
 
@@ -15,8 +20,10 @@ def test_support_between_is_of_the_others_if_there_are_any_and_a_draft_never_sup
     assert claims.agents == ("a", "b", "c")
     assert claims.within.tolist() == [1.0, 0.0]  # the draft itself supports both
     assert claims.between.tolist() == [0.5, 0.0]  # b: 1/2, c: 1/2; then nobody
+
     silence = [0.0, 0.0]  # which is no contradiction
     assert claims.shares[1].tolist() == [silence, silence, [0.0, 1.0]]
+
     expected = collaborative_entropy([[1.0, 0.0], [0.5, 0.5], [0.5, 0.5]])
     assert claims.coe[0] == pytest.approx(expected.total)
     assert claims.aleatoric[0] == pytest.approx(expected.aleatoric)
@@ -24,7 +31,10 @@ def test_support_between_is_of_the_others_if_there_are_any_and_a_draft_never_sup
 
 def test_without_another_response_nothing_is_known():
     claims = measure_claims([[[1, 0]]], ["a"], drafted_by="a", draft=0)
-    assert np.isnan([claims.between, claims.within, claims.coe]).all()
+    assert np.isnan(claims.between).all()
+    assert np.isnan(claims.within).all()
+    assert np.isnan(claims.coe).all()
+
     with pytest.raises(ValueError, match='"judged" must be of shape'):
         measure_claims([[[2, 0]]], ["a"], drafted_by="a")
 
@@ -32,17 +42,19 @@ def test_without_another_response_nothing_is_known():
 def test_names_and_order_change_nothing_and_weights_count():
     weights = [1.0, 1.0, 3.0, 3.0, 1.0]
     claims = measure_claims(JUDGED, AGENTS, drafted_by="a", draft=0, weights=weights)
+
     order = [4, 2, 0, 3, 1]
-    renamed = {"a": "z", "b": "y", "c": "x"}
+    new_names = {"a": "z", "b": "y", "c": "x"}
     moved = measure_claims(
         JUDGED[:, order],
-        [renamed[AGENTS[place]] for place in order],
-        drafted_by="z",
+        [new_names[AGENTS[place]] for place in order],
+        drafted_by=new_names["a"],
         draft=order.index(0),
         weights=[weights[place] for place in order],
     )
     assert claims.between.tolist() == [0.5, 0.0]
     assert moved.between.tolist() == [0.5, 0.0]
     assert np.allclose(claims.coe, moved.coe)
+
     without_b = measure_claims(JUDGED, AGENTS, drafted_by="a", weights=[1, 1, 0, 0, 1])
     assert without_b.between.tolist() == [0.5, 0.0]

@@ -1,4 +1,5 @@
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,32 +13,32 @@ def paper_aurac(**rows):
     return float(bootstrap.paper_area(np.array(accuracies)))
 
 
-PLAIN = {"auroc": auroc, "aurac": aurac, "paper_aurac": paper_aurac} | {
-    f"accuracy at {share}": lambda share=share, **rows: rejection_accuracy(**rows, retention=share)
-    for share in bootstrap.RETENTIONS
-}
+PLAIN = {"auroc": auroc, "aurac": aurac, "paper_aurac": paper_aurac}
+for share in bootstrap.RETENTIONS:
+    PLAIN[f"accuracy at {share}"] = partial(rejection_accuracy, retention=share)
 
 
 def rows_with(decimals):
     """Scores rounded to so many decimals: the fewer, the more of them tie."""
     generator = np.random.default_rng(0)
     correct = generator.random(80) < 0.6
-    tilts = {"coe": 0.4, "other": 0.1}
-    return correct, {
-        name: np.round(generator.random(80) - tilt * correct, decimals)
-        for name, tilt in tilts.items()
-    }
+    scores = {}
+    for name, tilt in (("coe", 0.4), ("other", 0.1)):
+        uncertainty = generator.random(80) - tilt * correct
+        scores[name] = np.round(uncertainty, decimals)
+    return correct, scores
 
 
 def by_the_book(correct, values, n_resamples):
     """Resamples rows one by one and calls the public metric on each; the oracle."""
-    found = {name: [] for name in PLAIN}
+    drawn = {name: [] for name in PLAIN}
     for counts in resamples(correct.size, n_resamples=n_resamples):
         for count in counts:
             index = np.repeat(np.arange(correct.size), count)
+            resampled = {"correct": correct[index], "uncertainty": values[index]}
             for name, metric in PLAIN.items():
-                found[name].append(metric(correct=correct[index], uncertainty=values[index]))
-    return {name: np.array(drawn) for name, drawn in found.items()}
+                drawn[name].append(metric(**resampled))
+    return {name: np.array(estimates) for name, estimates in drawn.items()}
 
 
 # ties of right and wrong answers, and none; a share of right, in every fifth row
@@ -45,20 +46,22 @@ def by_the_book(correct, values, n_resamples):
 def test_equals_resampling_by_the_book(decimals, share):
     correct, scores = rows_with(decimals)
     if share is not None:
-        correct = np.where(np.arange(80) % 5 == 0, share, correct)
+        is_fifth = np.arange(80) % 5 == 0
+        correct = np.where(is_fifth, share, correct)
+
     estimates, differences = estimate_all(correct, scores, n_resamples=100)
     drawn = {name: by_the_book(correct, values, 100) for name, values in scores.items()}
     assert list(METRICS) == list(PLAIN)
+    assert differences.keys() == {"other"}
     for metric, plain in PLAIN.items():
         for name, values in scores.items():
-            expected = (
-                plain(correct=correct, uncertainty=values),
-                *np.quantile(drawn[name][metric], [0.025, 0.975]),
-            )
-            assert estimates[name][metric] == pytest.approx(expected, abs=1e-12)
-        paired = np.quantile(drawn["other"][metric] - drawn["coe"][metric], [0.025, 0.975])
+            value = plain(correct=correct, uncertainty=values)
+            low, high = np.quantile(drawn[name][metric], [0.025, 0.975])
+            assert estimates[name][metric] == pytest.approx((value, low, high), abs=1e-12)
+
+        changes = drawn["other"][metric] - drawn["coe"][metric]
+        paired = np.quantile(changes, [0.025, 0.975])
         assert differences["other"][metric][1:] == pytest.approx(tuple(paired), abs=1e-12)
-    assert differences.keys() == {"other"}
 
 
 def test_blocks_change_nothing(monkeypatch):
@@ -76,8 +79,10 @@ def test_one_class_is_nan_throughout_and_rare_ones_do_not_count():
     estimates, _ = estimate_all([True] * 80, scores, n_resamples=10)
     assert all(map(math.isnan, estimates["coe"]["auroc"]))
     assert estimates["coe"]["aurac"] == (1.0, 1.0, 1.0)
+
     one_wrong = [True] * 79 + [False]  # absent from a third of the resamples
-    value, low, high = estimate_all(one_wrong, scores, n_resamples=100)[0]["coe"]["auroc"]
+    estimates, _ = estimate_all(one_wrong, scores, n_resamples=100)
+    value, low, high = estimates["coe"]["auroc"]
     assert 0 <= low <= value <= high <= 1
 
 

@@ -32,192 +32,240 @@ UNLIKE = [
 
 
 def pay(*sums, to="Ann"):
+    """Payments to one person, a text for each."""
     return [canonical([{"name": "pay", "args": {"to": to, "sum": amount}}]) for amount in sums]
 
 
+def of_f(value, argument="x", tools=None):
+    """A call of the tool "f" with one argument."""
+    return canonical([{"name": "f", "args": {argument: value}}], tools=tools)
+
+
 def labels(texts, question="", **options):
-    return ActionMatch(**options).cluster([texts], [question])[0]
+    [labels_of_texts] = ActionMatch(**options).cluster([texts], [question])
+    return labels_of_texts
 
 
 def test_equal_actions_share_a_cluster_and_under_a_tolerance_the_first_in_canonical_order_represents_it():
-    texts = [*pay(5, 6, 5), canonical([]), "I would rather not.", canonical([])]
+    nothing = canonical([])
+    texts = [*pay(5, 6, 5), nothing, "I would rather not.", nothing]
     assert labels(texts) == [0, 1, 0, 2, 3, 2]
+
     # 1.0 = 1.1 and 1.1 = 1.2, but 1.0 != 1.2; "1" comes first, so 1.2 is alone, in whatever order they come
     texts = pay(1.2, 1.1, 1.0)
-    found = labels(texts, compare={"pay.sum": Within(absolute=0.1)})
-    assert found == [0, 1, 1]
-    assert labels(texts[::-1], compare={"sum": Within(absolute=0.1)}) == [0, 0, 1]
+    a_tenth = Within(absolute=0.1)
+    assert labels(texts, compare={"pay.sum": a_tenth}) == [0, 1, 1]
+    assert labels(texts[::-1], compare={"sum": a_tenth}) == [0, 0, 1]
+
+
+UNIT_IN_MG = {"unit": {"enum": ["mg", "Mg"]}}
+EQUAL_LOOSELY = [
+    ({"to": "New  York"}, {"to": "new york"}),
+    ({"to": ["STRASSE"]}, {"to": ["straße"]}),
+    ({"to": {"a": "B"}}, {"to": {"a": "b"}}),
+    ({"sum": 0.1 + 0.2}, {"sum": 0.3}),
+    ({"sum": 4.9e-10}, {"sum": 0}),
+]
+UNEQUAL_LOOSELY = [
+    ({"to": "a,b"}, {"to": "a b"}),
+    ({"to": ["a"]}, {"to": ["b"]}),
+    ({"to": {"a": "b"}}, {"to": {"a": "c"}}),
+    ({"sum": 0.3}, {"sum": 0.4}),
+    ({"unit": "mg"}, {"unit": "Mg"}),  # as the schema fixes
+]
 
 
 def test_loosely_texts_are_equal_but_for_case_and_white_space_and_numbers_to_9_decimals():
-    tool = {"name": "pay", "parameters": {"properties": {"unit": {"enum": ["mg", "Mg"]}}}}
-    pairs = [({"to": "New  York"}, {"to": "new york"}), ({"to": ["STRASSE"]}, {"to": ["straße"]})]
-    pairs += [
-        ({"to": {"a": "B"}}, {"to": {"a": "b"}}),
-        ({"sum": 0.1 + 0.2}, {"sum": 0.3}),
-        ({"sum": 4.9e-10}, {"sum": 0}),
-        ({"to": "a,b"}, {"to": "a b"}),
-        ({"to": ["a"]}, {"to": ["b"]}),
-        ({"to": {"a": "b"}}, {"to": {"a": "c"}}),
-        ({"sum": 0.3}, {"sum": 0.4}),
-    ]
-    for place, own in enumerate([*pairs, ({"unit": "mg"}, {"unit": "Mg"})]):
-        texts = [canonical([{"name": "pay", "args": args}], tools=[tool]) for args in own]
+    tool = {"name": "pay", "parameters": {"properties": UNIT_IN_MG}}
+    for pair in [*EQUAL_LOOSELY, *UNEQUAL_LOOSELY]:
+        texts = [canonical([{"name": "pay", "args": args}], tools=[tool]) for args in pair]
         assert labels(texts) == [0, 1]
-        assert labels(texts, text="loose") == ([0, 0] if place < 5 else [0, 1])
+        is_equal = pair in EQUAL_LOOSELY
+        assert labels(texts, text="loose") == ([0, 0] if is_equal else [0, 1])
+
+
+NODE = {"properties": {**UNIT_IN_MG, "next": {"$ref": "#/$defs/n"}}}
+LOOP = {"$defs": {"n": NODE}, "$ref": "#/$defs/n"}
 
 
 @pytest.mark.parametrize("rule", [Text(), Meaning(NormalizedMatch()), AnyOrder()])
 def test_no_rule_loosens_what_the_schema_fixes_nor_a_parsed_value(rule):
-    fixed = {"enum": ["mg", "Mg"]}
-    loop = {
-        "$defs": {"n": {"properties": {"unit": fixed, "next": {"$ref": "#/$defs/n"}}}},
-        "$ref": "#/$defs/n",
-    }
-    for parameters in ({"properties": {"unit": fixed}}, loop):
+    for parameters in ({"properties": UNIT_IN_MG}, LOOP):
         tool = {"name": "f", "parameters": parameters}
-        texts = [
-            canonical([{"name": "f", "args": {"unit": unit}}], tools=[tool])
-            for unit in ("mg", "Mg")
-        ]
+        texts = [of_f(unit, "unit", tools=[tool]) for unit in ("mg", "Mg")]
         assert labels(texts, compare={"unit": rule}) == [0, 1]
         assert labels(texts, compare={"unit": Ignore()}) == [0, 0]
-    parsed = [canonical([{"name": "f", "args": {"x": {"$b.Unit": name}}}]) for name in ("mg", "Mg")]
+
+    parsed = [of_f({"$b.Unit": name}) for name in ("mg", "Mg")]
     assert labels(parsed, compare={"x": rule}) == [0, 1]
+
+
+def pairs_together(labels):
+    """For each two places, whether they are in one cluster."""
+    return [[one == other for other in labels] for one in labels]
 
 
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=8), st.integers(0, 2**32))
 def test_the_order_of_responses_changes_no_partition(sums, seed):
     texts = pay(*(amount / 10 for amount in sums))
+    compare = {"sum": Within(absolute=0.25)}
     places = random.Random(seed).sample(range(len(texts)), len(texts))
-    clusterer = {"compare": {"sum": Within(absolute=0.25)}}
-    one = labels(texts, **clusterer)
-    other = labels([texts[i] for i in places], **clusterer)
-    together = [[one[i] == one[j] for j in places] for i in places]
-    assert together == [[a == b for b in other] for a in other]
+    moved_texts = [texts[place] for place in places]
+
+    plain = labels(texts, compare=compare)
+    moved = labels(moved_texts, compare=compare)
+    plain_moved = [plain[place] for place in places]
+    assert pairs_together(plain_moved) == pairs_together(moved)
+
+
+WITHIN_A_TENTH = Within(relative=0.1)
+WITHIN_A_CENT = Within(absolute=0.01)
+FIVES = [{"$decimal": "500E-2"}, {"$decimal": "555E-2"}, {"$decimal": "556E-2"}]
+NEARLY_FIVE = [{"$decimal": "5E0"}, {"$decimal": "5010000000000001E-15"}]
+CASE_AND_SPACE = [
+    "Ann  Smith",
+    "\tann\u00a0smith\n",
+    "ANN SMITH...",
+    "annsmith",  # no space is not some space
+    3,
+    "3",
+    "3.",
+]
+MARKS_AT_THE_END = [
+    'Say (or "ask") 5%.',
+    'say (or "ask") 5%',
+    # a dot after a mark may be a path or a pattern
+    "a/..",
+    "a/.",
+    "a/",
+    "rm *.",
+    "rm *",
+]
+NUMBERS_AND_MARKS = [
+    "1.5 mg",
+    "15 mg",
+    "1 5 mg",
+    "-5",
+    "5",
+    "$5",
+    # marks alone are not stripped
+    "!",
+    "?",
+    "",
+    ".",
+    "..",
+]
+LETTERS = [
+    "Maße",
+    "Masse",
+    "a\u200b",  # an invisible character
+    "a",
+    "\uff15",  # a wide 5
+    "5",
+    "cafe\u0301",  # an accent of its own
+    "caf\xe9",
+    "\xc9",  # only the case differs
+    "\xe9",
+]
+LISTS_OF_OBJECTS = [[{"a": 1}, None], [None, {"a": 1}], [None, {"a": 2}]]
 
 
 @pytest.mark.parametrize(
-    ("rule", "values", "found"),
+    ("rule", "values", "expected"),
     [
-        (Within(relative=0.1), [100, 111, 112], [0, 0, 1]),
-        (Within(absolute=1), [True, 1, "1", None, {"x": 1}], [0, 1, 2, 3, 4]),
-        (Within(relative=0.1), [4.9e-10, 0, 1e-12], [0, 1, 2]),
-        (Within(absolute=0.01), [5, 5.01, 1e9, 1e9 + 0.01], [0, 0, 1, 1]),
-        (Within(absolute=0.7), [0.1, 0.8], [0, 0]),
-        (Within(absolute=0.01), ["a", 5, 5.01], [0, 1, 1]),
-        (
-            Within(relative=0.1),
-            [{"$decimal": "500E-2"}, {"$decimal": "555E-2"}, {"$decimal": "556E-2"}],
-            [0, 0, 1],
+        pytest.param(WITHIN_A_TENTH, [100, 111, 112], [0, 0, 1], id="share-of-the-larger"),
+        pytest.param(
+            Within(absolute=1), [True, 1, "1", None, {"x": 1}], [0, 1, 2, 3, 4], id="no-numbers"
         ),
-        (
-            Within(absolute=0.01),
-            [{"$decimal": "5E0"}, {"$decimal": "5010000000000001E-15"}],
-            [0, 1],
+        pytest.param(WITHIN_A_TENTH, [4.9e-10, 0, 1e-12], [0, 1, 2], id="share-of-nothing"),
+        pytest.param(WITHIN_A_CENT, [5, 5.01, 1e9, 1e9 + 0.01], [0, 0, 1, 1], id="small-and-large"),
+        pytest.param(Within(absolute=0.7), [0.1, 0.8], [0, 0], id="but-for-rounding"),
+        pytest.param(WITHIN_A_CENT, ["a", 5, 5.01], [0, 1, 1], id="beside-a-text"),
+        pytest.param(WITHIN_A_TENTH, FIVES, [0, 0, 1], id="decimals"),
+        pytest.param(WITHIN_A_CENT, NEARLY_FIVE, [0, 1], id="decimals-exactly"),
+        pytest.param(Text(), CASE_AND_SPACE, [0, 0, 0, 1, 2, 3, 3], id="case-and-space"),
+        pytest.param(Text(), MARKS_AT_THE_END, [0, 0, 1, 2, 3, 4, 5], id="marks-at-the-end"),
+        pytest.param(Text(), NUMBERS_AND_MARKS, [*range(11)], id="numbers-and-marks"),
+        pytest.param(Text(), LETTERS, [*range(9), 8], id="letters"),
+        pytest.param(Ignore(), [1, "x", None], [0, 0, 0], id="ignored"),
+        pytest.param(AnyOrder(), [[1, 2], [2, 1], [1, 1, 2], "12"], [0, 0, 1, 2], id="any-order"),
+        pytest.param(AnyOrder(), LISTS_OF_OBJECTS, [0, 0, 1], id="any-order-of-objects"),
+        pytest.param(Exact(), [[1, 2], [2, 1]], [0, 1], id="exact"),
+        pytest.param(
+            Meaning(NormalizedMatch()),
+            ["the bank", "bank!", "river", 3, 3.5],
+            [0, 0, 1, 2, 3],
+            id="meaning",
         ),
-        (
-            Text(),
-            ["Ann  Smith", "\tann\u00a0smith\n", "ANN SMITH...", "annsmith", 3, "3", "3."],
-            [0, 0, 0, 1, 2, 3, 3],
-        ),
-        (
-            Text(),
-            ['Say (or "ask") 5%.', 'say (or "ask") 5%', "a/..", "a/.", "a/", "rm *.", "rm *"],
-            [0, 0, 1, 2, 3, 4, 5],
-        ),
-        (
-            Text(),
-            ["1.5 mg", "15 mg", "1 5 mg", "-5", "5", "$5", "!", "?", "", ".", ".."],
-            [*range(11)],
-        ),
-        (
-            Text(),
-            [
-                "Maße",
-                "Masse",
-                "a\u200b",
-                "a",
-                "\uff15",
-                "5",
-                "cafe\u0301",
-                "caf\xe9",
-                "\xc9",
-                "\xe9",
-            ],
-            [*range(9), 8],
-        ),
-        (Ignore(), [1, "x", None], [0, 0, 0]),
-        (AnyOrder(), [[1, 2], [2, 1], [1, 1, 2], "12"], [0, 0, 1, 2]),
-        (AnyOrder(), [[{"a": 1}, None], [None, {"a": 1}], [None, {"a": 2}]], [0, 0, 1]),
-        (Exact(), [[1, 2], [2, 1]], [0, 1]),
-        (Meaning(NormalizedMatch()), ["the bank", "bank!", "river", 3, 3.5], [0, 0, 1, 2, 3]),
-        (Meaning(NormalizedMatch()), ["The Bank", "the bank"], [0, 0]),
+        pytest.param(Meaning(NormalizedMatch()), ["The Bank", "the bank"], [0, 0], id="one-word"),
     ],
 )
-def test_rules(rule, values, found):
-    texts = [canonical([{"name": "f", "args": {"x": value}}]) for value in values]
-    assert labels(texts, compare={"f.x": rule}) == found
+def test_rules(rule, values, expected):
+    texts = [of_f(value) for value in values]
+    assert labels(texts, compare={"f.x": rule}) == expected
 
 
 @pytest.mark.parametrize(("one", "other"), UNLIKE)
 def test_texts_that_differ_in_a_sign_do_not_run_for_each_other(one, other):
-    texts = [canonical([{"name": "f", "args": {"x": value}}]) for value in (one, other)]
+    texts = [of_f(one), of_f(other)]
     assert labels(texts, compare={"x": Text()}) == [0, 1]
 
 
-ONE = {"x": 1}
+WITHOUT = ("f", {})
+WITH_ONE = ("f", {"x": 1})
+WITH_TWO = ("f", {"x": 2})
+OMITTED = [[WITHOUT], [WITH_ONE], [WITH_TWO]]
+OF_TWO_TOOLS = [[WITH_ONE], [WITH_TWO], [("g", {"x": 1})], [("g", {"x": 2})]]
+PARALLEL = [
+    [("a", {"x": 1}), ("b", {"x": 1.01})],
+    [("b", {"x": 1}), ("a", {"x": 1})],
+    [("a", {"x": 1})],
+    [("a", {"x": 1})] * 2,
+]
 
 
 @pytest.mark.parametrize(
-    ("actions", "compare", "found"),
+    ("actions", "compare", "expected"),
     [
         # an argument that is left out equals a given one only if it is ignored
-        ([[("f", {})], [("f", ONE)], [("f", {"x": 2})]], {"x": Within(absolute=5)}, [0, 1, 1]),
-        ([[("f", {})], [("f", ONE)], [("f", {"x": 2})]], {"x": Ignore()}, [0, 0, 0]),
-        # the rule of a tool comes before that of all
-        (
-            [[(name, {"x": x})] for name in "fg" for x in (1, 2)],
+        pytest.param(OMITTED, {"x": Within(absolute=5)}, [0, 1, 1], id="omitted"),
+        pytest.param(OMITTED, {"x": Ignore()}, [0, 0, 0], id="omitted-and-ignored"),
+        pytest.param(
+            OF_TWO_TOOLS,
             {"x": Ignore(), "g.x": Exact()},
             [0, 0, 1, 2],
+            id="the-rule-of-a-tool-comes-first",
         ),
-        # parallel calls are paired by tool
-        (
-            [
-                [("a", ONE), ("b", {"x": 1.01})],
-                [("b", ONE), ("a", ONE)],
-                [("a", ONE)],
-                [("a", ONE)] * 2,
-            ],
+        pytest.param(
+            PARALLEL,
             {"x": Within(absolute=0.05)},
             [0, 0, 1, 2],
+            id="parallel-calls-are-paired-by-tool",
         ),
     ],
 )
-def test_actions(actions, compare, found):
-    texts = [canonical([{"name": name, "args": args} for name, args in calls]) for calls in actions]
-    assert labels(texts, compare=compare) == found
+def test_actions(actions, compare, expected):
+    texts = []
+    for calls in actions:
+        texts.append(canonical([{"name": name, "args": args} for name, args in calls]))
+    assert labels(texts, compare=compare) == expected
 
 
 @pytest.mark.parametrize("rule", [Within(absolute=0.5), Within(relative=0.1)])
 def test_numbers_that_no_double_holds_are_compared(rule):
     huge = 10**400
-    found = rule.compare([huge, huge + huge // 10**6, 5, 1.5, 1.7e308, -(10**308)], "")
-    assert found[0].tolist() == [True, rule.relative > 0, False, False, False, False]
-    assert (found == found.T).all()
+    nearly_huge = huge + huge // 10**6
+    equal = rule.compare([huge, nearly_huge, 5, 1.5, 1.7e308, -(10**308)], "")
+    is_relative = rule.relative > 0
+    assert equal[0].tolist() == [True, is_relative, False, False, False, False]
+    assert (equal == equal.T).all()
 
 
 def test_a_decimal_is_close_to_decimals_alone_and_a_huge_one_takes_no_time():
     decimals = [{"$decimal": text} for text in ("5E0", "501E-2", "1E999999999", "5", "0")]
-    within = Within(absolute=0.01, relative=0.001).compare([5, *decimals], "").tolist()
-    assert [[i for i, is_equal in enumerate(row) if is_equal] for row in within] == [
-        [0],
-        [1, 2],
-        [1, 2],
-        [3],
-        [4],
-        [5],
-    ]
+    equal = Within(absolute=0.01, relative=0.001).compare([5, *decimals], "")
+    places_equal = [np.flatnonzero(row).tolist() for row in equal]
+    assert places_equal == [[0], [1, 2], [1, 2], [3], [4], [5]]
 
 
 @pytest.mark.parametrize(
@@ -239,8 +287,10 @@ def test_a_text_that_is_no_action_equals_itself_alone(text):
     ],
 )
 def test_rules_that_cannot_apply_are_refused(compare, error, message):
-    nothing = {"name": "f", "parameters": {"properties": ["x"]}}  # says nothing of its arguments
-    assert ActionMatch([nothing], compare={}).cluster([["[]", "[]"]], [""]) == [[0, 0]]
+    says_nothing_of_arguments = {"name": "f", "parameters": {"properties": ["x"]}}
+    match = ActionMatch([says_nothing_of_arguments], compare={})
+    assert match.cluster([["[]", "[]"]], [""]) == [[0, 0]]
+
     assert ActionMatch([PAY], compare={"pay.sum": Ignore(), "to": Ignore()})
     with pytest.raises(error, match=message):
         ActionMatch([PAY], compare=compare)
@@ -264,21 +314,27 @@ def test_a_rule_that_returns_something_else_is_named(returned):
         def compare(self, values, question):
             return returned
 
-    with pytest.raises(
-        ValueError, match=r'"compare" of Wrong must return booleans of shape \(2, 2\); got'
-    ):
+    message = r'"compare" of Wrong must return booleans of shape \(2, 2\); got'
+    with pytest.raises(ValueError, match=message):
         labels(pay(1, 2), compare={"sum": Wrong()})
 
 
 def test_an_argument_counts_that_the_schema_does_not_declare_and_what_was_compared_is_known():
-    given = [dict.fromkeys(["sum", *"abcde"], value) for value in (5, 6)]
-    texts = [canonical([{"name": "pay", "args": args}]) for args in given]
+    names = ["sum", *"abcde"]
+    texts = []
+    for value in (5, 6):
+        args = dict.fromkeys(names, value)
+        texts.append(canonical([{"name": "pay", "args": args}]))
     match = ActionMatch([PAY], compare={"pay.sum": Within(absolute=1)})
     assert match.cluster([texts], [""]) == [[0, 1]]
-    compared = match.compare_arguments(match.align(texts)[0], "")
-    assert [argument.name for argument in compared] == ["sum", *"abcde"]
+
+    [aligned] = match.align(texts)
+    compared = match.compare_arguments(aligned, "")
+    assert [argument.name for argument in compared] == names
+
+    key = ("f", "x", "")
+    one_and_three = np.array([[True, False, True], [False, True, False], [True, False, True]])
     known = _Comparisons()
-    equal = np.array([[True, False, True], [False, True, False], [True, False, True]])
-    known.keep(("f", "x", ""), ["1", "2", "3"], equal)
-    assert known.find(("f", "x", ""), ["3", "1"]).all()
-    assert known.find(("f", "x", ""), ["3", "4"]) is None
+    known.keep(key, ["1", "2", "3"], one_and_three)
+    assert known.find(key, ["3", "1"]).all()
+    assert known.find(key, ["3", "4"]) is None

@@ -31,16 +31,22 @@ FAILS = [RuntimeError("down")]
 WAYS = {"a": AGREES, "d": DISSENTS, "f": FAILS}
 
 
+def asked(agents, bank, *messages, **options):
+    """The last state of an agent under a council that judges payments alone, by its votes alone."""
+    options = {"tools": GATED, "policy": None, **options}
+    gated = council_agent(agents, bank, *messages, **options)
+    return gated.invoke(PAY, THREAD)
+
+
 def ruled(ways, agents=None, **options):
     """Whether the driver's call ran, and the decision, for members that agree, dissent or fail, a letter each."""
     bank = Bank()
     agents = agents or members(*(WAYS[way] for way in ways))
-    agent = council_agent(
-        agents, bank, says(call(**TEN)), DONE, **{"tools": GATED, "policy": None, **options}
-    )
-    decision = agent.invoke(PAY, THREAD)["council"]
-    assert (decision["action"] == "answer") == bool(bank.transfers)
-    return bool(bank.transfers), decision
+    state = asked(agents, bank, says(call(**TEN)), DONE, **options)
+    decision = state["council"]
+    has_run = bool(bank.transfers)
+    assert (decision["action"] == "answer") == has_run
+    return has_run, decision
 
 
 SIX = SupportPolicy(0.6)
@@ -72,7 +78,8 @@ CLOSES = [
 
 @pytest.mark.parametrize(("ways", "options"), [*OPENS, *CLOSES])
 def test_what_opens_the_gate(ways, options):
-    assert ruled(ways, **options)[0] == ((ways, options) in OPENS)
+    runs, _ = ruled(ways, **options)
+    assert runs == ((ways, options) in OPENS)
 
 
 @pytest.mark.parametrize(
@@ -92,9 +99,8 @@ TWICE = [call(**TEN), call(id="c2", **TEN)]
 @pytest.mark.parametrize(("driver", "others"), [(TWICE, ONCE), (ONCE, TWICE), (TWICE, TWICE)])
 def test_to_pay_twice_is_another_action_than_to_pay_once(driver, others, mode):
     bank = Bank()
-    agent = council_agent(
-        members([others], [others]), bank, says(*driver), DONE, policy=None, mode=mode
-    )
+    group = members([others], [others])
+    agent = council_agent(group, bank, says(*driver), DONE, policy=None, mode=mode)
     agent.invoke(PAY, THREAD)
     is_agreed = driver == others
     # where the group chooses, both members would have to vote for what one of them proposes
@@ -115,37 +121,44 @@ def test_a_text_without_a_list_of_calls_calls_nothing():
 @pytest.mark.parametrize(("logprobs", "runs"), [((-1.0, -4.0), True), ((-4.0, -1.0), False)])
 def test_a_members_samples_support_by_their_probability(logprobs, runs):
     class Unsure(Member):
+        """Gives a sample that agrees, and one that does not."""
+
         def sample(self, request, config=None):
-            given = [
-                Member(self.name, *way).sample(request)["responses"][0]
-                for way in (AGREES, DISSENTS)
-            ]
-            rows = [
-                {**row, "logprob": log, "n_tokens": 1}
-                for row, log in zip(given, logprobs, strict=True)
-            ]
+            rows = []
+            for way, logprob in zip((AGREES, DISSENTS), logprobs, strict=True):
+                reply = Member(self.name, *way).sample(request)
+                [row] = reply["responses"]
+                rows.append({**row, "logprob": logprob, "n_tokens": 1})
             return {"responses": rows, "usage": {"input_tokens": 5, "output_tokens": 1}}
 
-    assert ruled("", [Unsure("member0")], policy=SupportPolicy(0.6))[0] == runs
+    has_run, _ = ruled("", [Unsure("member0")], policy=SupportPolicy(0.6))
+    assert has_run == runs
+
+
+LOOKS_UP = {"name": "look_up", "args": {"name": "Ann"}}
+CALLS_NOTHING = ["I would pay."]
 
 
 @pytest.mark.parametrize("options", [{}, {"adaptive": True}])
 def test_a_member_that_never_calls_is_named_where_the_drivers_call_is_blocked(options):
-    looks = [{"name": "look_up", "args": {"name": "Ann"}}]
-    agents = members(["I would pay."], ["Paying now."], [[*looks]])
-    reason = ruled("", agents, **options)[1]["reason"]
-    assert reason.endswith("; member0, member1 called no tool: their servers may ignore tools"), (
-        reason
-    )
-    passes = ruled("", members(["I would pay."], *[[[call(**TEN)]]] * 3), **options)[1]["reason"]
-    assert "called no tool" not in passes + ruled("df", **options)[1]["reason"]
+    group = members(CALLS_NOTHING, ["Paying now."], [[LOOKS_UP]])
+    _, decision = ruled("", group, **options)
+    named = "; member0, member1 called no tool: their servers may ignore tools"
+    assert decision["reason"].endswith(named), decision["reason"]
+
+    _, passed = ruled("", members(CALLS_NOTHING, AGREES, AGREES, AGREES), **options)
+    assert "called no tool" not in passed["reason"]
+    _, without_one = ruled("df", **options)
+    assert "called no tool" not in without_one["reason"]
 
 
 def test_a_member_that_never_calls_is_named_beside_one_that_failed_but_not_where_a_text_is_judged():
-    looks = [{"name": "look_up", "args": {"name": "Ann"}}]
-    reason = ruled("", members(FAILS, ["I would pay."], [looks]))[1]["reason"]
-    assert reason.endswith("; member1 called no tool: its server may ignore tools")
-    agent = council_agent(members(["Done."], *[AGREES] * 2), Bank(), DONE, max_blocked=1)
+    _, decision = ruled("", members(FAILS, CALLS_NOTHING, [LOOKS_UP]))
+    named = "; member1 called no tool: its server may ignore tools"
+    assert decision["reason"].endswith(named)
+
+    group = members(["Done."], AGREES, AGREES)
+    agent = council_agent(group, Bank(), DONE, max_blocked=1)
     decision = agent.invoke(PAY, THREAD)["council"]
     assert decision["action"] == "abstain"
     assert "called no tool" not in decision["reason"]
@@ -161,63 +174,67 @@ class Several(Member):
 
     def sample(self, request, config=None):
         self.requests.append(request)
-        rows = [
-            create_response(self.name, "", index=place, error="late")
-            if calls is None
-            else create_response(
-                self.name, "", index=place, answer=canonical_action(calls), calls=calls
-            )
-            for place, calls in enumerate(self.samples)
-        ]
+        rows = []
+        for place, calls in enumerate(self.samples):
+            if calls is None:
+                row = create_response(self.name, "", index=place, error="late")
+            else:
+                answer = canonical_action(calls)
+                row = create_response(self.name, "", index=place, answer=answer, calls=calls)
+            rows.append(row)
+
         reply = {"responses": rows, "usage": {"input_tokens": 1, "output_tokens": 1}}
         if self.n_requested is not None:
             reply["sampling"] = {"n_requested": self.n_requested, "counted": "each"}
         return reply
 
 
-SAME = [call(**TEN)]
-OTHER = [call(to="Ann", amount=9)]
+SAYS_TEN = [call(**TEN)]
+SAYS_NINE = [call(to="Ann", amount=9)]
 
 
-AGREEING = [(SAME, SAME, OTHER), (SAME, SAME, None)]
-SPLIT = [(SAME, OTHER), (SAME, None, None)]
+AGREEING = [(SAYS_TEN, SAYS_TEN, SAYS_NINE), (SAYS_TEN, SAYS_TEN, None)]
+SPLIT = [(SAYS_TEN, SAYS_NINE), (SAYS_TEN, None, None)]
 
 
 @pytest.mark.parametrize(
     ("member", "votes"),
     [
         *((Several("a", *samples), samples in AGREEING) for samples in [*AGREEING, *SPLIT]),
-        *((Several("a", *[SAME] * n, n_requested=3), n == 2) for n in (1, 2)),
-        *((Several("a", SAME, weight=weight), weight > 0) for weight in (0.0, 0.1)),
+        # two or one of three that were asked for
+        (Several("a", SAYS_TEN, SAYS_TEN, n_requested=3), True),
+        (Several("a", SAYS_TEN, n_requested=3), False),
+        (Several("a", SAYS_TEN, weight=0.1), True),
+        (Several("a", SAYS_TEN, weight=0.0), False),
     ],
 )
 def test_a_vote_is_the_strict_majority_of_a_members_own_samples(member, votes):
-    runs, decision = ruled("", [member, Member("b", *DISSENTS)], min_votes=1)
+    dissenting = Member("b", *DISSENTS)
+    runs, decision = ruled("", [member, dissenting], min_votes=1)
     assert runs == votes
     assert decision["votes"] == (["a"] if votes else [])
 
 
+TO_BOB = [[call(**BOB)]]
+
+
 def test_where_the_group_chooses_the_votes_are_of_others_than_the_proposer_who_has_a_weight():
-    bob = [[call(**BOB)]]
-    for others, runs in (
-        (2, True),
-        (1, False),
-    ):  # of three members two must agree with the one that proposes it
+    # of three members two must agree with the one that proposes it
+    for n_others, runs in ((2, True), (1, False)):
         bank = Bank()
-        agents = members(bob, *[bob] * others, *[AGREES] * (2 - others))
-        agent = council_agent(
-            agents, bank, says(call(**ANN)), DONE, mode="choose", policy=None, tools=GATED
-        )
-        decision = agent.invoke(PAY, THREAD)["council"]
+        others = [TO_BOB] * n_others + [AGREES] * (2 - n_others)
+        group = members(TO_BOB, *others)
+        state = asked(group, bank, says(call(**ANN)), DONE, mode="choose")
         assert bool(bank.transfers) == runs
-        assert len(decision["votes"]) == 2  # the proposer is not counted, where there is one
+        assert (
+            len(state["council"]["votes"]) == 2
+        )  # the proposer is not counted, where there is one
+
     bank = Bank()
-    bob = [[call(**BOB)]]
-    agents = [Member("a", *bob, weight=0.0), *(Member(name, *bob) for name in "bcd")]
-    agent = council_agent(
-        agents, bank, says(call(**ANN)), DONE, mode="choose", policy=None, tools=GATED
-    )
-    assert agent.invoke(PAY, THREAD)["council"]["proposer"] == "b"
+    without_weight = Member("a", *TO_BOB, weight=0.0)
+    group = [without_weight, *(Member(name, *TO_BOB) for name in "bcd")]
+    state = asked(group, bank, says(call(**ANN)), DONE, mode="choose")
+    assert state["council"]["proposer"] == "b"
     assert bank.transfers == [("Bob", 2.0)]
 
 
@@ -227,66 +244,83 @@ AMOUNTS = (10, 9, 8, 7, None, "down")
 """With a tolerance of 1 a chain, so that equality is not transitive; None calls nothing."""
 
 
-def proposing(name, said, weight):
-    given = {"down": None, None: []}
-    return Several(
-        name,
-        *(given[one] if one in given else [call(to="Ann", amount=one)] for one in said),
-        weight=weight,
-    )
+def proposing(name, amounts, weight):
+    """A member that gives a sample for each of these `AMOUNTS`."""
+    samples = []
+    for amount in amounts:
+        if amount == "down":
+            samples.append(None)
+        elif amount is None:
+            samples.append([])
+        else:
+            samples.append([call(to="Ann", amount=amount)])
+    return Several(name, *samples, weight=weight)
 
 
-SAID = st.lists(
-    st.tuples(
-        st.lists(st.sampled_from(AMOUNTS), min_size=1, max_size=3),
-        st.sampled_from([1.0, 1.0, 0.5, 0.0]),
-    ),
-    min_size=1,
-    max_size=5,
-).filter(lambda said: any(weight > 0 for _, weight in said))
-POLICIES = [SupportPolicy(0.5), SupportPolicy(0.3), SupportPolicy(0.6, min_votes=1)]
-NEARLY = [{"clusterer": NEAR}, {"clusterer": NEAR, "policy": SupportPolicy(0.4)}]
+SAMPLES = st.lists(st.sampled_from(AMOUNTS), min_size=1, max_size=3)
+WEIGHTS = st.sampled_from([1.0, 1.0, 0.5, 0.0])
+SAID = st.lists(st.tuples(SAMPLES, WEIGHTS), min_size=1, max_size=5).filter(
+    lambda said: any(weight > 0 for _, weight in said)
+)
 OPTIONS = st.sampled_from(
-    [{}, {"min_votes": 1}, *({"policy": policy} for policy in POLICIES), *NEARLY]
+    [
+        {},
+        {"min_votes": 1},
+        {"policy": SupportPolicy(0.5)},
+        {"policy": SupportPolicy(0.3)},
+        {"policy": SupportPolicy(0.6, min_votes=1)},
+        {"clusterer": NEAR},
+        {"clusterer": NEAR, "policy": SupportPolicy(0.4)},
+    ]
 )
 
 
 def turn(said, **options):
     """The decision of a turn without an agent around it, for members that give these samples, and how many it asked."""
-    members = [proposing(f"m{i}", *one) for i, one in enumerate(said)]
+    group = [proposing(f"m{place}", *samples) for place, samples in enumerate(said)]
     messages = [HumanMessage("Pay.")]
-    driver = ScriptedDriver(script=[])
-    state = {"messages": messages}
-    request = ModelRequest(model=driver, messages=messages, tools=TOOLS, state=state, runtime=None)
-    said_by_driver = ModelResponse([says(call(**TEN))])
-    returned = CoECouncil(members, tools=GATED, **options).wrap_model_call(
-        request, lambda _: said_by_driver
+    request = ModelRequest(
+        model=ScriptedDriver(script=[]),
+        messages=messages,
+        tools=TOOLS,
+        state={"messages": messages},
+        runtime=None,
     )
-    return returned.command.update["council"], sum(len(member.requests) for member in members)
+    of_driver = ModelResponse([says(call(**TEN))])
+
+    council = CoECouncil(group, tools=GATED, **options)
+    returned = council.wrap_model_call(request, lambda _: of_driver)
+    n_asked = sum(len(member.requests) for member in group)
+    return returned.command.update["council"], n_asked
 
 
 @settings(max_examples=20)
 @given(SAID, OPTIONS, st.integers(0, 4))
 def test_no_vote_more_closes_the_gate(said, options, turned):
     place = turned % len(said)
-    more = [*said]
-    more[place] = [10], said[place][1]
-    goes_on = [turn(each, **options)[0]["action"] == "answer" for each in (said, more)]
-    assert goes_on[0] <= goes_on[1]
+    _, weight = said[place]
+    with_one_more = [*said]
+    with_one_more[place] = [10], weight
+
+    before, _ = turn(said, **options)
+    after, _ = turn(with_one_more, **options)
+    if before["action"] == "answer":
+        assert after["action"] == "answer"
 
 
 @settings(max_examples=20)
 @given(SAID, OPTIONS)
 def test_asking_as_few_as_needed_rules_as_asking_all(said, options):
-    (full, n_full), (few, n_few) = (
-        turn(said, adaptive=adaptive, **options) for adaptive in (False, True)
-    )
+    full, n_full = turn(said, adaptive=False, **options)
+    few, n_few = turn(said, adaptive=True, **options)
     assert full["n_asked"] == n_full
     assert few["n_asked"] == n_few
     assert few["action"] == full["action"]
     assert few["calls"] == full["calls"]
     assert few["proposer"] == full["proposer"]
-    if few["n_asked"] == sum(weight > 0 for _, weight in said):
+
+    n_with_weight = sum(weight > 0 for _, weight in said)
+    if few["n_asked"] == n_with_weight:
         assert few["votes"] == full["votes"]
     else:
         assert set(few["votes"]) <= set(full["votes"])
@@ -297,25 +331,29 @@ def test_asking_as_few_as_needed_rules_as_asking_all(said, options):
     ("mode", "votes"), [("verify", ["member0", "member1"]), ("choose", ["member0"])]
 )
 def test_under_a_tolerance_no_third_proposal_decides_whether_one_is_the_drivers(mode, votes):
-    agents = members(*([[call(to="Ann", amount=amount)]] for amount in (10, 8)))
-    near = {"clusterer": NEAR, "policy": None, "mode": mode, "min_votes": 1}
-    agent = council_agent(agents, Bank(), says(call(to="Ann", amount=9)), DONE, tools=GATED, **near)
-    assert agent.invoke(PAY, THREAD)["council"]["votes"] == votes
+    ten = [call(to="Ann", amount=10)]
+    nine = [call(to="Ann", amount=9)]
+    eight = [call(to="Ann", amount=8)]
+    group = members([ten], [eight])
+    state = asked(group, Bank(), says(*nine), DONE, clusterer=NEAR, mode=mode, min_votes=1)
+    assert state["council"]["votes"] == votes
 
 
 def test_members_that_could_not_change_the_decision_are_not_asked():
-    agents = members(AGREES, AGREES, FAILS)
-    runs, decision = ruled("", agents, adaptive=True)
+    group = members(AGREES, AGREES, FAILS)
+    runs, decision = ruled("", group, adaptive=True)
     assert runs
-    assert [len(agent.requests) for agent in agents] == [1, 1, 0]
+    assert [len(agent.requests) for agent in group] == [1, 1, 0]
     assert decision["n_asked"] == 2
     assert decision["failed_agents"] == {}
     assert decision["reason"] == (
         "2 of 2 members asked propose the same, and the votes of 1 other would not change the decision"
     )
-    agents = members(DISSENTS, FAILS, AGREES)
-    assert not ruled("", agents, adaptive=True)[0]
-    assert [len(agent.requests) for agent in agents] == [1, 1, 0]
+
+    group = members(DISSENTS, FAILS, AGREES)
+    runs, _ = ruled("", group, adaptive=True)
+    assert not runs
+    assert [len(agent.requests) for agent in group] == [1, 1, 0]
 
 
 class MuteError(Exception):
@@ -324,101 +362,117 @@ class MuteError(Exception):
 
 
 class Replying(Member):
+    """A member whose script is its reply, whole."""
+
     def sample(self, request, config=None):
-        if isinstance(self.script[0], Exception):
-            raise self.script[0]
-        return self.script[0]
+        [reply] = self.script
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
 
 
 GOOD = create_response("x", "", answer="[]", calls=[{"name": "transfer_money", "args": TEN}])
 USAGE = {"input_tokens": 1, "output_tokens": 1}
+
+
+def with_usage(*responses, **more):
+    return {"responses": list(responses), "usage": USAGE, **more}
+
+
 MALFORMED = {
     "nothing": None,
     "no usage": {"responses": [GOOD]},
     "no responses": {"usage": USAGE},
     "responses that are none": {"responses": None, "usage": USAGE},
-    "not one response": {"responses": [], "usage": USAGE},
-    "a response that is none": {"responses": [None], "usage": USAGE},
-    "a call without a name": {"responses": [{**GOOD, "calls": [{"args": TEN}]}], "usage": USAGE},
-    "arguments in a list": {
-        "responses": [{**GOOD, "calls": [{"name": "balance", "args": [1]}]}],
-        "usage": USAGE,
-    },
-    "a log-probability in words": {"responses": [{**GOOD, "logprob": "high"}], "usage": USAGE},
-    "no text": {"responses": [{**GOOD, "text": None}], "usage": USAGE},
-    "messages in a list": {"responses": [GOOD], "usage": USAGE, "messages": ["m"]},
-    "an error without text": {"responses": [{**GOOD, "error": ""}], "usage": USAGE},
+    "not one response": with_usage(),
+    "a response that is none": with_usage(None),
+    "a call without a name": with_usage({**GOOD, "calls": [{"args": TEN}]}),
+    "arguments in a list": with_usage({**GOOD, "calls": [{"name": "balance", "args": [1]}]}),
+    "a log-probability in words": with_usage({**GOOD, "logprob": "high"}),
+    "no text": with_usage({**GOOD, "text": None}),
+    "messages in a list": with_usage(GOOD, messages=["m"]),
+    "an error without text": with_usage({**GOOD, "error": ""}),
     "an exception that cannot be read": MuteError(),
 }
 
 
 @pytest.mark.parametrize("reply", MALFORMED.values(), ids=MALFORMED)
 def test_a_malformed_reply_is_a_failure(reply):
-    agents = [Replying("x", reply), Member("a", *AGREES), Member("b", *AGREES)]
+    malformed = Replying("x", reply)
+    first = Member("a", *AGREES)
+    second = Member("b", *AGREES)
     for options in ({"mode": "choose"}, {"adaptive": True}):
-        runs, decision = ruled("", agents, **options)
+        runs, decision = ruled("", [malformed, first, second], **options)
         assert runs
         assert set(decision["failed_agents"]) == {"x"}
         assert decision["failed_agents"]["x"].strip(": ")
-    assert not ruled("", agents[:2])[0]
+
+    runs, _ = ruled("", [malformed, first])
+    assert not runs
 
 
 def test_a_conversation_without_what_was_withheld():
     mark = {"status": "error", "response_metadata": {"coe_not_run": True, "coe_withheld": True}}
-    ran = says(call("balance", id="c1", x=1))
-    messages = [
+    pays_both = AIMessage(
+        [{"type": "text", "text": "I pay."}],
+        tool_calls=[call(id="c1", **TEN), call(id="c2", **BOB)],
+    )
+    sent = ToolMessage("sent", tool_call_id="c1")
+    asks = AIMessage("Shall I?")
+    untouched = [
         HumanMessage("Pay."),
-        ran,
+        says(call("balance", id="c1", x=1)),
         ToolMessage("100", tool_call_id="c1"),
-        AIMessage(
-            [{"type": "text", "text": "I pay."}],
-            tool_calls=[call(id="c1", **TEN), call(id="c2", **BOB)],
-        ),
-        ToolMessage("sent", tool_call_id="c1"),
+    ]
+    messages = [
+        *untouched,
+        pays_both,
+        sent,
         ToolMessage("not run", tool_call_id="c2", **mark),
         says(call(id="c3", **BOB)),
         ToolMessage("not run", tool_call_id="c3", **mark),
-        AIMessage("Shall I?"),
+        asks,
     ]
-    shown = without_withheld(messages)
-    assert shown[:3] == messages[:3]
-    assert shown[3].text == ""
-    assert [one["id"] for one in shown[3].tool_calls] == ["c1"]
-    assert shown[4:] == [messages[4], messages[-1]]
+
+    *before, shortened, reply, last = without_withheld(messages)
+    assert before == untouched
+    assert shortened.text == ""
+    assert [one["id"] for one in shortened.tool_calls] == ["c1"]
+    assert [reply, last] == [sent, asks]
 
 
 def test_only_the_gated_calls_of_a_message_are_compared():
     for ways, runs in (("aad", True), ("add", False)):
         bank = Bank()
-        agents = members(*(WAYS[way] for way in ways))
-        agent = council_agent(
-            agents, bank, says(LOOKS, call(**TEN)), DONE, tools=GATED, policy=None
-        )
-        state = agent.invoke(PAY, THREAD)
+        group = members(*(WAYS[way] for way in ways))
+        state = asked(group, bank, says(LOOKS, call(**TEN)), DONE)
         assert bool(bank.transfers) == runs
-        assert [reply.status for reply in replies(state)] == ["success" if runs else "error"] * 2
+        status = "success" if runs else "error"
+        assert [reply.status for reply in replies(state)] == [status] * 2
 
 
 @pytest.mark.parametrize("sibling", [call("nonsense", id="c0", x=1), call("balance", id="c0", x=1)])
 def test_a_sibling_that_does_not_fit_blocks_the_message(sibling, bank):
-    agent = council_agent(
-        members(AGREES, AGREES), bank, says(sibling, call(**TEN)), DONE, tools=GATED, policy=None
-    )
-    state = agent.invoke(PAY, THREAD)
+    group = members(AGREES, AGREES)
+    state = asked(group, bank, says(sibling, call(**TEN)), DONE)
     assert bank.transfers == []
-    assert [reply.status for reply in replies(state)] == ["error"] * 2
-    assert replies(state)[0].text.endswith("Do not repeat the call unchanged.")
+    of_sibling, of_payment = replies(state)
+    assert of_sibling.status == "error"
+    assert of_payment.status == "error"
+    assert of_sibling.text.endswith("Do not repeat the call unchanged.")
     assert state["council"]["cause"] == "invalid"
     assert sibling["name"] in state["council"]["reason"]
 
 
 def test_the_drivers_own_model_is_no_member():
     driver = ScriptedDriver(script=[says(call(**TEN)), DONE])
-    agent = council_agent([ModelAgent("a", driver)], Bank(), driver=driver)
+    of_one_model = council_agent([ModelAgent("a", driver)], Bank(), driver=driver)
     with pytest.raises(ValueError, match="must have other models than the driver"):
-        agent.invoke(PAY, THREAD)
+        of_one_model.invoke(PAY, THREAD)
+
     other = ScriptedDriver(script=driver.script)
-    council_agent([ModelAgent("a", other)], Bank(), driver=driver).invoke(PAY, THREAD)
+    of_two_models = council_agent([ModelAgent("a", other)], Bank(), driver=driver)
+    of_two_models.invoke(PAY, THREAD)
 
 
 class Named(ScriptedDriver):
@@ -476,44 +530,54 @@ DRIVERS = {
 }
 
 
+def beside(own):
+    """A group of this member, one that agrees with the driver, and one that would pay Eve."""
+    to_eve = [[call(to="Eve")], "Done."]
+    return [own, *members(AGREES, to_eve)]
+
+
+FORMS_OF_A_COUNCIL = [{"mode": "choose"}, {"adaptive": True}, {"tools": GATED}]
+
+
 @pytest.mark.parametrize(
     ("driver", "options"),
     [
         *((driver, {}) for driver in DRIVERS),
-        *(
-            ("the same", form)
-            for form in ({"mode": "choose"}, {"adaptive": True}, {"tools": GATED})
-        ),
+        *(("the same", options) for options in FORMS_OF_A_COUNCIL),
     ],
     ids=str,
 )
 def test_whoever_gave_the_message_has_no_vote_and_stays_in_the_denominator(driver, options, bank):
     asks, own, votes = DRIVERS[driver]
-    group = [ModelAgent("own", own), *members(AGREES, [[call(to="Eve")], "Done."])]
+    group = beside(ModelAgent("own", own))
     middleware = [CoECouncil(group, **options), Swaps(asks)]
-    create_agent(ScriptedDriver(**SAYS), bank.tools, middleware=middleware).invoke(PAY)
+    agent = create_agent(ScriptedDriver(**SAYS), bank.tools, middleware=middleware)
+    agent.invoke(PAY)
     assert bool(bank.transfers) == votes
 
 
 def test_a_fallback_has_no_vote_on_its_own_call(bank):
     fallback = ScriptedDriver(**SAYS)
-    group = [ModelAgent("own", fallback), *members(AGREES, [[call(to="Eve")], "Done."])]
+    group = beside(ModelAgent("own", fallback))
     middleware = [CoECouncil(group, max_blocked=1), ModelFallbackMiddleware(fallback)]
-    state = create_agent(Down(**SAYS), bank.tools, middleware=middleware).invoke(PAY)
+    agent = create_agent(Down(**SAYS), bank.tools, middleware=middleware)
+
+    decision = agent.invoke(PAY)["council"]
     assert bank.transfers == []
-    assert state["council"]["failed_agents"]["own"].startswith("AgentError")
-    assert len(state["council"]["votes"]) == 1
+    assert decision["failed_agents"]["own"].startswith("AgentError")
+    assert len(decision["votes"]) == 1
 
 
 def test_a_council_in_front_of_another_sees_the_fallback_behind_both(bank):
     fallback = ScriptedDriver(**SAYS)
-    group = [ModelAgent("own", fallback), *members(AGREES, [[call(to="Eve")], "Done."])]
-    councils = [
+    group = beside(ModelAgent("own", fallback))
+    middleware = [
         CoECouncil(group, max_blocked=1, name="outer"),
         CoECouncil(members(AGREES, AGREES), name="inner"),
+        ModelFallbackMiddleware(fallback),
     ]
-    middleware = [*councils, ModelFallbackMiddleware(fallback)]
-    create_agent(Down(**SAYS), bank.tools, middleware=middleware).invoke(PAY)
+    agent = create_agent(Down(**SAYS), bank.tools, middleware=middleware)
+    agent.invoke(PAY)
     assert bank.transfers == []
 
 
@@ -528,12 +592,14 @@ class Telling(Member):
 
 @pytest.mark.parametrize("stated", [STATED, AIMessage("I will.", tool_calls=[call(**TEN)])])
 def test_a_member_whose_reply_names_the_drivers_model_has_no_vote(stated, bank):
-    group = [Telling("own", *AGREES), *members(AGREES, [[call(to="Eve")], "Done."])]
+    group = beside(Telling("own", *AGREES))
     said = iter([stated.model_copy(), DONE.model_copy()])
-    council = CoECouncil(group, max_blocked=1)
-    middleware = [council, Swaps(lambda request, handler: next(said))]
-    create_agent(ScriptedDriver(**SAYS), bank.tools, middleware=middleware).invoke(PAY)
-    assert bool(bank.transfers) == (stated is not STATED)
+    replaces = Swaps(lambda request, handler: next(said))
+    middleware = [CoECouncil(group, max_blocked=1), replaces]
+    agent = create_agent(ScriptedDriver(**SAYS), bank.tools, middleware=middleware)
+    agent.invoke(PAY)
+    names_the_model = stated is STATED
+    assert bool(bank.transfers) == (not names_the_model)
 
 
 @pytest.mark.parametrize(
@@ -558,12 +624,11 @@ def test_a_member_whose_reply_names_the_drivers_model_has_no_vote(stated, bank):
     ],
 )
 def test_a_dated_model_answers_for_the_undated_name(one, other, is_one):
-    models = [
-        (f"p:{one}", f"p:{other}"),
-        (Named(model_name=one, **SAYS), Named(model_name=other, **SAYS)),
-    ]
-    for model, known in models:
-        assert is_same_model(model, known) == is_same_model(known, model) == is_one
+    by_name = f"p:{one}", f"p:{other}"
+    as_models = Named(model_name=one, **SAYS), Named(model_name=other, **SAYS)
+    for model, known in (by_name, as_models):
+        assert is_same_model(model, known) == is_one
+        assert is_same_model(known, model) == is_one
     assert not is_same_model(f"p:{one}", f"q:{one}")
 
 
@@ -573,54 +638,64 @@ SAME_MODEL = [{}, {"temperature": 0.3, "seed": 1}, {"base_url": "http://localhos
 @pytest.mark.parametrize("other", [*SAME_MODEL, {"model": "n"}])
 def test_a_model_is_its_name_at_a_provider(other):
     openai = pytest.importorskip("langchain_openai")
-    how = {"model": "m", "base_url": "http://localhost:1/v1", "api_key": "none"}
-    agent = ModelAgent("a", openai.ChatOpenAI(**how))
-    assert agent.uses(openai.ChatOpenAI(**how | other)) == (other in SAME_MODEL)
-    assert ModelAgent("a", "openai:m").uses(openai.ChatOpenAI(**how | other)) == (
-        other.get("model") is None
-    )
-    assert not ModelAgent("a", "mistralai:m").uses(openai.ChatOpenAI(**how))
+    options = {"model": "m", "base_url": "http://localhost:1/v1", "api_key": "none"}
+    model = openai.ChatOpenAI(**options)
+    other_model = openai.ChatOpenAI(**options | other)
+
+    assert ModelAgent("a", model).uses(other_model) == (other in SAME_MODEL)
+    has_same_name = "model" not in other
+    assert ModelAgent("a", "openai:m").uses(other_model) == has_same_name
+    assert not ModelAgent("a", "mistralai:m").uses(model)
 
 
 @pytest.mark.parametrize("name", ["m", "mm", "m-2025-08-07m-2025-08-07"])
 def test_what_a_reply_says_of_its_model_is_that_of_a_deployment_too(name):
     """Azure's model calls its provider "azure", its replies "openai"; merged chunks have the name more than once."""
     openai = pytest.importorskip("langchain_openai")
-    where = {"azure_endpoint": "http://localhost:1", "api_version": "2024-10-21"}
-    model = openai.AzureChatOpenAI(model="m", azure_deployment="m", api_key="none", **where)
-    said = AIMessage("", response_metadata={"model_name": name, "model_provider": "openai"})
-    assert any(ModelAgent("a", model).uses(one) for one in names_in(said))
+    model = openai.AzureChatOpenAI(
+        model="m",
+        azure_deployment="m",
+        api_key="none",
+        azure_endpoint="http://localhost:1",
+        api_version="2024-10-21",
+    )
+    agent = ModelAgent("a", model)
+    reply = AIMessage("", response_metadata={"model_name": name, "model_provider": "openai"})
+    assert any(agent.uses(named) for named in names_in(reply))
 
 
 def test_models_that_stream_by_themselves_drive_and_vote():
     pytest.importorskip("langchain_openai")
-    made = {"name": "transfer_money", "arguments": json.dumps(ANN)}
+    payment = {"name": "transfer_money", "arguments": json.dumps(ANN)}
+    calls = [{"id": "c1", "type": "function", "function": payment}]
 
     def answer(body):
         status, reply = completion("Done.")
         reply["model"] = body["model"]
         if body["messages"][-1]["role"] == "user":
-            calls = [{"id": "c1", "type": "function", "function": made}]
-            reply["choices"][0]["message"] |= {"content": None, "tool_calls": calls}
+            message = reply["choices"][0]["message"]
+            message |= {"content": None, "tool_calls": calls}
         return status, reply
 
     bank = Bank()
     with answering(answer) as server:
-        members = [ModelAgent(name, server.chat(streaming=True)) for name in "ab"]
-        driver = server.chat(streaming=True).model_copy(update={"model_name": "driver"})
-        create_agent(driver, bank.tools, middleware=[CoECouncil(members)]).invoke(PAY)
+        group = [ModelAgent(name, server.chat(streaming=True)) for name in "ab"]
+        of_member = server.chat(streaming=True)
+        driver = of_member.model_copy(update={"model_name": "driver"})
+        agent = create_agent(driver, bank.tools, middleware=[CoECouncil(group)])
+        agent.invoke(PAY)
     assert bank.transfers == [("Ann", 1.0)]
 
 
 def test_a_count_of_tokens_that_is_none_is_unknown_and_fails_nobody():
     class Uncounted(Member):
         def sample(self, request, config=None):
-            return {
-                **super().sample(request, config),
-                "usage": {"input_tokens": -5, "output_tokens": float("nan")},
-            }
+            reply = super().sample(request, config)
+            reply["usage"] = {"input_tokens": -5, "output_tokens": float("nan")}
+            return reply
 
-    runs, decision = ruled("", [Uncounted(name, *AGREES) for name in "ab"])
+    group = [Uncounted(name, *AGREES) for name in "ab"]
+    runs, decision = ruled("", group)
     assert runs
     assert decision["failed_agents"] == {}
     assert decision["tokens"]["a"] == {"input_tokens": None, "output_tokens": None}
@@ -636,8 +711,9 @@ def ended(said):
 @pytest.mark.parametrize("form", FORMS, ids=str)
 @pytest.mark.parametrize(("kind", "said"), ONE_OF_EACH)
 def test_only_whole_replies_of_members_vote(kind, said, form):
-    agents = [ModelAgent(name, ScriptedDriver(script=[ended(said), DONE])) for name in "ab"]
-    runs, decision = ruled("", [*agents, *members(AGREES)], max_blocked=1, min_votes=2, **form)
+    ending = [ModelAgent(name, ScriptedDriver(script=[ended(said), DONE])) for name in "ab"]
+    group = [*ending, *members(AGREES)]
+    runs, decision = ruled("", group, max_blocked=1, min_votes=2, **form)
     assert runs == (kind == "whole")
     if runs:
         assert decision["failed_agents"] == {}
@@ -652,9 +728,10 @@ def test_only_a_whole_message_of_the_driver_runs_and_no_person_is_asked_about_an
     kind, said, form
 ):
     bank = Bank()
-    agents = members(*[[*AGREES, "Done."]] * 2)
-    options = {"tools": GATED, "policy": None, "on_uncertain": "interrupt", "max_blocked": 1} | form
-    state = council_agent(agents, bank, ended(said), DONE, **options).invoke(PAY, THREAD)
+    agreeing = [*AGREES, "Done."]
+    group = members(agreeing, agreeing)
+    options = {"on_uncertain": "interrupt", "max_blocked": 1, **form}
+    state = asked(group, bank, ended(said), DONE, **options)
     assert bank.transfers == ([("Ann", 10)] if kind == "whole" else [])
     assert "__interrupt__" not in state
 
@@ -672,14 +749,14 @@ class Cut(Member):
 
 def test_a_text_that_is_cut_off_is_no_vote_to_call_nothing():
     script = says(text="I will pay"), DONE
-    passes = council_agent(members(["Yes."], ["Yes."]), Bank(), *script).invoke(PAY, THREAD)
-    assert passes["messages"][-1].text == "I will pay"
-    blocked = council_agent([Cut("a", "Yes."), Cut("b", "Yes.")], Bank(), *script).invoke(
-        PAY, THREAD
-    )
-    assert blocked["council"]["failed_agents"] == dict.fromkeys(
-        "ab", "its reply does not count: it was cut off by a limit"
-    )
+    whole = members(["Yes."], ["Yes."])
+    state = council_agent(whole, Bank(), *script).invoke(PAY, THREAD)
+    assert state["messages"][-1].text == "I will pay"
+
+    cut = [Cut("a", "Yes."), Cut("b", "Yes.")]
+    state = council_agent(cut, Bank(), *script).invoke(PAY, THREAD)
+    reason = "its reply does not count: it was cut off by a limit"
+    assert state["council"]["failed_agents"] == {"a": reason, "b": reason}
 
 
 CUT = ModelAgent("a", ScriptedDriver(script=[ended({"done_reason": "length"})]))
@@ -694,20 +771,22 @@ FAILING = {
 
 
 def run_failing(failing, options):
+    """The last state, and the transfers, of a group of one that fails so and one whose time is up."""
     bank = Bank()
-    parts = {"tools": GATED, "policy": None, "max_blocked": 2} | options
-    agents = [failing, Member("b", TimeoutError("too late"))]
-    state = council_agent(agents, bank, says(call(**TEN)), **parts).invoke(PAY, THREAD)
+    late = Member("b", TimeoutError("too late"))
+    state = asked([failing, late], bank, says(call(**TEN)), max_blocked=2, **options)
     return state, bank.transfers
 
 
 @pytest.mark.parametrize("failing", FAILING)
 @pytest.mark.parametrize("options", [{}, {"adaptive": True}, {"mode": "choose"}, {"tools": None}])
 def test_a_council_that_fails_closes_the_gate_and_logs_each_turn_once(failing, options, caplog):
-    state, transfers = run_failing(FAILING[failing][0], options)
+    member, _ = FAILING[failing]
+    state, transfers = run_failing(member, options)
     assert transfers == []
     # with "adaptive" the vote of b alone would be no majority: it is not asked
-    assert set(state["council"]["failed_agents"]) == ({"a"} if "adaptive" in options else {*"ab"})
+    failed = {"a"} if "adaptive" in options else {"a", "b"}
+    assert set(state["council"]["failed_agents"]) == failed
     assert replies(state)[0].status == "error"
     assert "coe_withheld" in state["messages"][-1].response_metadata
     assert len(caplog.records) == 2
@@ -720,10 +799,10 @@ def test_a_council_that_fails_says_so_and_why_once(caplog):
         caplog.clear()
         state, _ = run_failing(failing, {})
         told = f"no member gave a proposal: a failed: {why}; b failed: TimeoutError: too late"
-        assert replies(state)[0].text == (
-            f"transfer_money was not run: {told}. No model judged the call: it may be repeated."
-        )
+        reply = f"transfer_money was not run: {told}. No model judged the call: it may be repeated."
+        assert replies(state)[0].text == reply
         assert state["messages"][-1].text == f"I will not answer this: {told}."
+
         logged = [record.message for record in caplog.records]
         assert logged == [f"the council is closed: {told}"] * 2  # in two turns
 
@@ -738,8 +817,9 @@ def test_a_council_that_fails_says_so_and_why_once(caplog):
 def test_each_member_that_fails_is_named_with_its_own_reason(end, why):
     cut = Cut("b", *AGREES)
     cut.end = end
-    reason = ruled("", [UNREADABLE, cut, Member("c", *DISSENTS)])[1]["reason"]
-    assert reason.endswith(f"; a failed: it gave no valid proposal; b failed: {why}")
+    _, decision = ruled("", [UNREADABLE, cut, Member("c", *DISSENTS)])
+    named = f"; a failed: it gave no valid proposal; b failed: {why}"
+    assert decision["reason"].endswith(named)
 
 
 def test_a_policy_is_told_how_sure_members_say_they_are():
@@ -774,4 +854,5 @@ def test_what_is_no_message_in_a_members_reply_says_nothing_of_its_model():
         def sample(self, request, config=None):
             return {**super().sample(request), "messages": {0: "I am a model."}}
 
-    assert ruled("", [Telling("a", *AGREES)])[0]
+    runs, _ = ruled("", [Telling("a", *AGREES)])
+    assert runs

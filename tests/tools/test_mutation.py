@@ -5,6 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from tools.mutation.__main__ import iter_modules
+from tools.mutation.changes import iter_changes
+from tools.mutation.explanations import Explanations
+from tools.mutation.run import path_of
+
 ROOT = Path(__file__).parent.parent.parent
 FILES = {
     "coe_agents/__init__.py": "",
@@ -41,3 +46,19 @@ def test_what_no_test_notices_is_listed_and_what_was_found_is_kept(tmp_path):
             "| `rounds.limits` | 5 | 2 | 0 | 3 | 0 | 0 |" in done.stdout
         )  # killed: always True, always False
         assert len((tmp_path / "mutants/results.jsonl").read_text().splitlines()) == 5
+
+
+@pytest.mark.slow
+def test_every_reason_why_a_change_may_survive_is_about_a_change():
+    explanations = Explanations()
+    changes = []
+    for module in iter_modules():
+        path = path_of(module)
+        changes += iter_changes(module, path.read_text("utf-8"), str(path))
+    stale = [each for each in explanations if not any(map(each.matches, changes_of(each, changes)))]
+    assert stale == []
+
+
+def changes_of(explanation, changes):
+    place = (explanation.module, explanation.function)
+    return [change for change in changes if (change.module, change.function) == place]

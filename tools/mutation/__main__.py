@@ -29,7 +29,7 @@ MODULES = ("agents.requests.endings", "agents.requests.model_names", "graph.peop
 def main() -> int:
     """Runs the command; returns its exit status."""
     options = _read_options()
-    modules = options.modules or list(_iter_modules())
+    modules = options.modules or list(iter_modules())
     explanations = Explanations()
     changes = [
         change
@@ -97,7 +97,8 @@ def _read_options() -> argparse.Namespace:
     return options
 
 
-def _iter_modules() -> Sequence[str]:
+def iter_modules() -> Sequence[str]:
+    """Returns all modules that are changed: those of `PACKAGES`, and `MODULES`."""
     paths = (path for package in PACKAGES for path in sorted(Path(PACKAGE, package).rglob("*.py")))
     found = [
         ".".join(path.with_suffix("").parts[1:]) for path in paths if path.name != "__init__.py"

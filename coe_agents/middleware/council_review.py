@@ -14,7 +14,7 @@ from coe_agents.decision.case import DecidedCase
 from coe_agents.graph.people import ActionRequest, Edit, Reject, Review, ask_for_decisions, fence
 from coe_agents.middleware.deliberation import DRIVER, CouncilDecision, plain_calls
 from coe_agents.middleware.guard import is_same_call
-from coe_agents.middleware.marks import NOT_SHARED, is_mark, make_mark
+from coe_agents.middleware.marks import NOT_SHARED, asked_again, is_mark, make_mark
 from coe_agents.middleware.reviewer import structured_text
 from coe_agents.middleware.verdict import call_as_json, last_reply
 from coe_agents.middleware.withheld import (
@@ -257,6 +257,8 @@ def _describe(name: str, args: dict[str, Any], pending: PendingProposal) -> Acti
     """Returns what a person is asked, as Markdown in which no text of a model is rendered; first what is contested."""
     decision = pending["decision"]
     parts = list[str]()
+    if pending.get("is_asked_anew"):
+        parts.append(fence(asked_again()))
     about = contested_in_words(decision["contested"])
     if about:
         lines = [f"The models do not agree on {about}.", *_candidates(decision["contested"])]

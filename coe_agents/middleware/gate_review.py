@@ -3,6 +3,7 @@
 import logging
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from langchain.agents.middleware.types import AgentState
@@ -22,7 +23,7 @@ from coe_agents.graph.people import (
     fence,
 )
 from coe_agents.middleware.driver import Driver
-from coe_agents.middleware.marks import NOT_SHARED, is_shared
+from coe_agents.middleware.marks import NOT_SHARED, asked_again, is_shared
 from coe_agents.middleware.open_calls import ProposedCalls
 from coe_agents.middleware.reviewer import NOT_RUN
 from coe_agents.middleware.verdict import (
@@ -101,7 +102,11 @@ def ask_about_calls(
         if isinstance(decision, Edit):
             driver.check_call(decision.edited_action.name, decision.edited_action.args)
 
-    decisions = ask_for_decisions([_about(call, verdict) for call, verdict in uncertain], check)
+    requests = [_about(call, verdict) for call, verdict in uncertain]
+    if state.get("is_asked_anew"):
+        notice = fence(asked_again())
+        requests = [replace(one, description=f"{notice}\n\n{one.description}") for one in requests]
+    decisions = ask_for_decisions(requests, check)
     answers = dict[str, ToolMessage]()
     edits = dict[str, ToolCall]()
     places = {call["id"]: str(place) for place, call in enumerate(proposed.reply.tool_calls)}

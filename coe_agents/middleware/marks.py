@@ -22,6 +22,7 @@ NOT_SHARED = (
     "a person's decision cannot be known in another process than the one that asked: "
     f"set {SECRET}, the same in all processes that resume each other's threads"
 )
+_OTHER_SECRET = f"{SECRET} is another one than when you were asked"
 _LEAST = 16
 """The fewest characters of a secret."""
 _DRAWN = secrets.token_bytes(32)
@@ -77,6 +78,12 @@ def configurable() -> Mapping[str, Any]:
 def is_shared() -> bool:
     """Returns whether other processes may know the secret: it was given, and not drawn by this one."""
     return bool(os.environ.get(SECRET))
+
+
+def asked_again() -> str:
+    """Returns why a person is asked once more about what they were asked before: what they replied is not used."""
+    why = _OTHER_SECRET if is_shared() else NOT_SHARED
+    return f"You are asked again, and what you replied before is not used: {why}."
 
 
 def _secret() -> bytes:

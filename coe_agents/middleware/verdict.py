@@ -86,9 +86,7 @@ def read_verdict(
     cause = decision.cause
     reason = decision.reason
     by = decision.decided_by
-    if decision.cause == "unavailable" and decision.failed_agents:
-        reason = _failures(decision.failed_agents)
-    elif decision.action != "answer":
+    if decision.action != "answer":
         pass
     elif approves is None and by not in DECIDERS:
         answer = None
@@ -109,6 +107,12 @@ def read_verdict(
         if outcome == "approved" and by == "group":
             _check_responses(result)
 
+    failures = _failures(decision.failed_agents)
+    if failures and cause == "unavailable":
+        reason = f"no judge gave a vote: {failures}"
+    elif failures and outcome != "approved":
+        reason = f"{reason}; {failures}"
+
     votes = {}
     for name, agent in decision.agents.items():
         votes[name] = agent["distribution"]
@@ -125,10 +129,11 @@ def read_verdict(
 
 
 def _failures(failed: Mapping[str, str]) -> str:
+    """Returns which judges failed, each with the classes of its error; "" if none did."""
     whys = []
     for name, error in failed.items():
         whys.append(f"{for_prompt(name)} failed: {for_prompt(kind_of(error))}")
-    return f"no judge gave a vote: {'; '.join(whys)}"
+    return "; ".join(whys)
 
 
 def kind_of(error: str) -> str:

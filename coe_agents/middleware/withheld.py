@@ -26,6 +26,7 @@ _SENT_BACK = (
 """Blocks of a message that providers want back with the replies to its calls."""
 UNREPEATED = "Do not repeat the call unchanged."
 NOT_JUDGED = "No model judged the call: it may be repeated."
+_NO_OBJECTION = "No model that replied objects: the call may be repeated."
 _ROUNDING = 1e-9
 """Nats that are no disagreement."""
 
@@ -43,9 +44,7 @@ def block_calls(message: AIMessage, decision: CouncilDecision) -> list[AnyMessag
     that cannot be read, which a provider is sent like any other. Reasoning stays: providers want back what they signed.
     """
     why = _why(decision)
-    advice = UNREPEATED
-    if decision["cause"] != "budget" and len(decision["failed_agents"]) >= decision["n_asked"]:
-        advice = NOT_JUDGED
+    advice = _advise(decision)
 
     seen = set[str]()
     calls: list[Any] = []
@@ -67,6 +66,21 @@ def block_calls(message: AIMessage, decision: CouncilDecision) -> list[AnyMessag
         "invalid_tool_calls": calls[n_read:],
     }
     return [message.model_copy(update=changes), *replies]
+
+
+def _advise(decision: CouncilDecision) -> str:
+    """Returns whether the driver should repeat its calls: where only failures stood against them, it may."""
+    n_failed = len(decision["failed_agents"])
+    n_asked = decision["n_asked"]
+    if decision["cause"] == "budget":
+        return UNREPEATED
+    if n_failed >= n_asked:
+        return NOT_JUDGED
+
+    votes_for_driver = decision["votes"] if decision["mode"] == "verify" else None
+    if n_failed and n_failed + len(votes_for_driver or ()) >= n_asked:
+        return _NO_OBJECTION
+    return UNREPEATED
 
 
 def without_text(content: Any) -> Any:

@@ -849,6 +849,26 @@ def test_one_member_that_fails_is_named_beside_the_votes(caplog):
     assert caplog.records == []
 
 
+@pytest.mark.wording
+@pytest.mark.parametrize(
+    ("ways", "options", "advice"),
+    [
+        ("aff", {}, "No model that replied objects: the call may be repeated."),
+        ("af", {"adaptive": True}, "No model that replied objects: the call may be repeated."),
+        ("adf", {}, "Do not repeat the call unchanged."),
+        ("add", {}, "Do not repeat the call unchanged."),
+        ("aff", {"mode": "choose", "min_votes": 3}, "Do not repeat the call unchanged."),
+        ("ff", {}, "No model judged the call: it may be repeated."),
+    ],
+)
+def test_a_call_may_be_repeated_where_no_member_that_replied_objects(ways, options, advice, bank):
+    agents = members(*(WAYS[way] for way in ways))
+    state = asked(agents, bank, says(call(**TEN)), DONE, **options)
+    [reply] = replies(state)
+    assert reply.text.endswith(advice)
+    assert bank.transfers == []
+
+
 def test_what_is_no_message_in_a_members_reply_says_nothing_of_its_model():
     class Telling(Member):
         def sample(self, request, config=None):

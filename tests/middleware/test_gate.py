@@ -602,6 +602,7 @@ def test_a_group_without_judges_that_failed_has_a_reason_of_its_own():
     assert "as told" in reply.text
 
 
+@pytest.mark.wording
 def test_one_judge_that_fails_is_no_failure_of_the_group(caplog):
     said = create_coe_graph(
         [
@@ -613,7 +614,11 @@ def test_one_judge_that_fails_is_no_failure_of_the_group(caplog):
     )
     reply, _ = reply_to(said.compile())
     assert "does not approve" in reply.text
+    assert "; down failed: AgentError: ZeroDivisionError (regime: " in reply.text
     assert reply.text.endswith("Do not repeat the call unchanged.")
+    assert reply.artifact["failed_judges"] == {
+        "down": "AgentError: ZeroDivisionError: division by zero"
+    }
     assert caplog.records == []
 
 

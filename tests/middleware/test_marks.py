@@ -153,10 +153,14 @@ def test_with_one_process_per_resume_a_person_is_asked_anew_once(
     compiled = asking(gate, bank)
     if is_set:
         monkeypatch.setenv(marks.SECRET, "the secret old of all processes")
-    compiled.invoke(PAY, THREAD)
+    [first] = requests(compiled.invoke(PAY, THREAD))
     if is_malformed:
         compiled.invoke(decide(), THREAD)
-    assert requests(resume("new", APPROVE))[0]["args"] == ANN
+    [anew] = requests(resume("new", APPROVE))
+    assert anew["args"] == first["args"] == ANN
+    assert marks.SECRET in anew["description"]
+    assert marks.SECRET not in first["description"]
+    assert anew["description"].endswith(first["description"])
     assert bank.transfers == []
     state = resume("new", APPROVE)
     assert "__interrupt__" not in state

@@ -58,7 +58,9 @@ class CalibrationResult:
     @property
     def shortfall(self) -> str:
         """How near the data are to a threshold, in words."""
-        return _shortfall_in_words(nearest(self.policy.calibration, self.rows))
+        calibration = self.policy.calibration
+        near = nearest(calibration, self.rows)
+        return _shortfall_in_words(near, halves=calibration.fit == "halves")
 
     @property
     def notes(self) -> list[str]:
@@ -229,7 +231,7 @@ def _check_rows(
         raise at_field(ValueError(message), "samples")
 
 
-def _shortfall_in_words(near: Shortfall | None) -> str:
+def _shortfall_in_words(near: Shortfall | None, *, halves: bool) -> str:
     if near is None:
         return "No question has an answer that could be given."
     have = quantity(near.n_answerable, "question has", "questions have")
@@ -242,7 +244,9 @@ def _shortfall_in_words(near: Shortfall | None) -> str:
     surest = f"the {near.n_surest} surest, {near.n_wrong} of which are wrong"
     if near.n_more is None:
         return f"{start} Even {surest}, err too often for that risk, whatever the number of questions: raise the risk."
-    more = quantity(near.n_more, "more labelled question")
+    # of halves, every second question chooses the threshold
+    n_more = 2 * near.n_more if halves else near.n_more
+    more = quantity(n_more, "more labelled question")
     return (
         f"{start} If others err as rarely as {surest}, about {more} will do; or raise the risk. A run of more "
         "questions needs a new folder."

@@ -49,6 +49,7 @@ from coe_agents.evaluation import Samples
 from coe_agents.evaluation.origin import DECISIONS
 from coe_agents.evaluation.samples.store import SAMPLES
 from coe_agents.evaluation.scoring.correctness import Rule
+from coe_agents.evaluation.scoring.scores import in_second_half
 from coe_agents.experiments.runs import Runs
 from coe_agents.policy import FixedRounds
 from coe_agents.presets import mathematics
@@ -344,6 +345,21 @@ def test_rows_that_were_judged_calibrate_as_their_samples_do():
         calibrate(samples, risk=0.01)
     with pytest.raises(ValueError, match='"proposer" must be an agent of the samples; got "c"'):
         calibrate(samples, risk=0.1, proposer="c")
+
+
+def test_of_halves_the_reason_without_a_threshold_counts_the_half_that_chooses_it():
+    samples = sample(agents(b=("Paris", "Paris")), asked(61), **SILENT)
+    with pytest.raises(NoThresholdError) as raised:
+        calibrate(samples, risk=0.05, weights="agreement", halves=True)
+    reason = str(raised.value)
+
+    # 45 right ones show 5 %: 0.05 ** (1 / 45); as many again go to the other half
+    n_chosen_on = sum(in_second_half(row.id) for row in samples.judge())
+    assert f"with confidence 0.9 on {n_chosen_on} questions." in reason
+    assert f"{n_chosen_on} questions have an answer that could be given: too few" in reason
+    assert f"If others err as rarely as the {n_chosen_on} surest, 0 of which are wrong" in reason
+    n_more = int(re.search(r"about (\d+) more labelled questions", reason)[1])
+    assert n_more == pytest.approx(2 * (45 - n_chosen_on), abs=4)
 
 
 def test_a_calibrated_policy_prints_what_its_command_does():

@@ -365,11 +365,18 @@ def _is_fitted(score: str, weights_from: WeightsFrom) -> bool:
 def nearest(calibration: Calibration, rows: Sequence[Judged]) -> Shortfall | None:
     """Returns how near a calibration without a threshold came to one; None if no question can be answered.
 
-    Of proposals it is that of those that share a threshold, unless all call nothing.
+    `rows` are those that were calibrated on; those on which weights alone were fitted do not count. Of proposals it is
+    that of those that share a threshold, unless all call nothing.
     """
+    _, chosen_on = _divide(
+        _with_verdict(rows, calibration.proposer),
+        needs_all_agents=calibration.trust_from == "learned",
+        halves=calibration.fit == "halves",
+    )
+
     verdicts = []
     uncertainties = []
-    for row, verdict in answerable_rows(calibration, rows):
+    for row, verdict in answerable_rows(calibration, chosen_on):
         if calibration.n_questions and calibration.group_of(row.measurement) == ():
             continue  # calling nothing has a threshold of its own
         verdicts.append(verdict)
@@ -504,20 +511,28 @@ def _with_all_agents(rows: Sequence[Judged]) -> list[Judged]:
     return complete
 
 
-def _fit(
-    record: Calibration, rows: list[Judged], weights_from: WeightsFrom, *, halves: bool
-) -> tuple[Calibration, list[Judged]]:
-    """Returns the record with what is learned, and the rows on which its threshold is to be chosen."""
-    usable = _with_all_agents(rows) if weights_from == "learned" else rows
-    fitted_on = usable
-    chosen_on = usable
-    if halves:
-        fitted_on = [row for row in usable if not in_second_half(row.id)]
-        chosen_on = [row for row in usable if in_second_half(row.id)]
+def _divide(
+    rows: Sequence[Judged], *, needs_all_agents: bool, halves: bool
+) -> tuple[list[Judged], list[Judged]]:
+    """Returns the rows on which weights are fitted, and those on which the threshold is chosen."""
+    usable = _with_all_agents(rows) if needs_all_agents else list(rows)
+    if not halves:
+        return usable, usable
+
+    fitted_on = [row for row in usable if not in_second_half(row.id)]
+    chosen_on = [row for row in usable if in_second_half(row.id)]
     if not chosen_on or not fitted_on:
         raise ValueError(
             '"rows" must leave questions for each half; got none for one. Add questions'
         )
+    return fitted_on, chosen_on
+
+
+def _fit(
+    record: Calibration, rows: list[Judged], weights_from: WeightsFrom, *, halves: bool
+) -> tuple[Calibration, list[Judged]]:
+    """Returns the record with what is learned, and the rows on which its threshold is to be chosen."""
+    fitted_on, chosen_on = _divide(rows, needs_all_agents=weights_from == "learned", halves=halves)
     fitted = _learn(replace(record, fit="halves" if halves else "whole"), fitted_on, weights_from)
     return fitted, measurable_rows(fitted, chosen_on)
 

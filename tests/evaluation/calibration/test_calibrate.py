@@ -9,7 +9,7 @@ from scipy.stats import binom, binomtest
 
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import Samples
-from coe_agents.evaluation.calibration.calibrate import calibrate, judge_samples
+from coe_agents.evaluation.calibration.calibrate import calibrate, judge_samples, nearest
 from coe_agents.evaluation.calibration.risk_control import (
     choose_threshold,
     first_count,
@@ -127,6 +127,25 @@ def test_how_near_a_set_came_counts_ties_whole():
     n_needed = min(n for n, bound in bounds.items() if bound <= 0.2)
     assert near.n_more == pytest.approx(n_needed * 50 / 30 - 50, rel=0.3)
     assert choice(correct * 3, uncertainty * 3, risk=0.2).threshold is not None
+
+
+@pytest.mark.parametrize("halves", [True, False])
+def test_how_near_a_set_came_is_of_the_questions_that_choose_the_threshold(rows, halves):
+    complete = group(61, n_samples=2)
+    without_c = [
+        each | {"id": f"two {each['id']}"} for each in group(20, agents=("a", "b"), n_samples=2)
+    ]
+    judged = rows(complete + without_c)
+    policy = calibrate(judged, risk=0.02, confidence=0.9, weights="learned", halves=halves, **NAMED)
+    record = policy.calibration
+    assert record.threshold is None
+
+    # a learned weight needs each agent's answer, and a half is all that chooses
+    near = nearest(record, judged)
+    n_not_given = sum(each.measurement.answer is None for each in judged)
+    assert n_not_given == 0
+    assert near.n_answerable == record.n_questions - record.n_ties
+    assert record.n_questions < 61 if halves else record.n_questions == 61
 
 
 def test_the_start_by_hand():

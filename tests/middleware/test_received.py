@@ -741,7 +741,8 @@ def see(where: str) -> str:
 
 @pytest.mark.parametrize("change", [{"id": "c9"}, {"name": "see"}, {"name": "see", "id": "c9"}])
 @pytest.mark.parametrize("gate", ["council", "verdict"])
-def test_a_free_call_may_be_made_another_free_one(gate, change):
+@pytest.mark.parametrize("is_before", [False, True])
+def test_a_free_call_may_be_made_another_free_one(is_before, gate, change):
     said = {"name": "look", "args": {"where": "Oslo"}}
     gates = {
         "council": CoECouncil(members([[said], "Done."]), tools=["pay"]),
@@ -755,8 +756,9 @@ def test_a_free_call_may_be_made_another_free_one(gate, change):
             [tool] = [one for one in tools if one.name == call["name"]]
             return handler(request.override(tool=tool, tool_call=call))
 
-    compiled = create_agent(
-        proposing(said), [*Paid(Named).tools, *tools], middleware=[gates[gate], Changes()]
-    )
+    middleware = [gates[gate], Changes()]
+    if is_before:
+        middleware.reverse()
+    compiled = create_agent(proposing(said), [*Paid(Named).tools, *tools], middleware=middleware)
     [reply] = replies(compiled.invoke(PAY))
     assert reply.text == ("Oslo is in sight" if "name" in change else "Oslo is there")

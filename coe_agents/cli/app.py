@@ -105,6 +105,17 @@ _add_from_ring("audit", "harvest", "reproduce", "serve")
 app.add_typer(config_app, name="config")
 
 
+def _hide_bars_of_libraries() -> None:
+    """Hides the bars of libraries that load models: our own progress says what is loaded, and a file gets none of it.
+
+    The variables are read when the libraries are imported, which is later.
+    """
+    # of huggingface_hub and transformers
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    # of whoever uses tqdm directly, as transformers does for a GGUF file
+    os.environ.setdefault("TQDM_DISABLE", "1")
+
+
 def main() -> None:
     """Runs the command; an error becomes one message on standard error, and so does a warning."""
     from coe_agents.errors import CoEError, ConfigurationError, DatasetError, SamplesError
@@ -119,7 +130,7 @@ def main() -> None:
     # takes a fifth of `ask`'s time. At the end the process frees them anyway
     gc.set_threshold(50_000)
     atexit.register(gc.freeze)
-    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    _hide_bars_of_libraries()
     try:
         with ending_soon():
             app()

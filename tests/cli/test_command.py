@@ -1,4 +1,6 @@
 import json
+import os
+import subprocess
 import sys
 
 import pytest
@@ -104,3 +106,28 @@ def test_the_demo_declines_what_is_outside_its_world_and_runs_only_an_agreed_cal
         done.stdout.split()
     )
     assert "The currency of Mongolia is the ringgit. left out" in " ".join(done.stdout.split())
+
+
+LOADS = """
+import coe_agents.cli.app as command
+
+def load():
+    from tqdm.auto import tqdm
+    from transformers.utils import logging
+
+    for bar_of in (tqdm, logging.tqdm):
+        for _ in bar_of(range(3), desc="Loading"):
+            pass
+
+command.app = load
+command.main()
+"""
+
+
+def test_libraries_that_load_models_show_no_bars():
+    hides = ("HF_HUB_DISABLE_PROGRESS_BARS", "TQDM_DISABLE")
+    own = {name: value for name, value in os.environ.items() if name not in hides}
+    done = subprocess.run(
+        [sys.executable, "-c", LOADS], env=own, capture_output=True, text=True, check=True
+    )
+    assert done.stderr == ""

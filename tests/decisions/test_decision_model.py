@@ -60,30 +60,42 @@ async def test_it_answers_with_the_mean_of_what_its_members_say_themselves(model
     group = CoEDecisionModel(models)
     response = group.invoke({"state": state, "questions": questions})
     found = response.decisions
-    assert await group.adecide(state, ONE) == group.decide(state, {"is_risky": NOUL})
-    assert found["n"]["members"] == group.decide(state, ONE)["is_risky"]["members"]
+    decided = group.decide(state, {"is_risky": NOUL})
+    assert await group.adecide(state, ONE) == decided
+    assert found["n"]["members"] == decided["is_risky"]["members"]
+
     for key, question in questions.items():
         shown = meant.get(key, dict.fromkeys(replies[key], ""))
         prompt = prompts.decision('"It is known."', question.instructions, shown)
-        own = [choice_probability(model, [("user", prompt)], replies[key]) for model in models]
-        rows = np.array([[one.probabilities[reply] for reply in replies[key]] for one in own])
-        assert np.array(
-            [[*row.values()] for row in found[key]["members"].values()]
-        ) == pytest.approx(rows, abs=1e-6)
+        by_member = []
+        for model in models:
+            answer = choice_probability(model, [("user", prompt)], replies[key])
+            by_member.append([answer.probabilities[reply] for reply in replies[key]])
+        rows = np.array(by_member)
         mean = rows.mean(axis=0)
-        assert [*found[key]["probabilities"].values()] == pytest.approx(mean, abs=1e-6)
+
+        of_members = [[*row.values()] for row in found[key]["members"].values()]
+        of_group = [*found[key]["probabilities"].values()]
+        assert np.array(of_members) == pytest.approx(rows, abs=1e-6)
+        assert of_group == pytest.approx(mean, abs=1e-6)
+
         # with equal weights CoE is the entropy of the mean, and its first part the mean entropy
-        entropies = [-(row * np.log(row)).sum() for row in (*rows, mean)]
-        assert found[key]["coe"] == pytest.approx(entropies[-1], abs=1e-6)
-        assert found[key]["aleatoric"] == pytest.approx(np.mean(entropies[:-1]), abs=1e-6)
+        *entropies, entropy_of_mean = [-(row * np.log(row)).sum() for row in (*rows, mean)]
+        assert found[key]["coe"] == pytest.approx(entropy_of_mean, abs=1e-6)
+        assert found[key]["aleatoric"] == pytest.approx(np.mean(entropies), abs=1e-6)
     assert response.nouls["n"].noul == found["n"]["probabilities"]["true"]
-    chosen = max(found["c"]["probabilities"], key=found["c"]["probabilities"].get)
+
+    of_choice = found["c"]["probabilities"]
+    chosen = max(of_choice, key=of_choice.get)
     assert response.choices["c"].choice == chosen
-    assert response.choices["c"].confidence == found["c"]["probabilities"][chosen]
-    level = sum(int(level) * p for level, p in found["s"]["probabilities"].items())
-    assert response.scores["s"].score == pytest.approx(level)
-    assert response.scores["s"].legend[2] == "Much."
-    assert response.scores["s"].confidence == max(found["s"]["probabilities"].values())
+    assert response.choices["c"].confidence == of_choice[chosen]
+
+    of_levels = found["s"]["probabilities"]
+    mean_level = sum(int(level) * p for level, p in of_levels.items())
+    score = response.scores["s"]
+    assert score.score == pytest.approx(mean_level)
+    assert score.legend[2] == "Much."
+    assert score.confidence == max(of_levels.values())
 
 
 @pytest.mark.parametrize(
@@ -116,9 +128,11 @@ async def test_it_answers_with_the_mean_of_what_its_members_say_themselves(model
     ],
 )
 def test_it_fails_closed_where_a_question_has_a_blocking_answer(members, options, p, regime):
-    options = {"aleatoric_threshold": 0.6, **options} if regime != "ambiguous" else options
+    if regime != "ambiguous":
+        options = {"aleatoric_threshold": 0.6, **options}
     for order in set(itertools.permutations(members)):
-        group = CoEDecisionModel([dead() if one is None else says(one) for one in order], **options)
+        in_order = [dead() if one is None else says(one) for one in order]
+        group = CoEDecisionModel(in_order, **options)
         response = group.invoke({"state": "x", "questions": ONE})
         found = response.decisions["is_risky"]
         assert response.nouls["is_risky"].noul == pytest.approx(p)
@@ -185,7 +199,9 @@ async def test_a_chat_model_lets_pass_only_by_whole_replies_that_are_mostly_choi
 
 def test_who_mostly_replies_something_else_counts_as_certain_of_the_blocking_answer():
     unclear = replies("False", *["This is dangerous."] * 9)
-    found = CoEDecisionModel([unclear, *[says(0.1)] * 3]).decide("x", ONE)["is_risky"]
+    clear = [says(0.1), says(0.1), says(0.1)]
+    group = CoEDecisionModel([unclear, *clear])
+    found = group.decide("x", ONE)["is_risky"]
     assert found["probabilities"]["true"] == pytest.approx((1 + 3 * 0.1) / 4)
 
 
@@ -258,40 +274,48 @@ def test_a_name_in_blocks_that_no_question_bears_is_an_error_and_the_default_sta
     group = CoEDecisionModel([says(0.6), says(0.1), says(0.6)], blocks={"n": False})
     assert group.blocks == {"is_risky": True, "n": False}
     found = group.decide("x", {**ONE, "n": NOUL})
-    assert found["is_risky"]["probabilities"]["true"] >= 0.5 >= found["n"]["probabilities"]["true"]
+    is_risky = found["is_risky"]["probabilities"]["true"]
+    is_right = found["n"]["probabilities"]["true"]
+    assert is_risky >= 0.5 >= is_right
+
     for blocks in ({}, {"is_risky": False}):
-        copied = group.model_copy(update={"blocks": blocks}).invoke(asked)
-        assert copied.nouls["is_risky"].noul >= 0.5
-    assert CoEDecisionModel([says(0.1, 0.2, 0.7)]).decide("x", {"c": CHOICE})["c"]["votes"] is None
+        copied = group.model_copy(update={"blocks": blocks})
+        response = copied.invoke(asked)
+        assert response.nouls["is_risky"].noul >= 0.5
+
+    without_blocks = CoEDecisionModel([says(0.1, 0.2, 0.7)])
+    found = without_blocks.decide("x", {"c": CHOICE})
+    assert found["c"]["votes"] is None
 
 
 def test_labels_and_levels_can_block():
-    group = CoEDecisionModel(
-        [says(0.9, 0.05, 0.05), says(0.05, 0.9, 0.05)], blocks={"c": "none", "s": 2}
-    )
-    response = group.invoke({"state": "x", "questions": {"c": CHOICE, "s": SCORE}})
+    def answers(members, question, **options):
+        group = CoEDecisionModel(members, **options)
+        return group.invoke({"state": "x", "questions": question})
+
+    fast_or_slow = [says(0.9, 0.05, 0.05), says(0.05, 0.9, 0.05)]
+    both = {"c": CHOICE, "s": SCORE}
+    response = answers(fast_or_slow, both, blocks={"c": "none", "s": 2})
     # 0.475, 0.475, 0.05 in conflict: the last has one half, and the others keep their proportion
-    assert response.choices["c"].choice == "none"
-    assert response.choices["c"].probabilities == pytest.approx(
-        {"fast": 0.25, "slow": 0.25, "none": 0.5}
-    )
+    choice = response.choices["c"]
+    assert choice.choice == "none"
+    assert choice.probabilities == pytest.approx({"fast": 0.25, "slow": 0.25, "none": 0.5})
     assert response.scores["s"].score == pytest.approx(0.25 + 2 * 0.5)
+
     # of true and false at .6 and .4, with false raised by one vote of five, neither leads, by rounding either
     five = [says(1.0), says(1.0), says(0.5), says(0.5), dead()]
-    assert (
-        CoEDecisionModel(five, blocks={"n": False})
-        .invoke({"state": "x", "questions": {"n": NOUL}})
-        .nouls["n"]
-        .noul
-        == 0.5
-    )
-    two = {"c": Choice(instructions="Which?", criteria={"go": None, "stop": None})}
-    split = CoEDecisionModel([says(1.0, 0.0), says(1.0, 0.0), says(0.0, 1.0)], blocks={"c": "stop"})
-    assert (
-        split.invoke({"state": "x", "questions": two}).choices["c"].choice == "stop"
-    )  # one half each
-    tied = CoEDecisionModel([says(0.1, 0.4, 0.5), says(0.1, 0.5, 0.4)])
-    assert tied.invoke({"state": "x", "questions": {"c": CHOICE}}).choices["c"].choice == "slow"
+    response = answers(five, {"n": NOUL}, blocks={"n": False})
+    assert response.nouls["n"].noul == 0.5
+
+    # one half each
+    go_or_stop = {"c": Choice(instructions="Which?", criteria={"go": None, "stop": None})}
+    two_of_three = [says(1.0, 0.0), says(1.0, 0.0), says(0.0, 1.0)]
+    response = answers(two_of_three, go_or_stop, blocks={"c": "stop"})
+    assert response.choices["c"].choice == "stop"
+
+    tied = [says(0.1, 0.4, 0.5), says(0.1, 0.5, 0.4)]
+    response = answers(tied, {"c": CHOICE})
+    assert response.choices["c"].choice == "slow"
 
 
 @pytest.mark.parametrize("form", ["sync", "async"])
@@ -305,21 +329,29 @@ async def test_without_a_majority_it_raises(form):
 
 
 def test_who_failed_is_logged_and_an_interrupt_is_no_failure(caplog):
-    CoEDecisionModel([says(0.1), says(0.1)]).decide("x", ONE)
+    def decide_with(*members):
+        group = CoEDecisionModel([*members])
+        return group.decide("x", ONE)
+
+    decide_with(says(0.1), says(0.1))
     assert caplog.records == []
-    CoEDecisionModel([says(0.1), says(0.1), dead("lost")]).decide("x", ONE)
+
+    decide_with(says(0.1), says(0.1), dead("lost"))
     assert "scripted-3: ConnectionError: lost" in caplog.text
+
+    interrupting = Scripted(says=GraphInterrupt())
     with pytest.raises(GraphInterrupt):
-        CoEDecisionModel([Scripted(says=GraphInterrupt()), says(0.1)]).decide("x", ONE)
+        decide_with(interrupting, says(0.1))
 
 
 def test_the_order_of_members_changes_no_digit():
     members = [says(p) for p in (0.1, 0.2, 0.3)]
-    found = [CoEDecisionModel(order).decide("x", ONE) for order in (members, members[::-1])]
-    assert found[0]["is_risky"]["probabilities"] == found[1]["is_risky"]["probabilities"]
-    asked = {"n": NOUL}
-    found = [CoEDecisionModel(order).decide("x", asked) for order in (members, members[::-1])]
-    assert found[0]["n"]["probabilities"] == found[1]["n"]["probabilities"]
+    group = CoEDecisionModel(members)
+    reversed_group = CoEDecisionModel(members[::-1])
+    for questions in (ONE, {"n": NOUL}):
+        [found] = group.decide("x", questions).values()
+        [moved] = reversed_group.decide("x", questions).values()
+        assert found["probabilities"] == moved["probabilities"]
 
 
 def test_agreement_passes_at_an_epistemic_threshold_of_0():
@@ -342,24 +374,27 @@ def of_choice(**shares):
     ids=["sum", "negative", "no number", "another label"],
 )
 def test_what_is_no_distribution_is_a_failed_answer(member):
-    group = CoEDecisionModel([says(0.2, 0.3, 0.5), says(0.2, 0.3, 0.5), member])
+    good = [says(0.2, 0.3, 0.5), says(0.2, 0.3, 0.5)]
+    group = CoEDecisionModel([*good, member])
     found = group.decide("x", {"c": CHOICE})["c"]
     assert found["failed_members"]["scripted-3"].startswith("InvalidReplyError")
 
 
 def test_a_label_that_a_member_omits_has_no_probability():
-    found = CoEDecisionModel([of_choice(fast=1.0)]).decide("x", {"c": CHOICE})["c"]
+    group = CoEDecisionModel([of_choice(fast=1.0)])
+    found = group.decide("x", {"c": CHOICE})["c"]
     assert found["probabilities"] == {"fast": 1.0, "slow": 0.0, "none": 0.0}
 
 
 def test_scores_or_ten_samples_and_what_they_cost():
     scoring = ScoringModel(scores=[math.log(0.6), math.log(0.2)])
     with answering(lambda body: completion(*["True"] * body.get("n", 1))) as server:
-        response = CoEDecisionModel([scoring, server.chat(), says(0.5)]).invoke(
-            {"state": "x", "questions": ONE}
-        )
+        sampling = server.chat()
+        group = CoEDecisionModel([scoring, sampling, says(0.5)])
+        response = group.invoke({"state": "x", "questions": ONE})
     found = response.decisions["is_risky"]
-    assert [row["true"] for row in found["members"].values()] == pytest.approx([0.75, 1.0, 0.5])
+    of_members = [row["true"] for row in found["members"].values()]
+    assert of_members == pytest.approx([0.75, 1.0, 0.5])
     # nothing by the first; 11 and ten times 2 by the second; 5 and 1 by the third
     assert response.usage == {"input_tokens": 16, "output_tokens": 21, "total_tokens": 37}
     unknown = CoEDecisionModel([FakeListChatModel(responses=["True"]), says(0.5)])

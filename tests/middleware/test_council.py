@@ -126,49 +126,51 @@ def test_a_member_is_asked_once_and_for_half_a_minute_unless_its_own_settings_di
 )
 def test_what_a_reply_says_beside_its_calls_in_a_form_of_its_own_ends_no_run(said):
     driver = AIMessage("", tool_calls=[call(**TEN)]).model_copy(update=said)
-    _, transfers = run_council(members([[call(**TEN)], "Done."]), driver, DONE)
+    agreeing = members([[call(**TEN)], "Done."])
+    _, transfers = run_council(agreeing, driver, DONE)
     assert transfers == [("Ann", 10.0)]
 
 
 def test_the_decision_is_plain_data():
     usage = {"input_tokens": 9, "output_tokens": 2, "total_tokens": 11}
     said = AIMessage("", tool_calls=[call(**TEN)], usage_metadata=usage)
-    agents = members([[call(to="Ann", amount=9)], "Done."], [RuntimeError("down")], [[call(**TEN)]])
-    decision = run_council(agents, said, DONE, max_blocked=1)[0]["council"]
+    nine = [call(to="Ann", amount=9)]
+    ten = [call(**TEN)]
+    agents = members([nine, "Done."], [RuntimeError("down")], [ten])
+    state, _ = run_council(agents, said, DONE, max_blocked=1)
+    decision = state["council"]
     assert json.loads(json.dumps(decision)) == decision
-    assert decision["support"] == pytest.approx({"driver": 1 / 3, "member0": 0.0, "member2": 1 / 3})
+    support = {"driver": 1 / 3, "member0": 0.0, "member2": 1 / 3}
+    assert decision["support"] == pytest.approx(support)
     assert decision["action"] == "abstain"
     assert decision["votes"] == ["member2"]
     assert decision["n_asked"] == 3
     assert decision["failed_agents"] == {"member1": "RuntimeError: down"}
-    amounts = [{"value": 10, "agents": ["driver", "member2"]}, {"value": 9, "agents": ["member0"]}]
-    assert decision["contested"]["candidates"]["transfer_money.amount"] == amounts
+    candidates = decision["contested"]["candidates"]["transfer_money.amount"]
+    assert candidates == [
+        {"value": 10, "agents": ["driver", "member2"]},
+        {"value": 9, "agents": ["member0"]},
+    ]
     assert decision["tokens"]["driver"] == {"input_tokens": 9, "output_tokens": 2}
     assert decision["tokens"]["member0"] == {"input_tokens": 5, "output_tokens": 1}
-    whose = (decision["proposer"], decision["calls"], decision["decided_by"], decision["mode"])
-    assert whose == (None, None, "group", "verify")
+    assert decision["proposer"] is None
+    assert decision["calls"] is None
+    assert decision["decided_by"] == "group"
+    assert decision["mode"] == "verify"
 
 
 @pytest.mark.parametrize("amounts", [[1, 2, 3, 10], [1, 2, 10, 3, 4, 10]])
 def test_three_blocked_proposals_in_a_row_end_the_run_with_a_refusal(amounts):
-    script = [
-        *(
-            says(call(id=f"c{place}", to="Ann", amount=amount))
-            for place, amount in enumerate(amounts)
-        ),
-        DONE,
-    ]
-    state, transfers = run_council(members([[call(**TEN)], [call(**TEN)], "Done."]), *script)
+    script = []
+    for place, amount in enumerate(amounts):
+        payment = call(id=f"c{place}", to="Ann", amount=amount)
+        script.append(says(payment))
+    of_ten = members([[call(**TEN)], [call(**TEN)], "Done."])
+    state, transfers = run_council(of_ten, *script, DONE)
     if amounts[:3] == [1, 2, 3]:
         assert transfers == []
-        assert [message.type for message in state["messages"]] == [
-            "human",
-            "ai",
-            "tool",
-            "ai",
-            "tool",
-            "ai",
-        ]
+        types = [message.type for message in state["messages"]]
+        assert types == ["human", "ai", "tool", "ai", "tool", "ai"]
         assert "coe_withheld" in state["messages"][-1].response_metadata
         assert not state["messages"][-1].tool_calls
     else:
@@ -177,9 +179,13 @@ def test_three_blocked_proposals_in_a_row_end_the_run_with_a_refusal(amounts):
 
 
 def test_a_message_that_nobody_judges_ends_no_row_of_blocked_proposals(bank):
-    calls = [says(call(**TEN)), says(LOOKS), says(call(id="c2", **TEN)), says(call(id="c3", **TEN))]
-    options = {"tools": GATED, "max_blocked": 2}
-    state = council_agent(members(AGAINST), bank, *calls, DONE, **options).invoke(PAY, THREAD)
+    first = says(call(**TEN))
+    second = says(call(id="c2", **TEN))
+    third = says(call(id="c3", **TEN))
+    agent = council_agent(
+        members(AGAINST), bank, first, says(LOOKS), second, third, DONE, tools=GATED, max_blocked=2
+    )
+    state = agent.invoke(PAY, THREAD)
     assert "coe_withheld" in state["messages"][-1].response_metadata
     assert [reply.name for reply in replies(state)] == ["transfer_money", "balance"]
 
@@ -188,30 +194,34 @@ def test_the_question_is_the_last_text_of_the_user(bank):
     [member] = members(["Done."])
     picture = {"type": "image", "url": "https://example.org/a.png"}
     given = {"messages": [("user", "Pay Ann."), DONE, HumanMessage([picture])]}
-    council_agent([member], bank, DONE).invoke(given, THREAD)
+    agent = council_agent([member], bank, DONE)
+    agent.invoke(given, THREAD)
     assert member.requests[0]["question"] == "Pay Ann."
 
 
 def test_a_text_of_the_driver_that_is_cut_off_passes_where_the_members_call_nothing_either(bank):
     cut = AIMessage("I have", response_metadata={"finish_reason": "length"})
-    state = council_agent(members(["Done."]), bank, cut).invoke(PAY, THREAD)
+    agent = council_agent(members(["Done."]), bank, cut)
+    state = agent.invoke(PAY, THREAD)
     assert state["messages"][-1].text == "I have"
 
 
 def test_a_text_that_is_withheld_is_replaced_by_a_refusal_and_texts_that_differ_are_one_action():
-    state, _ = run_council(members([[call(**TEN)]], [[call(**TEN)]]), AIMessage("I have paid."))
+    paying = members([[call(**TEN)]], [[call(**TEN)]])
+    state, _ = run_council(paying, AIMessage("I have paid."))
     assert [message.type for message in state["messages"]] == ["human", "ai"]
     assert "coe_withheld" in state["messages"][-1].response_metadata
     assert state["messages"][-1].text != "I have paid."
-    assert (
-        run_council(members(["Hello!"], ["Good day."]), AIMessage("Hi."))[0]["messages"][-1].text
-        == "Hi."
-    )
+
+    greeting = members(["Hello!"], ["Good day."])
+    state, _ = run_council(greeting, AIMessage("Hi."))
+    assert state["messages"][-1].text == "Hi."
 
 
 @pytest.mark.wording
 def test_a_refusal_says_what_the_models_do_not_agree_on():
-    state, _ = run_council(members([[call(**TEN)]], [[call(**TEN)]]), AIMessage("I have paid."))
+    paying = members([[call(**TEN)]], [[call(**TEN)]])
+    state, _ = run_council(paying, AIMessage("I have paid."))
     assert state["messages"][-1].text == (
         "I will not answer this: the models do not agree on whether to call a tool: the other agents support the "
         "proposal with 0.00, less than 0.6."
@@ -220,7 +230,8 @@ def test_a_refusal_says_what_the_models_do_not_agree_on():
 
 def test_only_calls_of_the_named_tools_are_judged_and_only_then_the_members_are_asked():
     agents = members([[call(to="Bob", amount=1)]])
-    state, transfers = run_council(agents, says(LOOKS), says(call(**TEN)), DONE, tools=GATED)
+    script = says(LOOKS), says(call(**TEN)), DONE
+    state, transfers = run_council(agents, *script, tools=GATED)
     assert transfers == []
     assert [len(agent.requests) for agent in agents] == [1]
     assert [reply.status for reply in replies(state)] == ["success", "error"]
@@ -308,9 +319,9 @@ def test_a_clusterer_or_a_member_may_interrupt_the_run(adaptive, bank):
     agent.invoke(Command(resume="yes"), THREAD)
     assert len(bank.transfers) == 1
     agents = [Member("asking", GraphInterrupt()), *members(AGREE, AGREE)]
-    council_agent(agents, bank, says(call(**TEN)), DONE, **own | {"clusterer": None}).invoke(
-        PAY, THREAD
-    )
+    without_clusterer = {**own, "clusterer": None}
+    agent = council_agent(agents, bank, says(call(**TEN)), DONE, **without_clusterer)
+    agent.invoke(PAY, THREAD)
     assert len(bank.transfers) == 1
 
 
@@ -323,9 +334,11 @@ def test_a_fallback_model_takes_the_drivers_place(is_inside):
     bank = Bank()
     agents = members(AGREE, AGREE)
     council = CoECouncil(agents, policy=SupportPolicy(0.6))
-    fallback = ModelFallbackMiddleware(ScriptedDriver(script=[says(call(**TEN)), DONE]))
+    other_model = ScriptedDriver(script=[says(call(**TEN)), DONE])
+    fallback = ModelFallbackMiddleware(other_model)
     order = [council, fallback] if is_inside else [fallback, council]
-    state = create_agent(ScriptedDriver(script=fail), bank.tools, middleware=order).invoke(PAY)
+    agent = create_agent(ScriptedDriver(script=fail), bank.tools, middleware=order)
+    state = agent.invoke(PAY)
     assert bank.transfers == [("Ann", 10.0)]
     assert state["messages"][-1].text == "Done."
     assert len(agents[0].requests) == (2 if is_inside else 4)

@@ -92,10 +92,10 @@ class Ran:
 def runs(kind, driver, *others, default=(), agents=None, **options):
     """Returns what the tool received, with a driver and members that propose these values of `x`."""
     ran = Ran(kind, *default)
-    proposing = agents or members(*([[{"name": "act", "args": one}], "Done."] for one in others))
-    agent = council_agent(
-        proposing, ran, says({"name": "act", "args": driver, "id": "c1"}), DONE, **options
-    )
+    scripts = [[[{"name": "act", "args": args}], "Done."] for args in others]
+    proposing = agents or members(*scripts)
+    said = says({"name": "act", "args": driver, "id": "c1"})
+    agent = council_agent(proposing, ran, said, DONE, **options)
     state = agent.invoke(PAY, THREAD)
     return ran.received, state
 
@@ -163,8 +163,10 @@ LOOP = {
     ],
 )
 def test_enums_with_a_clusterer_of_ones_own(kind, of, clusterer):
-    assert runs(kind, *xs(of("Mg"), of("mg"), of("mg")), clusterer=clusterer)[0] == []
-    assert len(runs(kind, *xs(of("mg"), of("mg"), of("mg")), clusterer=clusterer)[0]) == 1
+    received, _ = runs(kind, *xs(of("Mg"), of("mg"), of("mg")), clusterer=clusterer)
+    assert received == []
+    received, _ = runs(kind, *xs(of("mg"), of("mg"), of("mg")), clusterer=clusterer)
+    assert len(received) == 1
 
 
 @pytest.mark.parametrize(
@@ -184,17 +186,24 @@ def test_enums_with_a_clusterer_of_ones_own(kind, of, clusterer):
     ],
 )
 def test_what_the_tool_receives_alike_is_one_action(kind, driver, others):
-    assert len(runs(kind, *xs(driver, others, others))[0]) == 1
+    received, _ = runs(kind, *xs(driver, others, others))
+    assert len(received) == 1
 
 
 def test_a_default_is_filled_in_and_one_that_a_factory_makes_is_not_given():
-    assert runs(str, {}, *xs("EUR", "EUR"), default=["EUR"])[0] == ["EUR"]
-    assert runs(list[int], {}, {}, {}, default=[Field(default_factory=list)])[0] == [[]]
-    assert runs(list[int], {}, *xs([], []), default=[Field(default_factory=list)])[0] == []
+    received, _ = runs(str, {}, *xs("EUR", "EUR"), default=["EUR"])
+    assert received == ["EUR"]
+
+    made = [Field(default_factory=list)]
+    received, _ = runs(list[int], {}, {}, {}, default=made)
+    assert received == [[]]
+    received, _ = runs(list[int], {}, *xs([], []), default=made)
+    assert received == []
 
 
 def test_models_that_are_members_parse_by_the_tool_not_by_its_schema():
-    said = AIMessage("", tool_calls=[{"name": "act", "args": {"x": {"text": "all"}}, "id": "m1"}])
+    calls = [{"name": "act", "args": {"x": {"text": "all"}}, "id": "m1"}]
+    said = AIMessage("", tool_calls=calls)
     agents = [ModelAgent(name, ScriptedDriver(script=[said, DONE]), n_samples=1) for name in "ab"]
     received, state = runs(Note | Wipe, *xs({"text": "all"}), agents=agents)
     assert [type(one).__name__ for one in received] == ["Note"]
@@ -210,9 +219,8 @@ def test_a_validator_that_raises_anything_fails_the_proposal_and_none_changes_wh
         def check(cls, text):
             raise KeyError("secret") if text == "no" else RuntimeError
 
-    received, state = runs(
-        Broken, *xs({"text": "no"}, {"text": "no"}, {"text": "no"}), max_blocked=1
-    )
+    three = xs({"text": "no"}, {"text": "no"}, {"text": "no"})
+    received, state = runs(Broken, *three, max_blocked=1)
     assert received == []
     assert set(state["council"]["failed_agents"]) == {"member0", "member1"}
 
@@ -224,7 +232,8 @@ def test_a_validator_that_raises_anything_fails_the_proposal_and_none_changes_wh
         def check(cls, text):
             return text.pop("text")
 
-    received, _ = runs(Popping, *xs(*[{"text": {"text": "a"}}] * 3))
+    nested = {"text": {"text": "a"}}
+    received, _ = runs(Popping, *xs(nested, nested, nested))
     assert [one.text for one in received] == ["a"]
 
 
@@ -282,13 +291,16 @@ def test_true_is_not_1_when_a_members_message_goes_on():
             reply = super().sample(request, config)
             row = reply["responses"][0]
             if row["calls"]:
-                reply["responses"] = [{**row, "calls": [{"name": "act", "args": {"x": 1}}]}]
+                of_one = {"name": "act", "args": {"x": 1}}
+                reply["responses"] = [{**row, "calls": [of_one]}]
             return reply
 
-    said = AIMessage("", tool_calls=[{"name": "act", "args": {"x": True}, "id": "m1"}])
+    calls = [{"name": "act", "args": {"x": True}, "id": "m1"}]
+    said = AIMessage("", tool_calls=calls)
     agents = [Lying(name, ScriptedDriver(script=[said, DONE]), n_samples=1) for name in "ab"]
     driver = says({"name": "act", "args": {"x": 7}, "id": "c1"})
-    council_agent(agents, ran, driver, DONE, mode="choose").invoke(PAY, THREAD)
+    agent = council_agent(agents, ran, driver, DONE, mode="choose")
+    agent.invoke(PAY, THREAD)
     assert json.dumps(ran.received) == "[1]"
 
 
@@ -316,12 +328,12 @@ def test_the_work_grows_with_the_number_of_arguments(is_parsed, step):
         model = create_model("act", **fields)
         act = StructuredTool.from_function(print, name="act", description="A.", args_schema=model)
         calls = [{"name": "act", "args": dict.fromkeys(fields, own * step)} for own in range(4)]
-        rows = [
-            create_response("m", "", index=place, calls=[own])
-            for place, own in enumerate(calls[1:])
-        ]
+        of_driver, *of_member = calls
+        rows = []
+        for place, own in enumerate(of_member):
+            rows.append(create_response("m", "", index=place, calls=[own]))
         proposals = TurnProposals(
-            driver=says({**calls[0], "id": "c1"}),
+            driver=says({**of_driver, "id": "c1"}),
             replies={"m": {"responses": rows, "usage": {"input_tokens": 1, "output_tokens": 1}}},
             tools=[convert_to_openai_tool(act)],
             question="",

@@ -95,28 +95,29 @@ class AnswersOne(AgentMiddleware):
 
 @pytest.mark.parametrize("other", [AnswersOne, lambda: ToolCallLimitMiddleware(run_limit=1)])
 def test_half_of_an_action_does_not_run(other, soon, bank):
-    state = council_agent(members(BOTH), bank, TWO, DONE, before=[other()]).invoke(PAY, THREAD)
+    agent = council_agent(members(BOTH), bank, TWO, DONE, before=[other()])
+    state = agent.invoke(PAY, THREAD)
     assert bank.transfers == []
-    assert any(
-        "another call of the same message does not run" in one.text for one in replies(state)
-    )
+    reason = "another call of the same message does not run"
+    assert any(reason in reply.text for reply in replies(state))
 
 
 def test_a_call_that_was_changed_since_a_person_edited_it_is_not_their_edit():
-    edited = {
-        "hitl_edited_tool_calls": {
-            "c1": {"name": "transfer_money", "args": {"to": "Ann", "amount": 100}}
-        }
-    }
+    a_hundred = {"to": "Ann", "amount": 100}
+    by_person = {"c1": {"name": "transfer_money", "args": a_hundred}}
+    edited = {"hitl_edited_tool_calls": by_person}
     assert is_edited(call(to="Ann", amount=100), edited)
     assert not is_edited(call(to="Ann", amount=100.0), edited)
     assert not is_edited(call("balance", to="Ann", amount=100), edited)
-    own, other = (
-        ToolMessage("x", tool_call_id=id_, response_metadata={"m": 1}) for id_ in ("c1", "c2")
-    )
-    parts = [Command(update={"messages": own}), Command(update=[("x", 1)]), other]
-    _note_edit(parts, ToolCallRequest(call(), None, edited, None))
-    assert (len(own.response_metadata), other.response_metadata) == (2, {"m": 1})  # and what ran
+
+    own = ToolMessage("x", tool_call_id="c1", response_metadata={"m": 1})
+    other = ToolMessage("x", tool_call_id="c2", response_metadata={"m": 1})
+    with_own = Command(update={"messages": own})
+    without_messages = Command(update=[("x", 1)])
+    request = ToolCallRequest(call(), None, edited, None)
+    _note_edit([with_own, without_messages, other], request)
+    assert len(own.response_metadata) == 2  # and what ran
+    assert other.response_metadata == {"m": 1}
 
 
 async def test_the_rest_of_an_action_does_not_run_when_one_of_its_calls_is_cancelled(
@@ -291,9 +292,10 @@ def test_an_attack_on_an_action_that_runs_does_not_end_its_retries_nor_join_it()
 
 @kinds
 def test_later_calls_with_the_ids_of_earlier_ones_run_too(kind, bank):
-    script = [says(call(**ANN, id="c1"), call(**BOB, id="c2")), says(call(**ANN, id="c1")), DONE]
-    said = [script[0].tool_calls, script[1].tool_calls, "Done."]
-    gated(kind, bank, *script, members_say=said).invoke(PAY, THREAD)
+    both = [call(**ANN, id="c1"), call(**BOB, id="c2")]
+    again = [call(**ANN, id="c1")]
+    agent = gated(kind, bank, says(*both), says(*again), DONE, members_say=[both, again, "Done."])
+    agent.invoke(PAY, THREAD)
     assert sorted(bank.transfers) == [("Ann", 1.0), ("Ann", 1.0), ("Bob", 2.0)]
 
 
@@ -305,15 +307,21 @@ async def test_a_second_try_does_not_run_before_the_rest_of_the_action_has_come(
             first, _ = await asyncio.gather(handler(request), handler(request))
             return first
 
-    await council_agent(members(BOTH), bank, TWO, DONE, before=[Hasty()]).ainvoke(PAY, THREAD)
+    agent = council_agent(members(BOTH), bank, TWO, DONE, before=[Hasty()])
+    await agent.ainvoke(PAY, THREAD)
     assert bank.transfers == []
+
+
+def payments_to_ann(n):
+    """Payments to Ann of 0, 1, 2, ..., each under an id of its own."""
+    return [call(to="Ann", amount=amount, id=f"c{amount}") for amount in range(n)]
 
 
 @pytest.mark.parametrize(
     ("agree", "on_uncertain"), [(True, "block"), (True, "interrupt"), (False, "interrupt")]
 )
 def test_more_calls_than_can_wait_for_each_other_are_refused_at_once(agree, on_uncertain, bank):
-    calls = [call(to="Ann", amount=amount, id=f"c{amount}") for amount in range(3)]
+    calls = payments_to_ann(3)
     agents = members([calls if agree else [], "Done."])
     compiled = council_agent(agents, bank, says(*calls), DONE, on_uncertain=on_uncertain)
     state = compiled.invoke(PAY, {**THREAD, "max_concurrency": 2})
@@ -325,8 +333,9 @@ def test_more_calls_than_can_wait_for_each_other_are_refused_at_once(agree, on_u
 
 def test_in_the_synchronous_form_there_are_as_many_places_as_threads(bank, monkeypatch):
     monkeypatch.setattr(once, "os", SimpleNamespace(cpu_count=lambda: 1))
-    calls = [call(to="Ann", amount=amount, id=f"c{amount}") for amount in range(6)]
-    state = council_agent(members([calls, "Done."]), bank, says(*calls), DONE).invoke(PAY, THREAD)
+    calls = payments_to_ann(6)
+    agent = council_agent(members([calls, "Done."]), bank, says(*calls), DONE)
+    state = agent.invoke(PAY, THREAD)
     assert {"places for 5" in reply.text for reply in replies(state)} == {True}
 
 
@@ -334,21 +343,23 @@ def test_only_the_gated_calls_of_what_goes_on_need_places_and_no_structured_answ
     one = {**THREAD, "max_concurrency": 1}
     two = says(call(**ANN), call(id="c2", **BOB))
     options = {"mode": "choose", "tools": ["transfer_money"], "on_uncertain": "interrupt"}
-    council_agent(members(*[[[LOOKS, call(**ANN)]]] * 3), bank, two, DONE, **options).invoke(
-        PAY, one
-    )
+    looks_and_pays = [[LOOKS, call(**ANN)]]
+    group = members(looks_and_pays, looks_and_pays, looks_and_pays)
+    agent = council_agent(group, bank, two, DONE, **options)
+    agent.invoke(PAY, one)
     assert bank.transfers == [("Ann", 1.0)]
+
     both = [call(**ANN), weather("clear")]
-    council_agent(members([both]), bank, says(*both), response_format=ToolStrategy(Weather)).invoke(
-        PAY, one
-    )
+    form = ToolStrategy(Weather)
+    agent = council_agent(members([both]), bank, says(*both), response_format=form)
+    agent.invoke(PAY, one)
     assert bank.transfers == [("Ann", 1.0)] * 2
 
 
 async def test_in_async_only_max_concurrency_bounds_how_many_calls_run_together(bank):
     n_calls = 40  # more than a pool has threads
     assert once.n_places({}, is_async=False) == ThreadPoolExecutor()._max_workers
-    calls = [call(to="Ann", amount=amount, id=f"c{amount}") for amount in range(n_calls)]
+    calls = payments_to_ann(n_calls)
     compiled = council_agent(members([calls, "Done."]), bank, says(*calls), DONE)
     await compiled.ainvoke(PAY, THREAD)
     assert len(bank.transfers) == n_calls
@@ -359,10 +370,13 @@ async def test_in_async_only_max_concurrency_bounds_how_many_calls_run_together(
 
 def stored(bank, store, *, before=(), behind=()):
     """An agent with a council, some middleware around it, and a store."""
-    middleware = [*before, CoECouncil(members(AGREE), policy=SupportPolicy(0.6)), *behind]
-    driver = ScriptedDriver(script=[says(call(**ANN)), DONE])
+    council = CoECouncil(members(AGREE), policy=SupportPolicy(0.6))
     return create_agent(
-        driver, bank.tools, middleware=middleware, checkpointer=InMemorySaver(), store=store
+        ScriptedDriver(script=[says(call(**ANN)), DONE]),
+        bank.tools,
+        middleware=[*before, council, *behind],
+        checkpointer=InMemorySaver(),
+        store=store,
     )
 
 
@@ -381,7 +395,9 @@ def test_a_retry_inside_one_invocation_runs_the_tool_again(inside):
 
     bank.tools = [transfer_money]
     retry = ToolRetryMiddleware(max_retries=3, initial_delay=0.0, jitter=False)
-    state = stored(bank, None, **{"behind" if inside else "before": [retry]}).invoke(PAY, THREAD)
+    place = "behind" if inside else "before"
+    agent = stored(bank, None, **{place: [retry]})
+    state = agent.invoke(PAY, THREAD)
     assert tries == ["Ann"] * 3
     assert replies(state)[0].text == "sent"
 

@@ -44,11 +44,9 @@ def asking_council(*messages, agents=None, **options):
     """A council whose members propose 9 where the driver proposes 10, the members, and the bank."""
     bank = Bank()
     agents = agents or members(NINE, NINE)
-    return (
-        council_agent(agents, bank, *(messages or [says(call())]), DONE, **ASKING, **options),
-        agents,
-        bank,
-    )
+    messages = messages or [says(call())]
+    compiled = council_agent(agents, bank, *messages, DONE, **ASKING, **options)
+    return compiled, agents, bank
 
 
 # what a person is asked
@@ -63,10 +61,9 @@ def test_a_person_is_asked_in_langchains_form_and_the_group_is_not_asked_again()
     (request,) = requests(paused)
     assert request["name"] == "transfer_money"
     assert request["args"] == {"to": "Ann", "amount": 10}
-    every_decision = ["approve", "edit", "reject", "respond"]
-    assert value["review_configs"] == [
-        {"action_name": "transfer_money", "allowed_decisions": every_decision}
-    ]
+    [config] = value["review_configs"]
+    assert config["action_name"] == "transfer_money"
+    assert config["allowed_decisions"] == ["approve", "edit", "reject", "respond"]
     for part in (
         'transfer_money {"to": "Ann", "amount": 10}',
         "the group is not confident: ",
@@ -102,9 +99,12 @@ def test_a_person_is_asked_where_the_replies_are_no_verdict(policy):
 def test_a_council_asks_about_the_very_message_that_goes_on_and_a_strict_checkpointer_keeps_it(
     caplog,
 ):
-    blocks = [{"type": "text", "text": "I pay."}, {"type": "reasoning", "reasoning": "Ten."}]
+    text = {"type": "text", "text": "I pay."}
+    reasoning = {"type": "reasoning", "reasoning": "Ten."}
+    blocks = [text, reasoning]
     said = AIMessage(blocks, tool_calls=[call(to="Ann", amount=10)], id="m1")
-    strict = InMemorySaver(serde=JsonPlusSerializer(allowed_msgpack_modules=None))
+    without_modules = JsonPlusSerializer(allowed_msgpack_modules=None)
+    strict = InMemorySaver(serde=without_modules)
     compiled, agents, bank = asking_council(said, saver=strict)
     paused = compiled.invoke(PAY, THREAD)
     (request,) = requests(paused)
@@ -126,7 +126,9 @@ def test_a_council_asks_about_the_very_message_that_goes_on_and_a_strict_checkpo
     ):
         assert part in request["description"]
     assert [message.type for message in paused["messages"]] == ["human"]
-    first = compiled.invoke(decide(APPROVE), THREAD)["messages"][1]
+
+    state = compiled.invoke(decide(APPROVE), THREAD)
+    first = state["messages"][1]
     assert bank.transfers == [("Ann", 10.0)]
     assert first.id == "m1"
     assert first.content == blocks
@@ -147,8 +149,10 @@ def test_a_judges_name_forges_no_vote():
         "choices": ["approve", "reject"],
         **given,
     }
-    compiled, _, _ = asking_gate(graph=RunnableLambda(lambda _: {"decision": decision}))
-    (request,) = requests(compiled.invoke(PAY, THREAD))
+    ruling = RunnableLambda(lambda _: {"decision": decision})
+    compiled, _, _ = asking_gate(graph=ruling)
+    paused = compiled.invoke(PAY, THREAD)
+    (request,) = requests(paused)
     assert "\na b: reject c: approve 100%\nd e: no vote, x f\n" in request["description"]
 
 
@@ -158,14 +162,21 @@ def test_no_text_of_a_model_is_rendered_where_a_person_reads_it(gate):
     said = says(call(to=evil, amount=10))
     headings = {"Votes of the judges:", "What they were asked:"}
     if gate == "gate":
-        options = GraphOptions(retries=0)
-        parts = {"clusterer": NormalizedMatch(), "policy": ThresholdPolicy(0.5), "options": options}
-        graph = create_coe_graph([Member("a```\n**x**", ValueError("```\n# boo"))], **parts)
+        failing = Member("a```\n**x**", ValueError("```\n# boo"))
+        graph = create_coe_graph(
+            [failing],
+            clusterer=NormalizedMatch(),
+            policy=ThresholdPolicy(0.5),
+            options=GraphOptions(retries=0),
+        )
         compiled, _, _ = asking_gate(said, graph=graph.compile())
     else:
         headings = {"To decide:", "How much the others support what each proposed:", "No proposal:"}
-        agents = [Member(name, [call(to=evil, amount=place)]) for place, name in enumerate("ac")]
-        agents.append(Member("b```\n**x**", RuntimeError("```\n# boo")))
+        agents = [
+            Member("a", [call(to=evil, amount=0)]),
+            Member("c", [call(to=evil, amount=1)]),
+            Member("b```\n**x**", RuntimeError("```\n# boo")),
+        ]
         compiled, _, _ = asking_council(said, agents=agents)
     (request,) = requests(compiled.invoke(PAY, THREAD))
     assert "\u202e" not in request["description"]
@@ -198,7 +209,8 @@ def test_what_is_invisible_in_arguments_is_shown_as_escapes_and_stays_what_it_wa
 
 def test_of_an_edit_each_text_that_was_left_as_shown_is_the_proposed_one():
     proposed = {f"a{HIDDEN}": [HIDDEN, {"b": HIDDEN}, HIDDEN], "c": True, "d": HIDDEN}
-    edited = {f"a{SHOWN}": ["x", {"b": SHOWN, "new": SHOWN}, SHOWN, SHOWN], "c": 1, "d": [SHOWN]}
+    changed = ["x", {"b": SHOWN, "new": SHOWN}, SHOWN, SHOWN]
+    edited = {f"a{SHOWN}": changed, "c": 1, "d": [SHOWN]}
     assert _as_proposed(edited, proposed) == {
         f"a{HIDDEN}": ["x", {"b": HIDDEN, "new": SHOWN}, HIDDEN, SHOWN],
         "c": 1,
@@ -212,18 +224,26 @@ def test_of_an_edit_each_text_that_was_left_as_shown_is_the_proposed_one():
 
 @pytest.mark.parametrize("gate", ["gate", "council"])
 def test_all_uncertain_calls_of_a_message_are_one_interrupt(gate):
-    three = says(call(id="c1", **ANN), call(id="c2", **BOB), call(id="c3", to="Cy", amount=3))
+    ann = call(id="c1", **ANN)
+    bob = call(id="c2", **BOB)
+    cy = call(id="c3", to="Cy", amount=3)
+    three = says(ann, bob, cy)
     if gate == "gate":
         compiled, _, bank = asking_gate(three, verdicts={"Bob": "approve", "": None})
     else:
         compiled, _, bank = asking_council(three)
-    people = [request["args"]["to"] for request in requests(compiled.invoke(PAY, THREAD))]
+    paused = compiled.invoke(PAY, THREAD)
+    people = [request["args"]["to"] for request in requests(paused)]
     assert people == (["Ann", "Cy"] if gate == "gate" else ["Ann", "Bob", "Cy"])
     assert bank.transfers == []  # nothing runs before all are settled
-    state = compiled.invoke(decide(REJECT, *[APPROVE] * (len(people) - 1)), THREAD)
+
+    approvals = [APPROVE] * (len(people) - 1)
+    state = compiled.invoke(decide(REJECT, *approvals), THREAD)
     assert sorted(bank.transfers) == [("Bob", 2.0), ("Cy", 3.0)]
     told = {reply.tool_call_id: reply for reply in replies(state)}
-    assert [told[id_].status for id_ in ("c1", "c2", "c3")] == ["error", "success", "success"]
+    assert told["c1"].status == "error"
+    assert told["c2"].status == "success"
+    assert told["c3"].status == "success"
     assert told["c1"].text.startswith("transfer_money was not run: a person rejected it: too much.")
     assert state["messages"][-1].text == "Done."
 
@@ -233,7 +253,8 @@ def test_all_uncertain_calls_of_a_message_are_one_interrupt(gate):
 def test_the_word_of_a_person_is_followed_by_one_full_stop(gate):
     compiled, *_ = gate()
     compiled.invoke(PAY, THREAD)
-    state = compiled.invoke(decide({"type": "reject", "message": "No."}), THREAD)
+    rejection = {"type": "reject", "message": "No."}
+    state = compiled.invoke(decide(rejection), THREAD)
     (reply,) = replies(state)
     assert "a person rejected it: No. Do not repeat the call unchanged." in reply.text
 
@@ -241,12 +262,14 @@ def test_the_word_of_a_person_is_followed_by_one_full_stop(gate):
 def test_a_person_may_answer_in_the_tools_place_and_an_edit_to_a_free_tool_needs_no_verdict():
     compiled, asked, bank = asking_gate(says(call()), says(call(id="c2")))
     compiled.invoke(PAY, THREAD)
-    state = compiled.invoke(decide({"type": "respond", "message": "I paid her in cash."}), THREAD)
+    in_cash = {"type": "respond", "message": "I paid her in cash."}
+    state = compiled.invoke(decide(in_cash), THREAD)
     assert bank.transfers == []
-    assert [(reply.text, reply.status) for reply in replies(state)] == [
-        ("I paid her in cash.", "success")
-    ]
+    [reply] = replies(state)
+    assert reply.text == "I paid her in cash."
+    assert reply.status == "success"
     assert '<call status="blocked">' in asked[1]
+
     compiled, asked, bank = asking_gate()
     compiled.invoke(PAY, THREAD)
     state = compiled.invoke(decide(edit("balance")), THREAD)
@@ -285,7 +308,9 @@ def test_an_edit_that_fits_no_tool_is_asked_for_again(wrong):
 
 def test_of_two_calls_under_one_id_a_person_is_asked_about_the_first_alone():
     compiled, _, bank = asking_gate(says(call(**ANN), call(**BOB)))
-    assert [request["args"] for request in requests(compiled.invoke(PAY, THREAD))] == [ANN]
+    paused = compiled.invoke(PAY, THREAD)
+    [request] = requests(paused)
+    assert request["args"] == ANN
     compiled.invoke(decide(APPROVE), THREAD)
     assert bank.transfers == [("Ann", 1.0)]
 
@@ -302,60 +327,82 @@ def test_an_edited_call_is_judged_as_it_then_is_and_runs_unless_the_group_is_aga
     assert "__interrupt__" not in state
     assert bank.transfers == transfers
     assert len(asked) == 2
-    assert state["messages"][1].tool_calls[0]["args"] == BOB
+    [edited] = state["messages"][1].tool_calls
+    assert edited["args"] == BOB
 
 
 def test_of_two_calls_a_person_approves_one_and_edits_the_other(bank):
     both = says(LOOKS, call(id="c1", **ANN), call(id="c2", **BOB))
     group = judged_by({"Ann": None, "Bob": None, "Cy": "approve"}, [])
     compiled = agent(group, bank, both, on_uncertain="interrupt")
-    assert len(requests(compiled.invoke(PAY, THREAD))) == 2
-    compiled.invoke(decide(APPROVE, edit(to="Cy", amount=3)), THREAD)
+    paused = compiled.invoke(PAY, THREAD)
+    assert len(requests(paused)) == 2
+
+    to_cy = edit(to="Cy", amount=3)
+    compiled.invoke(decide(APPROVE, to_cy), THREAD)
     assert sorted(bank.transfers) == [("Ann", 1.0), ("Cy", 3.0)]
 
 
 @pytest.mark.parametrize(("said", "transfers"), [(SURE, [("Ann", 10.0)]), (AGAINST, [])])
 def test_a_person_is_not_asked_what_the_group_is_sure_of(said, transfers):
-    compiled, _, bank = asking_gate(graph=judges(*said)[1])
-    assert "__interrupt__" not in compiled.invoke(PAY, THREAD)
+    _, graph = judges(*said)
+    compiled, _, bank = asking_gate(graph=graph)
+    state = compiled.invoke(PAY, THREAD)
+    assert "__interrupt__" not in state
     assert bank.transfers == transfers
 
 
 def test_at_a_council_an_edited_call_runs_as_edited_and_a_text_beside_rejected_ones_is_withheld():
-    compiled, _, bank = asking_council(says(call(), call(id="c2", **ANN)))
+    second = call(id="c2", **ANN)
+    compiled, _, bank = asking_council(says(call(), second))
     compiled.invoke(PAY, THREAD)
     state = compiled.invoke(decide(edit(**BOB), APPROVE), THREAD, interrupt_before=["tools"])
-    whose = {"action": "answer", "decided_by": "person", "proposer": "driver", "contested": None}
-    assert state["council"] | whose == state["council"]
-    assert state["council"]["calls"] == [call(**BOB), call(id="c2", **ANN)]
-    assert state["council"]["cause"] == "person"
+    decision = state["council"]
+    assert decision["action"] == "answer"
+    assert decision["decided_by"] == "person"
+    assert decision["proposer"] == "driver"
+    assert decision["contested"] is None
+    assert decision["calls"] == [call(**BOB), second]
+    assert decision["cause"] == "person"
+
     state = compiled.invoke(None, THREAD)
     assert sorted(bank.transfers) == [("Ann", 1.0), ("Bob", 2.0)]
-    assert state["messages"][1].tool_calls[0]["args"] == BOB
-    assert state["messages"][1].tool_calls[0]["id"] == "c1"
-    compiled, _, bank = asking_council(says(call(), text="I paid."), tools=["transfer_money"])
+    edited, _ = state["messages"][1].tool_calls
+    assert edited["args"] == BOB
+    assert edited["id"] == "c1"
+
+    pays_and_says_so = says(call(), text="I paid.")
+    compiled, _, bank = asking_council(pays_and_says_so, tools=["transfer_money"])
     compiled.invoke(PAY, THREAD)
     state = compiled.invoke(decide(REJECT), THREAD, interrupt_before=["model"])
     assert state["council"]["action"] == "abstain"
     assert state["council"]["calls"] is None
+
     state = compiled.invoke(None, THREAD)
     assert bank.transfers == []
-    assert [message.text for message in state["messages"] if message.type == "ai"] == ["", "Done."]
+    texts = [message.text for message in state["messages"] if message.type == "ai"]
+    assert texts == ["", "Done."]
 
 
 def test_at_a_council_what_waits_is_decided_so_far_without_the_values_that_others_proposed():
     said = says(LOOKS, call())
     compiled, _, bank = asking_council(said, tools=["transfer_money"])
     waiting = compiled.invoke(PAY, THREAD)["council"]
-    assert (waiting["action"], waiting["contested"]) == ("abstain", None)
+    assert waiting["action"] == "abstain"
+    assert waiting["contested"] is None
     compiled.invoke(decide(APPROVE, APPROVE), THREAD)
     assert bank.transfers == [("Ann", 10.0)]
 
 
 def test_at_a_council_a_person_decides_on_each_proposal_of_a_run():
-    options = {"tools": ["transfer_money", "Weather"], "response_format": ToolStrategy(Weather)}
+    twice_nine = [NINE[0], NINE[0], "Done."]
+    pays_ann = says(call(**ANN))
     compiled, _, bank = asking_council(
-        *[says(call(**ANN))] * 2, agents=members([*NINE[:1] * 2, "Done."]), **options
+        pays_ann,
+        pays_ann,
+        agents=members(twice_nine),
+        tools=["transfer_money", "Weather"],
+        response_format=ToolStrategy(Weather),
     )
     for resume in (PAY, decide(APPROVE), decide(APPROVE)):
         compiled.invoke(resume, THREAD)
@@ -364,13 +411,9 @@ def test_at_a_council_a_person_decides_on_each_proposal_of_a_run():
 
 def test_an_edit_is_taken_as_it_is_though_the_schema_of_the_tool_reads_it_in_two_ways():
     either = {"anyOf": [{"properties": {"n": {"default": n}}} for n in (1, 2)]}
+    tool = {"name": "f", "parameters": {"properties": {"x": either}}}
     own = Edit.model_validate(edit("f", x={}))
-    _check_edit(
-        "f",
-        own,
-        {"tools": [{"name": "f", "parameters": {"properties": {"x": either}}}]},
-        is_text=False,
-    )
+    _check_edit("f", own, {"tools": [tool]}, is_text=False)
 
 
 TEXTS = [(APPROVE, "I have paid."), (edit("answer", text="Not yet."), "Not yet.")]
@@ -385,46 +428,60 @@ def test_a_person_decides_on_a_text(decision, text):
     assert request["args"] == {"text": "I have paid."}
     assert [message.type for message in paused["messages"]] == ["human"]
     for unfit in ({"text": 3}, {}, {"text": "Not yet.", "memo": "x"}):
-        assert "__interrupt__" in compiled.invoke(decide(edit("answer", **unfit)), THREAD)
+        state = compiled.invoke(decide(edit("answer", **unfit)), THREAD)
+        assert "__interrupt__" in state
     state = compiled.invoke(decide(decision), THREAD)
     (message,) = state["messages"][1:]
     assert message.type == "ai"
-    assert ("coe_withheld" in message.response_metadata) is (text is None)
-    assert text is None or message.text == text
-    assert (state["council"]["action"], state["council"]["calls"]) == (
-        ("abstain", None) if decision is REJECT else ("answer", [])
-    )
+    is_withheld = "coe_withheld" in message.response_metadata
+    assert is_withheld is (text is None)
+    if text is not None:
+        assert message.text == text
+    if decision is REJECT:
+        assert state["council"]["action"] == "abstain"
+        assert state["council"]["calls"] is None
+    else:
+        assert state["council"]["action"] == "answer"
+        assert state["council"]["calls"] == []
 
 
 @pytest.mark.parametrize(
     ("decision", "given"), [(APPROVE, True), (edit("answer", text="{}"), False), (REJECT, False)]
 )
 def test_a_structured_answer_in_a_text_waits_for_the_person(decision, given):
-    options = {"response_format": ProviderStrategy(Weather), "saver": InMemorySaver(serde=KEEPING)}
-    compiled, _, _ = asking_council(AIMessage('{"sky": "clear"}'), **options)
-    assert compiled.invoke(PAY, THREAD).get("structured_response") is None
-    assert (
-        compiled.invoke(decide(decision), THREAD).get("structured_response") is not None
-    ) is given
+    saver = InMemorySaver(serde=KEEPING)
+    form = ProviderStrategy(Weather)
+    clear = AIMessage('{"sky": "clear"}')
+    compiled, _, _ = asking_council(clear, response_format=form, saver=saver)
+    paused = compiled.invoke(PAY, THREAD)
+    assert paused.get("structured_response") is None
+
+    state = compiled.invoke(decide(decision), THREAD)
+    has_answer = state.get("structured_response") is not None
+    assert has_answer is given
 
 
 @pytest.mark.parametrize("decision", [APPROVE, edit("Weather", sky="cloudy"), REJECT])
 def test_a_structured_answer_waits_for_the_person(decision):
-    clear = weather("clear")
-    cloudy = weather("cloudy")
-    options = {"response_format": ToolStrategy(Weather), "saver": InMemorySaver(serde=KEEPING)}
-    compiled, _, _ = asking_council(says(clear), says(clear), agents=members([[cloudy]]), **options)
+    says_clear = says(weather("clear"))
+    compiled, _, _ = asking_council(
+        says_clear,
+        says_clear,
+        agents=members([[weather("cloudy")]]),
+        response_format=ToolStrategy(Weather),
+        saver=InMemorySaver(serde=KEEPING),
+    )
     paused = compiled.invoke(PAY, THREAD)
     assert paused.get("structured_response") is None
     assert [message.type for message in paused["messages"]] == ["human"]
     (config,) = paused["__interrupt__"][0].value["review_configs"]
     assert config == {"action_name": "Weather", "allowed_decisions": ["approve", "reject"]}
     state = compiled.invoke(decide(decision), THREAD, interrupt_before=["model"])
-    assert ("__interrupt__" in state) is (decision not in (APPROVE, REJECT))
-    assert state.get("structured_response") == (
-        Weather(sky="clear") if decision is APPROVE else None
-    )
-    assert len(replies(state)) == (decision in (APPROVE, REJECT))
+    is_allowed = decision in (APPROVE, REJECT)
+    assert ("__interrupt__" in state) is not is_allowed
+    answer = Weather(sky="clear") if decision is APPROVE else None
+    assert state.get("structured_response") == answer
+    assert len(replies(state)) == is_allowed
 
 
 # replies that cannot be used
@@ -466,13 +523,17 @@ def test_after_a_reply_that_does_not_fit_the_person_is_asked_again(asking, unfit
     compiled, asked, bank = asking()
     compiled.invoke(PAY, THREAD)
     for reply in unfit.values():
-        (request,) = requests(compiled.invoke(Command(resume=reply), THREAD))
+        again = compiled.invoke(Command(resume=reply), THREAD)
+        (request,) = requests(again)
         assert request["description"].startswith("**Your last reply could not be used: ")
     assert bank.transfers == []
     compiled.invoke(decide(APPROVE), THREAD)
     assert bank.transfers == [("Ann", 10.0)]
-    n_asked = [len(asked)] if asking is asking_gate else [len(agent.requests) for agent in asked]
-    assert set(n_asked) == {1 if asking is asking_gate else 2}  # a council about the last turn, too
+    if asking is asking_gate:
+        assert len(asked) == 1
+    else:
+        # a council about the last turn, too
+        assert [len(member.requests) for member in asked] == [2, 2]
 
 
 @pytest.mark.parametrize("type", ["respond", "nonsense"])
@@ -500,16 +561,18 @@ def test_a_group_that_asks_a_person_itself_is_resumed_without_being_sampled_agai
 
     def person(state):
         asked = interrupt({"question": state["asked_of_person"]}, response_schema=Reply)
-        return {"decision": {**state["decision"], "answer": asked.answer, "decided_by": "person"}}
+        by_person = {"answer": asked.answer, "decided_by": "person"}
+        return {"decision": {**state["decision"], **by_person}}
 
     class State(CoEState):
         asked_of_person: str
         choices: list[str]  # handed on to the group
 
+    def keep(state):
+        return {"asked_of_person": state["question"], "question": state["question"]}
+
     outer = StateGraph(State)
-    outer.add_node(
-        "keep", lambda state: {"asked_of_person": state["question"], "question": state["question"]}
-    )
+    outer.add_node("keep", keep)
     outer.add_node("group", group)
     outer.add_node("person", person)
     outer.add_edge(START, "keep")
@@ -526,11 +589,13 @@ def test_a_group_that_asks_a_person_itself_is_resumed_without_being_sampled_agai
         assert asked.value == {"question": "Ann"}
         with pytest.raises(ValidationError):  # not taken for a failure of the gate
             compiled.invoke(Command(resume="approve"), THREAD)
-        (asked,) = compiled.invoke(Command(resume={"answer": "approve"}), THREAD)["__interrupt__"]
+        paused = compiled.invoke(Command(resume={"answer": "approve"}), THREAD)
+        (asked,) = paused["__interrupt__"]
         assert asked.value == {"question": "Bob"}
         compiled.invoke(Command(resume={"answer": "reject"}), THREAD)
         assert bank.transfers == [("Ann", 1.0)]
-        assert [request["question"] for request in agents[0].requests] == ["Ann", "Bob"]
+        questions = [request["question"] for request in agents[0].requests]
+        assert questions == ["Ann", "Bob"]
 
 
 # another message instead
@@ -559,7 +624,7 @@ async def test_the_call_is_closed_and_does_not_run(added):
     state = await compiled.ainvoke({"messages": added}, THREAD)
     assert "__interrupt__" not in state
     assert [message.type for message in state["messages"]] == ["human", "ai", "tool", "human", "ai"]
-    closed = state["messages"][2]
+    _, _, closed, _, _ = state["messages"]
     assert closed.text == NOT_DECIDED
     assert closed.status == "error"
     assert closed.tool_call_id == "c1"
@@ -574,21 +639,24 @@ def test_what_nobody_decided_on_at_a_council_is_forgotten_with_the_next_message(
     assert [message.type for message in paused["messages"]] == ["human", "human"]
     state = compiled.invoke(decide(REJECT), THREAD)
     assert bank.transfers == []
-    assert [message.type for message in state["messages"]][:4] == ["human", "human", "ai", "tool"]
+    types = [message.type for message in state["messages"]]
+    assert types[:4] == ["human", "human", "ai", "tool"]
 
 
 def test_each_call_gets_its_own_reply_where_a_provider_expects_it_and_a_conversation_with_all_stays():
+    is_gated = ["transfer_money"].__contains__
     sent = ToolMessage("sent", tool_call_id="c1", name="transfer_money")
     done = [HumanMessage("Pay."), says(call()), sent, HumanMessage("Again.")]
-    other = ToolMessage(
-        "Handled.", tool_call_id="b1", name="balance", id="do-not-render-1"
-    )  # is kept
-    open_ = [HumanMessage("Pay."), says(call(), LOOKS), sent]  # not the user's turn yet
-    for messages in (done, [says(LOOKS), other, HumanMessage("And?")], open_, []):
-        assert close_calls(messages, ["transfer_money"].__contains__) is None
+    # a reply that a client invented is kept
+    handled = ToolMessage("Handled.", tool_call_id="b1", name="balance", id="do-not-render-1")
+    of_another_tool = [says(LOOKS), handled, HumanMessage("And?")]
+    not_the_users_turn = [HumanMessage("Pay."), says(call(), LOOKS), sent]
+    for messages in (done, of_another_tool, not_the_users_turn, []):
+        assert close_calls(messages, is_gated) is None
+
     answered = ToolMessage("the balance is 100", tool_call_id="b1")
     written = [says(call(), LOOKS), answered, HumanMessage("approve")]
-    remove, *closed = close_calls(written, ["transfer_money"].__contains__)["messages"]
+    remove, *closed = close_calls(written, is_gated)["messages"]
     assert remove.type == "remove"
     told = [(one.type, getattr(one, "tool_call_id", None)) for one in closed]
     assert told == [("ai", None), ("tool", "c1"), ("tool", "b1"), ("human", None)]

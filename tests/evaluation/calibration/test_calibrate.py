@@ -24,31 +24,35 @@ NAMED = {"clusterer": "NormalizedMatch", "correctness": "reference"}
 
 def test_weights_choose_the_answer_that_is_judged(tmp_path):
     said = {"a": "right", "b": "wrong", "c": "wrong"}
-    samples = [
-        row("q", name, text=text, question="Which?", references=["right"])
-        for name, text in said.items()
-    ]
-    samples += [row("only a", "a", text="right", question="Which?", references=["right"])]
+    samples = []
+    for name, text in said.items():
+        samples.append(row("q", name, text=text, question="Which?", references=["right"]))
+    samples.append(row("only a", "a", text="right", question="Which?", references=["right"]))
     path = write(tmp_path / "s.jsonl", samples)
 
     def judged(**options):
         with Samples([path]) as questions:
-            return {
-                row.id: row
-                for row in judge_samples(questions, clusterer=NormalizedMatch(), **options)
-            }
+            rows = judge_samples(questions, clusterer=NormalizedMatch(), **options)
+        return {row.id: row for row in rows}
 
     for every_cluster in (False, True):
         equal = judged(every_cluster=every_cluster)["q"]
-        assert (equal.measurement.answer, equal.correct) == ("wrong", 0.0)
+        assert equal.measurement.answer == "wrong"
+        assert equal.correct == 0.0
+
         weighed = judged(every_cluster=every_cluster, weights={"b": 0.25, "c": 0.25})["q"]
-        assert (weighed.measurement.answer, weighed.correct) == ("right", 1.0)
+        measurement = weighed.measurement
+        assert measurement.answer == "right"
+        assert weighed.correct == 1.0
         if every_cluster:
-            verdicts = dict(zip(weighed.measurement.representatives, weighed.verdicts, strict=True))
+            verdicts = dict(zip(measurement.representatives, weighed.verdicts, strict=True))
             assert verdicts == {"right": 1.0, "wrong": 0.0}
-        assert weighed.measurement.support == pytest.approx((1 / 1.5, 0.5 / 1.5))
-    without_a = judged(weights={"a": 0.0})  # "only a" is left out: nobody who counts answered it
-    assert {name: each.measurement.answer for name, each in without_a.items()} == {"q": "wrong"}
+        assert measurement.support == pytest.approx((1 / 1.5, 0.5 / 1.5))
+
+    # "only a" is left out: nobody who counts answered it
+    without_a = judged(weights={"a": 0.0})
+    assert list(without_a) == ["q"]
+    assert without_a["q"].measurement.answer == "wrong"
 
 
 def test_a_policy_holds_for_the_weights_with_which_its_questions_were_measured(tmp_path):
@@ -64,7 +68,8 @@ def test_a_policy_holds_for_the_weights_with_which_its_questions_were_measured(t
 
 @pytest.mark.parametrize(("n_wrong", "n"), [(0, 10), (3, 40)])
 def test_the_bound_agrees_with_scipy(n_wrong, n):
-    exact = binomtest(n_wrong, n, alternative="less").proportion_ci(0.9, method="exact").high
+    test = binomtest(n_wrong, n, alternative="less")
+    exact = test.proportion_ci(0.9, method="exact").high
     assert risk_bound(n_wrong, n, confidence=0.9) == pytest.approx(exact)
 
 
@@ -78,42 +83,45 @@ def test_the_choice_by_hand():
     # 40 right at 0, then 40 of which 5 are wrong, then 20 wrong
     correct = [True] * 75 + [False] * 25
     uncertainty = [0.0] * 40 + [0.5] * 40 + [1.0] * 20
-    assert choice(correct, uncertainty) == (0.5, 80, 5, risk_bound(5, 80, confidence=0.9))
-    assert choice(correct, uncertainty, risk=0.1).threshold == 0.0  # 5 of 80 may be 11.3 %
-    assert choice(correct, uncertainty, risk=0.01) == (None, 0, 0, None)  # 0 of 40 may be 5.6 %
+    bound = risk_bound(5, 80, confidence=0.9)
+    assert choice(correct, uncertainty) == (0.5, 80, 5, bound)
+    # 5 of 80 may be 11.3 %
+    assert choice(correct, uncertainty, risk=0.1).threshold == 0.0
+    # 0 of 40 may be 5.6 %
+    assert choice(correct, uncertainty, risk=0.01) == (None, 0, 0, None)
     assert choice(correct[::-1], uncertainty[::-1]) == choice(correct, uncertainty)
 
 
 def test_nothing_after_the_first_failure_is_chosen():
     # at 0.5 half is wrong; at 1 the whole would pass, but after a failure it may not be looked at
     correct = [True] * 100 + [False] * 100 + [True] * 2000
-    assert last_passing(np.repeat([0.0, 0.5, 1.0], [100, 100, 2000]), 50, lambda n: n != 200) == (
-        0.0,
-        100,
-    )
-    assert choice(correct, [0.0] * 100 + [0.5] * 100 + [1.0] * 2000).threshold == 0.0
-    assert (
-        choice(correct, [0.0] * 200 + [1.0] * 2000).threshold is None
-    )  # of the 200 surest half is wrong
+    scores = np.repeat([0.0, 0.5, 1.0], [100, 100, 2000])
+    assert last_passing(scores, 50, lambda n: n != 200) == (0.0, 100)
+    assert choice(correct, scores).threshold == 0.0
+
+    # of the 200 surest half is wrong
+    surest_tie = [0.0] * 200 + [1.0] * 2000
+    assert choice(correct, surest_tie).threshold is None
 
 
 def test_how_near_a_set_came_says_how_many_more_questions_would_do():
     surest_right = [True] * 26 + [False, True] * 12
     near = shortfall(correct=surest_right, uncertainty=np.arange(50), risk=0.1, confidence=0.9)
-    assert (near.n_surest, near.n_wrong, near.bound) == (26, 0, risk_bound(0, 26, confidence=0.9))
+    assert near.n_surest == 26
+    assert near.n_wrong == 0
+    assert near.bound == risk_bound(0, 26, confidence=0.9)
     # 38 are tested first: the 26, and 12 of which half is wrong
-    assert near.first[1:] == (38, 6, risk_bound(6, 38, confidence=0.9))
+    _, *tested_first = near.first
+    assert tested_first == [38, 6, risk_bound(6, 38, confidence=0.9)]
     # first_count is 38 of 38 and more, and 39 of 75 are as sure as 26 of 50
     more = [True] * 39 + [False, True] * 18
     assert choice(surest_right, np.arange(50), risk=0.1).threshold is None
     assert near.n_more == pytest.approx(25, abs=2)
     assert choice(more, np.arange(75), risk=0.1).threshold is not None
-    assert (
-        shortfall(
-            correct=[True, False] * 50, uncertainty=[0.0] * 100, risk=0.1, confidence=0.9
-        ).n_more
-        is None
-    )
+
+    correct = [True, False] * 50
+    hopeless = shortfall(correct=correct, uncertainty=[0.0] * 100, risk=0.1, confidence=0.9)
+    assert hopeless.n_more is None
 
 
 def test_how_near_a_set_came_counts_ties_whole():
@@ -121,10 +129,17 @@ def test_how_near_a_set_came_counts_ties_whole():
     correct = [True] * 24 + [False] * 4 + [True] * 2 + [True, False] * 10
     uncertainty = [0.1] * 10 + [0.1 + 1e-10] * 20 + [0.5] * 20
     near = shortfall(correct=correct, uncertainty=uncertainty, risk=0.2, confidence=0.9)
-    assert (near.n_surest, near.n_wrong, near.bound) == (30, 4, risk_bound(4, 30, confidence=0.9))
+    assert near.n_surest == 30
+    assert near.n_wrong == 4
+    assert near.bound == risk_bound(4, 30, confidence=0.9)
+
     # more of them are tested whole, too: the first of these sizes of which 4 of 30 wrong ones show 0.2
-    bounds = {n: risk_bound(math.ceil(4 * n / 30), n, confidence=0.9) for n in range(30, 120)}
-    n_needed = min(n for n, bound in bounds.items() if bound <= 0.2)
+    sizes_that_pass = []
+    for n in range(30, 120):
+        n_wrong = math.ceil(4 * n / 30)
+        if risk_bound(n_wrong, n, confidence=0.9) <= 0.2:
+            sizes_that_pass.append(n)
+    n_needed = min(sizes_that_pass)
     assert near.n_more == pytest.approx(n_needed * 50 / 30 - 50, rel=0.3)
     assert choice(correct * 3, uncertainty * 3, risk=0.2).threshold is not None
 
@@ -151,25 +166,27 @@ def test_how_near_a_set_came_is_of_the_questions_that_choose_the_threshold(rows,
 def test_the_start_by_hand():
     # floor(38 * 0.1 / 2) = 1 error of 38 may be 9.93 %, of 37 10.2 %
     assert risk_bound(1, 38, confidence=0.9) < 0.1 < risk_bound(1, 37, confidence=0.9)
-    assert first_count(100, risk=0.1, confidence=0.9) == 38
-    assert (
-        first_count(37, risk=0.1, confidence=0.9) == 22
-    )  # too few for one error: 0 of 22 may be 9.94 %
-    assert first_count(21, risk=0.1, confidence=0.9) is None
+
+    def first_of(n, risk):
+        return first_count(n, risk=risk, confidence=0.9)
+
+    assert first_of(100, risk=0.1) == 38
+    # too few for one error: 0 of 22 may be 9.94 %
+    assert first_of(37, risk=0.1) == 22
+    assert first_of(21, risk=0.1) is None
+
     # of 53 answers 11 wrong ones pass at risk 0.3; 15 % wrong ones are at most 11 with probability above 0.9
     assert risk_bound(11, 53, confidence=0.9) < 0.3 < risk_bound(12, 53, confidence=0.9)
     assert binom.cdf(11, 53, 0.15) > 0.9
-    assert (
-        first_count(250, risk=0.3, confidence=0.9)
-        == first_count(10000, risk=0.3, confidence=0.9)
-        == 53
-    )
-    assert first_count(100, risk=0.3, confidence=0.9) == 25
+    assert first_of(250, risk=0.3) == 53
+    assert first_of(10000, risk=0.3) == 53
+    assert first_of(100, risk=0.3) == 25
 
 
 def test_a_partly_right_answer_counts_by_its_share():
     correct = [1.0] * 99 + [0.25]
-    assert choice(correct, [0.0] * 100) == (0.0, 100, 1, risk_bound(1, 100, confidence=0.9))
+    bound = risk_bound(1, 100, confidence=0.9)
+    assert choice(correct, [0.0] * 100) == (0.0, 100, 1, bound)
     with pytest.raises(ValueError, match='"correct" must hold True and False'):
         choice([1.5], [0.0])
 
@@ -183,22 +200,29 @@ questions = st.lists(
 def test_a_right_answer_in_place_of_a_wrong_one_never_lowers_the_threshold(rows, data):
     correct, scores = map(list, zip(*rows, strict=True))
     better = [data.draw(st.sampled_from([share, 1.0])) for share in correct]
-    low, high = (choice(each, scores, risk=0.3).threshold for each in (correct, better))
-    assert low is None or (high is not None and high >= low)
+    low = choice(correct, scores, risk=0.3).threshold
+    high = choice(better, scores, risk=0.3).threshold
+    if low is not None:
+        assert high is not None
+        assert high >= low
 
 
 def test_the_promise_holds_where_the_truth_is_known():
     # P(wrong | u) = u, u uniform: the risk of threshold t is t / 2, and 0.2 is exceeded above t = 0.4
-    generator, n_runs = np.random.default_rng(0), 400
-    broken = 0
+    generator = np.random.default_rng(0)
+    n_runs = 400
+    n_broken = 0
     for _ in range(n_runs):
         u = generator.random(400)
-        found = choice(generator.random(400) >= u, u)
-        broken += found.threshold is not None and found.threshold > 0.4 + 1e-9
-    assert binomtest(broken, n_runs, 0.1, alternative="greater").pvalue > 0.01
-    assert (
-        broken > 4
-    )  # so the test could fail: a search that ignores the risk breaks it nearly always
+        correct = generator.random(400) >= u
+        threshold = choice(correct, u).threshold
+        if threshold is not None and threshold > 0.4 + 1e-9:
+            n_broken += 1
+
+    test = binomtest(n_broken, n_runs, 0.1, alternative="greater")
+    assert test.pvalue > 0.01
+    # so the test could fail: a search that ignores the risk breaks it nearly always
+    assert n_broken > 4
 
 
 def test_calibrate_keeps_what_it_was_calibrated_on(known_rows):
@@ -206,16 +230,22 @@ def test_calibrate_keeps_what_it_was_calibrated_on(known_rows):
     found = calibrate(data, risk=0.3, confidence=0.9, score="coe", **NAMED).calibration
     coe = np.array([each.measurement.coe for each in data])
     answered = coe <= found.threshold + 1e-9
-    assert found.n_answered == answered.sum() > 100
-    assert found.n_wrong == sum(not data[i].correct for i in np.flatnonzero(answered))
+    assert found.n_answered == answered.sum()
+    assert found.n_answered > 100
+    n_wrong = sum(not data[place].correct for place in np.flatnonzero(answered))
+    assert found.n_wrong == n_wrong
     assert found.n_wrong / found.n_answered < found.bound <= 0.3
-    assert found.n_questions == len(found.uncertainties) == 400
+    assert found.n_questions == 400
+    assert len(found.uncertainties) == 400
     assert list(found.uncertainties) == sorted(found.uncertainties)
-    agents = {
-        name: (a.min_responses, a.max_responses, a.weighting) for name, a in found.agents.items()
-    }
-    assert agents == dict.fromkeys("abc", (4, 4, "probability"))
-    assert (found.clusterer, found.correctness) == ("NormalizedMatch", "reference")
+
+    assert set(found.agents) == {"a", "b", "c"}
+    for agent in found.agents.values():
+        assert agent.min_responses == 4
+        assert agent.max_responses == 4
+        assert agent.weighting == "probability"
+    assert found.clusterer == "NormalizedMatch"
+    assert found.correctness == "reference"
 
 
 @pytest.mark.parametrize(
@@ -229,12 +259,16 @@ def test_calibrate_keeps_what_it_was_calibrated_on(known_rows):
     ],
 )
 def test_names_and_orders_change_nothing(rows, options):
+    new_names = {"a": "z", "b": "m", "c": "aa"}
     samples = group(120, n_samples=2)
-    renamed = [each | {"agent": {"a": "z", "b": "m", "c": "aa"}[each["agent"]]} for each in samples]
-    found, other = (
-        calibrate(rows(each), risk=0.3, confidence=0.9, **options, **NAMED).calibration
-        for each in (samples, renamed[::-1])
-    )
+    renamed = [{**each, "agent": new_names[each["agent"]]} for each in samples]
+
+    def calibrated(samples):
+        policy = calibrate(rows(samples), risk=0.3, confidence=0.9, **options, **NAMED)
+        return policy.calibration
+
+    found = calibrated(samples)
+    other = calibrated(renamed[::-1])
     for name in ("n_questions", "n_answered", "n_wrong", "n_ties", "bound"):
         assert getattr(found, name) == getattr(other, name), name
     assert found.threshold == pytest.approx(other.threshold, abs=1e-6)
@@ -243,31 +277,29 @@ def test_names_and_orders_change_nothing(rows, options):
 
 def disputed(n_questions):
     """Two agents, one response each: "a" is right, "b" agrees in every other question."""
-    return [
-        row(
-            f"q{i:03}",
-            agent,
-            0,
-            "right" if agent == "a" or i % 2 else "wrong",
-            references=["right"],
-        )
-        for i in range(n_questions)
-        for agent in "ab"
-    ]
+    samples = []
+    for number in range(n_questions):
+        of_b = "right" if number % 2 else "wrong"
+        for agent, text in (("a", "right"), ("b", of_b)):
+            samples.append(row(f"q{number:03}", agent, 0, text, references=["right"]))
+    return samples
 
 
 def test_a_tie_is_never_answered_and_outside_the_risk(rows):
     found = calibrate(rows(disputed(200)), risk=0.1, confidence=0.9, **NAMED).calibration
-    assert (found.n_questions, found.n_ties, found.n_answered, found.n_wrong) == (200, 100, 100, 0)
+    assert found.n_questions == 200
+    assert found.n_ties == 100
+    assert found.n_answered == 100
+    assert found.n_wrong == 0
     assert found.threshold == 0.0
 
 
 def test_learned_weights_break_a_tie_that_the_mean_leaves(rows):
     # "a" is right, but for 5 % of the questions that both are wrong about
-    samples = [
-        each | ({"text": "both wrong"} if int(each["id"][1:]) % 20 == 19 else {})
-        for each in disputed(300)
-    ]
+    samples = []
+    for each in disputed(300):
+        is_twentieth = int(each["id"][1:]) % 20 == 19
+        samples.append({**each, "text": "both wrong"} if is_twentieth else each)
     data = rows(samples)
     policy = calibrate(data, risk=0.2, confidence=0.9, weights="learned", **NAMED)
     found = policy.calibration
@@ -275,7 +307,9 @@ def test_learned_weights_break_a_tie_that_the_mean_leaves(rows):
     assert found.n_ties == 0
     assert found.n_answered > 200
     decision = policy.decide(data[0].measurement, round=0, max_rounds=1)
-    assert (decision.action, decision.answer, decision.trusted_answer) == ("answer", "right", True)
+    assert decision.action == "answer"
+    assert decision.answer == "right"
+    assert decision.trusted_answer is True
 
 
 def test_what_cannot_be_calibrated_says_why(rows):

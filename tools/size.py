@@ -38,7 +38,7 @@ MOST_PARAMETERS = 12
 
 BUDGET = {
     "tokens": 336_400,
-    "tokens of tests": 374_300,
+    "tokens of tests": 374_500,
     "tokens a line": 8.8,
     "tokens a line of tests": 9.6,
     "comprehensions per 1,000 lines": 31.5,

@@ -30,13 +30,13 @@ def call(**args):
 
 
 def test_a_proposal_that_fits_the_tools_is_its_canonical_form():
-    assert check_proposal(call(to="Ann", sum=5.0), tools=[PAY]) == canonical_action(
-        call(sum=5, to="Ann")
-    )
+    written = check_proposal(call(to="Ann", sum=5.0), tools=[PAY])
+    assert written == canonical_action(call(sum=5, to="Ann"))
     assert check_proposal([], tools=[PAY]) == "[]"
-    assert check_proposal(
-        [{"name": "bank_pay", "args": {}}], tools=[PAY]
-    )  # the dot of a name may be an underscore
+
+    # the dot of a name may be an underscore
+    with_underscore = {"name": "bank_pay", "args": {}}
+    assert check_proposal([with_underscore], tools=[PAY])
 
 
 @pytest.mark.parametrize(
@@ -56,9 +56,8 @@ def test_what_does_not_fit_is_refused(calls, error, message):
 
 
 def check(schema, name="x"):
-    return check_proposal(
-        [{"name": "f", "args": {name: 1}}], tools=[{"name": "f", "parameters": schema}]
-    )
+    tool = {"name": "f", "parameters": schema}
+    return check_proposal([{"name": "f", "args": {name: 1}}], tools=[tool])
 
 
 @pytest.mark.parametrize(
@@ -92,9 +91,9 @@ def test_a_tool_without_arguments_takes_none_and_one_told_from_another_by_a_dot_
     ):
         with pytest.raises(ValueError, match="the argument 'x', which it does not have"):
             check(schema)
-    tools = [
-        {"name": name, "parameters": {}} for name in ("files.drop", "files_drop", "list", "list")
-    ]
+
+    names = ("files.drop", "files_drop", "list", "list")
+    tools = [{"name": name, "parameters": {}} for name in names]
     for name in ("files.drop", "files_drop"):
         with pytest.raises(ValueError, match="the name of another tool is equal"):
             check_proposal([{"name": name, "args": {}}], tools=tools)
@@ -111,59 +110,81 @@ def test_what_is_declared_under_a_condition_is_declared_and_its_defaults_are_not
         "dependentSchemas": {"kind": {"properties": {"r": {}}}},
     }
     tools = [{"name": "f", "parameters": schema}]
+
+    def written(**args):
+        return check_proposal([{"name": "f", "args": args}], tools=tools)
+
     for name, value in (("path", "A"), ("q", 1), ("r", [1]), ("x", {"unit": "EUR"})):
-        written = check_proposal([{"name": "f", "args": {"kind": "a", name: value}}], tools=tools)
-        assert (f'"exact":["kind","{name}"]' in written) is (name == "path")
+        line = written(kind="a", **{name: value})
+        is_exact = f'"exact":["kind","{name}"]' in line
+        assert is_exact is (name == "path")
     with pytest.raises(ValueError, match="several alternatives"):
-        check_proposal([{"name": "f", "args": {"x": {}}}], tools=tools)
+        written(x={})
     with pytest.raises(ValueError, match="'y', which it does not have"):
         check(schema, "y")
 
 
 def test_an_action_in_words_and_the_tools_that_it_calls_each_once():
-    action = canonical_action([*call(to="Ann", sum=5), {"name": "log", "args": {}}])
-    assert describe_action(action) == 'bank_pay(sum=5, to="Ann") and log()'
+    log = {"name": "log", "args": {}}
+    answer = {"name": ANSWER, "args": {"city": "Paris"}}
+
+    def described(*calls):
+        return describe_action(canonical_action([*calls]))
+
+    assert described(*call(to="Ann", sum=5), log) == 'bank_pay(sum=5, to="Ann") and log()'
     assert describe_action("[]") == "no call"
-    assert (
-        describe_action(canonical_action([{"name": ANSWER, "args": {"city": "Paris"}}]))
-        == '{"city": "Paris"}'
-    )
-    both = [{"name": ANSWER, "args": {"city": "Paris"}}, {"name": "log", "args": {}}]
-    assert describe_action(canonical_action(both)) == '{"city": "Paris"} and log()'
-    assert called_tools(
-        canonical_action([*call(sum=1), *call(sum=2), {"name": "a", "args": {}}])
-    ) == ["a", "bank_pay"]
+    assert described(answer) == '{"city": "Paris"}'
+    assert described(answer, log) == '{"city": "Paris"} and log()'
+
+    twice = [*call(sum=1), *call(sum=2), {"name": "a", "args": {}}]
+    assert called_tools(canonical_action(twice)) == ["a", "bank_pay"]
     names = [f"tool{place}" for place in range(9)]
-    assert called_tools(canonical_action([{"name": name, "args": {}} for name in names])) == names
+    of_nine = [{"name": name, "args": {}} for name in names]
+    assert called_tools(canonical_action(of_nine)) == names
     assert called_tools("[]") == []
     assert called_tools('[{"args": {}, "exact": ["x"], "name": "f.g"}]') == ["f_g"]
-    no_action = ["Paris", "[1, 2]", '{"name": "f"}', "{}", '[{"args": {}}]', "[" * 9999]
-    no_action += ['[{"args": {}, "name": ""}]', '[{"args": {}, "exact": "x", "name": "f"}]']
-    for text in no_action:
-        assert called_tools(text) is None
+
+    for no_action in (
+        "Paris",
+        "[1, 2]",
+        '{"name": "f"}',
+        "{}",
+        '[{"args": {}}]',
+        "[" * 9999,
+        '[{"args": {}, "name": ""}]',
+        '[{"args": {}, "exact": "x", "name": "f"}]',
+    ):
+        assert called_tools(no_action) is None
 
 
 def test_what_is_compared_is_the_action_that_is_stored_and_no_text_that_reads_as_one():
-    stored = canonical_action(
-        call(to="Ann", sum=5)
-    )  # with a default that only the tool's schema states
+    # with a default that only the tool's schema states
+    stored = canonical_action(call(to="Ann", sum=5))
     paid = create_response("a", "I pay.", calls=call(to="Ann"), answer=stored)
     assert compared_answer(paid) == stored
-    assert compared_answer({**paid, "answer": None}) == canonical_action(call(to="Ann"))
-    assert compared_answer(create_response("a", "\xa0[]")) == "(no proposal: '\\xa0[]')"
+
+    without_answer = {**paid, "answer": None}
+    assert compared_answer(without_answer) == canonical_action(call(to="Ann"))
+    reads_as_action = create_response("a", "\xa0[]")
+    assert compared_answer(reads_as_action) == "(no proposal: '\\xa0[]')"
 
 
 def test_what_conforms():
     closed = {"properties": {"n": {}}, "additionalProperties": False}
-    twice = [{"properties": {"n": {"type": "integer"}}}, {"properties": {"n": {"enum": [1, "a"]}}}]
+    is_integer = {"properties": {"n": {"type": "integer"}}}
+    is_listed = {"properties": {"n": {"enum": [1, "a"]}}}
+    all_three = {"allOf": [{"required": ["n"]}, is_integer, is_listed]}
     for schema, fitting, others in (
         ({"anyOf": [{"type": "string"}, {"type": "null"}]}, ["a", None], [1]),
         ({"items": {"type": "integer"}}, [[], [1, 2]], [[1, "2"]]),
         ({"properties": {"n": {}}}, [{"m": 1}], []),
         ({"allOf": [closed]}, [{"n": 1}], [{"m": 1}]),
-        ({"allOf": [{"required": ["n"]}, *twice]}, [{"n": 1}], [{"n": 2}, {"n": "a"}, {}]),
+        (all_three, [{"n": 1}], [{"n": 2}, {"n": "a"}, {}]),
     ):
-        assert [value for value in (*fitting, *others) if conforms(value, schema)] == fitting
+        for value in fitting:
+            assert conforms(value, schema)
+        for value in others:
+            assert not conforms(value, schema)
 
 
 def test_an_answer_is_an_object_that_takes_little_work_to_read():
@@ -172,21 +193,25 @@ def test_an_answer_is_an_object_that_takes_little_work_to_read():
     for text in ("Paris", "[]", '{"n": 1, "n": 2}', f"{longest} "):
         with pytest.raises(ValueError, match="not a JSON object"):
             read_structured(text, {})
+
+    constants = {"items": {"anyOf": [{"const": n} for n in range(300)]}}
     for value, schema in (
-        ([299] * 100, {"items": {"anyOf": [{"const": n} for n in range(300)]}}),
+        ([299] * 100, constants),
         (0, {"enum": list(range(50_000))}),
         ([0] * 10_000, {"allOf": [{}] * 20}),
     ):
         with pytest.raises(ValueError, match="too much work"):
             conforms(value, schema)
+
     for wrong in (3, {"type": "array"}, {"type": "object", "allOf": [{"type": "array"}]}):
         with pytest.raises(TypeError, match="it must be a JSON schema of an object"):
             check_answer_schema(wrong, where="it")
+
     counted = []
-    assert check_answer_schema({"anyOf": [{"type": "array"}, {}]}, where="it", work=counted.append)
+    array_or_any = {"anyOf": [{"type": "array"}, {}]}
+    assert check_answer_schema(array_or_any, where="it", work=counted.append)
     assert counted
+
     unit = {"properties": {"unit": {"default": "EUR"}}}
-    assert (
-        canonical_action([{"name": ANSWER, "args": {}}], tools=[answer_tool(unit)])
-        == '[{"args":{"unit":"EUR"},"name":"structured_answer"}]'
-    )
+    written = canonical_action([{"name": ANSWER, "args": {}}], tools=[answer_tool(unit)])
+    assert written == '[{"args":{"unit":"EUR"},"name":"structured_answer"}]'

@@ -28,20 +28,21 @@ def test_agreed_calls_are_the_decision_and_a_message_that_a_tool_node_can_run():
     (call,) = decision["calls"]
     assert call["name"] == "pay"
     assert call["args"]["amount"] == 5
-    assert [{key: made[key] for key in ("name", "args", "id")} for made in message.tool_calls] == [
-        call
-    ]
-    amounts = [{"value": 5, "agents": ["a", "b"]}, {"value": 6, "agents": ["c"]}]
-    assert decision["contested"]["candidates"] == {"pay.amount": amounts}
+    [made] = message.tool_calls
+    assert {key: made[key] for key in ("name", "args", "id")} == call
+    candidates = decision["contested"]["candidates"]
+    assert list(candidates) == ["pay.amount"]
+    five, six = candidates["pay.amount"]
+    assert five == {"value": 5, "agents": ["a", "b"]}
+    assert six == {"value": 6, "agents": ["c"]}
 
 
 def test_a_proposal_that_does_not_lead_runs_as_most_wrote_it():
     agents = saying(pay(5), pay(5, "ANN"), pay(5), *[pay(6)] * 4)
-    parts = {
-        "clusterer": ActionMatch(compare={"to": Text()}),
-        "policy": SupportPolicy(0.2, proposer="a"),
-    }
-    (call,) = decide(*agents, **parts)["calls"]
+    case_is_ignored = ActionMatch(compare={"to": Text()})
+    policy = SupportPolicy(0.2, proposer="a")
+    decision = decide(*agents, clusterer=case_is_ignored, policy=policy)
+    (call,) = decision["calls"]
     assert call["args"] == {"amount": 5, "to": "Ann"}
 
 
@@ -66,9 +67,8 @@ class Plain(ScriptedAgent):
     """Does not know tools."""
 
     def sample(self, request, config=None):
-        return super().sample(
-            {name: value for name, value in request.items() if name != "tools"}, config
-        )
+        without_tools = {name: value for name, value in request.items() if name != "tools"}
+        return super().sample(without_tools, config)
 
 
 def group(*agents, **options):
@@ -77,37 +77,43 @@ def group(*agents, **options):
 
 def ask(graph, given=None, *, thread="1", tools=(TOOL,), **more):
     given = {"question": "Pay Ann 5"} if given is None else given
-    return graph.invoke(
-        {**given, "tools": [*tools], **more}, {"configurable": {"thread_id": thread}}
-    )
+    whole = {**given, "tools": [*tools], **more}
+    return graph.invoke(whole, {"configurable": {"thread_id": thread}})
 
 
 def test_the_tools_of_a_turn_are_shown_to_every_agent_and_bypass_the_clusterer_of_texts():
     agents = saying(pay(5), pay(5.0), pay(6))
-    graph = group(
-        *agents, clusterer=BidirectionalEntailment(TableEntailment(lambda *_: "entailment"))
-    )
+    all_are_equal = BidirectionalEntailment(TableEntailment(lambda *_: "entailment"))
+    graph = group(*agents, clusterer=all_are_equal)
     result = ask(graph)
     assert [agent.requests[0]["tools"] for agent in agents] == [[TOOL]] * 3
-    assert result["labels"] == [0, 0, 1]  # by the entailment model all would be equal
-    assert result["decision"]["calls"][0]["name"] == "pay"
-    assert list(result["decision"]["contested"]["arguments"]) == ["amount"]
+    assert result["labels"] == [0, 0, 1]
+    decision = result["decision"]
+    assert decision["calls"][0]["name"] == "pay"
+    assert list(decision["contested"]["arguments"]) == ["amount"]
+
     ask(graph, {"question": "Capital?"}, tools=[])
-    assert "tools" not in agents[0].requests[1]  # of a later turn
+    _, of_later_turn = agents[0].requests
+    assert "tools" not in of_later_turn
 
 
 def test_a_text_is_never_read_as_an_action_and_what_would_run_is_what_is_compared():
     texts = ["[]", '[{"name":"pay","args":{"to":"ann","amount":5}}]', "Done.", ""]
-    result = ask(
-        group(Plain("a", texts), ScriptedAgent("b", ["Done."]), ScriptedAgent("c", [pay(5)]))
-    )
+    plain = Plain("a", texts)
+    answers = ScriptedAgent("b", ["Done."])
+    pays = ScriptedAgent("c", [pay(5)])
+    result = ask(group(plain, answers, pays))
     assert result["labels"] == [0, 1, 2, 3, 4, 5]
     assert result["responses"][0]["answer"] == "(no proposal: '[]')"
-    assert [row["calls"] for row in result["responses"]] == [None, None, None, None, [], pay(5)]
+    proposed = [row["calls"] for row in result["responses"]]
+    assert proposed == [None, None, None, None, [], pay(5)]
+
     lying = Rewriting("a", [pay(900)], answer='[{"args":{"amount":5,"to":"ann"},"name":"pay"}]')
-    result = ask(group(lying, ScriptedAgent("b", [pay(5)]), ScriptedAgent("c", [pay(5)])))
+    honest = [ScriptedAgent(name, [pay(5)]) for name in "bc"]
+    result = ask(group(lying, *honest))
     assert result["labels"] == [0, 1, 1]
-    assert result["decision"]["calls"][0]["args"]["amount"] == 5
+    [call] = result["decision"]["calls"]
+    assert call["args"]["amount"] == 5
 
 
 INVALID_TOOLS = {
@@ -185,26 +191,32 @@ def test_a_loop_of_calls_and_results_around_the_graph(history, in_thread):
     graph = group(*agents, history=history)
     first = ask(graph, {"messages": [HumanMessage("Pay Ann 5")]})["messages"]
     done = [ToolMessage("ok", tool_call_id=call["id"]) for call in first[-1].tool_calls]
-    given, thread = (done, "1") if in_thread else ([*first, *done], "2")
+    if in_thread:
+        given = done
+        thread = "1"
+    else:
+        given = [*first, *done]
+        thread = "2"
     result = ask(graph, {"messages": given}, thread=thread)
-    assert [message["role"] for message in agents[0].requests[1]["messages"]] == [
-        "user",
-        "assistant",
-        "tool",
-    ]
-    (call,) = agents[0].requests[1]["messages"][1]["tool_calls"]
+
+    shown = agents[0].requests[1]["messages"]
+    assert [message["role"] for message in shown] == ["user", "assistant", "tool"]
+    (call,) = shown[1]["tool_calls"]
     assert call["id"] == done[0].tool_call_id
     assert json.loads(call["function"]["arguments"]) == {"to": "Ann", "amount": 5}
+
     decision = result["decision"]
     assert decision["answer_kind"] == "no_call"
     assert decision["answer"] == "Paid."
     assert decision["calls"] == []
     assert [message.type for message in result["messages"]] == ["human", "ai", "tool", "ai"]
+
     after = ask(graph, {"messages": [HumanMessage("Thanks!")]}, thread=thread)
-    seen = [message["role"] for message in agents[0].requests[2]["messages"]]
-    assert seen == (
-        ["user"] if history == "question" else ["user", "assistant", "tool", "assistant", "user"]
-    )
+    shown = agents[0].requests[2]["messages"]
+    roles = ["user"]
+    if history == "conversation":
+        roles = ["user", "assistant", "tool", "assistant", "user"]
+    assert [message["role"] for message in shown] == roles
     assert after["decision"]["action"] == "answer"
 
 
@@ -217,22 +229,30 @@ def test_of_parallel_calls_those_with_a_result_are_shown():
         ToolMessage("ok", tool_call_id="Bob"),
     ]
     ask(group(*agents), {"messages": messages})
-    assert [call["id"] for call in agents[0].requests[0]["messages"][1]["tool_calls"]] == ["Bob"]
+    _, assistant, *_ = agents[0].requests[0]["messages"]
+    assert [call["id"] for call in assistant["tool_calls"]] == ["Bob"]
 
 
 def test_a_debate_proposes_with_the_same_tools():
-    agents = [ScriptedAgent("a", [pay(5)], [pay(5)]), ScriptedAgent("b", [pay(900)], [pay(5)] * 3)]
-    policy = ThresholdPolicy(0.1, otherwise="another_round")
-    decision = ask(
-        group(*agents, policy=policy, max_rounds=2, strategies=dict.fromkeys(REGIMES, "debate"))
-    )["decision"]
-    assert [agent.requests[1]["tools"] for agent in agents] == [[TOOL]] * 2
+    first = ScriptedAgent("a", [pay(5)], [pay(5)])
+    second = ScriptedAgent("b", [pay(900)], [pay(5)] * 3)
+    graph = group(
+        first,
+        second,
+        policy=ThresholdPolicy(0.1, otherwise="another_round"),
+        max_rounds=2,
+        strategies=dict.fromkeys(REGIMES, "debate"),
+    )
+    decision = ask(graph)["decision"]
+    assert first.requests[1]["tools"] == [TOOL]
+    assert second.requests[1]["tools"] == [TOOL]
     assert decision["action"] == "answer"
     assert decision["n_rounds"] == 2
     assert decision["conformity"] == 0.5
     assert decision["calls"][0]["args"] == {"to": "Ann", "amount": 5}
     # in the proposers' own spelling: agents repeat what they read
-    assert 'pay(to="Ann", amount=900)' in agents[0].requests[1]["messages"][-1]["content"]
+    *_, debate = first.requests[1]["messages"]
+    assert 'pay(to="Ann", amount=900)' in debate["content"]
 
 
 @pytest.mark.parametrize("clusterer", [NormalizedMatch(), ActionMatch()])
@@ -240,9 +260,9 @@ def test_what_an_agent_calls_is_compared_whatever_it_says(clusterer):
     erasing = [{"name": "run", "args": {"command": "rm -rf /"}}]
     for other, action in ((erasing, "abstain"), (pay(5.0), "answer")):
         said = {"answer": None, "text": "Let me do that."}
-        agents = [Rewriting(name, [calls], **said) for name, calls in (("a", pay(5)), ("b", other))]
-        decision = ask(group(*agents, clusterer=clusterer, policy=ThresholdPolicy(0.5)), tools=())[
-            "decision"
-        ]
+        pays = Rewriting("a", [pay(5)], **said)
+        calls_other = Rewriting("b", [other], **said)
+        graph = group(pays, calls_other, clusterer=clusterer, policy=ThresholdPolicy(0.5))
+        decision = ask(graph, tools=())["decision"]
         assert decision["action"] == action
         assert bool(decision["calls"]) == (action == "answer")

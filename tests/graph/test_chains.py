@@ -13,17 +13,18 @@ from tests.graph.groups import THREAD, graph, saying
 
 
 class Table(ScriptedAgent):
+    """Answers each question as a table says."""
+
     def __init__(self, name, table):
         super().__init__(name)
         self.table = table
 
     def sample(self, request, config=None):
         self.requests.append(request)
-        texts = self.table[request["question"]]
-        rows = [
-            response(self.name, text, round=request["round"], index=i)
-            for i, text in enumerate(texts)
-        ]
+        rows = []
+        for index, text in enumerate(self.table[request["question"]]):
+            row = response(self.name, text, round=request["round"], index=index)
+            rows.append(row)
         return AgentReply(responses=rows, usage=Usage(input_tokens=1, output_tokens=1))
 
 
@@ -34,8 +35,9 @@ def next_question(question, answer):
 def chain(first, second, **options):
     """Two agents; the next question is the answer."""
     agents = [Table("a", first), Table("b", second)]
-    gate = graph(*agents, policy=ThresholdPolicy(0.6))
-    return agents, create_sequential_graph(gate.compile(), next_question=next_question, **options)
+    gate = graph(*agents, policy=ThresholdPolicy(0.6)).compile()
+    chained = create_sequential_graph(gate, next_question=next_question, **options)
+    return agents, chained
 
 
 def test_each_answer_makes_the_next_question_a_gate_ends_the_chain_and_the_numbers_of_the_steps_add_up():
@@ -45,11 +47,18 @@ def test_each_answer_makes_the_next_question_a_gate_ends_the_chain_and_the_numbe
     result = compiled.invoke({"question": "Q"})
     other = asyncio.run(compiled.ainvoke({"question": "Q"}))
     assert result["steps"] == other["steps"]
-    steps = [(step["question"], step["answer"]) for step in result["steps"]]
-    assert steps == [("Q", "one"), ("one", "two"), ("two", None)]
+    first, second, third = result["steps"]
+    assert first["question"] == "Q"
+    assert first["answer"] == "one"
+    assert second["question"] == "one"
+    assert second["answer"] == "two"
+    assert third["question"] == "two"
+    assert third["answer"] is None
     assert result["ended"] == "withheld"
     assert result["decision"]["action"] == "abstain"
-    assert "x" not in [request["question"] for agent in agents for request in agent.requests]
+    for agent in agents:
+        assert "x" not in [request["question"] for request in agent.requests]
+
     # each torn alike: aleatoric log 2 would be withheld; 3 to 1: H = 0.5623 nats; then sure of two answers: log 2
     torn = ["one", "one", "one", "two"]
     _, graph = chain({"Q": torn, "one": ["x"]}, {"Q": torn, "one": ["y"]})
@@ -69,10 +78,13 @@ def test_a_chain_without_end_is_bounded_and_a_conversation_goes_in_and_comes_out
     result = endless.compile().invoke({"question": "Q"})
     assert len(result["steps"]) == 3
     assert result["ended"] == "max_steps"
+
     gate = graph(*saying("Lagos", "Lagos")).compile()
-    asks = {"next_question": lambda _, answer: f"Where is {answer}?", "max_steps": 2}
-    chained = create_sequential_graph(gate, **asks).compile()
-    result = chained.invoke({"messages": [("system", "Be brief."), ("user", "Which?")]})
+    chained = create_sequential_graph(
+        gate, next_question=lambda _, answer: f"Where is {answer}?", max_steps=2
+    )
+    compiled = chained.compile()
+    result = compiled.invoke({"messages": [("system", "Be brief."), ("user", "Which?")]})
     texts = [(message.type, message.text) for message in result["messages"]]
     assert texts == [
         ("system", "Be brief."),
@@ -80,19 +92,20 @@ def test_a_chain_without_end_is_bounded_and_a_conversation_goes_in_and_comes_out
         ("ai", "1. Which? Lagos\n2. Where is Lagos? Lagos"),
     ]
     with pytest.raises(ValueError, match="the input must hold"):
-        chained.invoke({"messages": [("ai", "Hello.")]})
+        compiled.invoke({"messages": [("ai", "Hello.")]})
 
 
 def test_a_person_behind_a_gate_goes_on_with_the_chain():
-    agents = [Table("a", {"Q": ["x"], "two": ["end"]}), Table("b", {"Q": ["y"], "two": ["end"]})]
-    gate = graph(*agents, policy=ThresholdPolicy(0.6, otherwise="escalate"), escalation=AskPerson())
-    chained = create_sequential_graph(gate.compile(), next_question=next_question).compile(
-        checkpointer=InMemorySaver()
-    )
-    assert chained.invoke({"question": "Q"}, THREAD)["__interrupt__"]
-    result = chained.invoke(Command(resume={"type": "answer", "answer": "two"}), THREAD)
+    first = Table("a", {"Q": ["x"], "two": ["end"]})
+    second = Table("b", {"Q": ["y"], "two": ["end"]})
+    policy = ThresholdPolicy(0.6, otherwise="escalate")
+    gate = graph(first, second, policy=policy, escalation=AskPerson()).compile()
+    chained = create_sequential_graph(gate, next_question=next_question)
+    compiled = chained.compile(checkpointer=InMemorySaver())
+    assert compiled.invoke({"question": "Q"}, THREAD)["__interrupt__"]
+
+    answer = {"type": "answer", "answer": "two"}
+    result = compiled.invoke(Command(resume=answer), THREAD)
     assert [step["answer"] for step in result["steps"]] == ["two", "end"]
-    assert [request["question"] for request in agents[0].requests] == [
-        "Q",
-        "two",
-    ]  # nobody is asked twice
+    # nobody is asked twice
+    assert [request["question"] for request in first.requests] == ["Q", "two"]

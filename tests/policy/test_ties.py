@@ -29,14 +29,12 @@ def groups(draw):
     weights = {}
     for name in "abcd"[: draw(st.integers(2, 4))]:
         weights[name] = draw(st.sampled_from([1.0, 1.0, 2.0, 0.5]))
-        for index, text in enumerate(
-            draw(st.lists(st.sampled_from(TEXTS), min_size=1, max_size=4))
-        ):
-            logs = (
-                {"logprob": -float(draw(st.sampled_from([1, 1, 2, 3]))), "n_tokens": 1}
-                if with_logs
-                else {}
-            )
+        texts = draw(st.lists(st.sampled_from(TEXTS), min_size=1, max_size=4))
+        for index, text in enumerate(texts):
+            logs = {}
+            if with_logs:
+                nats = draw(st.sampled_from([1, 1, 2, 3]))
+                logs = {"logprob": -float(nats), "n_tokens": 1}
             responses.append(create_response(name, text, index=index, **logs))
     return responses, weights
 
@@ -44,25 +42,29 @@ def groups(draw):
 def renamed(responses, weights, shuffle):
     """Other names, whose order is another, and the rows in any order; returns them with the old name of each."""
     names = sorted(weights)
-    new = dict(
-        zip(names, shuffle.sample([f"{shuffle.random()}" for _ in names], len(names)), strict=True)
-    )
-    rows = [{**response, "agent": new[response["agent"]]} for response in responses]
+    numbers = [f"{shuffle.random()}" for _ in names]
+    shuffled = shuffle.sample(numbers, len(names))
+    new_names = dict(zip(names, shuffled, strict=True))
+    old_names = {new: name for name, new in new_names.items()}
+
+    rows = [{**response, "agent": new_names[response["agent"]]} for response in responses]
     shuffle.shuffle(rows)
-    return (
-        rows,
-        {new[name]: weight for name, weight in weights.items()},
-        {later: name for name, later in new.items()},
-    )
+    new_weights = {new_names[name]: weight for name, weight in weights.items()}
+    return rows, new_weights, old_names
 
 
 def figures(measurement, names):
     found = asdict(replace(measurement, run=Run()))
     found["support"] = dict(zip(found.pop("representatives"), found["support"], strict=True))
-    parts = [(found, ("agents", "weights")), (found["proposals"], ("by_agent", "support", "votes"))]
-    for part, by_agent in parts:
-        for field in by_agent:
-            part[field] = {names[name]: value for name, value in part[field].items()}
+    by_agent = [
+        (found, "agents"),
+        (found, "weights"),
+        (found["proposals"], "by_agent"),
+        (found["proposals"], "support"),
+        (found["proposals"], "votes"),
+    ]
+    for part, field in by_agent:
+        part[field] = {names[name]: value for name, value in part[field].items()}
     return found
 
 
@@ -73,48 +75,52 @@ def assert_equal(one, other):
 @given(groups(), st.integers(0, 10**6), st.booleans())
 def test_renaming_and_reordering_change_no_figure(group, seed, is_weighted):
     responses, weights = group
-    rows, other_weights, names = renamed(responses, weights, random.Random(seed))
-    first = measure(responses, labels_of(responses), weights=weights if is_weighted else None)
-    again = measure(rows, labels_of(rows), weights=other_weights if is_weighted else None)
-    assert_equal(figures(first, {name: name for name in weights}), figures(again, names))
+    old_names = {name: name for name in weights}
+    rows, new_weights, names = renamed(responses, weights, random.Random(seed))
+    if not is_weighted:
+        weights = new_weights = None
+    first = measure(responses, labels_of(responses), weights=weights)
+    again = measure(rows, labels_of(rows), weights=new_weights)
+    assert_equal(figures(first, old_names), figures(again, names))
 
 
+BY_REGIME = {"conflict": "answer", "unknown": "escalate"}
 OURS = [
-    (ThresholdPolicy(float("inf"), otherwise=action), action) for action in ("abstain", "escalate")
+    (ThresholdPolicy(float("inf"), otherwise="abstain"), "abstain"),
+    (ThresholdPolicy(float("inf"), otherwise="escalate"), "escalate"),
+    (RegimePolicy(0.5, 0.3, actions=BY_REGIME), "abstain"),
 ]
-OURS += [(RegimePolicy(0.5, 0.3, actions={"conflict": "answer", "unknown": "escalate"}), "abstain")]
 
 
 def test_only_trust_breaks_a_tie():
     tied = measured(a=["Paris"], b=["Lyon"])
-    assert (tied.tied, leading_cluster(tied), tied.answer, tied.weights) == (
-        ("Lyon", "Paris"),
-        1,
-        "Lyon",
-        {},
-    )  # by text
+    assert tied.tied == ("Lyon", "Paris")
+    assert leading_cluster(tied) == 1
+    assert tied.answer == "Lyon"  # by text
+    assert tied.weights == {}
     assert leading_cluster(replace(tied, tied=())) == 0
-    assert measured(a=["Paris", "Lyon"], b=["Lyon", "Nice"], c=["Nice", "Paris"]).tied == (
-        "Lyon",
-        "Nice",
-        "Paris",
-    )
+
+    of_three = measured(a=["Paris", "Lyon"], b=["Lyon", "Nice"], c=["Nice", "Paris"])
+    assert of_three.tied == ("Lyon", "Nice", "Paris")
     trusted = measured(a=["Paris"], b=["Lyon"], weights={"a": 0.6, "b": 0.4})
     assert trusted.tied == ()
     assert trusted.answer == "Paris"
     assert trusted.regime == "conflict"
     assert trusted.weights["a"] == 0.6
+
     for policy, action in OURS:
         decision = policy.decide(tied, round=0, max_rounds=1)
         assert decision.action == action
         assert decision.answer is None
         assert decision.reason.startswith("2 answers share the lead, and a tie is never answered; ")
         assert policy.decide(trusted, round=0, max_rounds=1).action == "answer"
+
     three = {"a": ["Paris"], "b": ["Lyon"], "c": ["Nice"]}
-    assert measured({"a": 0.3, "b": 0.3, "c": 0.4}, **three).tied == ()
-    assert measured({"a": 0.4, "b": 0.4, "c": 0.2}, **three).tied == ("Lyon", "Paris")
+    one_leads = measured({"a": 0.3, "b": 0.3, "c": 0.4}, **three)
+    assert one_leads.tied == ()
+    two_lead = measured({"a": 0.4, "b": 0.4, "c": 0.2}, **three)
+    assert two_lead.tied == ("Lyon", "Paris")
     # summed in another order, 0.1 + 0.2 differs from 0.3 in its last bit
-    rounding = measured(
-        a=["Paris"], b=["Paris"], c=["Lyon"], weights={"a": 0.1, "b": 0.2, "c": 0.3}
-    )
+    weights = {"a": 0.1, "b": 0.2, "c": 0.3}
+    rounding = measured(weights, a=["Paris"], b=["Paris"], c=["Lyon"])
     assert rounding.tied == ("Lyon", "Paris")

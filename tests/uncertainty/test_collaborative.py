@@ -28,8 +28,11 @@ def test_by_hand_and_a_weight_that_underflows_gives_no_infinity():
     assert split.aleatoric == pytest.approx(LOG_2 / 2, abs=1e-15)
     assert split.epistemic == pytest.approx(0.75 * math.log(4 / 3), abs=1e-15)
     assert split.total == split.aleatoric + split.epistemic
-    assert all(isinstance(value, float) for value in split)
-    split = collaborative_entropy([[1.0, 0.0], [1 - 1e-9, 1e-9]], weights=[1.0, 5e-324])
+    for value in split:
+        assert isinstance(value, float)
+
+    nearly_certain = [[1.0, 0.0], [1 - 1e-9, 1e-9]]
+    split = collaborative_entropy(nearly_certain, weights=[1.0, 5e-324])
     assert split.epistemic == pytest.approx(0.0, abs=1e-12)
 
 
@@ -38,21 +41,26 @@ def test_by_hand_and_a_weight_that_underflows_gives_no_infinity():
 def test_theorem_1_non_negativity_in_any_order_of_agents_and_clusters(group, divergence):
     distributions, weights = group
     split = collaborative_entropy(distributions, weights=weights, divergence=divergence)
-    assert all(
-        math.isfinite(value) and value >= 0.0 and math.copysign(1.0, value) == 1.0
-        for value in split
-    )
+    for value in split:
+        assert math.isfinite(value)
+        assert value >= 0.0
+        assert math.copysign(1.0, value) == 1.0
+
     other = collaborative_entropy(
         distributions[::-1, ::-1], weights=weights[::-1], divergence=divergence
     )
-    padded = collaborative_entropy(
-        np.pad(distributions, ((0, 0), (0, 2))), weights=weights, divergence=divergence
-    )
     assert other == pytest.approx(split, abs=1e-12)
+
+    with_empty_clusters = np.pad(distributions, ((0, 0), (0, 2)))
+    padded = collaborative_entropy(with_empty_clusters, weights=weights, divergence=divergence)
     assert padded == pytest.approx(split, abs=1e-12)
-    alone = collaborative_entropy(distributions[:1], divergence=divergence)
+
+    first = distributions[:1]
+    alone = collaborative_entropy(first, divergence=divergence)
+    [own_entropy] = semantic_entropy(first)
     assert alone.epistemic == 0.0
-    assert alone.total == alone.aleatoric == semantic_entropy(distributions[:1])[0]
+    assert alone.aleatoric == own_entropy
+    assert alone.total == own_entropy
 
 
 @given(groups(positive_weights=True), divergences)
@@ -62,8 +70,9 @@ def test_theorem_2_zero_only_at_certain_consensus(group, divergence):
     split = collaborative_entropy(distributions, weights=weights, divergence=divergence)
     # the smallest mass drawn, 1e-9 of a row, is still 2e-8 nats of entropy; below that it is as good as certain
     leaders = distributions.argmax(axis=1)
-    certain = bool((distributions.max(axis=1) > 1 - 1e-12).all() and (leaders == leaders[0]).all())
-    assert (split.total < 1e-12) == certain
+    are_certain = (distributions.max(axis=1) > 1 - 1e-12).all()
+    are_of_one_mind = (leaders == leaders[0]).all()
+    assert (split.total < 1e-12) == bool(are_certain and are_of_one_mind)
 
 
 @pytest.mark.parametrize("n_agents", [1, 2, 3, 7, 10])
@@ -81,13 +90,14 @@ def test_theorem_3b_deltas_that_differ(group):
     deltas = np.eye(drawn.shape[1])[leaders]
     split = collaborative_entropy(deltas, weights=weights)
     # D(p_i* || p_bar*) = -log of the weight that its cluster has
-    residual = sum(
-        w * -math.log(weights[leaders == leader].sum())
-        for w, leader in zip(weights, leaders, strict=True)
-    )
+    residual = 0.0
+    for weight, leader in zip(weights, leaders, strict=True):
+        weight_of_cluster = weights[leaders == leader].sum()
+        residual -= weight * math.log(weight_of_cluster)
     assert split.aleatoric == 0.0
     assert split.epistemic == pytest.approx(residual, abs=1e-12)
-    assert (split.epistemic > 1e-9) == (len(set(leaders.tolist())) > 1)
+    differ = len(set(leaders.tolist())) > 1
+    assert (split.epistemic > 1e-9) == differ
 
 
 @given(groups())
@@ -96,9 +106,8 @@ def test_identity_and_bounds_of_kl(group):
     split = collaborative_entropy(distributions, weights=weights)
     mean_entropy = entropy(ensemble_mean(distributions, weights=weights))
     shares = 1 / len(weights) - weights
-    assert split.total == pytest.approx(
-        mean_entropy + shares @ semantic_entropy(distributions), abs=1e-12
-    )
+    weighted = shares @ semantic_entropy(distributions)
+    assert split.total == pytest.approx(mean_entropy + weighted, abs=1e-12)
     assert split.epistemic <= entropy(weights) + 1e-12
     assert entropy(weights) <= math.log(len(weights)) + 1e-12
 
@@ -126,25 +135,23 @@ def test_batch_equals_single(divergence, weights):
 
 
 def test_refuses():
-    with pytest.raises(
-        ValueError, match=r'every row of "distributions" must sum to 1; row 0 sums to 0\.9. To turn'
-    ):
+    sum_of_row = r'every row of "distributions" must sum to 1; row 0 sums to 0\.9. To turn'
+    with pytest.raises(ValueError, match=sum_of_row):
         collaborative_entropy([[0.5, 0.4]])
     with pytest.raises(ValueError, match=r'"distributions" must not be empty; got shape \(0, 3\)'):
         collaborative_entropy(np.empty((0, 3)))
     with pytest.raises(ValueError, match=r"got shape \(3, 2\)"):
         collaborative_entropy(OPPOSITE, weights=[[0.5, 0.5]] * 3)
-    with pytest.raises(
-        ValueError, match=r"one of kl, js, hellinger, .*; got 'tv'. Choose one of them"
-    ):
+    unknown = r"one of kl, js, hellinger, .*; got 'tv'. Choose one of them"
+    with pytest.raises(ValueError, match=unknown):
         collaborative_entropy(OPPOSITE, divergence="tv")
 
 
 def test_the_mean_of_agents_which_is_exactly_theirs_where_they_say_the_same():
     assert ensemble_mean(OPPOSITE).tolist() == [0.5, 0.5]
-    assert ensemble_mean([OPPOSITE] * 3, weights=[0.25, 0.75]) == pytest.approx(
-        np.tile([0.25, 0.75], (3, 1))
-    )
+    three_questions = ensemble_mean([OPPOSITE] * 3, weights=[0.25, 0.75])
+    expected = np.tile([0.25, 0.75], (3, 1))
+    assert three_questions == pytest.approx(expected)
     with pytest.raises(ValueError, match='every row of "distributions" must sum to 1'):
         ensemble_mean([[0.2, 0.2]])
     # summed by these weights, the row comes out as another in the last bit
@@ -152,9 +159,11 @@ def test_the_mean_of_agents_which_is_exactly_theirs_where_they_say_the_same():
     apart = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     weights = [0.6, 0.3, 0.1]
     assert ensemble_mean(same, weights=weights).tolist() == same[0]
-    assert (
-        ensemble_mean([[1.0, 0.0]] * 48 + [[1 - 1e-15, 1e-15]])[0] <= 1.0
-    )  # the sum of 49 times 1 / 49 is higher
+
+    # the sum of 49 times 1 / 49 is higher
+    nearly_all_certain = [[1.0, 0.0]] * 48 + [[1 - 1e-15, 1e-15]]
+    highest, _ = ensemble_mean(nearly_all_certain)
+    assert highest <= 1.0
     # each question by itself
     both = ensemble_mean([same, apart], weights=weights)
     assert both[0].tolist() == same[0]
@@ -164,13 +173,14 @@ def test_the_mean_of_agents_which_is_exactly_theirs_where_they_say_the_same():
 @pytest.mark.parametrize("by_probability", [False, True])
 def test_many_questions_take_little_memory(by_probability):
     generator = np.random.default_rng(0)
-    labels = generator.integers(5, size=(20_000, 30))
-    log_probs = -generator.exponential(size=(20_000, 30))
+    n_questions = 20_000
+    labels = generator.integers(5, size=(n_questions, 30))
+    log_probs = -generator.exponential(size=(n_questions, 30))
+    agents = np.repeat([0, 1, 2], 10)
+
     tracemalloc.start()
-    rows = cluster_distributions(
-        labels, np.repeat([0, 1, 2], 10), log_probs=log_probs if by_probability else None
-    )
+    rows = cluster_distributions(labels, agents, log_probs=log_probs if by_probability else None)
     collaborative_entropy(rows)
-    peak = tracemalloc.get_traced_memory()[1]
+    _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert peak / 20_000 < 1000  # bytes a question, whose labels are 240
+    assert peak / n_questions < 1000  # bytes a question, whose labels are 240

@@ -65,6 +65,7 @@ def advise(
     from coe_agents.advice.advice import advise as advise_on
     from coe_agents.advice.advice import read_observed
     from coe_agents.evaluation.origin import origin_of
+    from coe_agents.evaluation.scoring.correctness import on_inside
     from coe_agents.experiments.judging import judge_saved as judge_questions
 
     with open_samples(samples, scoring) as questions:
@@ -104,6 +105,7 @@ def advise(
     else:
         print_lines("\n".join(_in_words(advice, calibration)))
         print_lines(judging.note())
+        print_lines(on_inside(rows, setting.criterion.name))
 
     if out is None:
         return
@@ -285,6 +287,7 @@ def weights(
     references, the accuracy with these weights is compared with that of equal ones.
     """
     from coe_agents.advice.advice import check_weights
+    from coe_agents.evaluation.scoring.correctness import on_inside
     from coe_agents.measurement.weighted_vote import agreement_weights
     from coe_agents.policy import AgentWeights
 
@@ -309,6 +312,7 @@ def weights(
         print_lines(f"{name}: {interval}, agreement {agreement.agreement[name]:.3f}")
     print_lines(_caution(agreement, check))
     print_lines(judging.note())
+    print_lines(on_inside(rows, setting.criterion.name))
     if out is not None:
         print_lines(f'Wrote {clean(str(out))}. To use it: [graph] weights = "{clean(out.name)}"')
 

@@ -74,7 +74,7 @@ def _compare(
 ) -> NoReturn:
     """Prints how new samples differ from those of the calibration; raises `typer.Exit` with the command's status."""
     from coe_agents.evaluation import check_drift
-    from coe_agents.evaluation.scoring.correctness import CRITERIA
+    from coe_agents.evaluation.scoring.correctness import CRITERIA, on_inside
 
     calibration = policy.calibration
     by_name = calibration.correctness if calibration.correctness in CRITERIA else None
@@ -96,6 +96,7 @@ def _compare(
     else:
         _print_drift(report, calibration, n_silent)
         print_lines(judging.note())
+        print_lines(on_inside(rows, setting.criterion.name))
     raise typer.Exit(Exit.ANSWERED if report.holds else Exit.ABSTAINED)
 
 

@@ -11,6 +11,7 @@ from coe_agents import checks
 from coe_agents.decision.group_decision import amount, check_decision, count, share
 from coe_agents.errors import SamplesError
 from coe_agents.evaluation.samples.store import SETTINGS, differences
+from coe_agents.evaluation.scoring.correctness import Prediction, holds_reference
 from coe_agents.files import parse_json
 from coe_agents.measurement.wording import lacking_in_words
 from coe_agents.policy.calibrated import AskedAgent
@@ -291,6 +292,7 @@ class Item:
         cost: By the prices of the tokens; None where an agent has none.
         error: Why the group failed, without a decision; None where it decided.
         other_requests: How many requests other nodes of a graph of one's own sent, and had answered.
+        is_inside: Whether the answer is wrong by its words alone, though a reference is in it.
     """
 
     id: str
@@ -304,6 +306,7 @@ class Item:
     cost: float | None = None
     error: str | None = None
     other_requests: int = 0
+    is_inside: bool = False
 
     @property
     def is_answered(self) -> bool:
@@ -377,6 +380,12 @@ class Run:
     errors: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     prices: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+    @property
+    def criterion(self) -> str:
+        """What the criterion is called by which its answers were judged; "" where no record says so."""
+        judged = self.settings.get(JUDGED)
+        return str(judged.get("correctness", "")) if isinstance(judged, Mapping) else ""
 
     @property
     def lacking(self) -> str:
@@ -461,6 +470,21 @@ def _to_prices(plain: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     return prices
 
 
+def _is_inside(row: Mapping[str, Any]) -> bool:
+    """Returns whether the answer to a question that has one is wrong, though a reference is in it."""
+    references = row.get("references")
+    answer = row.get("answer")
+    # a line of an older release has less, and what was edited may have anything
+    if row["correct"] != 0.0 or not isinstance(answer, str) or not isinstance(references, list):
+        return False
+    if not row.get("answerable", True):
+        return False
+
+    is_action = row["decision"].get("calls") is not None
+    texts = tuple(text for text in references if isinstance(text, str))
+    return holds_reference(Prediction(row["question"], answer, texts, (), is_action))
+
+
 def _to_item(row: Mapping[str, Any], seconds: float | None = None) -> Item:
     if row["error"] is not None:
         question = str(row.get("question", ""))
@@ -477,6 +501,7 @@ def _to_item(row: Mapping[str, Any], seconds: float | None = None) -> Item:
             decision=row["decision"],
             seconds=seconds,
             other_requests=count(row.get("other_requests", 0), "other_requests"),
+            is_inside=_is_inside(row),
         )
         check_decision(item.decision, _READ)
         for agent in item.decision["agents"].values():

@@ -21,7 +21,7 @@ from coe_agents.evaluation.calibration.calibrate import (
 from coe_agents.evaluation.calibration.calibrate import calibrate as calibrate_rows
 from coe_agents.evaluation.calibration.risk_control import Shortfall
 from coe_agents.evaluation.origin import Judging, Origin, ResolvedJudging
-from coe_agents.evaluation.scoring.correctness import Criterion, inside_in_words
+from coe_agents.evaluation.scoring.correctness import Criterion, on_inside
 from coe_agents.experiments.blocking import with_signature
 from coe_agents.experiments.judging import (
     JudgedSamples,
@@ -65,12 +65,8 @@ class CalibrationResult:
     @property
     def notes(self) -> list[str]:
         """What is judged otherwise than recorded, and whether another criterion may suit the answers."""
-        n_inside = sum(row.is_inside for row in self.rows)
         correctness = self.policy.calibration.correctness
-        notes = [
-            self.rows.judging.note(),
-            inside_in_words(n_inside, self.rows.n_judged, correctness),
-        ]
+        notes = [self.rows.judging.note(), on_inside(self.rows, correctness)]
         return [note for note in notes if note]
 
 

@@ -13,6 +13,7 @@ from coe_agents.evaluation.frames import import_pandas
 from coe_agents.evaluation.metrics.bootstrap import Estimate, resamples, to_plain, with_interval
 from coe_agents.evaluation.metrics.tallies import FloatArray
 from coe_agents.evaluation.origin import Item, Run
+from coe_agents.evaluation.scoring.correctness import on_inside
 from coe_agents.experiments.experiment import Experiment, Row, plain
 from coe_agents.experiments.shown import Shown, create_axes
 from coe_agents.experiments.tables import show_side_by_side
@@ -277,6 +278,9 @@ def outcomes_of(run: Run, *, name: str | None = None) -> PolicyOutcomes:
         notes.append(
             f"{quantity(n_missing, 'question is', 'questions are')} not decided yet: rerun coe-agents run"
         )
+    inside = on_inside(outcomes.values(), run.criterion)
+    if inside is not None:
+        notes.append(inside)
     return PolicyOutcomes(name or run.name, outcomes, len(run.errors), notes)
 
 

@@ -13,7 +13,13 @@ from typing import Any
 from coe_agents.clustering import Clusterer
 from coe_agents.clustering.refusals import response_text
 from coe_agents.evaluation.origin import Item
-from coe_agents.evaluation.scoring.correctness import Criterion, Prediction, judge
+from coe_agents.evaluation.scoring.correctness import (
+    Criterion,
+    Prediction,
+    holds_reference,
+    judge,
+    on_inside,
+)
 from coe_agents.evaluation.scoring.statistics import iter_statistics
 from coe_agents.experiments.comparison import PolicyOutcomes, Prices, with_cost
 from coe_agents.measurement.statistics import Statistics
@@ -144,6 +150,17 @@ class Saved:
             (self._verdicts[key],) = judge([prediction], criterion)
         return self._verdicts[key]
 
+    def is_inside(self, answer: str, response: str) -> bool:
+        """Returns whether an answer that is wrong has a reference in it, and no label says that it is wrong."""
+        prediction = Prediction(
+            question=self.question.text,
+            answer=answer,
+            references=self.question.references,
+            verdicts=self._labels_of_cluster(response),
+            is_action=any(row.get("calls") is not None for row in self.rows),
+        )
+        return holds_reference(prediction)
+
     def _labels_of_cluster(self, response: str) -> tuple[bool | None, ...]:
         """Returns the data's labels of all responses that are clustered with a response."""
         clusters = set()
@@ -193,6 +210,10 @@ def replay(
         if n:
             they_count = "it counts" if n == 1 else "they count"
             notes.append(note.format(questions=quantity(n, "question"), they_count=they_count))
+
+    inside = on_inside(outcomes.values(), criterion.name)
+    if inside is not None:
+        notes.append(inside)
 
     knows_tokens = any(outcome.tokens is not None for outcome in outcomes.values())
     if knows_tokens and counts["without input"]:
@@ -376,11 +397,15 @@ class _Replay:
     ) -> Item:
         tokens: dict[str, dict[str, float]] | None = None
         verdict = None
+        is_inside = False
         if measurement is None:
             self._counts["silent"] += 1
         else:
             tokens = self._tokens_by_agent()
             verdict = self._saved.verdict(measurement, answer, self._criterion)
+            if answer is not None and verdict == 0.0:
+                response = representative_of(measurement, answer)
+                is_inside = self._saved.is_inside(answer, response)
 
         agents = {}
         for name, n in self._n_requests.items():
@@ -392,6 +417,7 @@ class _Replay:
             correct=None if answer is None else verdict,
             verdicts=(verdict,),
             is_escalated=action == "escalate",
+            is_inside=is_inside,
             decision={
                 "decided_by": "group",
                 "n_rounds": number + 1,

@@ -18,6 +18,7 @@ from coe_agents.evaluation.origin import (
     read_prices,
     read_settings,
 )
+from coe_agents.evaluation.scoring.correctness import on_inside
 from coe_agents.experiments.shown import Shown, create_axes
 from coe_agents.text import for_screen, quantity
 
@@ -176,6 +177,9 @@ class Runs(Shown):
             lines.append(
                 f"In {counts['with_failed_agent']:g} of them an agent failed in the last round; the others decided."
             )
+        inside = on_inside(self.outcomes.items.values(), str(self.criterion))
+        if inside is not None:
+            lines.append(inside)
         if self.outcomes.lacking:
             lines.append(f"{self.outcomes.lacking}.")
         errors = self.outcomes.errors

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from coe_agents.evaluation.scoring.correctness import inside_in_words
 from coe_agents.evaluation.scoring.scores import (
     ScoringSetup,
     find_standout,
@@ -49,6 +50,11 @@ def create_page(
     facts = summarize(rows.columns, figures)
     if lacking := lacking_in_words(figures["details"]["agents"].values()):
         facts.append(f"{lacking}.")
+    inside = inside_in_words(
+        figures["details"]["n_inside"], figures["n_scored"], figures["correctness"]
+    )
+    if inside is not None:
+        facts.append(inside)
     if note is not None:
         facts.append(note)
     return render(

@@ -1,4 +1,5 @@
 import csv
+import html
 import json
 import sys
 from dataclasses import replace
@@ -139,7 +140,7 @@ def test_a_replay_of_policies_is_that_of_the_function_and_has_their_costs(tmp_pa
 
 
 def test_a_calibrated_policy_is_judged_by_the_criterion_that_it_was_calibrated_by(tmp_path):
-    """Each answer holds its reference among other words: right by "contains", and wrong without a word on it."""
+    """Each answer holds its reference among other words: right by "contains", and wrong by equality."""
     rows = []
     for place in range(10):
         question = {"text": "It is Paris", "references": ["Paris"]}
@@ -155,7 +156,9 @@ def test_a_calibrated_policy_is_judged_by_the_criterion_that_it_was_calibrated_b
 
     def of(policies, **judged_by):
         comparison = compare(samples, policies=policies, resamples=2, progress=False, **judged_by)
-        notes = [each.notes for each in comparison.policies]
+        notes = []
+        for each in comparison.policies:
+            notes.append([note for note in each.notes if "when calibrated" in note])
         return comparison.judged["correctness"], notes
 
     known = {"clusterer": "NormalizedMatch"}
@@ -175,3 +178,47 @@ def test_a_calibrated_policy_is_judged_by_the_criterion_that_it_was_calibrated_b
     of_meaning = policy_by(correctness="reference_or_label", clusterer="Embeddings")
     clusters = "clusters come from NormalizedMatch, and from Embeddings when calibrated"
     assert of({"p": of_meaning}) == ("reference_or_label", [[clusters]])
+
+
+SENTENCES = [*["The capital of France is Paris."] * 17, *["Paris"] * 43]
+INSIDE = (
+    "17 wrong answers contain a reference, but do not equal it. If they are sentences, judge by"
+)
+
+
+def in_sentences(path, **fields):
+    rows = []
+    for place, text in enumerate(SENTENCES):
+        of_question = {"text": text, "references": ["Paris"], **fields}
+        rows += [row(f"q{place:02}", agent, **of_question) for agent in "ab"]
+    return write(path, rows)
+
+
+def test_every_command_that_judges_by_equality_names_wrong_answers_with_a_reference_in_them(
+    tmp_path,
+):
+    samples = in_sentences(tmp_path / "s.samples.jsonl")
+    policy = tmp_path / "policy.json"
+    run("calibrate", samples, "--risk", 0.5, "--out", policy)
+    agents = ""
+    for name in "ab":
+        agents += f'[[agents]]\nname = "{name}"\nmodel = "m"\nprovider = "openai"\n'
+    (tmp_path / "coe.toml").write_text(agents + '[policy]\nkind = "regime"\n')
+    page = tmp_path / "page.html"
+
+    replay = ("compare", samples, "--policies", tmp_path / "coe.toml", "--resamples", 2)
+    told = {
+        "compare": run(*replay).stdout,
+        "drift": run("drift", policy, samples, code=None).stdout,
+        "advise": run("advise", samples, "--resamples", 2).stdout,
+        "weights": run("weights", samples, "--resamples", 2).stdout,
+    }
+    run("report", samples, "--out", page, "--resamples", 2)
+    told["report"] = html.unescape(page.read_text())
+    for command, said in told.items():
+        assert INSIDE in " ".join(said.split()), command
+
+    # a label that says wrong is believed
+    labelled = in_sentences(tmp_path / "labelled.jsonl", correct=False)
+    replay = ("compare", labelled, "--policies", tmp_path / "coe.toml", "--resamples", 2)
+    assert "contain a reference" not in run(*replay).stdout

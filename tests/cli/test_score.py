@@ -33,7 +33,10 @@ def test_score_shows_a_table(tmp_path):
 def test_wrong_answers_with_a_reference_in_them_are_named_where_they_are_many(tmp_path):
     said = [*["The capital of France is Paris."] * 3, "Parisian", "Paris", *["Lyon"] * 25]
     rows = [row(f"q{i:02}", "a", text=text, references=["Paris"]) for i, text in enumerate(said)]
-    note = '3 wrong answers contain a reference, but do not equal it. If they are sentences, use correctness "contains"'
+    note = (
+        "3 wrong answers contain a reference, but do not equal it. If they are sentences, judge by "
+        '"contains", "entailment" or "judge": correctness="contains" (--correctness contains)'
+    )
     path, calibrated = (
         write(tmp_path / "s.samples.jsonl", rows),
         ["--risk", 0.5, "--out", tmp_path / "p.json"],

@@ -376,7 +376,7 @@ def test_a_calibrated_policy_prints_what_its_command_does():
 def test_a_reason_without_a_threshold_says_which_criterion_may_suit_the_answers():
     told = agents(("It is Paris.",) * 2, ("It is Paris.",) * 2)
     samples = sample(told, asked(30), clusterer=NormalizedMatch(), **SILENT)
-    with pytest.raises(NoThresholdError, match=r'30 wrong answers .* use correctness "contains"'):
+    with pytest.raises(NoThresholdError, match=r'30 wrong answers .* correctness="contains"'):
         calibrate(samples, risk=0.1)
 
 
@@ -524,6 +524,15 @@ def test_a_faulty_file_of_a_policy_is_named_before_anything_is_clustered(tmp_pat
     samples = sample(agents(), [CAPITAL], **SILENT)
     with pytest.raises(ConfigurationError, match="strict"):
         compare(samples, policies={"strict": faulty}, clusterer=Never())
+
+
+def test_a_run_and_its_comparison_name_wrong_answers_with_a_reference_in_them(tmp_path):
+    said = [ScriptedAgent(name, ["Paris, as everybody knows"]) for name in "ab"]
+    runs = run(said, asked(10), out=tmp_path / "run", policy=ALWAYS, **SILENT)
+    note = "10 wrong answers contain a reference, but do not equal it."
+    assert note in str(runs)
+    (notes,) = [each.notes for each in compare(runs, resamples=2).policies]
+    assert note in " ".join(notes)
 
 
 def test_runs_are_compared_by_their_names():

@@ -357,14 +357,34 @@ def is_inside(statistics: Statistics, verdict: float | None) -> bool:
     """Returns whether the answer is wrong by its words alone, though a reference is in it as whole words."""
     if verdict is None or verdict > 0.0:
         return False
-    return any(map(_holds_reference, _predictions(statistics)))
+    return any(map(holds_reference, _predictions(statistics)))
 
 
-def _holds_reference(prediction: Prediction) -> bool:
+def holds_reference(prediction: Prediction) -> bool:
+    """Returns whether a text without a label has a reference in it as whole words."""
     if prediction.is_action or mean_verdict(prediction.verdicts) is not None:
         return False
 
     return answer_kind(prediction.answer) == "answer" and _by_containment(prediction) is True
+
+
+class HasVerdict(Protocol):
+    """What was judged: whether it is right, and whether it is wrong by its words alone, though a reference is in it."""
+
+    @property
+    def correct(self) -> float | None: ...
+
+    @property
+    def is_inside(self) -> bool: ...
+
+
+def on_inside(judged: Iterable[HasVerdict], criterion: str) -> str | None:
+    """Returns the line of `inside_in_words` on what was judged."""
+    n_judged = n_inside = 0
+    for each in judged:
+        n_judged += each.correct is not None
+        n_inside += each.is_inside
+    return inside_in_words(n_inside, n_judged, criterion)
 
 
 def inside_in_words(n: int, n_judged: int, criterion: str) -> str | None:
@@ -378,8 +398,8 @@ def inside_in_words(n: int, n_judged: int, criterion: str) -> str | None:
     )
     return (
         f"{answers} not equal it. "
-        'If they are sentences, use correctness "contains", "entailment" or "judge"; models that follow instructions '
-        "can be asked for short answers instead."
+        'If they are sentences, judge by "contains", "entailment" or "judge": correctness="contains" (--correctness '
+        "contains); models that follow instructions can be asked for short answers instead."
     )
 
 

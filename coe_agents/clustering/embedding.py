@@ -27,10 +27,10 @@ class EmbeddingSimilarity:
     to a, and c to b, but not c to a. `cluster_responses`, by which graphs and scores cluster, passes them in an order
     of their own: the most frequent first, then the shortest.
 
-    Near is not equal: "1912" and "1913", "he did" and "he did not", or "It is Canberra." and "It is Sydney." are near
-    neighbours in most embeddings. If they share a cluster, a reason says of all agents in it that they say its most
-    probable text, which one of them may never have given. An entailment model distinguishes such answers; use this
-    where you have none.
+    Near is not equal: "It sank in 1912." and "It sank in 1913.", "he did" and "he did not", or "It has seven moons."
+    and "It has eight moons." are near neighbours in most embeddings. If they share a cluster, a reason says of all
+    agents in it that they say its most probable text, which one of them may never have given. An entailment model
+    distinguishes such answers; use this where you have none.
 
     Args:
         embeddings: Any LangChain `Embeddings`, or another object whose `embed_documents` returns a vector per text.

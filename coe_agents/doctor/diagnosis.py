@@ -183,6 +183,9 @@ def _to_problem(error: Exception, holder: object) -> Problem:
     return Problem(error=text, remedy=safe_message(remedy_for(error), secrets))
 
 
+_Pair = tuple[str, str]
+
+
 @dataclass(frozen=True, kw_only=True)
 class ClustererReport:
     """What a clusterer makes of an answer, an obvious paraphrase of it, and another answer.
@@ -192,6 +195,7 @@ class ClustererReport:
         joins_other: Whether it puts the other answer with the first, as it should not.
         device: Of a model in this process.
         cosines: Of embeddings: the lowest of obvious pairs that mean the same, and the highest of those that do not.
+        pairs: Those that have these two.
         threshold: Of embeddings: the least cosine of two answers that it takes for one.
     """
 
@@ -201,19 +205,38 @@ class ClustererReport:
     seconds: float
     device: str | None
     cosines: tuple[float, float] | None = None
+    pairs: tuple[_Pair, _Pair] | None = None
     threshold: float | None = None
 
 
-_SAME = ((ANSWER, PARAPHRASE), ("Canberra", "It is Canberra."))
-_DIFFERENT = ((ANSWER, OTHER), ("Canberra", "It is Sydney."))
+_SAME: tuple[_Pair, ...] = (
+    (ANSWER, PARAPHRASE),
+    ("Canberra", "It is Canberra."),
+    ("Tokyo", "That would be Tokyo."),
+    ("Tokyo", "The capital of Japan is Tokyo."),
+    ("1912", "The Titanic sank in 1912."),
+)
+_DIFFERENT: tuple[_Pair, ...] = (
+    (ANSWER, OTHER),
+    ("Canberra", "It is Sydney."),
+    # whoever answers in sentences repeats the question: one word is all that differs
+    ("The capital of Australia is Canberra.", "The capital of Australia is Sydney."),
+    ("The Titanic sank in 1912.", "The Titanic sank in 1913."),
+    ("It was written by Jane Austen.", "It was written by Emily Brontë."),
+    ("It has seven moons.", "It has eight moons."),
+)
 
 
-def _cosines(clusterer: Clusterer) -> tuple[float, float] | None:
-    if not isinstance(clusterer, EmbeddingSimilarity):
-        return None
-    lowest = min(clusterer.cosines(_SAME))
-    highest = max(clusterer.cosines(_DIFFERENT))
-    return round(lowest, 3), round(highest, 3)
+def _hardest_pairs(
+    clusterer: EmbeddingSimilarity,
+) -> tuple[tuple[float, float], tuple[_Pair, _Pair]]:
+    """Returns the lowest cosine of pairs that mean the same, the highest of others, and the pairs that have them."""
+    same = dict(zip(_SAME, clusterer.cosines(_SAME), strict=True))
+    different = dict(zip(_DIFFERENT, clusterer.cosines(_DIFFERENT), strict=True))
+    furthest = min(same, key=same.__getitem__)
+    nearest = max(different, key=different.__getitem__)
+    cosines = (round(same[furthest], 3), round(different[nearest], 3))
+    return cosines, (furthest, nearest)
 
 
 def probe_of(clusterer: Clusterer) -> Callable[[], ClustererReport | Problem] | None:
@@ -230,7 +253,10 @@ def probe_of(clusterer: Clusterer) -> Callable[[], ClustererReport | Problem] | 
             loaded = _load(model)
             [labels] = clusterer.cluster([[ANSWER, PARAPHRASE, OTHER]], [QUESTION])
             answer, paraphrase, other = labels
-            cosines = _cosines(clusterer)
+            cosines = pairs = threshold = None
+            if isinstance(clusterer, EmbeddingSimilarity):
+                cosines, pairs = _hardest_pairs(clusterer)
+                threshold = clusterer.threshold
         except Exception as error:
             return _to_problem(error, clusterer)
         return ClustererReport(
@@ -240,7 +266,8 @@ def probe_of(clusterer: Clusterer) -> Callable[[], ClustererReport | Problem] | 
             seconds=round(time.perf_counter() - start, 3),
             device=getattr(loaded, "device", None),
             cosines=cosines,
-            threshold=clusterer.threshold if isinstance(clusterer, EmbeddingSimilarity) else None,
+            pairs=pairs,
+            threshold=threshold,
         )
 
     return probe
@@ -450,11 +477,20 @@ def _faults(result: Any, *, needs_logprobs: bool, is_single: bool) -> Iterator[P
 
 
 def _fault_of_threshold(report: ClustererReport) -> Problem | None:
-    """Returns what is wrong where another threshold would tell obvious pairs apart, and this one does not."""
-    if report.cosines is None or report.threshold is None:
+    """Returns what is wrong with a threshold that joins obviously different answers, or that another one betters."""
+    if report.cosines is None or report.pairs is None or report.threshold is None:
         return None
     lowest, highest = report.cosines
-    if lowest <= highest or highest < report.threshold <= lowest:
+    if lowest <= highest:
+        if report.threshold > highest:
+            # it joins nothing wrongly: what it tells apart makes the group less sure, not wrong
+            return None
+        return Problem(
+            error=f"threshold = {report.threshold:g} joins {_quoted(report.pairs[1])}, whose cosine is {highest:g}",
+            remedy='Take kind = "entailment", or have short answers and take kind = "normalized". A threshold above '
+            f"{highest:g} joins none of these pairs wrongly, but tells apart much that means the same",
+        )
+    if highest < report.threshold <= lowest:
         return None
 
     middle = (lowest + highest) / 2
@@ -471,12 +507,31 @@ def _fault_of_threshold(report: ClustererReport) -> Problem | None:
     )
 
 
+def _quoted(pair: _Pair) -> str:
+    return f'"{pair[0]}" and "{pair[1]}"'
+
+
+def _inseparable(part: str, report: ClustererReport) -> str:
+    """Returns the note that cosines of this model do not tell which answers mean the same."""
+    assert report.cosines is not None
+    assert report.pairs is not None
+    lowest, highest = report.cosines
+    furthest, nearest = map(_quoted, report.pairs)
+    note = (
+        f"{part}: no threshold tells answers apart by this model: {furthest} mean the same and have a cosine of "
+        f"{lowest:g}; {nearest} do not, and have one of {highest:g}"
+    )
+    if report.threshold is not None and report.threshold > highest:
+        note += f". Your threshold = {report.threshold:g} joins neither, so it tells apart much that means the same"
+    return note
+
+
 def _notes(part: str, result: Any, *, is_single: bool) -> Iterator[str]:
     if isinstance(result, ClustererReport) and result.cosines is not None:
         lowest, highest = result.cosines
         cosines = f"obvious pairs that mean the same have cosines of at least {lowest:g}, others of at most {highest:g}"
         if lowest <= highest:
-            yield f"{part}: {cosines}: no threshold tells them apart. An entailment model does"
+            yield _inseparable(part, result)
         elif _fault_of_threshold(result) is None:
             yield f"{part}: {cosines}; your threshold = {result.threshold:g} lies between them"
         else:

@@ -269,7 +269,8 @@ def put_to(words, threshold):
     return report, notes, problems
 
 
-WORDS = ("Paris", "Lyon", "Canberra", "Sydney", "The")
+CITIES = ("Paris", "Lyon", "Canberra", "Sydney", "Tokyo")
+WORDS = (*CITIES, "1912", "1913", "Austen", "Bront", "seven", "eight", "The")
 """By which obvious pairs that mean the same have cosines of at least 0.714, and others of at most 0.51."""
 
 
@@ -296,7 +297,36 @@ def test_a_threshold_that_does_not_lie_there_is_a_problem_with_one_that_does(thr
     assert near.remedy.startswith("Set threshold = 0.8415,")
 
 
-def test_where_no_threshold_tells_them_apart_the_note_says_so():
-    _, (note,), (problem,) = put_to(("capital",), 0.5)
-    assert "no threshold tells them apart" in note
-    assert "takes" in problem.error
+NEAR = (*CITIES, "The", "in", "has")
+"""By which sentences that differ in the one word that answers are the same, if it is a year or a number."""
+
+
+def test_where_no_threshold_tells_them_apart_the_note_names_the_pairs_and_their_cosines():
+    report, (note,), _ = put_to(NEAR, 0.84)
+    assert "no threshold tells answers apart by this model" in note
+    furthest, nearest = report.pairs
+    assert furthest == ("1912", "The Titanic sank in 1912.")
+    assert nearest == ("The Titanic sank in 1912.", "The Titanic sank in 1913.")
+    lowest, highest = report.cosines
+    assert f'"{furthest[0]}" and "{furthest[1]}" mean the same' in note
+    assert f"a cosine of {lowest:g}" in note
+    assert f'"{nearest[0]}" and "{nearest[1]}" do not, and have one of {highest:g}' in note
+
+
+def test_a_threshold_that_joins_different_answers_is_a_problem_though_none_is_better():
+    _, _, (problem,) = put_to(NEAR, 0.84)
+    assert problem.error == (
+        'threshold = 0.84 joins "The Titanic sank in 1912." and "The Titanic sank in 1913.", whose cosine is 1'
+    )
+    assert 'kind = "entailment"' in problem.remedy
+    assert 'kind = "normalized"' in problem.remedy
+
+
+def test_a_threshold_that_joins_nothing_wrongly_is_noted_where_none_tells_them_apart():
+    report, _, _ = put_to(NEAR, 0.84)
+    cautious = replace(report, cosines=(0.622, 0.923), threshold=0.93)
+    assert diagnosis._fault_of_threshold(cautious) is None
+    note, _ = diagnosis._notes("clusterer", cautious, is_single=False)
+    assert note.endswith(
+        "Your threshold = 0.93 joins neither, so it tells apart much that means the same"
+    )

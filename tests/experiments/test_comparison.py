@@ -30,13 +30,13 @@ def four(tmp_path):
         "3": step(correct=0.0),
         "4": step(action="abstain", leading=1.0, rounds=2, tokens={"a": (20, 10), "b": (20, 10)}),
     }
-    return written(
-        tmp_path / "four", rows, seconds={"1": 1.0, "2": 2.0, "3": 3.0, "4": 6.0}, prices=PRICES
-    )
+    seconds = {"1": 1.0, "2": 2.0, "3": 3.0, "4": 6.0}
+    return written(tmp_path / "four", rows, seconds=seconds, prices=PRICES)
 
 
 def test_figures_by_hand(four):
-    (found,) = compare_outcomes([outcomes_of(read_run(four))], n_resamples=20).policies
+    outcomes = outcomes_of(read_run(four))
+    (found,) = compare_outcomes([outcomes], n_resamples=20).policies
     # an ordinary question costs 2 agents x (10 x 1 + 5 x 4) millionths; the last one twice that
     expected = {
         "coverage": 3 / 4,
@@ -44,14 +44,13 @@ def test_figures_by_hand(four):
         "accuracy_answered": 2 / 3,
         "accuracy_all": 3 / 4,
         "rounds": 5 / 4,
-    }
-    expected |= {
         "tokens": (30 + 30 + 30 + 60) / 4,
         "requests": (2 + 2 + 2 + 4) / 4,
         "seconds": 3.0,
         "escalated": 0,
+        "cost": 1000 * (3 * 60e-6 + 120e-6) / 4,
+        "conformity": math.nan,
     }
-    expected |= {"cost": 1000 * (3 * 60e-6 + 120e-6) / 4, "conformity": math.nan}
     values = {name: found.figures[name][0] for name in expected}
     assert values == pytest.approx(expected, nan_ok=True)
     assert found.decided_by == {"group": 1.0}
@@ -59,17 +58,21 @@ def test_figures_by_hand(four):
 
 
 def test_a_difference_is_over_the_questions_of_both_and_of_a_run_to_itself_is_zero(tmp_path, four):
-    other = written(
-        tmp_path / "other",
-        {"1": step(), "2": step(action="abstain"), "9": step(correct=0.0), "8": "down"},
-    )
+    rows = {"1": step(), "2": step(action="abstain"), "9": step(correct=0.0), "8": "down"}
+    other = written(tmp_path / "other", rows)
     runs = [outcomes_of(read_run(path)) for path in (four, four, other)]
     _, same, found = compare_outcomes(runs, n_resamples=50).policies
     assert set(same.differences["coverage"]) == {0.0}
-    assert (found.n_questions, found.n_common, found.n_failed) == (3, 2, 1)
-    assert found.differences["coverage"][0] == 1 / 2 - 1
-    assert found.differences["risk"][0] == 0
-    assert math.isnan(found.differences["cost"][0])
+
+    assert found.n_questions == 3
+    assert found.n_common == 2
+    assert found.n_failed == 1
+    coverage, *_ = found.differences["coverage"]
+    risk, *_ = found.differences["risk"]
+    cost, *_ = found.differences["cost"]
+    assert coverage == 1 / 2 - 1
+    assert risk == 0
+    assert math.isnan(cost)
     assert any("1 question failed" in note for note in found.notes)
 
 
@@ -81,20 +84,21 @@ def test_an_agent_without_a_price_makes_the_cost_unknown():
 
 def test_the_table_has_a_line_for_each_figure_of_each_policy(four, tmp_path):
     other = written(tmp_path / "other", {"1": step(by="arbiter"), "2": step()})
-    table = to_experiment(
-        compare_outcomes([outcomes_of(read_run(path)) for path in (four, other)], n_resamples=5)
-    )
-    found = {row[:2]: dict(zip(table.columns[2:], row[2:], strict=True)) for row in table.rows}
-    assert (found["answered", "four"]["value"], found["answered", "four"]["less the first"]) == (
-        0.75,
-        None,
-    )
+    runs = [outcomes_of(read_run(path)) for path in (four, other)]
+    table = to_experiment(compare_outcomes(runs, n_resamples=5))
+    found = {}
+    for figure, policy, *values in table.rows:
+        found[figure, policy] = dict(zip(table.columns[2:], values, strict=True))
+    assert found["answered", "four"]["value"] == 0.75
+    assert found["answered", "four"]["less the first"] is None
     assert found["answered", "other"]["less the first"] == 0.0
     assert found["questions", "four"]["value"] == 4
     assert found["questions of both", "other"]["value"] == 2
     assert found["decided by arbiter", "other"]["value"] == 0.5
     assert ("conformity", "four") not in found
-    alone = to_experiment(compare_outcomes([outcomes_of(read_run(four))], n_resamples=5))
+
+    of_one = compare_outcomes([outcomes_of(read_run(four))], n_resamples=5)
+    alone = to_experiment(of_one)
     assert alone.columns == ("figure", "policy", "value", "low", "high")
     with pytest.raises(ValueError, match="at least one policy"):
         compare_outcomes([])
@@ -120,10 +124,13 @@ def test_nothing_is_wider_than_the_terminal_and_each_figure_is_a_row(tmp_path, n
 
     assert max(map(len, text.splitlines())) <= 80
     n_blocks = -(-n_policies // 3)
-    assert text.count("\n  answered ") == text.count("\n  figure ") == n_blocks
-    assert ("  less the first" in text) is (n_policies > 1)
-    assert ("The same for all: questions 20" in text) is (n_policies > 1)
-    assert "\n  rounds " not in text or n_policies == 1
+    assert text.count("\n  answered ") == n_blocks
+    assert text.count("\n  figure ") == n_blocks
+    are_several = n_policies > 1
+    assert ("  less the first" in text) is are_several
+    assert ("The same for all: questions 20" in text) is are_several
+    if are_several:
+        assert "\n  rounds " not in text
 
 
 def test_policies_that_decide_alike_are_one_sentence(tmp_path):
@@ -137,20 +144,24 @@ def test_policies_that_decide_alike_are_one_sentence(tmp_path):
 
 
 def test_a_figure_that_is_equal_in_the_mean_alone_keeps_its_row(tmp_path):
-    questions = [str(i) for i in range(20)]
-    odd = {name: step(action="abstain" if int(name) % 2 else "answer") for name in questions}
-    even = {name: step(action="answer" if int(name) % 2 else "abstain") for name in questions}
+    odd = {}
+    even = {}
+    for number in range(20):
+        abstains = step(action="abstain")
+        answers = step(action="answer")
+        odd[str(number)] = abstains if number % 2 else answers
+        even[str(number)] = answers if number % 2 else abstains
     folders = [written(tmp_path / "odd", odd), written(tmp_path / "even", even)]
     comparison = compare_outcomes([outcomes_of(read_run(each)) for each in folders])
-    assert "less the first +0.000 [-0.500, +0.500]" in " ".join(_shown(comparison, 80).split())
+    words = " ".join(_shown(comparison, 80).split())
+    assert "less the first +0.000 [-0.500, +0.500]" in words
 
 
 @pytest.mark.parametrize("line", ['{"id": "1", "error": null}', "nothing"])
 def test_a_line_that_is_no_decision_is_an_error_with_its_place(tmp_path, line):
     (tmp_path / DECISIONS).write_text(line + "\n")
-    with pytest.raises(
-        SamplesError, match=r"run\.decisions\.jsonl:1: this is not a decision of a run"
-    ):
+    message = r"run\.decisions\.jsonl:1: this is not a decision of a run"
+    with pytest.raises(SamplesError, match=message):
         read_run(tmp_path)
     with pytest.raises(SamplesError, match=r"holds no run\.decisions\.jsonl"):
         read_run(tmp_path / "none")
@@ -163,19 +174,17 @@ def test_two_decisions_on_one_question_are_an_error_unless_they_are_equal(tmp_pa
     assert list(read_run(folder).items) == ["1", "2"]
     changed = json.dumps({"id": "1", "agent": "group", "error": "down"})
     (folder / DECISIONS).write_text(f"{lines}{changed}\n")
-    with pytest.raises(
-        SamplesError,
-        match=r"run\.decisions\.jsonl:3: line 1 holds another decision on '1'\. Remove",
-    ):
+    message = r"run\.decisions\.jsonl:3: line 1 holds another decision on '1'\. Remove"
+    with pytest.raises(SamplesError, match=message):
         read_run(folder)
 
 
 def test_a_share_of_none_or_of_all_has_the_interval_of_clopper_and_pearson(tmp_path):
     run = written(tmp_path / "r", {str(i): step() for i in range(20)})
-    (found,) = compare_outcomes([outcomes_of(read_run(run))], n_resamples=5).policies
-    least = 0.025 ** (
-        1 / 20
-    )  # the share p at which 20 of 20 happen with probability 0.025: p^20 = 0.025
+    outcomes = outcomes_of(read_run(run))
+    (found,) = compare_outcomes([outcomes], n_resamples=5).policies
+    # the share p at which 20 of 20 happen with probability 0.025: p^20 = 0.025
+    least = 0.025 ** (1 / 20)
     assert found.figures["coverage"] == pytest.approx((1.0, least, 1.0))
     assert found.figures["risk"] == pytest.approx((0.0, 0.0, 1.0 - least))
     assert found.figures["rounds"] == (1.0, 1.0, 1.0)  # no share
@@ -183,19 +192,19 @@ def test_a_share_of_none_or_of_all_has_the_interval_of_clopper_and_pearson(tmp_p
 
 def test_the_intervals_of_differences_allow_for_the_number_of_policies(tmp_path):
     folder = written(tmp_path / "r", {"yes": step(), "no": step(action="abstain")})
-    yes, no = (read_run(folder).items[name] for name in ("yes", "no"))
-    shares = np.random.default_rng(1).random((6, 400)) < 0.5
-    runs = [
-        PolicyOutcomes("p", {str(i): yes if each else no for i, each in enumerate(row)})
-        for row in shares
-    ]
+    items = read_run(folder).items
+    generator = np.random.default_rng(1)
+    runs = []
+    for row in generator.random((6, 400)) < 0.5:
+        steps = {}
+        for place, is_answered in enumerate(row):
+            steps[str(place)] = items["yes"] if is_answered else items["no"]
+        runs.append(PolicyOutcomes("p", steps))
 
     def width(n_policies: int) -> float:
-        _, low, high = (
-            compare_outcomes(runs[:n_policies], n_resamples=4000)
-            .policies[1]
-            .differences["coverage"]
-        )
+        comparison = compare_outcomes(runs[:n_policies], n_resamples=4000)
+        _, second, *_ = comparison.policies
+        _, low, high = second.differences["coverage"]
         return high - low
 
     # of a normal distribution: the 99.5 % quantile for five differences, the 97.5 % one for a single one

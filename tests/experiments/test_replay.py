@@ -22,18 +22,19 @@ RIGHT = CRITERIA["reference"]
 
 def saved(folder, *questions, **more):
     """Returns the saved responses of what each agent said to each question; Paris is right, all tokens count 2."""
-    rows = [
-        row(str(i), agent, index, text, references=["Paris"], n_tokens=2, **more)
-        for i, said in enumerate(questions)
-        for agent, texts in said.items()
-        for index, text in enumerate(texts)
-    ]
+    rows = []
+    for number, said in enumerate(questions):
+        for agent, texts in said.items():
+            for index, text in enumerate(texts):
+                response = row(str(number), agent, index, text, references=["Paris"], n_tokens=2)
+                rows.append({**response, **more})
     with Samples([write(folder / "s.samples.jsonl", rows)]) as samples:
         return load_saved(samples, NormalizedMatch())
 
 
 def policy(of=None, *, n=2, max_rounds=1, **more):
-    of, rules = of or ThresholdPolicy(0.1), Rules(bounds=Bounds(max_rounds=max_rounds))
+    of = of or ThresholdPolicy(0.1)
+    rules = Rules(bounds=Bounds(max_rounds=max_rounds))
     return ReplayedPolicy(name="p", policy=of, n_samples={"a": n, "b": n}, rules=rules, **more)
 
 
@@ -45,42 +46,46 @@ def only(found):
 def test_the_first_responses_stand_for_what_is_asked_for(tmp_path):
     held = saved(tmp_path, {"a": ["Paris", "Paris", "Lyon"], "b": ["Paris", "paris", "Rome"]})
     outcome = only(replay(held, policy(), RIGHT))
-    assert (outcome.is_answered, outcome.correct, outcome.tokens, outcome.n_requests) == (
-        True,
-        1.0,
-        8.0,
-        2,
-    )
+    assert outcome.is_answered
+    assert outcome.correct == 1.0
+    assert outcome.tokens == 8.0
+    assert outcome.n_requests == 2
+
     outcome = only(replay(held, policy(n=3), RIGHT))
-    assert (outcome.is_answered, outcome.correct, outcome.leading_correct) == (False, None, 1.0)
+    assert not outcome.is_answered
+    assert outcome.correct is None
+    assert outcome.leading_correct == 1.0
     assert outcome.tokens == 12.0
 
 
 def test_another_round_takes_the_next_responses_while_they_last(tmp_path):
     again = ThresholdPolicy(0.1, otherwise="another_round")
-    plans = {"max_rounds": 3, "strategies": Strategies({"conflict": Resample(growth=1)})}
+    strategies = Strategies({"conflict": Resample(growth=1)})
     held = saved(tmp_path, {"a": ["Paris"] * 3, "b": ["Lyon"] * 3})
-    outcome = only(replay(held, policy(again, n=1, **plans), RIGHT))
-    assert (outcome.decision["n_rounds"], outcome.n_requests, outcome.tokens) == (3, 6, 12.0)
+    three_rounds = policy(again, n=1, max_rounds=3, strategies=strategies)
+    outcome = only(replay(held, three_rounds, RIGHT))
+    assert outcome.decision["n_rounds"] == 3
+    assert outcome.n_requests == 6
+    assert outcome.tokens == 12.0
     assert not outcome.is_answered
-    found = replay(held, policy(again, n=2, **{**plans, "max_rounds": 9}), RIGHT)
+
+    nine_rounds = policy(again, n=2, max_rounds=9, strategies=strategies)
+    found = replay(held, nine_rounds, RIGHT)
     assert only(found).decision["n_rounds"] == 2
-    assert (
-        "1 question would ask again, and no response is left; it counts as not answered"
-        in found.notes
-    )
+    no_response = "1 question would ask again, and no response is left; it counts as not answered"
+    assert no_response in found.notes
     assert "in 1 question fewer responses are saved than it would ask for" in found.notes
 
 
 def test_tokens_of_what_cannot_be_replayed_are_a_bound_and_two_bounds_are_not_compared(tmp_path):
     held = saved(tmp_path, {"a": ["Paris"] * 4, "b": ["Lyon"] * 4})
     whole = replay(held, policy(), RIGHT)
-    debate = replay(
-        held, policy(ThresholdPolicy(0.1, otherwise="another_round"), max_rounds=2), RIGHT
-    )
+    again = ThresholdPolicy(0.1, otherwise="another_round")
+    debate = replay(held, policy(again, max_rounds=2), RIGHT)
 
     def words(*outcomes):
-        return in_words(compare_outcomes(outcomes, n_resamples=5))[1].rpartition("%. ")[2]
+        _, sentence, *_ = in_words(compare_outcomes(outcomes, n_resamples=5))
+        return sentence.rpartition("%. ")[2]
 
     assert "times the tokens" not in words(whole, whole)  # as many
     assert "takes at least 1.00 times the tokens" in words(whole, debate)
@@ -90,21 +95,23 @@ def test_tokens_of_what_cannot_be_replayed_are_a_bound_and_two_bounds_are_not_co
 
 def test_a_policy_sees_the_rounds_before_in_a_replay(tmp_path):
     noting = Deciding(Decision("another_round"))
-    plans = {"max_rounds": 3, "strategies": Strategies({"conflict": Resample(growth=1)})}
+    strategies = Strategies({"conflict": Resample(growth=1)})
     held = saved(tmp_path, {"a": ["Paris"] * 3, "b": ["Lyon"] * 3})
-    replay(held, policy(noting, n=1, **plans), RIGHT)
+    replay(held, policy(noting, n=1, max_rounds=3, strategies=strategies), RIGHT)
+
+    seen = []
+    for *_, measurement in noting.seen:
+        history = measurement.run.history
+        seen.append([(data["round"], data["epistemic"]) for data in history])
     split = pytest.approx(math.log(2))
-    seen = [
-        [(data["round"], data["epistemic"]) for data in measurement.run.history]
-        for *_, measurement in noting.seen
-    ]
     assert seen == [[], [(0, split)], [(0, split), (1, split)]]
 
 
 def test_an_agent_without_weight_answers_nothing_by_itself(tmp_path):
     held = saved(tmp_path, {"a": ["Paris", "Paris"]})
     outcome = only(replay(held, policy(weights={"a": 0.0, "b": 1.0}), RIGHT))
-    assert (outcome.is_answered, outcome.tokens) == (False, None)
+    assert not outcome.is_answered
+    assert outcome.tokens is None
 
 
 def test_an_agent_that_answered_no_question_is_named_beside_those_there_are(tmp_path):
@@ -128,15 +135,19 @@ def test_costs_are_of_the_tokens_and_each_request_pays_its_prompt(tmp_path):
 
 
 def test_what_proposals_disagree_about_is_computed_for_a_policy_that_may_read_it(tmp_path):
-    rows = [
-        row("0", name, 0, "", calls=[{"name": "pay", "args": {"sum": number}}])
-        for number, name in enumerate("ab")
-    ]
+    rows = []
+    for number, name in enumerate("ab"):
+        pays = {"name": "pay", "args": {"sum": number}}
+        rows.append(row("0", name, 0, "", calls=[pays]))
     with Samples([write(tmp_path / "s.samples.jsonl", rows)]) as samples:
-        (each,) = load_saved(samples, NormalizedMatch())
+        (saved_question,) = load_saved(samples, NormalizedMatch())
 
     def contested_for(of):
-        return each.measure((("a", 1), ("b", 1)), policy(of)).proposals.contested
+        first_of_each = (("a", 1), ("b", 1))
+        measurement = saved_question.measure(first_of_each, policy(of))
+        return measurement.proposals.contested
 
-    assert contested_for(FixedRounds(1, then=Deciding(Decision("abstain")))) is not None
-    assert contested_for(FixedRounds(1, then=ThresholdPolicy(0.1))) is None
+    may_read_it = FixedRounds(1, then=Deciding(Decision("abstain")))
+    assert contested_for(may_read_it) is not None
+    reads_numbers = FixedRounds(1, then=ThresholdPolicy(0.1))
+    assert contested_for(reads_numbers) is None

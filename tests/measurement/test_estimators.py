@@ -47,12 +47,11 @@ def statistics(tmp_path):
 
 def said(*texts, **fields):
     """One question; each argument is what one agent says, answer by answer."""
-    split = enumerate(own.split() for own in texts)
-    return [
-        row("q", f"agent-{i}", index, text, **fields)
-        for i, own in split
-        for index, text in enumerate(own)
-    ]
+    rows = []
+    for number, answers in enumerate(texts):
+        for index, text in enumerate(answers.split()):
+            rows.append(row("q", f"agent-{number}", index, text, **fields))
+    return rows
 
 
 def values(one):
@@ -66,19 +65,21 @@ def test_by_hand_where_two_agents_are_sure_of_different_answers(statistics):
         assert found[name] == pytest.approx(LOG2)
     for name in ("aleatoric", "semantic_entropy"):
         assert found[name] == 0.0
-    assert found["vote_share"] == found["pooled_disagreement"] == 0.5
+    assert found["vote_share"] == 0.5
+    assert found["pooled_disagreement"] == 0.5
     assert found["coe_wasserstein"] == 0.5  # total variation from the mean
     for name in ("regular_entropy", "p_false"):
         assert found[name] is None
-    assert found | {name: score_of(one.measurement, name) for name in RUN_TIME_SCORES} == found
+    for name in RUN_TIME_SCORES:
+        assert found[name] == score_of(one.measurement, name)
+
     other = replace(one.measurement, run=Run(), coe=3.0, aleatoric=2.0, epistemic=1.0)
-    assert [score_of(other, name) for name in ("coe", "aleatoric", "epistemic", "vote_share")] == [
-        3.0,
-        2.0,
-        1.0,
-        0.5,
-    ]
-    assert score_of(replace(other, run=Run(scores={"coe_js": 0.25})), "coe_js") == 0.25
+    assert score_of(other, "coe") == 3.0
+    assert score_of(other, "aleatoric") == 2.0
+    assert score_of(other, "epistemic") == 1.0
+    assert score_of(other, "vote_share") == 0.5
+    with_score = replace(other, run=Run(scores={"coe_js": 0.25}))
+    assert score_of(with_score, "coe_js") == 0.25
     with pytest.raises(ValueError, match='must have the responses for "coe_js"'):
         score_of(other, "coe_js")
 
@@ -110,60 +111,66 @@ def test_what_log_probabilities_say(statistics):
     masses = np.exp([-0.5, -1.0, -4.0])
     pool = np.array([masses[0] + masses[2], masses[1]]) / masses.sum()
     assert found["pooled_semantic_entropy"] == pytest.approx(entropy(pool))
-    given = enumerate((0.25, 1.0, 2.0, "0.5", None, True))
-    (one,) = statistics([row("q", "a", i, "x", logprob=-1.0, p_false=value) for i, value in given])
-    assert values(one) | {"regular_entropy": 1.0, "p_false": (0.25 + 1) / 2} == values(one)
-    rows = [
-        row("q", agent, text=text)
-        for agent, text in zip("abc", ("paris", "Paris", "paris"), strict=True)
-    ]
+
+    rows = []
+    for index, value in enumerate((0.25, 1.0, 2.0, "0.5", None, True)):
+        rows.append(row("q", "a", index, "x", logprob=-1.0, p_false=value))
+    (one,) = statistics(rows)
+    found = values(one)
+    assert found["regular_entropy"] == 1.0
+    assert found["p_false"] == (0.25 + 1) / 2
+
+    rows = [row("q", "a", text="paris"), row("q", "b", text="Paris"), row("q", "c", text="paris")]
     (other,) = statistics(rows, weights={"b": 3.0})
-    assert other.answer_of(0) == other.measurement.answer == "Paris"
+    assert other.answer_of(0) == "Paris"
+    assert other.measurement.answer == "Paris"
+    assert statistics_of(other.measurement).measurement is other.measurement
+
     (one,) = statistics([row("q", "a", text="", answer="Paris ")])
     assert one.answer_of(0) == "Paris"
-    assert statistics_of(other.measurement).measurement is other.measurement
 
 
 def plain_figures(one):
     """What is computed for several questions at once, from this question's rows alone; the oracle."""
     pooled = one.log_probs if all(one.counts_by_probability) else None
-    return {
-        **{
-            f"coe_{name}": collaborative_entropy(one.distributions, divergence=name).total
-            for name in DIVERGENCES
-        },
+    pool = cluster_distributions(one.labels, 0 * one.agents, log_probs=pooled)
+    figures = {
         "semantic_entropy": np.mean(semantic_entropy(one.distributions)),
-        "pooled_semantic_entropy": entropy(
-            cluster_distributions(one.labels, 0 * one.agents, log_probs=pooled)
-        ),
+        "pooled_semantic_entropy": entropy(pool),
     }
+    for name in DIVERGENCES:
+        split = collaborative_entropy(one.distributions, divergence=name)
+        figures[f"coe_{name}"] = split.total
+    return figures
 
 
 @pytest.mark.parametrize("weighting", ["auto", "frequency"])
 def test_questions_measured_together_equal_each_alone(statistics, weighting):
     rows = group(60, agents=("a", "b", "c", "d"))
-    lacking = [
-        each for each in rows if each["agent"] != "b" or int(each["id"][1:]) % 3
-    ]  # two plans
+    lacking = []  # in two plans
+    for each in rows:
+        if each["agent"] != "b" or int(each["id"][1:]) % 3:
+            lacking.append(each)
     for each in lacking[::97]:
         each["logprob"] = None
     found = statistics(lacking, weighting=weighting)
     assert [one.question.id for one in found] == sorted({each["id"] for each in lacking})
     assert len({one.distributions.shape for one in found}) > 4
     for one in found:
-        measured_alone = one.measurement.agents.values()
-        by_cluster = [
-            [agent.distribution.get(each, 0.0) for each in one.measurement.representatives]
-            for agent in measured_alone
-        ]
+        measurement = one.measurement
+        measured_alone = measurement.agents.values()
+        by_cluster = []
+        for agent in measured_alone:
+            distribution = agent.distribution
+            shares_of_agent = [distribution.get(text, 0.0) for text in measurement.representatives]
+            by_cluster.append(shares_of_agent)
         np.testing.assert_array_equal(one.distributions, by_cluster)
-        parts = one.measurement.coe, one.measurement.aleatoric, one.measurement.epistemic
-        assert [one.figures[name] for name in ("coe", "aleatoric", "epistemic")] == pytest.approx(
-            parts, abs=1e-12
-        )
-        assert one.entropies == pytest.approx(
-            [agent.entropy for agent in measured_alone], abs=1e-12
-        )
+
+        assert one.figures["coe"] == pytest.approx(measurement.coe, abs=1e-12)
+        assert one.figures["aleatoric"] == pytest.approx(measurement.aleatoric, abs=1e-12)
+        assert one.figures["epistemic"] == pytest.approx(measurement.epistemic, abs=1e-12)
+        entropies = [agent.entropy for agent in measured_alone]
+        assert one.entropies == pytest.approx(entropies, abs=1e-12)
         assert one.n_responses == [agent.n_responses for agent in measured_alone]
         by_probability = [agent.weighting == "probability" for agent in measured_alone]
         assert list(one.counts_by_probability) == by_probability
@@ -188,13 +195,14 @@ def scored(tmp_path, **options):
 
 @pytest.mark.parametrize("value", [math.nan, "0.5"])
 def test_what_an_estimator_must_return_under_a_name_of_its_own(tmp_path, value):
-    with pytest.raises(
-        ValueError,
-        match=r'estimator "x" must return None or a finite number for question \'q00000\'',
-    ):
+    message = r'estimator "x" must return None or a finite number for question \'q00000\''
+    with pytest.raises(ValueError, match=message):
         scored(tmp_path, estimators={"x": lambda one: value})
-    assert scored(tmp_path, estimators={"x": agents_that_err}).values["x"].tolist() == [0.0] * 40
-    assert "x" not in scored(tmp_path, estimators={"x": lambda one: None}).values
+
+    counted = scored(tmp_path, estimators={"x": agents_that_err})
+    assert counted.values["x"].tolist() == [0.0] * 40
+    unknown = scored(tmp_path, estimators={"x": lambda one: None})
+    assert "x" not in unknown.values
     for name in ("best_single_model", "coe"):
         with pytest.raises(ValueError, match=f'a name of its own; got "{name}" twice'):
             scored(tmp_path, estimators={name: agents_that_err})
@@ -233,32 +241,30 @@ def test_a_score_of_ones_own_is_found_by_its_module_and_of_a_class_an_instance()
 )
 def test_of_a_measurement_only_what_a_new_question_has_is_seen(weighting, by_probability):
     known = {"id": "7", "question": "Old?", "references": ["Lyon"], "correct": True, "tools": []}
-    rows = [
-        {**create_response("a", "Lyon", logprob=-1.0, n_tokens=2), **known},
-        create_response("b", "Lyon"),
-    ]
-    found = statistics_of(measure(rows, [0, 0], question="Which?", weighting=weighting))
+    of_a = create_response("a", "Lyon", logprob=-1.0, n_tokens=2)
+    rows = [{**of_a, **known}, create_response("b", "Lyon")]
+    measurement = measure(rows, [0, 0], question="Which?", weighting=weighting)
+    found = statistics_of(measurement)
     unknown = {"id": "", "question": "Which?", "references": [], "correct": None, "tools": None}
-    assert [{name: row[name] for name in unknown} for row in found.responses] == [unknown, unknown]
+    for response in found.responses:
+        assert {name: response[name] for name in unknown} == unknown
     assert found.counts_by_probability == by_probability
 
 
 def test_every_built_in_score_has_a_label_and_an_explanation_of_its_own():
     names = [name_of(score) for score in BUILT_IN]
-    assert (
-        len({name.label for name in names})
-        == len({name.explanation for name in names})
-        == len(BUILT_IN)
-    )
-    assert [score for score in BUILT_IN if name_of(score).label == score] == []
+    labels = [name.label for name in names]
+    explanations = [name.explanation for name in names]
+    assert len(set(labels)) == len(BUILT_IN)
+    assert len(set(explanations)) == len(BUILT_IN)
+    assert [score for score, label in zip(BUILT_IN, labels, strict=True) if label == score] == []
     assert set(BASELINE) < set(BUILT_IN)
-    groups = group_scores(["mine", *BUILT_IN])
-    assert groups == group_scores(reversed(["mine", *BUILT_IN]))
-    assert sorted(name for names in groups.values() for name in names) == sorted(
-        ["mine", *BUILT_IN]
-    )
-    assert (
-        [*groups.items()][-1:]
-        == [*group_scores(["mine"]).items()]
-        == [("Other estimators", ["mine"])]
-    )
+
+    with_mine = ["mine", *BUILT_IN]
+    groups = group_scores(with_mine)
+    assert groups == group_scores(reversed(with_mine))
+    grouped = [name for names in groups.values() for name in names]
+    assert sorted(grouped) == sorted(with_mine)
+    *_, last = groups.items()
+    assert last == ("Other estimators", ["mine"])
+    assert [*group_scores(["mine"]).items()] == [last]

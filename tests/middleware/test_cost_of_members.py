@@ -17,11 +17,13 @@ USED = {"input_tokens": 5, "output_tokens": 1, "total_tokens": 6}
 
 
 def council(*, budget, tools, **options):
+    """The members, each of which costs 0.6 a turn, and their council."""
     asked = members(AGREE, AGREE)
     for member in asked:
         member.price_per_million = PRICE
         member.script = [[call(**ANN)]]
-    return asked, CoECouncil(asked, cost_budget=budget, tools=tools, **options)
+    gate = CoECouncil(asked, cost_budget=budget, tools=tools, **options)
+    return asked, gate
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -37,8 +39,9 @@ async def test_once_the_money_is_spent_nobody_is_asked_and_nothing_runs(
     assert bank.transfers == [("Ann", 1)]
     assert [len(member.requests) for member in asked] == [1, 1]
     assert state["council"]["cause"] == "budget"
-    assert "cost_budget of 1.2" in replies(state)[1].text
-    assert replies(state)[1].text.endswith("Do not repeat the call unchanged.")
+    _, withheld, *_ = replies(state)
+    assert "cost_budget of 1.2" in withheld.text
+    assert withheld.text.endswith("Do not repeat the call unchanged.")
 
 
 def paying(bank, gate, *names):
@@ -74,8 +77,10 @@ async def test_no_member_is_asked_about_what_another_council_withholds(mode, ban
     others = members([[call(**BOB)], "Done."])
     inner = CoECouncil(others, tools=["transfer_money"], name="inner")
     calls = [says(call(id=name, **ANN)) for name in "xy"]
-    await run(mode, agent(None, bank, *calls, DONE, middleware=[gate, inner]), PAY)
-    assert len(others[0].requests) == 2
+    paying = agent(None, bank, *calls, DONE, middleware=[gate, inner])
+    await run(mode, paying, PAY)
+    [other] = others
+    assert len(other.requests) == 2
     assert [len(member.requests) for member in asked] == [1, 1]  # about the answer
 
 
@@ -84,7 +89,8 @@ def test_where_a_member_does_not_say_what_it_used_nobody_is_asked_again(bank):
     reply = silent.sample
 
     def sample(request, config=None):
-        return {**reply(request), "usage": {"input_tokens": None, "output_tokens": None}}
+        unknown = {"input_tokens": None, "output_tokens": None}
+        return {**reply(request), "usage": unknown}
 
     silent.sample = sample
     state = paying(bank, gate, *"xyz").invoke(PAY, THREAD)
@@ -133,10 +139,12 @@ def test_a_reply_that_is_no_vote_costs_as_well(reply, bank):
     model = ScriptedDriver(script=say)
     member = ModelAgent("member", model, n_samples=1, retries=0, price_per_million=PRICE)
     gate = CoECouncil([member], cost_budget=0.6, tools=["transfer_money"])
-    messages = [
-        AIMessage("", tool_calls=[call(id=name, **ANN)], response_metadata=OWN) for name in "xy"
-    ]
-    state = agent(None, bank, *messages, DONE, middleware=[gate]).invoke(PAY, THREAD)
+    messages = []
+    for name in "xy":
+        calls = [call(id=name, **ANN)]
+        messages.append(AIMessage("", tool_calls=calls, response_metadata=OWN))
+    paying_ann = agent(None, bank, *messages, DONE, middleware=[gate])
+    state = paying_ann.invoke(PAY, THREAD)
     assert state["council"]["cause"] == "budget"
     assert len(asked) == 1
     assert bank.transfers == []

@@ -24,21 +24,23 @@ def test_the_message_of_a_member_goes_on_unchanged_or_the_drivers_own_if_it_is_a
         {"type": "reasoning", "reasoning": "Bob it is."},
         {"type": "text", "text": "I pay Bob."},
     ]
-    said = AIMessage(
+    theirs = AIMessage(
         blocks, id="theirs", tool_calls=[call(id="t1", **BOB)], response_metadata={"model": "m"}
     )
-    agents = [ModelAgent(name, ScriptedDriver(script=[said, DONE]), n_samples=1) for name in "ab"]
+    agents = [ModelAgent(name, ScriptedDriver(script=[theirs, DONE]), n_samples=1) for name in "ab"]
     state, transfers = choosing(agents, says(call(**ANN)), DONE)
     assert transfers == [("Bob", 2.0)]
     first = state["messages"][1]
     assert first.id == "theirs"
     assert first.content == blocks
-    assert first.tool_calls == said.tool_calls
+    assert first.tool_calls == theirs.tool_calls
     assert first.response_metadata["model"] == "m"
-    said = AIMessage("mine", id="mine", tool_calls=[call(**ANN)])
-    state, transfers = choosing(
-        members([[call(**ANN)], "Done."], [[call(**BOB)], "Done."]), said, DONE
-    )
+
+    mine = AIMessage("mine", id="mine", tool_calls=[call(**ANN)])
+    to_ann = [call(**ANN)]
+    to_bob = [call(**BOB)]
+    agents = members([to_ann, "Done."], [to_bob, "Done."])
+    state, transfers = choosing(agents, mine, DONE)
     assert state["messages"][1].id == "mine"
     assert transfers == [("Ann", 1.0)]
 
@@ -46,15 +48,14 @@ def test_the_message_of_a_member_goes_on_unchanged_or_the_drivers_own_if_it_is_a
 @pytest.mark.parametrize("names", ["abc", "cba", "xay"])
 def test_names_and_order_do_not_choose_among_equal_actions(names):
     writings = ("1", 1.0, 1)  # one action: the tool receives 1.0
-    agents = [
-        Member(name, [call(to="Ann", amount=own)], "Done.")
-        for name, own in zip(names, writings, strict=True)
-    ]
+    agents = []
+    for name, amount in zip(names, writings, strict=True):
+        payment = call(to="Ann", amount=amount)
+        agents.append(Member(name, [payment], "Done."))
     state, transfers = choosing(agents, says(call(**BOB)), DONE)
     assert transfers == [("Ann", 1.0)]
-    assert (
-        json.dumps(state["messages"][1].tool_calls[0]["args"]["amount"]) == '"1"'
-    )  # the first by its JSON
+    [made] = state["messages"][1].tool_calls
+    assert json.dumps(made["args"]["amount"]) == '"1"'  # the first by its JSON
 
 
 @pytest.mark.parametrize(
@@ -70,10 +71,10 @@ def test_names_and_order_do_not_choose_among_equal_actions(names):
     ],
 )
 def test_the_action_that_most_propose_goes_on(proposed, driver, expected):
-    agents = members(
-        *(["No need."] if args is None else [[call(**args)], "Done."] for args in proposed)
-    )
-    state, transfers = choosing(agents, driver, DONE, max_blocked=1)
+    scripts = []
+    for args in proposed:
+        scripts.append(["No need."] if args is None else [[call(**args)], "Done."])
+    state, transfers = choosing(members(*scripts), driver, DONE, max_blocked=1)
     assert transfers == expected
     if proposed[0] is None:
         assert state["messages"][-1].text == "No need."
@@ -84,20 +85,25 @@ def test_a_members_structured_answer_is_read_as_the_drivers_would_be():
     agents = [ModelAgent(name, ScriptedDriver(script=[said]), n_samples=1) for name in "ab"]
     state, _ = choosing(agents, says(weather("clear")), response_format=ToolStrategy(Weather))
     assert state["structured_response"] == Weather(sky="cloudy")
-    assert [message.type for message in state["messages"]] == ["human", "ai", "tool"]
-    assert state["messages"][1].id == "theirs"
-    assert state["messages"][2].tool_call_id == "w7"
+    question, chosen, reply = state["messages"]
+    assert question.type == "human"
+    assert chosen.type == "ai"
+    assert chosen.id == "theirs"
+    assert reply.type == "tool"
+    assert reply.tool_call_id == "w7"
 
 
 def test_a_members_structured_answer_has_the_message_that_the_strategy_names():
-    agents = members(*[[[weather("cloudy")]]] * 2)
+    cloudy = [[weather("cloudy")]]
+    agents = members(cloudy, cloudy)
     strategy = ToolStrategy(Weather, tool_message_content="Noted.")
     state, _ = choosing(agents, says(weather("clear")), response_format=strategy)
     assert state["messages"][-1].text == "Noted."
 
 
 def test_a_members_call_goes_on_before_a_structured_answer():
-    agents = members(*[[[call(**BOB)], [weather("clear")]]] * 2)
+    pays_first = [[call(**BOB)], [weather("clear")]]
+    agents = members(pays_first, pays_first)
     script = says(call(**ANN)), says(weather("clear"))
     state, transfers = choosing(agents, *script, response_format=ToolStrategy(Weather))
     assert transfers == [("Bob", 2.0)]
@@ -105,7 +111,8 @@ def test_a_members_call_goes_on_before_a_structured_answer():
 
 
 def test_a_text_in_place_of_a_structured_answer_is_not_what_members_answered():
-    agents = members(*[[[weather("clear")]]] * 2)
+    clear = [[weather("clear")]]
+    agents = members(clear, clear)
     state, _ = run_council(agents, DONE, response_format=ToolStrategy(Weather))
     assert state["council"]["action"] == "abstain"
 
@@ -121,15 +128,13 @@ def test_a_text_in_place_of_a_structured_answer_is_not_what_members_answered():
 def test_a_members_message_without_one_fitting_structured_answer_goes_not_on(
     script, driver, response_format
 ):
-    state, _ = choosing(
-        members(script, script), driver, response_format=response_format, max_blocked=1
-    )
+    agents = members(script, script)
+    state, _ = choosing(agents, driver, response_format=response_format, max_blocked=1)
     assert state.get("structured_response") is None
-    assert [state["council"][key] for key in ("action", "proposer", "calls")] == [
-        "abstain",
-        None,
-        None,
-    ]
+    decision = state["council"]
+    assert decision["action"] == "abstain"
+    assert decision["proposer"] is None
+    assert decision["calls"] is None
     assert "coe_withheld" in state["messages"][-1].response_metadata
 
 

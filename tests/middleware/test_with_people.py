@@ -55,11 +55,15 @@ def test_a_person_is_shown_the_verdict_of_the_group(interrupt_mode, said, why, b
 
 @pytest.mark.parametrize("middleware", ["no gate", "gate of another tool", "gate that comes later"])
 def test_a_person_knows_where_no_verdict_is(middleware, bank):
-    gate = CoEMiddleware(judges(*SURE)[1], tools=["balance"] if "another" in middleware else GATED)
-    listed = {"no gate": [people()], "gate that comes later": [gate, people()]}.get(
-        middleware, [people(), gate]
-    )
-    paused = agent(None, bank, middleware=listed).invoke(PAY, THREAD)
+    review = people()
+    tools = ["balance"] if middleware == "gate of another tool" else GATED
+    gate = CoEMiddleware(judges(*SURE)[1], tools=tools)
+    in_order = [review, gate]
+    if middleware == "no gate":
+        in_order = [review]
+    elif middleware == "gate that comes later":
+        in_order = [gate, review]
+    paused = agent(None, bank, middleware=in_order).invoke(PAY, THREAD)
     assert shown(paused, "batched").endswith("the group was not asked")
     assert bank.transfers == []
 
@@ -69,7 +73,8 @@ def test_a_person_knows_where_no_verdict_is(middleware, bank):
 )
 def test_person_and_group_must_both_approve(said, transfers, bank):
     agents, graph = judges(*said)
-    compiled = agent(None, bank, middleware=[people(), CoEMiddleware(graph, tools=GATED)])
+    gate = CoEMiddleware(graph, tools=GATED)
+    compiled = agent(None, bank, middleware=[people(), gate])
     assert compiled.invoke(PAY, THREAD)["__interrupt__"]
     compiled.invoke(decide({"type": "approve"}), THREAD)
     assert bank.transfers == transfers
@@ -84,11 +89,11 @@ def after_edit(
     bank = Bank()
     gate = CoEMiddleware(judged_by({"": verdict}, asked), tools=GATED, trust_edits=trusts)
     review = review or people(mode=interrupt_mode)
-    compiled = agent(
-        None, bank, *messages, middleware=[gate, review] if gate_first else [review, gate]
-    )
+    in_order = [gate, review] if gate_first else [review, gate]
+    compiled = agent(None, bank, *messages, middleware=in_order)
     compiled.invoke(PAY, THREAD)
-    (reply, *_) = replies(compiled.invoke(decided(change, interrupt_mode), THREAD))
+    state = compiled.invoke(decided(change, interrupt_mode), THREAD)
+    (reply, *_) = replies(state)
     return bank.transfers, reply.text, asked
 
 
@@ -135,12 +140,14 @@ def test_all_free_calls_that_a_trusted_person_makes_gated_ones_run_at_each_of_se
         for name in ("one", "two")
     ]
     review = HumanInTheLoopMiddleware({"balance": {"allowed_decisions": ["edit"]}})
-    compiled = agent(
-        None, bank, *[says(LOOKS, {**LOOKS, "id": "b2"})] * 2, middleware=[*gates, review]
-    )
-    for resume in (PAY, *[decide(edit(**ANN), edit(**BOB))] * 2):
+    looks_twice = says(LOOKS, {**LOOKS, "id": "b2"})
+    compiled = agent(None, bank, looks_twice, looks_twice, middleware=[*gates, review])
+    to_both = decide(edit(**ANN), edit(**BOB))
+    for resume in (PAY, to_both, to_both):
         compiled.invoke(resume, THREAD)
-    assert sorted(bank.transfers) == [("Ann", 1.0)] * 2 + [("Bob", 2.0)] * 2
+    to_ann = ("Ann", 1.0)
+    to_bob = ("Bob", 2.0)
+    assert sorted(bank.transfers) == [to_ann, to_ann, to_bob, to_bob]
 
 
 @every_order
@@ -154,8 +161,9 @@ def test_an_edit_that_makes_a_gated_call_a_free_one_needs_no_verdict(gate_first)
 def test_an_edit_reaches_one_of_two_calls_under_one_id(gate_first, bank):
     gate = CoEMiddleware(judged_by({"": "approve"}, []), tools=GATED, trust_edits=True)
     review = people()
-    both = says(call(id="same", **ANN), call(id="same", **ANN))
-    compiled = agent(None, bank, both, middleware=[gate, review] if gate_first else [review, gate])
+    in_order = [gate, review] if gate_first else [review, gate]
+    pays = call(id="same", **ANN)
+    compiled = agent(None, bank, says(pays, pays), middleware=in_order)
     compiled.invoke(PAY, THREAD)
     compiled.invoke(decide(edit(**BOB), edit(**BOB)), THREAD)
     assert bank.transfers in ([("Bob", 2.0)], [])
@@ -182,7 +190,8 @@ def test_an_edit_reaches_one_of_two_calls_under_one_id(gate_first, bank):
 def test_what_markdown_would_render_or_hide_in_a_call_is_described_as_code_that_it_cannot_end(
     planted,
 ):
-    first, *inner, last = describe_call(call(to=planted), {"messages": []}, None).splitlines()
+    described = describe_call(call(to=planted), {"messages": []}, None)
+    first, *inner, last = described.splitlines()
     assert set(first) == {"`"}
     assert first == last
     assert first not in "".join(inner)
@@ -203,21 +212,23 @@ def test_what_a_tool_is_given_beside_the_call_is_no_part_of_it():
         return "sent"
 
     bank.tools = [transfer_money]
-    agent(judged_by({"": "approve"}, asked), bank, says(call(to="Ann"))).invoke(PAY, THREAD)
+    paying_ann = says(call(to="Ann"))
+    approving = judged_by({"": "approve"}, asked)
+    agent(approving, bank, paying_ann).invoke(PAY, THREAD)
     assert sent == [("Ann", 2, "c1")]
     assert len(asked) == 1
 
-    class Renames(
-        AgentMiddleware
-    ):  # a call of another tool has its own values replaced, not those of this one
+    class Renames(AgentMiddleware):
+        """Of a call of another tool its own values are replaced, not those of this one."""
+
         def wrap_tool_call(self, request, handler):
             args = {"to": "Ann", "state": {"messages": []}, "runtime": request.runtime}
-            return handler(
-                request.override(tool_call={**request.tool_call, "name": "balance", "args": args})
-            )
+            renamed = {**request.tool_call, "name": "balance", "args": args}
+            return handler(request.override(tool_call=renamed))
 
-    gates = [CoEMiddleware(judged_by({"": "approve"}, []), tools=GATED), Renames()]
-    agent(None, bank, says(call(to="Ann")), middleware=gates).invoke(PAY, THREAD)
+    gate = CoEMiddleware(judged_by({"": "approve"}, []), tools=GATED)
+    compiled = agent(None, bank, paying_ann, middleware=[gate, Renames()])
+    compiled.invoke(PAY, THREAD)
     assert len(sent) == 1
 
 
@@ -254,26 +265,21 @@ def test_the_arguments_that_an_agent_replaces_are_found_by_a_schema_or_the_funct
     own = create_model("Own", to=str, state=Annotated[dict, InjectedState])
     optional = create_model("Optional", to=str, seen=Annotated[dict, InjectedState] | None)
     plain = create_model("Plain", to=str, state=dict)
-    of = [
+    only_to = create_model("Only", to=str)
+    of_version_1 = create_model_v1("Old", to=(str, ...))
+    for schema, func, replaced in (
         (own, None, {"state"}),
-        (create_model_v1("Old", to=(str, ...)), None, set()),
+        (of_version_1, None, set()),
         (SCHEMA, pay, {"runtime"}),
-        (
-            create_model("Only", to=str),
-            stateful,
-            {"state"},
-        ),  # the schema does not name what the function is passed
-        (create_model("Only", to=str), paying, {"runtime"}),
+        # the schema does not name what the function is passed
+        (only_to, stateful, {"state"}),
+        (only_to, paying, {"runtime"}),
         (optional, stateful, {"seen", "state"}),
-        (
-            plain,
-            stateful,
-            set(),
-        ),  # what the schema declares comes from the model, whatever the function says
-    ]
-    for schema, func, found in of:
+        # what the schema declares comes from the model, whatever the function says
+        (plain, stateful, set()),
+    ):
         tool = StructuredTool(name="f", description="f", args_schema=schema, func=func)
-        assert injected_arguments(tool) == found
+        assert injected_arguments(tool) == replaced
 
 
 @pytest.mark.parametrize("function", [mcp_call, paying, stateful, marked])
@@ -287,7 +293,9 @@ def test_an_approved_call_of_a_tool_with_a_json_schema_runs_and_what_that_does_n
     bank = Bank()
     options = {"name": "transfer_money", "description": "Pays.", "args_schema": SCHEMA}
     bank.tools = [StructuredTool.from_function(function, **options)]
-    compiled = agent(None, bank, says(call()), says(call(**ANN, copy_to="Eve")), middleware=gates)
+    pays = says(call())
+    with_a_copy = says(call(**ANN, copy_to="Eve"))
+    compiled = agent(None, bank, pays, with_a_copy, middleware=gates)
     first, second = replies(compiled.invoke(PAY, THREAD))
     assert first.text == "sent {'to': 'Ann', 'amount': 10}"
     assert second.status == "error"
@@ -310,29 +318,36 @@ async def generic(to: str, amount: float, given: ToolRuntime[Any, Any]) -> str:
 async def test_an_approved_call_of_an_asynchronous_tool_with_a_json_schema_runs(function, bank):
     options = {"name": "transfer_money", "description": "Pays.", "args_schema": SCHEMA}
     bank.tools = [StructuredTool.from_function(coroutine=function, **options)]
-    state = await agent(judged_by({"": "approve"}, []), bank).ainvoke(PAY, THREAD)
-    assert replies(state)[0].text == "sent {'to': 'Ann', 'amount': 10}"
+    approving = judged_by({"": "approve"}, [])
+    state = await agent(approving, bank).ainvoke(PAY, THREAD)
+    [reply] = replies(state)
+    assert reply.text == "sent {'to': 'Ann', 'amount': 10}"
 
 
 @every_order
 def test_a_trusted_edit_of_a_closed_call_does_not_run_because_another_one_of_the_message_is_open(
     gate_first, bank
 ):
-    gate = CoEMiddleware(
-        judged_by({"Ann": "approve", "": "reject"}, []), tools=GATED, trust_edits=True
-    )
+    group = judged_by({"Ann": "approve", "": "reject"}, [])
+    gate = CoEMiddleware(group, tools=GATED, trust_edits=True)
     review = people()
+    in_order = [gate, review] if gate_first else [review, gate]
     both = says(call(id="c1", **ANN), call(id="c2", **BOB))
-    compiled = agent(None, bank, both, middleware=[gate, review] if gate_first else [review, gate])
+    compiled = agent(None, bank, both, middleware=in_order)
     compiled.invoke(PAY, THREAD)
-    state = compiled.invoke(decide({"type": "reject"}, edit(to="Cy", amount=3)), THREAD)
+    to_cy = edit(to="Cy", amount=3)
+    state = compiled.invoke(decide({"type": "reject"}, to_cy), THREAD)
     assert bank.transfers == []
     assert any(is_asked_for_again(reply.text) for reply in replies(state))
 
 
 @pytest.mark.parametrize("said", [("approve", "reject"), ("reject", "approve")])
 def test_of_two_groups_a_person_is_shown_the_verdict_that_does_not_approve(said, bank):
-    gates = [CoEMiddleware(judged_by({"": one}, []), tools=GATED, name=f"of {one}") for one in said]
-    paused = agent(None, bank, middleware=[people(), *gates]).invoke(PAY, THREAD)
+    gates = []
+    for verdict in said:
+        group = judged_by({"": verdict}, [])
+        gates.append(CoEMiddleware(group, tools=GATED, name=f"of {verdict}"))
+    compiled = agent(None, bank, middleware=[people(), *gates])
+    paused = compiled.invoke(PAY, THREAD)
     assert "the group is confident and does not approve" in shown(paused, "batched")
     assert bank.transfers == []

@@ -9,13 +9,12 @@ from tests.uncertainty.strategies import groups, row
 
 
 def test_greedy_takes_the_highest():
-    assert greedy_step(np.array([[0.2, 0.4, 0.4], [0.1, 0.2, 0.7]])).tolist() == [
-        [0.0, 0.5, 0.5],
-        [0.0, 0.0, 1.0],
-    ]
-    tenths = np.array(
-        [[0.1 + 0.2, 0.3, 0.4 - 1e-10, 0.4]]
-    )  # sums of responses may differ by rounding
+    distributions = np.array([[0.2, 0.4, 0.4], [0.1, 0.2, 0.7]])
+    stepped = greedy_step(distributions)
+    assert stepped.tolist() == [[0.0, 0.5, 0.5], [0.0, 0.0, 1.0]]
+
+    # sums of responses may differ by rounding
+    tenths = np.array([[0.1 + 0.2, 0.3, 0.4 - 1e-10, 0.4]])
     assert greedy_step(tenths).tolist() == [[0.0, 0.0, 0.5, 0.5]]
 
 
@@ -24,24 +23,28 @@ def test_greedy_takes_the_highest():
 @settings(max_examples=5)
 def test_the_order_of_clusters_and_agents_changes_nothing(step, data):
     distributions, _ = data.draw(groups(min_agents=2, min_clusters=2))
-    agents = data.draw(st.permutations(range(distributions.shape[0])))
-    clusters = data.draw(st.permutations(range(distributions.shape[1])))
-    moved = step(distributions)[agents][:, clusters]
-    assert step(distributions[agents][:, clusters]) == pytest.approx(moved, abs=1e-12)
+    n_agents, n_clusters = distributions.shape
+    agents = data.draw(st.permutations(range(n_agents)))
+    clusters = data.draw(st.permutations(range(n_clusters)))
+    moved_step = step(distributions)[agents][:, clusters]
+    step_of_moved = step(distributions[agents][:, clusters])
+    assert step_of_moved == pytest.approx(moved_step, abs=1e-12)
 
 
 @pytest.mark.parametrize("step", [greedy_step, softmax_step])
 def test_a_tie_stays_a_tie(step):
-    stepped = step(np.array([[0.4, 0.2, 0.4]]))[0]
-    assert stepped[0] == stepped[2] > 0.4
+    [(first, _, last)] = step(np.array([[0.4, 0.2, 0.4]]))
+    assert first == last
+    assert first > 0.4
     for still in ([1 / 3, 1 / 3, 1 / 3], [0.5, 0.5, 0.0], [0.0, 1.0, 0.0]):
-        assert softmax_step(np.array([still])).tolist() == [pytest.approx(still, abs=1e-16)]
+        [stepped] = softmax_step(np.array([still]))
+        assert stepped.tolist() == pytest.approx(still, abs=1e-16)
 
 
 def test_softmax_step_goes_down_the_gradient():
     row_ = np.array([0.5, 0.3, 0.2])
     small = 1e-6
-    moved = softmax_step(row_[None], step_size=small)[0]
+    [moved] = softmax_step(row_[None], step_size=small)
 
     def entropy_of_logits(z):
         p = np.exp(z) / np.exp(z).sum()
@@ -49,9 +52,10 @@ def test_softmax_step_goes_down_the_gradient():
 
     # the natural gradient v solves (diag p - p p^T) v = dSE/dz; dSE/dz by central differences
     z = np.log(row_)
-    gradient = [
-        (entropy_of_logits(z + h) - entropy_of_logits(z - h)) / 2e-5 for h in np.eye(3) * 1e-5
-    ]
+    gradient = []
+    for h in np.eye(3) * 1e-5:
+        difference = entropy_of_logits(z + h) - entropy_of_logits(z - h)
+        gradient.append(difference / 2e-5)
     fisher = np.diag(row_) - np.outer(row_, row_)
     velocity = (np.log(moved) - np.log(row_)) / small
     assert fisher @ velocity == pytest.approx(-np.array(gradient), abs=1e-5)
@@ -61,8 +65,11 @@ def test_softmax_step_goes_down_the_gradient():
 @settings(max_examples=30)
 def test_softmax_never_raises_entropy_and_keeps_zeros(distributions, step_size):
     stepped = softmax_step(distributions, step_size=step_size)
-    assert (semantic_entropy(stepped) <= semantic_entropy(distributions) + 1e-12).all()
-    assert (stepped[distributions == 0.0] == 0.0).all()
+    before = semantic_entropy(distributions)
+    after = semantic_entropy(stepped)
+    assert (after <= before + 1e-12).all()
+    was_zero = distributions == 0.0
+    assert (stepped[was_zero] == 0.0).all()
     assert stepped.sum(axis=1) == pytest.approx(1.0)
 
 

@@ -9,6 +9,7 @@ import typer
 from coe_agents.cli.inputs import as_options, judging_arguments, names_of, open_samples
 from coe_agents.cli.options import JsonOption, JudgingOptions, ResamplesOption, expand_options
 from coe_agents.cli.terminal import (
+    clean,
     counts_questions,
     create_console,
     print_json,
@@ -97,6 +98,14 @@ def _replay(
     files = [Path(name.strip()) for name in policies.split(",") if name.strip()]
     if not files:
         raise typer.BadParameter("it must name at least one file", param_hint="--policies")
+    misplaced = [path for path in paths if path.suffix == ".toml"]
+    if misplaced:
+        together = ",".join(map(str, [*files, *misplaced]))
+        message = (
+            f"it must name all configuration files, with commas and no blank between them; got {misplaced[0]} among "
+            f"the samples. Pass --policies {together}"
+        )
+        raise typer.BadParameter(clean(message), param_hint="--policies")
     names = names_of(files, of="file", option="--policies")
     by_name = {}
     for name, file in zip(names, files, strict=True):

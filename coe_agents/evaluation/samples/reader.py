@@ -388,6 +388,10 @@ def files_of(paths: Iterable[str | Path]) -> list[Path]:
 
 
 def _find_file(path: Path) -> RecordFile:
+    if path.suffix == ".toml":
+        hint = "A configuration is named by its option: --config FILE, or --policies ONE,TWO of compare"
+        must = "files of samples must hold responses"
+        raise SamplesError(f"{must}; got {path}, a file of settings by its name", hint=hint)
     try:
         return RecordFile(path, find_form(path))
     except (OSError, ValueError) as error:

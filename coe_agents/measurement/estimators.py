@@ -308,12 +308,20 @@ def compute_score(measurement: Measurement, name: str, estimator: Estimator) -> 
     return estimator(statistics)
 
 
-def find_score(name: str, *, folder: Path | None = None) -> Estimator:
+_OF_SCORE_ALONE = {
+    p_false.__name__: "P(False) takes a further request to each agent",
+    BEST_SINGLE_MODEL: "The best single model is chosen on all questions at once",
+}
+"""The scores that no new question has, and why."""
+
+
+def find_score(name: str, *, folder: Path | None = None, further: Sequence[str] = ()) -> Estimator:
     """Returns the estimator of a score that can be computed of one new question.
 
     Args:
         name: One of `RUN_TIME_SCORES`, or "package.module:name", whose code is run.
         folder: Where Python looks for such a module last.
+        further: The names that the caller takes, too, and that an error has to list.
 
     Raises:
         ConfigurationError: The estimator cannot be imported.
@@ -325,8 +333,11 @@ def find_score(name: str, *, folder: Path | None = None) -> Estimator:
     if instead is not None:
         raise ValueError(f'a score must not be "{name}", which was removed. {instead}')
     if not is_reference(name):
-        advice = did_you_mean(name, RUN_TIME_SCORES) or NO_ENTRY_POINTS
-        usual = ", ".join(RUN_TIME_SCORES)
+        known = [*RUN_TIME_SCORES, *further]
+        advice = did_you_mean(name, known) or NO_ENTRY_POINTS
+        if name in _OF_SCORE_ALONE:
+            advice = f"{_OF_SCORE_ALONE[name]}: it is for `score` alone. Name another"
+        usual = ", ".join(known)
         raise ValueError(
             f"a score must be computable of one new question: {usual}, or your own; got {name!r:.80}. {advice}"
         )

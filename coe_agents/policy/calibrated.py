@@ -757,7 +757,8 @@ def _from_json(record: dict[str, Any], *, is_known: bool) -> Calibration:
     )
     _check_consistent(calibration)
     if calibration.is_of_own and not is_known and not is_reference(calibration.score):
-        find_score(calibration.score)  # raises: a misspelt name, or that of an entry point
+        # raises: a misspelt name, or that of an entry point
+        find_score(calibration.score, further=[TRUSTED_VOTE_SHARE])
     return calibration
 
 

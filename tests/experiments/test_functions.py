@@ -706,6 +706,16 @@ def test_score_says_what_an_argument_must_be(arguments, said):
     ("arguments", "said"),
     [
         ({"score": 5}, '"score" must be the name of a score; got int'),
+        ({"score": "cow"}, "confidence_vote_share, .*trusted_vote_share, or your own; got 'cow'"),
+        ({"score": "trusted_vote_shar"}, 'Did you mean "trusted_vote_share"?'),
+        (
+            {"score": "p_false"},
+            r"got 'p_false'. P\(False\) takes a further request to each agent: it is for `score` alone. Name another$",
+        ),
+        (
+            {"score": "best_single_model"},
+            "The best single model is chosen on all questions at once: it is for `score` alone. Name another$",
+        ),
         ({"proposer": 5}, '"proposer" must be the name of an agent; got int'),
         ({"weighting": "mean"}, '"weighting" must be one of auto, frequency, probability'),
         ({"correctness": 5}, '"correctness" must have the method "judge"'),

@@ -327,7 +327,7 @@ def check_score(
             f'"score" must judge {judged}; got "{score}". "support" judges a proposer\'s'
         )
     if score not in (SUPPORT, TRUSTED_VOTE_SHARE) and estimator is None:
-        find_score(score, folder=Path())
+        find_score(score, folder=Path(), further=[TRUSTED_VOTE_SHARE])
     return score
 
 

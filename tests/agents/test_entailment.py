@@ -83,6 +83,7 @@ def test_log_probabilities_become_the_row_but_where_the_model_would_say_somethin
 
 
 def test_a_model_in_this_process_that_would_say_something_else_is_read_as_any_other():
+    pytest.importorskip("torch")
     judge = ChatEntailment(f"transformers:{model_folder('tiny-llama')}")
     assert judge.predict([PAIR]).tolist() == [NEUTRAL]
     assert judge.n_unclear == 1

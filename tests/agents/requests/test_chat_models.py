@@ -46,6 +46,7 @@ def test_a_model_in_this_process_has_a_name_wherever_a_models_name_is(provider):
 
 @pytest.mark.parametrize("take", [load_model, partial(ModelAgent, "a")])
 def test_a_shipped_model_that_there_is_not_is_refused_with_those_that_there_are(take):
+    pytest.importorskip("torch")
     with pytest.raises(ValueError, match=r"must be one of tiny-llama, .*; got 'tiny-nli'"):
         take("tinyworld:tiny-nli")
 

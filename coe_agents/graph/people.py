@@ -30,7 +30,7 @@ from pydantic import (
 from coe_agents.checks import one_of
 from coe_agents.decision.data import view
 from coe_agents.errors import ConfigurationError
-from coe_agents.text import decomposition, for_log, one_line, visible, visible_all
+from coe_agents.text import decomposition, for_log, one_line, quotation, visible, visible_all
 from coe_agents.types import CaseSummary, EscalatedCase, Ruling
 
 Text = Annotated[str, StringConstraints(strip_whitespace=True, max_length=20_000)]
@@ -255,19 +255,29 @@ def check_checkpointer() -> None:
         )
 
 
-def faults(error: ValidationError) -> str:
-    """Returns what is wrong, field by field, without the given values and the names of our classes."""
-    described: list[str] = []
-    for fault in error.errors(include_input=False, include_url=False):
-        field = ".".join(str(part) for part in fault["loc"]) or "all of it"
-        message = fault["msg"].removeprefix("Value error, ")  # pydantic's words
-        if fault["type"] == "union_tag_invalid":
-            types = fault["ctx"]["expected_tags"].replace("'", "")
-            message = f'"type" must be one of {types}; got another. Choose one of them'
-        if fault["type"].startswith("model_"):
-            message = "Input should be an object"  # pydantic's names our class
-        described.append(f"{field}: {message}")
+def faults(error: ValidationError, *, whole: str = "the reply") -> str:
+    """Returns what is wrong, field by field, without the names of our classes; `whole` says what has the fields.
+
+    Of what was given it has the type of a reply alone: other texts may be long, or not meant for a log.
+    """
+    described = [_fault(fault, whole) for fault in error.errors(include_url=False)]
     return "; ".join(described)
+
+
+def _fault(fault: Mapping[str, Any], whole: str) -> str:
+    place = ".".join(str(part) for part in fault["loc"]) or whole
+    kind = fault["type"]
+    if kind == "union_tag_invalid":
+        types = fault["ctx"]["expected_tags"].replace("'", "")
+        given = quotation(fault["ctx"]["tag"])
+        return f'"type" of {place} must be one of {types}; got {given}. Choose one of them'
+    if kind == "union_tag_not_found":
+        return f'"type" of {place} must say what is decided; got none. Add it'
+    if kind.startswith("model_"):  # pydantic's words name our class
+        given = type(fault["input"]).__name__
+        return f"{place} must be an object; got {given}. Pass one with its fields"
+    message = fault["msg"].removeprefix("Value error, ")  # pydantic's words
+    return f"{place}: {message}"
 
 
 Form = Literal["coe", "agent_chat_ui"]
@@ -409,12 +419,14 @@ def _rule(case: EscalatedCase, reply: _CaseReply | Review) -> Ruling:
         case Edit(edited_action=action):
             if action.name != _ACTION:
                 raise ValueError(
-                    f'"edited_action" must have the name "{_ACTION}"; got another. Edit "answer" alone'
+                    f'"edited_action" must have the name "{_ACTION}"; got {quotation(action.name)}. '
+                    'Edit "answer" alone'
                 )
             edited = _EditedArguments.model_validate(action.args)
             if edited.candidates not in (None, _listed(case, _on_one_line)):
                 raise ValueError(
-                    'only "answer" can be edited; write the answer that you choose there'
+                    '"candidates" of an edit must stay as it was shown; got another text. '
+                    'Write the answer that you choose into "answer"'
                 )
             return _answered(case, edited.answer)
         case _GiveAnswer(answer=answer) | Respond(message=answer):
@@ -431,8 +443,9 @@ def _rule(case: EscalatedCase, reply: _CaseReply | Review) -> Ruling:
 def _approved(case: EscalatedCase, number: int) -> Ruling:
     answers = case["candidates"]
     if not 1 <= number <= len(answers):
+        numbers = f"a number from 1 to {len(answers)}" if answers else "left out: there is none"
         raise ValueError(
-            f"there is no candidate {number}; there are {len(answers)}, numbered from 1"
+            f'"candidate" must be {numbers}; got {number}. Choose one that is shown, give an answer, or reject all'
         )
     chosen = answers[number - 1]
     reason = (

@@ -24,7 +24,7 @@ from coe_agents.middleware.withheld import (
     withheld_answer,
     without_text,
 )
-from coe_agents.text import for_log, for_prompt
+from coe_agents.text import for_log, for_prompt, quotation
 from coe_agents.types import Response
 
 logger = logging.getLogger(__name__)
@@ -244,11 +244,13 @@ def _check_edit(name: str, decision: Edit, pending: PendingProposal, *, is_text:
     action = decision.edited_action
     if action.name != name:
         raise ValueError(
-            f'"edited_action" must have the name "{name}"; got another. Reject the call instead'
+            f'"edited_action" must have the name "{name}"; got {quotation(action.name)}. Reject the call instead'
         )
     if is_text:
         if set(action.args) != {"text"} or not isinstance(action.args["text"], str):
-            raise ValueError('"args" of an edited answer must be {"text": "..."}')
+            raise ValueError(
+                '"args" of an edited answer must be {"text": "..."}; got others. Give "text" alone, a text'
+            )
         return
     check_call({"name": name, "args": action.args}, pending["tools"])
 

@@ -168,12 +168,24 @@ def test_a_person_decides(reply, action, answer, reason):
 @pytest.mark.parametrize(
     ("reply", "place"),
     [
-        ({"type": "approve", "candidate": 3}, ""),  # there are 2
-        ({"type": "approve", "candidate": 0}, ""),
+        (
+            {"type": "approve", "candidate": 3},
+            '"candidate" must be a number from 1 to 2; got 3. Choose one that is shown',
+        ),
+        ({"type": "approve", "candidate": 0}, '"candidate" must be a number from 1 to 2; got 0'),
         ({"type": "approve", "candidate": True}, "approve.candidate: "),
         ({"type": "reject", "reson": "typo"}, "reject.reson: "),
         ({"type": "answer", "answer": "x" * 20_001}, "answer.answer: "),
-        ("Paris", "all of it: "),
+        ("Paris", "the reply must be an object; got str. Pass one with its fields"),
+        ({"candidate": 1}, '"type" of the reply must say what is decided; got none. Add it'),
+        (
+            {"type": "aprove"},
+            '"type" of the reply must be one of approve, answer, reject; got "aprove". Choose one of them',
+        ),
+        (
+            {"type": "x" * 2 + "y" * 99},
+            '"type" of the reply must be one of approve, answer, reject; got "xxyyy',
+        ),
     ],
 )
 def test_a_reply_that_cannot_be_used_is_asked_for_again(reply, place):
@@ -182,7 +194,8 @@ def test_a_reply_that_cannot_be_used_is_asked_for_again(reply, place):
     again = shown(compiled.invoke(Command(resume=reply), THREAD))
     assert again["problem"]
     assert again["problem"].startswith(place)
-    assert "xxx" not in again["problem"]  # what was given is not said
+    assert "xxx" not in again["problem"]  # texts that were given are not said
+    assert "y" * 90 not in again["problem"]  # nor a long word
     assert (
         compiled.invoke(Command(resume={"type": "approve", "candidate": 1}), THREAD)["decision"][
             "answer"
@@ -255,15 +268,25 @@ FALSE = edit("Lyon", "2. Paris (33%)")
 
 
 @pytest.mark.parametrize(
-    "reply", [*({"decisions": given} for given in ([], [OTHER], [FALSE])), "approve"]
+    ("reply", "says"),
+    [
+        ({"decisions": []}, "got 0. Decide on all of them"),
+        (
+            {"decisions": [OTHER]},
+            '"edited_action" must have the name "answer_question"; got "other". Edit "answer" alone',
+        ),
+        ({"decisions": [FALSE]}, '"candidates" of an edit must stay as it was shown; got another'),
+        ("approve", "the reply must be an object; got str. Pass one"),
+    ],
 )
-def test_agent_chat_ui_is_told_what_was_wrong(reply):
+def test_agent_chat_ui_is_told_what_was_wrong(reply, says):
     compiled = saved("agent_chat_ui")
     compiled.invoke(QUESTION, THREAD)
     request = shown(compiled.invoke(Command(resume=reply), THREAD))
     (action,) = request["action_requests"]
     assert action["description"].startswith("**Your last reply could not be used: ")
     assert action["args"]["problem"].startswith("Your last reply could not be used: ")
+    assert says in action["args"]["problem"]
     assert "_Reviewed" not in action["args"]["problem"]  # a class of ours tells a client nothing
 
 

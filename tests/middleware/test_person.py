@@ -547,9 +547,7 @@ def test_a_person_is_told_the_decisions_that_are_allowed_and_no_others(type):
     again = compiled.invoke(Command(resume=reply), THREAD)
     (request,) = requests(again)
     notice, *_ = request["description"].splitlines()
-    told = (
-        'decisions.0: "type" must be one of approve, edit, reject; got another. Choose one of them'
-    )
+    told = f'"type" of decisions.0 must be one of approve, edit, reject; got "{type}". Choose one of them'
     assert told in notice
 
 

@@ -121,8 +121,9 @@ def _apply_ruling(state: CoEState, returned: object, name: str, *, is_person: bo
     try:
         ruling = _CheckedRuling.model_validate(returned)
     except ValidationError as error:
+        wrong = faults(error, whole="it")
         raise ValueError(
-            f'"escalation" must return a Ruling; {name!r} returned {type(returned).__name__} ({faults(error)}). '
+            f'"escalation" must return a Ruling; {name!r} returned {type(returned).__name__} ({wrong}). '
             "Return coe_agents.types.Ruling(action=..., answer=..., reason=...)"
         ) from error
     action = ruling.action

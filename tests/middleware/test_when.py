@@ -16,6 +16,8 @@ from tests.middleware.people import decide, edit, people
 
 LARGE = {"to": "Ann", "amount": 200}
 SMALL = {"to": "Ann", "amount": 50}
+PAYS_SMALL = says(call(**SMALL))
+PAYS_LARGE = says(call(**LARGE))
 KINDS = ("council", "gate")
 OTHERS_PAY_BOB = [[call(**BOB)], "Done."]
 
@@ -24,16 +26,22 @@ def is_large(request):
     return request.tool_call["args"]["amount"] > 100
 
 
+WHERE_LARGE = {"transfer_money": is_large}
+
+
 def withholding(kind, tools, **options):
     """A gate that lets nothing pass of what it is about."""
     if kind == "gate":
-        return CoEMiddleware(judges(*AGAINST)[1], tools=tools, **options)
-    return CoECouncil(members(OTHERS_PAY_BOB, OTHERS_PAY_BOB), tools=tools, **options)
+        _, graph = judges(*AGAINST)
+        return CoEMiddleware(graph, tools=tools, **options)
+    group = members(OTHERS_PAY_BOB, OTHERS_PAY_BOB)
+    return CoECouncil(group, tools=tools, **options)
 
 
 def run(gate, bank, *messages, before=(), behind=()):
     middleware = [*before, gate, *behind]
-    return agent(None, bank, *messages, DONE, middleware=middleware).invoke(PAY, THREAD)
+    gated = agent(None, bank, *messages, DONE, middleware=middleware)
+    return gated.invoke(PAY, THREAD)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -62,7 +70,9 @@ def run(gate, bank, *messages, before=(), behind=()):
 )
 def test_calls_are_gated_by_name_pattern_and_condition(kind, tools, paid, bank):
     gate = withholding(kind, tools)
-    run(gate, bank, says(call(id="s", **SMALL)), says(call(id="l", **LARGE)))
+    small = call(id="s", **SMALL)
+    large = call(id="l", **LARGE)
+    run(gate, bank, says(small), says(large))
     assert [amount for _, amount in bank.transfers] == paid
 
 
@@ -74,10 +84,14 @@ def test_a_condition_sees_what_the_function_receives(kind, bank):
         seen.append(request.tool_call["args"])
         return False
 
-    run(withholding(kind, {"transfer_money": note}), bank, says(call(to="Ann", amount="5e1")))
+    gate = withholding(kind, {"transfer_money": note})
+    of_text = call(to="Ann", amount="5e1")
+    run(gate, bank, says(of_text))
     assert bank.transfers == [("Ann", 50.0)]
-    assert seen == [{"to": "Ann", "amount": 50.0}] * 2
-    assert [type(args["amount"]) for args in seen] == [float, float]
+    first, second = seen
+    for args in (first, second):
+        assert args == {"to": "Ann", "amount": 50.0}
+        assert type(args["amount"]) is float
 
 
 class Limit(AgentState):
@@ -95,12 +109,14 @@ def test_a_condition_sees_the_state_of_the_agent_with_the_message_that_calls(kin
     def is_free(request):
         said, calling = request.state["messages"]
         assert said.text == "Send 10 to Ann."
-        assert [made["id"] for made in calling.tool_calls] == [request.tool_call["id"]]
-        assert request.state["limit"] == request.runtime.state["limit"] == 100
+        [made] = calling.tool_calls
+        assert made["id"] == request.tool_call["id"]
+        assert request.state["limit"] == 100
+        assert request.runtime.state["limit"] == 100
         return False
 
     gate = withholding(kind, {"transfer_money": is_free})
-    limited = agent(None, bank, says(call(**SMALL)), DONE, middleware=[Limited(), gate])
+    limited = agent(None, bank, PAYS_SMALL, DONE, middleware=[Limited(), gate])
     limited.invoke({**PAY, "limit": 100}, THREAD)
     assert bank.transfers == [("Ann", 50)]
 
@@ -110,16 +126,19 @@ def test_a_condition_is_asked_about_the_tool_of_that_name_among_those_that_the_m
     kind, bank
 ):
     bank.tools = [{"type": "web_search"}, *reversed(bank.tools)]
+    gate = withholding(kind, {"*": is_large})
     unknown = says(call("nonsense", id="n"))
-    state = run(withholding(kind, {"*": is_large}), bank, says(call(**SMALL)), unknown)
+    state = run(gate, bank, PAYS_SMALL, unknown)
     assert bank.transfers == [("Ann", 50)]
-    assert replies(state)[1].status == "error"
+    _, of_unknown = replies(state)
+    assert of_unknown.status == "error"
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_condition_may_interrupt_the_run(kind, bank):
     gate = withholding(kind, {"transfer_money": lambda request: interrupt("Is it large?")})
-    assert "__interrupt__" in run(gate, bank, says(call(**SMALL)))
+    state = run(gate, bank, PAYS_SMALL)
+    assert "__interrupt__" in state
     assert bank.transfers == []
 
 
@@ -131,18 +150,17 @@ class Raises(AgentMiddleware):
         self.amount = amount
 
     def wrap_tool_call(self, request, handler):
-        changed = {
-            **request.tool_call,
-            "args": {**request.tool_call["args"], "amount": self.amount},
-        }
+        args = {**request.tool_call["args"], "amount": self.amount}
+        changed = {**request.tool_call, "args": args}
         return handler(request.override(tool_call=changed))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("place", ["before", "behind"])
 def test_a_condition_is_asked_again_about_the_call_that_reaches_the_tool(kind, place, bank):
-    gate = withholding(kind, {"transfer_money": is_large})
-    state = run(gate, bank, says(call(**SMALL)), **{place: [Raises(200)]})
+    gate = withholding(kind, WHERE_LARGE)
+    raises = [Raises(200)]
+    state = run(gate, bank, PAYS_SMALL, **{place: raises})
     assert bank.transfers == []
     assert "amount" in replies(state)[0].text
 
@@ -150,14 +168,11 @@ def test_a_condition_is_asked_again_about_the_call_that_reaches_the_tool(kind, p
 def test_what_was_judged_stays_gated_though_the_condition_finds_otherwise_at_the_tool(bank):
     answers = [True, False]
     gate = withholding("gate", {"transfer_money": lambda request: answers.pop(0)})
-    run(gate, bank, says(call(**LARGE)))
+    run(gate, bank, PAYS_LARGE)
     assert bank.transfers == []
-    run(
-        withholding("gate", {"transfer_money": is_large}),
-        bank,
-        says(call(**LARGE)),
-        behind=[Raises(5)],
-    )
+
+    gate = withholding("gate", WHERE_LARGE)
+    run(gate, bank, PAYS_LARGE, behind=[Raises(5)])
     assert bank.transfers == []
 
 
@@ -170,9 +185,10 @@ def test_a_condition_is_asked_about_the_tool_that_runs_in_the_place_of_another(k
         def wrap_tool_call(self, request, handler):
             return handler(request.override(tool=paying))
 
-    gate = withholding(kind, {"transfer_money": is_large})
-    calls = [call("send", id="s", **SMALL), call("send", id="l", **LARGE)]
-    run(gate, bank, *map(says, calls), behind=[Pays()])
+    gate = withholding(kind, WHERE_LARGE)
+    small = call("send", id="s", **SMALL)
+    large = call("send", id="l", **LARGE)
+    run(gate, bank, says(small), says(large), behind=[Pays()])
     assert [amount for _, amount in bank.transfers] == [50]
 
 
@@ -184,8 +200,10 @@ def test_a_condition_is_asked_about_the_tool_that_runs_in_the_place_of_another(k
 )
 def test_a_condition_that_fails_gates_and_is_reported_once(kind, condition, bank, caplog):
     gate = withholding(kind, {"transfer_money": condition})
+    small = call(id="s", **SMALL)
+    large = call(id="l", **LARGE)
     with caplog.at_level(logging.WARNING):
-        run(gate, bank, says(call(id="s", **SMALL)), says(call(id="l", **LARGE)))
+        run(gate, bank, says(small), says(large))
     assert bank.transfers == []
     reports = [one for one in caplog.records if "condition on" in one.getMessage()]
     assert len(reports) == 1
@@ -202,17 +220,19 @@ def test_a_condition_cannot_change_what_runs(kind, bank):
         request.state["messages"].clear()
         return False
 
-    run(withholding(kind, {"transfer_money": meddle}), bank, says(call(**SMALL)))
+    gate = withholding(kind, {"transfer_money": meddle})
+    run(gate, bank, PAYS_SMALL)
     assert bank.transfers == [("Ann", 50)]
 
 
 def test_all_calls_of_the_named_tools_in_a_judged_message_are_one_action(bank):
+    small = call(id="s", **SMALL)
     large = call(id="l", **LARGE)
-    agreeing = [[large, call(id="s", **SMALL)], "Done."]
-    both = says(call(id="s", **SMALL), large)
-    for said, paid in ((agreeing, [50, 200]), ([[large], "Done."], [])):
+    for proposed, paid in (([large, small], [50, 200]), ([large], [])):
         bank.transfers.clear()
-        run(CoECouncil(members(said, said), tools={"transfer_money": is_large}), bank, both)
+        script = [proposed, "Done."]
+        council = CoECouncil(members(script, script), tools=WHERE_LARGE)
+        run(council, bank, says(small, large))
         assert sorted(amount for _, amount in bank.transfers) == paid
 
 
@@ -227,27 +247,27 @@ class RaisesSmall(AgentMiddleware):
 
 def test_a_call_below_the_limit_in_a_judged_message_is_vouched_for_as_it_was(bank):
     both = [call(id="s", **SMALL), call(id="l", **LARGE)]
-    agreeing = members([both, "Done."], [both, "Done."])
-    council = CoECouncil(agreeing, tools={"transfer_money": is_large})
+    script = [both, "Done."]
+    council = CoECouncil(members(script, script), tools=WHERE_LARGE)
     run(council, bank, says(*both), behind=[RaisesSmall()])
     assert bank.transfers == []
 
 
 def test_a_trusted_edit_of_a_call_that_was_free_runs(bank):
-    options = {"tools": {"transfer_money": is_large}}
     for trusted, paid in ((True, [("Ann", 200)]), (False, [])):
         bank.transfers.clear()
-        gate = withholding("gate", trust_edits=trusted, **options)
-        paying = agent(None, bank, says(call(**SMALL)), DONE, middleware=[people(), gate])
+        gate = withholding("gate", WHERE_LARGE, trust_edits=trusted)
+        paying = agent(None, bank, PAYS_SMALL, DONE, middleware=[people(), gate])
         paying.invoke(PAY, THREAD)
         paying.invoke(decide(edit(**LARGE)), THREAD)
         assert bank.transfers == paid
 
 
 def test_an_edit_of_a_gated_call_that_nobody_judged_does_not_run(bank):
-    gate = withholding("gate", {"transfer_money": is_large}, trust_edits=True)
+    gate = withholding("gate", WHERE_LARGE, trust_edits=True)
     paying = agent(None, bank, DONE, middleware=[people(), gate])
-    edited = {"c1": {"name": "transfer_money", "args": {**LARGE, "to": "Eve"}}}
+    to_eve = {"name": "transfer_money", "args": {**LARGE, "to": "Eve"}}
+    edited = {"c1": to_eve}
     for proposed, paid in ((LARGE, []), (SMALL, ["Eve"])):
         messages = [*PAY["messages"], says(call(**proposed))]
         written = {"messages": messages, "hitl_edited_tool_calls": edited}
@@ -258,8 +278,8 @@ def test_an_edit_of_a_gated_call_that_nobody_judged_does_not_run(bank):
 def test_what_a_person_makes_of_a_gated_call_is_judged_though_the_condition_would_let_it_pass(bank):
     asked = []
     group = judged_by({"200": None, "50": "approve"}, asked)
-    gate = CoEMiddleware(group, tools={"transfer_money": is_large}, on_uncertain="interrupt")
-    paying = agent(None, bank, says(call(**LARGE)), DONE, middleware=[gate])
+    gate = CoEMiddleware(group, tools=WHERE_LARGE, on_uncertain="interrupt")
+    paying = agent(None, bank, PAYS_LARGE, DONE, middleware=[gate])
     paying.invoke(PAY, THREAD)
     paying.invoke(decide(edit(**SMALL)), THREAD)
     assert bank.transfers == [("Ann", 50)]

@@ -3,6 +3,7 @@ import asyncio
 import openai
 import pytest
 from langchain_openai import ChatOpenAI
+from pydantic import BaseModel
 
 from coe_agents import ModelAgent
 from coe_agents.clustering.refusals import answer_kind
@@ -48,6 +49,28 @@ def test_options_of_the_gate_go_in_the_extra_body_and_the_sdk_raises_its_own_err
         "`n=3`, another model, another key",
         "`BadRequestError`, `NotFoundError`, `AuthenticationError`",
     )
+
+
+class Place(BaseModel):
+    city: str
+
+
+@pytest.mark.parametrize("refusals", ["content", "field"])
+def test_parse_has_the_sentence_of_a_refusal_only_in_its_own_field(refusals):
+    places = ('{"city": "Paris"}', '{"city": "Lyon"}', '{"city": "Nice"}')
+    asked = {"model": "g", "messages": QUESTION, "response_format": Place}
+    with (
+        serving(create_group(*places), refusals=refusals) as address,
+        sdk(f"{address}/v1") as client,
+    ):
+        if refusals == "content":
+            with pytest.raises(openai.ContentFilterFinishReasonError) as refused:
+                client.chat.completions.parse(**asked)
+            assert "No answer" not in str(refused.value)
+            return
+        message = client.chat.completions.parse(**asked).choices[0].message
+    assert message.parsed is None
+    assert message.refusal.startswith("No answer")
 
 
 async def test_the_sdk_waits_as_long_as_it_is_told():

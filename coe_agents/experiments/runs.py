@@ -93,7 +93,8 @@ class Runs(Shown):
 
         With `rounds`, `answer` is the agent's leading answer and `entropy` its semantic entropy in nats; `changed` says
         whether the answer means something else than in the round before, and `adopted` whether it became the group's.
-        `group_answer` and `correct` are of the group after the round.
+        `group_answer` and `correct` are of the group after the round. An agent that failed in the last round has a row
+        without an answer, whose `error` says why; those that failed in an earlier one are not kept.
         """
         # lists of columns take less memory than a dict for each row
         columns: dict[str, list[Any]] = {}
@@ -214,22 +215,32 @@ def _row_of(item: Item) -> dict[str, Any]:
 
 
 def _rows_of_rounds(item: Item) -> Iterator[dict[str, Any]]:
+    of_round: dict[str, Any] = {"id": item.id, "question": item.question}
     if item.error is not None:
-        yield {"id": item.id, "question": item.question, "error": item.error}
+        yield {**of_round, "error": item.error}
+
+    of_group: dict[str, Any] = {}
+    answered: set[str] = set()
     for data, verdict in zip(item.decision.get("trajectory", ()), item.verdicts, strict=True):
-        of_group = {name: data[name] for name in ("strategy", *_PARTS, "tokens")}
+        of_round["round"] = data["round"]
+        of_group = {"group_answer": data["answer"], "correct": verdict}
+        for name in ("strategy", *_PARTS, "tokens"):
+            of_group[name] = data[name]
+
+        answered = set(data["leading"])
         for agent, answer in data["leading"].items():
             yield {
-                "id": item.id,
-                "question": item.question,
-                "round": data["round"],
+                **of_round,
                 "agent": agent,
                 "answer": answer,
                 "entropy": data["entropies"].get(agent),
                 "changed": data["flips"].get(agent),
                 "adopted": data["adopted"].get(agent),
-                "group_answer": data["answer"],
-                "correct": verdict,
                 **of_group,
                 "error": None,
             }
+
+    # a decision has the reasons of its last round alone
+    for agent, why in item.decision.get("failed_agents", {}).items():
+        if agent not in answered:
+            yield {**of_round, "agent": agent, **of_group, "error": why}

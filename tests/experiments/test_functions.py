@@ -44,7 +44,7 @@ from coe_agents import (
 from coe_agents.backends.entailment_transformers import TransformersEntailment
 from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
 from coe_agents.config.sampling_group import name_of_clusterer
-from coe_agents.errors import ConfigurationError, DatasetError, NoThresholdError
+from coe_agents.errors import ConfigurationError, DatasetError, NoThresholdError, ServerError
 from coe_agents.evaluation import Samples
 from coe_agents.evaluation.origin import DECISIONS
 from coe_agents.evaluation.samples.store import SAMPLES
@@ -417,6 +417,21 @@ def test_a_run_has_every_round_of_every_agent():
     )
     assert str(runs).strip() == said  # no word of a folder that goes with it
     assert len(runs.plot().axes) == 3
+
+
+def test_an_agent_that_failed_in_the_last_round_has_a_row_with_the_reason():
+    failing = ScriptedAgent("b", ["Lyon"], ServerError("the server is down"))
+    policy = FixedRounds(2, then=RegimePolicy())
+    members = [ScriptedAgent("a", ["Paris"]), failing]
+    runs = run(members, [CAPITAL], policy=policy, strategies="debate", **SILENT)
+    assert "In 1 of them an agent failed in the last round" in str(runs)
+    frame = runs.to_frame(rounds=True)
+    rows = frame[["round", "agent", "answer", "group_answer", "error"]]
+    last = rows.iloc[-1]
+    assert rows.iloc[:3]["error"].isna().all()
+    assert last[["round", "agent", "group_answer"]].tolist() == [1, "b", "Paris"]
+    assert pd.isna(last["answer"])
+    assert "the server is down" in last["error"]
 
 
 def test_the_words_below_the_picture_of_scores_are_whole():

@@ -42,7 +42,8 @@ def test_a_reply_without_calls_is_text_to_the_letter_unless_it_is_cut_within_the
     for text in ("  2 < 3 \n", "", "a </tool_call> b", "<tool_ca"):
         assert read(text) == (text, (), ())
     reply = read("So: <tool_ca", "length")
-    assert (reply.content, [each["args"] for each in reply.invalid]) == ("So:", ["<tool_ca"])
+    assert reply.content == "So:"
+    assert [each["args"] for each in reply.invalid] == ["<tool_ca"]
     assert read("2 <", "length") == ("2 <", (), ())
 
 
@@ -57,7 +58,9 @@ def test_whatever_the_arguments_hold_they_are_read_as_written(arguments):
     arguments["quoted"] = f"</tool_call>{PAY}<tool_call>"
     call = json.dumps({"name": "write", "arguments": arguments}, ensure_ascii=False)
     reply = read(f"<tool_call>{call}</tool_call>")
-    assert (reply.content, called(reply), reply.invalid) == ("", [("write", arguments)], [])
+    assert reply.content == ""
+    assert called(reply) == [("write", arguments)]
+    assert reply.invalid == []
 
 
 UNREADABLE = {
@@ -96,7 +99,9 @@ def test_what_cannot_be_read_is_an_invalid_call_and_never_text(body):
 @pytest.mark.parametrize("n_left", [1, len("</tool_call>"), len(PAY) - len("<tool_call>")])
 def test_a_call_that_is_not_closed_is_invalid_even_if_its_json_is_whole(n_left, finish_reason):
     reply = read(f"So: {PAY[:-n_left]}", finish_reason)
-    assert (reply.content, reply.calls, len(reply.invalid)) == ("So:", [], 1)
+    assert reply.content == "So:"
+    assert reply.calls == []
+    assert len(reply.invalid) == 1
     assert reply.invalid[0]["error"]
 
 

@@ -24,8 +24,11 @@ def test_a_broken_risk_is_dated(tmp_path, policy):
         in third
     )
     assert fourth == "Answer less until you have calibrated again."
-    found = json.loads(run("drift", policy, "--cases", path, "--json", code=3).stdout)
-    assert (found["broken"], found["since"], found["since_id"]) == (True, 21, "q21")
+    done = run("drift", policy, "--cases", path, "--json", code=3)
+    found = json.loads(done.stdout)
+    assert found["broken"] is True
+    assert found["since"] == 21
+    assert found["since_id"] == "q21"
     assert 21 < found["broken_at"] == found["n_cases"] < 40  # it stops there
 
 

@@ -198,7 +198,10 @@ def test_proposals_are_sampled_and_an_invalid_one_is_a_response_not_a_failure(tm
         assert server.requests[0]["messages"] == [{"role": "user", "content": "Pay Ann {5}"}]
         assert server.requests[0]["tools"] == [PAY]
     broken, valid = lines(out)
-    assert (broken["calls"], broken["text"], broken["tools"]) == (None, "", [PAY])
+    assert broken["calls"] is None
+    assert broken["text"] == ""
+    assert broken["tools"] == [PAY]
     assert broken["error"].startswith("InvalidReplyError")
-    assert (valid["calls"], valid["error"]) == ([{"name": "pay", "args": {"amount": 5}}], None)
+    assert valid["calls"] == [{"name": "pay", "args": {"amount": 5}}]
+    assert valid["error"] is None
     run("score", str(out), "--clusterer", "actions", "--json", code=2)  # no verdict is known

@@ -145,7 +145,9 @@ def test_a_call_that_something_else_answered_is_no_final_answer(bank):
 
     (first, _), graph = judges(*SURE)
     gates = [CoEMiddleware(graph, tools=["transfer_money"], final_answer=True), Answering()]
-    assert agent(graph, bank, middleware=gates).invoke(PAY, THREAD)["messages"][-1].text == "Done."
+    gated = agent(graph, bank, middleware=gates)
+    state = gated.invoke(PAY, THREAD)
+    assert state["messages"][-1].text == "Done."
     assert bank.transfers == []
     assert ["<answer>Done.</answer>" in request["question"] for request in first.requests] == [True]
 
@@ -431,7 +433,9 @@ def test_a_structured_answer_that_is_not_approved_is_withheld_and_the_call_that_
     assert "sent 10" not in str(state["messages"])
     asked, made, reply, withheld = state["messages"]
     assert asked.text == "Send 10 to Ann."
-    assert [(one["name"], one["id"]) for one in made.tool_calls] == [("transfer_money", "c1")]
+    [payment] = made.tool_calls
+    assert payment["name"] == "transfer_money"
+    assert payment["id"] == "c1"
     assert reply.tool_call_id == "c1"
     assert reply.status == "success"
     assert reply.text == "The result is withheld."
@@ -444,7 +448,8 @@ def test_a_structured_answer_that_is_not_approved_is_withheld_and_the_call_that_
 def test_a_person_decides_on_a_call_beside_a_structured_answer():
     asked: list[str] = []
     compiled, bank = structured(ruling(None, "approve", asked), call(), on_uncertain="interrupt")
-    assert [one["name"] for one in requests(compiled.invoke(PAY, THREAD))] == ["transfer_money"]
+    paused = compiled.invoke(PAY, THREAD)
+    assert [one["name"] for one in requests(paused)] == ["transfer_money"]
     state = compiled.invoke(decide(APPROVE), THREAD)
     assert bank.transfers == [("Ann", 10.0)]
     assert (

@@ -103,7 +103,8 @@ def test_pending_cases_are_shown_and_ruled_on(store):
     done = run("audit", "--store", store)
     assert done.stdout.startswith("1 case waits for a ruling:")
     assert "was escalated; the leading answer is: Lyon" in done.stdout
-    (case,) = json.loads(run("audit", "--store", store, "--json").stdout)["pending"]
+    listed = run("audit", "--store", store, "--json")
+    (case,) = json.loads(listed.stdout)["pending"]
     done = run("audit", "--store", store, "--rule", case["id"], "--wrong", "--answer", "Metz")
     assert (done.returncode, done.stdout) == (0, f"Recorded the ruling on {case['id']}.\n")
     assert run("audit", "--store", store).stdout == "No case waits for a ruling.\n"
@@ -126,7 +127,8 @@ def test_a_store_that_is_none(tmp_path):
 
 @pytest.mark.wording
 def test_a_ruling_that_cannot_be_written_says_why(store):
-    (case,) = json.loads(run("audit", "--store", store, "--json").stdout)["pending"]
+    listed = run("audit", "--store", store, "--json")
+    (case,) = json.loads(listed.stdout)["pending"]
     with closing(sqlite3.connect(store)) as file, file:
         file.execute(
             "CREATE TRIGGER full BEFORE INSERT ON store BEGIN SELECT RAISE(ROLLBACK, 'the disk is full'); END"

@@ -34,7 +34,8 @@ def run_recorded(script, *, audit_rate=0.0, **options):
 
     made = {"name": "pay", "args": ANN, "id": "1"}
     driver = ScriptedDriver(script=[AIMessage("", tool_calls=[made]), AIMessage("Done.")])
-    create_agent(driver, [pay], middleware=[council], store=store).invoke(PAY)
+    agent = create_agent(driver, [pay], middleware=[council], store=store)
+    agent.invoke(PAY)
     return store
 
 

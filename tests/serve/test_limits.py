@@ -80,7 +80,9 @@ async def test_a_deadline_silences_nobody_but_all():
     reply = (await complete(group_of(*agents), coe={"deadline": 1.0})).json()
     message = reply["choices"][0]["message"]
     assert message["content"] == message["refusal"]
-    assert (reply["coe"]["action"], reply["coe"]["coe"], reply["usage"]) == ("abstain", None, None)
+    assert reply["coe"]["action"] == "abstain"
+    assert reply["coe"]["coe"] is None
+    assert reply["usage"] is None
     assert (agents[2].n_started, agents[2].n_ended) == (1, 0)
 
 
@@ -93,4 +95,5 @@ async def test_fewer_rounds_do_not_make_a_policy_answer_earlier():
     group = create_group(["x"], ["x"], policy=SimpleNamespace(decide=decide), max_rounds=3)
     assert (await complete(group)).json()["coe"]["action"] == "answer"
     reply = (await complete(group, coe={"max_rounds": 1})).json()
-    assert (reply["coe"]["action"], reply["coe"]["n_rounds"]) == ("abstain", 1)
+    assert reply["coe"]["action"] == "abstain"
+    assert reply["coe"]["n_rounds"] == 1

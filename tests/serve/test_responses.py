@@ -104,7 +104,8 @@ async def test_a_stream_has_the_same_response_at_its_end():
         assert [event["sequence_number"] for event in events] == [*range(len(events))]
         named = [line.removeprefix("event: ") for line in lines if line.startswith("event: ")]
         assert named == [event["type"] for event in events]
-        assert (events[0]["type"], events[-1]["type"]) == ("response.created", "response.completed")
+        assert events[0]["type"] == "response.created"
+        assert events[-1]["type"] == "response.completed"
         deltas = [event["delta"] for event in events if event["type"] == f"response.{kind}.delta"]
         content = events[-1]["response"]["output"][0]["content"][0]
         assert content["type"] == kind

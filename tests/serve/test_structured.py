@@ -46,7 +46,8 @@ async def test_answers_are_compared_field_by_field():
     assert reply["coe"]["answer_kind"] == "answer"
     of_responses = {"format": {"type": "json_schema", **FORMAT["json_schema"]}}
     response = (await respond(supporting(*agents), text=of_responses)).json()
-    assert json.loads(response["output"][0]["content"][0]["text"]) == {"city": "Paris", "people": 2}
+    text = response["output"][0]["content"][0]["text"]
+    assert json.loads(text) == {"city": "Paris", "people": 2}
 
 
 async def test_a_refusal_names_the_contested_field_and_no_value():
@@ -109,9 +110,11 @@ async def test_a_group_of_which_no_reply_is_valid_gives_no_answer_but_is_not_una
 
 async def test_a_schema_beside_tools():
     """The agents call first, and answer by the schema in the end."""
-    agents = [ScriptedAgent(name, [[{"name": "pay", "args": {"to": "Ann"}}]]) for name in "ab"]
+    pays = [{"name": "pay", "args": {"to": "Ann"}}]
+    agents = [ScriptedAgent(name, [pays]) for name in "ab"]
     reply = (await complete(group_of(*agents), response_format=FORMAT, tools=[PAY])).json()
-    assert reply["choices"][0]["message"]["tool_calls"][0]["function"]["name"] == "pay"
+    message = reply["choices"][0]["message"]
+    assert message["tool_calls"][0]["function"]["name"] == "pay"
     done = (
         await complete(
             supporting(*['{"city": "Paris", "people": 2}'] * 2), response_format=FORMAT, tools=[PAY]
@@ -122,7 +125,8 @@ async def test_a_schema_beside_tools():
 
 @pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "pay"}}])
 async def test_a_call_that_is_required_is_given_or_refused(choice):
-    agents = [ScriptedAgent(name, [[{"name": "pay", "args": {"to": "Ann"}}]]) for name in "ab"]
+    pays = [{"name": "pay", "args": {"to": "Ann"}}]
+    agents = [ScriptedAgent(name, [pays]) for name in "ab"]
     (given,) = (await complete(group_of(*agents), tools=[LOG, PAY], tool_choice=choice)).json()[
         "choices"
     ]

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 _CONFIDENCE = 0.9
 _POLICY_RISKS = (0.05, 0.1, 0.2, 0.3)
 """The policy keeps the lowest of these risks that can be shown, each tested at the fourth part of what may fail."""
+_NONE = 1e-9
+"""A difference below it comes from rounding alone."""
 _OF_POLICY = (
     "risk",
     "confidence",
@@ -172,7 +174,7 @@ def _in_words(advice: "Advice", calibration: "Calibration | None") -> list[str]:
     labels = quantity(3 * advice.n_questions, "more label")
     return [
         f"{questions}; the group is right in {right}. {_best_alone(advice)}.",
-        f"Score: {clean(advice.score)}. AUROC of vote_share {auroc}; {_gains(advice.score_gains)}.",
+        f"Score: {clean(advice.score)}. AUROC within folds: vote_share {auroc}; {_gains(advice.score_gains)}.",
         f"Weights: {advice.weights}. Accuracy against equal weights: {_gains(advice.weight_gains)}.",
         f"Confidence: {_confidence(advice)}.",
         _agents(advice),
@@ -266,6 +268,9 @@ def _policy(calibration: "Calibration | None") -> str:
 
 
 def _difference(gain: "Difference") -> str:
+    if max(abs(gain.value), abs(gain.low), abs(gain.high)) < _NONE:
+        # such as scores that rank these questions alike: an interval without a width would look like a fault
+        return "+0.000 in every resample"
     interval = _with_interval((gain.value, gain.low, gain.high), "+.3f")
     return f"{interval}, p {gain.p:.2g}"
 

@@ -12,7 +12,7 @@ from sklearn.metrics import log_loss, roc_auc_score
 from coe_agents.evaluation.calibration.learned import fit_trust
 from coe_agents.policy import CalibratedPolicy
 from tests.cli.command import run
-from tests.evaluation.invented import row, write
+from tests.evaluation.invented import group, row, write
 
 AGENTS = ("a", "b", "c")
 N = 90
@@ -396,3 +396,13 @@ def test_a_policy_that_needs_weights_has_them(tmp_path):
     assert calibration.trust_from == "agreement"
     assert max(calibration.trust, key=calibration.trust.get) == "a"
     assert calibration.weights is None  # the graph keeps equal ones
+
+
+def test_scores_that_rank_all_questions_alike_have_no_interval(tmp_path):
+    """With a response each, three agents agree, or two of them, or none: CoE rises as the vote share falls."""
+    samples = write(tmp_path / "s.samples.jsonl", group(70, n_samples=1))
+    said = run("advise", samples, "--resamples", 20).stdout
+    line = said.splitlines()[1]
+    assert line.startswith("Score: vote_share. AUROC within folds: vote_share 0.")
+    assert "; coe +0.000 in every resample; " in line
+    assert "[+0.000, +0.000]" not in said

@@ -483,9 +483,11 @@ def to_experiment(comparison: Comparison) -> Experiment:
     columns = ["figure", "policy", "value", "low", "high"]
     if others:
         columns += ["less the first", "less low", "less high"]
-    paired = "Differences are paired, on the questions of both."
+    paired = []
+    if others:
+        paired.append("Differences are paired, on the questions of both.")
     if len(others) > 1:
-        paired += f" Their intervals hold at once for all {len(others)} policies (Bonferroni)."
+        paired[0] += f" Their intervals hold at once for all {len(others)} policies (Bonferroni)."
     policies_by_note: dict[str, list[str]] = {}
     for each in comparison.policies:
         for note in each.notes:
@@ -503,7 +505,7 @@ def to_experiment(comparison: Comparison) -> Experiment:
             "Risk and accuracy of answered are over the answered questions. Accuracy of all: of the leading answer.",
             "Tokens, requests, seconds and rounds are means a question.",
             f"Intervals: 95 %, {quantity(comparison.n_resamples, 'bootstrap resample')}.",
-            paired,
+            *paired,
         ),
     )
 

@@ -104,9 +104,22 @@ def _print_remarks(console: Console, report: Mapping[str, Any], *, has_areas: bo
             "A tie: several answers share the lead; the question counts by the share of them that is right.",
         )
     if has_areas:
-        undefined = "- means undefined: all answers are right, or all are wrong."
         resamples = quantity(details["n_resamples"], "paired bootstrap resample")
-        _note(console, f"[low, high]: 95 % intervals, {resamples}. {undefined}")
+        line = f"[low, high]: 95 % intervals, {resamples}."
+        if _has_undefined(report):
+            line += " - means undefined: all answers are right, or all are wrong."
+        _note(console, line)
+
+
+def _has_undefined(report: Mapping[str, Any]) -> bool:
+    """Returns whether a table has a "-" in place of a figure."""
+    shown = []
+    for figures in report["scores"].values():
+        shown += [figures["auroc"], figures["aurac"]]
+    for of_kind in report.get("by_kind", {}).values():
+        for figures in of_kind["scores"].values():
+            shown.append(figures["auroc"])
+    return any(value is None for value, *_ in shown)
 
 
 def _print_counts(console: Console, report: Mapping[str, Any]) -> None:

@@ -72,6 +72,7 @@ def test_score_of_a_proposer(tmp_path):
     assert "Is the first response of a wrong?" in shown
     assert "a tool is called" in shown
     assert "9, 0.667" in shown
+    assert "- means undefined" in " ".join(shown.split())
 
 
 AGENT = '[[agents]]\nname = "a"\nprovider = "tinyworld"\nmodel = "tiny-llama"\n'

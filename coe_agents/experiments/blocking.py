@@ -4,11 +4,12 @@ import asyncio
 import atexit
 import inspect
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from functools import cache, wraps
 from typing import Any, ParamSpec, Protocol, TypeVar
 
 from coe_agents._removed import names_of_arguments, refuse_others
+from coe_agents.text import quantity
 
 _GRACE = 10.0
 """Seconds that a cancelled call has to close its files."""
@@ -31,10 +32,12 @@ def create_awaited(
 ) -> Callable[_Arguments, Coroutine[Any, Any, _Result]]:
     """Returns the coroutine function of this name that prepares and collects; `owner` as of `refuse_arguments`."""
     known = names_of_arguments(prepare)
+    signature = inspect.signature(prepare)
 
     @wraps(prepare)
     async def call(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
         refuse_others(name, kwargs, known=known, owner=owner)
+        refuse_places(name, signature, args, kwargs)
         return await prepare(*args, **kwargs).collect()
 
     return with_signature(call, name, returns=_collected(prepare))
@@ -45,10 +48,12 @@ def create_blocking(
 ) -> Callable[_Arguments, _Result]:
     """Returns the function of this name that prepares and collects; Ctrl-C cancels it, and waits for its end."""
     known = names_of_arguments(prepare)
+    signature = inspect.signature(prepare)
 
     @wraps(prepare)
     def call(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
         refuse_others(name, kwargs, known=known, owner=owner)
+        refuse_places(name, signature, args, kwargs)
         prepared = prepare(*args, **kwargs)
         has_ended = threading.Event()
         notes: list[str] = []
@@ -87,6 +92,38 @@ def with_signature(function: _Function, name: str, *, returns: Any) -> _Function
     named.__name__ = named.__qualname__ = name
     named.__signature__ = inspect.signature(function).replace(return_annotation=returns)
     return function
+
+
+def refuse_places(
+    function: str, signature: inspect.Signature, places: Sequence[object], names: Iterable[str]
+) -> None:
+    """Raises a TypeError where more arguments are given by their places than may be, or a needed one is not given.
+
+    It is for a function that stands for another one, of which Python's own error would have the name.
+    """
+    takes_place = []
+    needed = []
+    only_named = []
+    for name, parameter in signature.parameters.items():
+        if parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD:
+            takes_place.append(name)
+        elif parameter.kind is inspect.Parameter.KEYWORD_ONLY:
+            only_named.append(name)
+        else:
+            continue
+        if parameter.default is inspect.Parameter.empty:
+            needed.append(name)
+
+    n_most = len(takes_place)
+    if len(places) > n_most:
+        by_place = quantity(n_most, "argument")
+        must = f"{function} must be called with at most {by_place} without a name"
+        raise TypeError(f"{must}; got {len(places)}. Name the others, such as {only_named[0]}=...")
+
+    given = {*takes_place[: len(places)], *names}
+    for name in needed:
+        if name not in given:
+            raise TypeError(f'{function} must be called with "{name}"; got none. Pass {name}=...')
 
 
 @cache

@@ -1,5 +1,6 @@
 """Owns `calibrate`: from samples to a policy that keeps a stated risk."""
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
@@ -22,7 +23,7 @@ from coe_agents.evaluation.calibration.calibrate import calibrate as calibrate_r
 from coe_agents.evaluation.calibration.risk_control import Shortfall
 from coe_agents.evaluation.origin import Judging, Origin, ResolvedJudging
 from coe_agents.evaluation.scoring.correctness import Criterion, on_inside
-from coe_agents.experiments.blocking import with_signature
+from coe_agents.experiments.blocking import refuse_places, with_signature
 from coe_agents.experiments.judging import (
     JudgedSamples,
     JudgingArguments,
@@ -183,10 +184,12 @@ def _with_threshold(
     calibrates: Callable[_Arguments, CalibrationResult],
 ) -> Callable[_Arguments, CalibratedPolicy]:
     known = names_of_arguments(calibrates)
+    signature = inspect.signature(calibrates)
 
     @wraps(calibrates)
     def calibrate(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> CalibratedPolicy:
         refuse_others("calibrate", kwargs, known=known)
+        refuse_places("calibrate", signature, args, kwargs)
         result = calibrates(*args, **kwargs)
         if not result.is_usable:
             said = " ".join(result.policy.calibration.statements())

@@ -395,7 +395,7 @@ class Calibration:
         if self.fit == "whole" and self.threshold is not None:
             lines.append(
                 "The bound is empirical: the questions that chose the threshold also gave the weights. For a "
-                'guarantee, calibrate with "halves".'
+                "guarantee, calibrate with halves=True (--halves)."
             )
         if self.n_ties:
             lines.append(f"Questions with a tied lead, which are never answered: {self.n_ties}.")

@@ -89,7 +89,8 @@ def rule(
         item = store.get(NAMESPACE, case_id)
         if item is None:
             raise KeyError(
-                f"there is no case {case_id!r} in the store. List those that wait: pending_cases(store)"
+                f"there is no case {case_id!r} in the store. List those that wait: pending_cases(store) (coe-agents "
+                "audit without --rule)"
             )
         case = _to_case(case_id, item.value)
         if case["status"] == "ruled":

@@ -100,7 +100,7 @@ LISTED = [
     ("audit --store store.sqlite --rule 1 --right --wrong", "cannot be combined with --right"),
     (
         "audit --store store.sqlite --rule none --right",
-        "there is no case 'none' in the store. List those that wait",
+        "List those that wait: pending_cases(store) (coe-agents audit without --rule)",
     ),
     (
         "audit --store store.sqlite --rule none",

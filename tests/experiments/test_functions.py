@@ -363,6 +363,42 @@ def test_of_halves_the_reason_without_a_threshold_counts_the_half_that_chooses_i
     assert n_more == pytest.approx(2 * (45 - n_chosen_on), abs=4)
 
 
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (
+            lambda: calibrate([], 0.1),
+            "calibrate must be called with at most 1 argument without a name; got 2. Name the others, such as risk=...",
+        ),
+        (lambda: calibrate([]), 'calibrate must be called with "risk"; got none. Pass risk=...'),
+        (
+            lambda: sample([], [], 5),
+            "sample must be called with at most 2 arguments without a name; got 3. Name the others, such as ",
+        ),
+        (lambda: run([]), 'run must be called with "questions"; got none. Pass questions=...'),
+    ],
+)
+def test_arguments_without_their_names_are_refused_by_the_name_of_the_function(call, said):
+    with pytest.raises(TypeError) as raised:
+        call()
+    assert str(raised.value).startswith(said)
+
+
+def test_only_a_table_with_a_dash_says_what_it_means():
+    wrong_at_times = [{"question": "1?", "references": ["Paris"]}, *asked(5)[2:]]
+    wrong_at_times += [{"question": "Capital of Peru?", "references": ["Lima"]}]
+    samples = sample(agents(b=("Paris", "Paris")), wrong_at_times, **SILENT)
+    told = str(score(samples, resamples=5))
+    assert "AUROC" in told
+    assert "95 % intervals" in told
+    assert " - " not in told
+
+    (alone,) = [compare(samples, policies={"p": ALWAYS}, resamples=2)]
+    assert "paired" not in str(alone)
+    both = compare(samples, policies={"p": ALWAYS, "q": ThresholdPolicy(0.1)}, resamples=2)
+    assert "Differences are paired, on the questions of both." in str(both)
+
+
 def test_a_calibrated_policy_prints_what_its_command_does():
     samples = sample(agents(b=("Paris", "Paris")), asked(30), **SILENT)
     policy = calibrate(samples, risk=0.1, correctness="contains")

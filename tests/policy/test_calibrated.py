@@ -239,6 +239,11 @@ def test_what_is_saved_is_loaded(tmp_path, calibration):
     assert CalibratedPolicy.load(path).calibration == calibration
 
 
+def test_what_restores_the_guarantee_is_named_as_from_python_and_as_an_option():
+    empirical = replace(trusting(0.75, 0.25), fit="whole")
+    assert "For a guarantee, calibrate with halves=True (--halves)." in "".join(empirical.remarks())
+
+
 def test_a_weighted_vote_is_saved_and_loaded(tmp_path):
     calibration = trusting(0.75, 0.25, fit="halves")
     CalibratedPolicy(calibration).save(tmp_path / "p.json")

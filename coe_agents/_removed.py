@@ -4,10 +4,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import wraps
 from inspect import signature
-from typing import ParamSpec, TypeVar, get_args
+from typing import Any, TypeVar, cast, get_args
 
-_Arguments = ParamSpec("_Arguments")
-_Result = TypeVar("_Result")
+_Part = TypeVar("_Part", bound=Callable[..., Any])
 
 _INTERVAL = (
     "No policy read it; compute it from the responses by coe_agents.uncertainty.coe_interval"
@@ -201,20 +200,26 @@ def refuse_others(
     refuse_arguments(function, others, known=known, owner=owner)
 
 
-def refuses_removed(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
+def refuses_removed(part: _Part) -> _Part:
     """Has a function refuse the arguments that it once took, with what replaces them, and others with the nearest.
 
-    Its signature stays as it is.
+    Of a class it is the constructor; so for a dataclass, which writes its own. The signature stays as it is.
     """
+    if isinstance(part, type):
+        constructed: Any = part
+        constructed.__init__ = refuses_removed(constructed.__init__)
+        return part
+
+    function: Any = part
     name = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
     known = names_of_arguments(function)
 
     @wraps(function)
-    def checked(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
+    def checked(*args: Any, **kwargs: Any) -> Any:
         refuse_others(name, kwargs, known=known)
         return function(*args, **kwargs)
 
-    return checked
+    return cast("_Part", checked)
 
 
 def missing_attribute(of: object, name: str) -> AttributeError:

@@ -12,6 +12,7 @@ from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 
+from coe_agents._removed import refuses_removed
 from coe_agents.agents import ChatEntailment, ModelAgent
 from coe_agents.agents.requests.chat_models import free_name
 from coe_agents.checks import has_method, instance, integer, on_repeated
@@ -103,6 +104,7 @@ def preset(kind: str, clusterer: Clusterer, instruction: str | None = None) -> A
     )
 
 
+@refuses_removed
 def short_answers(*, instruction: str | None = None) -> AnswerPreset:
     """Returns the preset for names, numbers and few words: asked for alone, and compared after normalisation.
 
@@ -121,6 +123,7 @@ def short_answers(*, instruction: str | None = None) -> AnswerPreset:
     return preset("short", NormalizedMatch(), instruction)
 
 
+@refuses_removed
 def mathematics(*, instruction: str | None = None) -> AnswerPreset:
     r"""Returns the preset for numbers and formulas: asked for alone, and compared by value.
 
@@ -142,6 +145,7 @@ def mathematics(*, instruction: str | None = None) -> AnswerPreset:
     return preset("mathematics", MathematicsMatch(), instruction)
 
 
+@refuses_removed
 def sentences(
     judge: EntailmentModel | BaseChatModel | str, *, instruction: str | None = None
 ) -> AnswerPreset:

@@ -6,6 +6,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from pydantic import AfterValidator, BaseModel, Field
 
+from coe_agents._removed import refuses_removed
 from coe_agents._steps import Steps, arun_steps, invoke, run_steps
 from coe_agents.decision import DecisionData
 from coe_agents.errors import ConfigurationError
@@ -30,6 +31,7 @@ class _Arguments(BaseModel):
     )
 
 
+@refuses_removed
 def create_coe_tool(
     graph: Runnable[Any, Any], *, name: str = "ask_the_group", description: str | None = None
 ) -> BaseTool:

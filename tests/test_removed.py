@@ -4,12 +4,14 @@ import re
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
+from inspect import iscoroutinefunction, signature
 from pathlib import Path
 
 import pytest
 
 from coe_agents import GroupDecision, _ring, create_coe_graph
 from coe_agents._removed import REMOVED
+from coe_agents.clustering import EmbeddingSimilarity
 from coe_agents.config.build import Configuration
 from coe_agents.config.schema import read_config
 from coe_agents.errors import ConfigurationError
@@ -73,6 +75,89 @@ def test_an_argument(function, name):
     assert REMOVED[function][name] in str(refused.value)
     with pytest.raises(TypeError, match=r"got an unexpected keyword argument 'never_there'"):
         FUNCTIONS[function](never_there=None)
+
+
+ROOMS = (
+    "actions",
+    "advice",
+    "agents",
+    "backends",
+    "claims",
+    "clustering",
+    "decisions",
+    "evaluation",
+    "experiments",
+)
+ROOMS += (
+    "graph",
+    "middleware",
+    "observability",
+    "pages",
+    "policy",
+    "presets",
+    "rounds",
+    "rulings",
+    "serve",
+    "testing",
+)
+MADE_BY_US = {"Decision", "Measurement", "RoundContext", "RoundPlan"}
+"""What a policy, a measurement or a strategy gives; nobody sets its options."""
+OF_FEW = {
+    "ChatTransformers",
+    "canonical_action",
+    "cluster_many",
+    "cluster_responses",
+    "create_response",
+}
+OF_FEW |= {"describe_call", "measure", "pending_cases", "rule", "settle", "evaluate", "load_model"}
+"""What has hardly an argument that one could misspell; a chat model, which pydantic checks; `load_model`, which
+passes on what it does not know; and `evaluate`, which looks at arguments once it has models and questions."""
+
+
+def parts_with_options():
+    """Returns the public functions and classes that take arguments by name, each with the last of these."""
+    parts = {}
+    for room in ROOMS:
+        if room in _ring.ROOMS and not _ring.is_there(room):
+            continue
+        module = import_module(f"coe_agents.{room}")
+        names = getattr(module, "__all__", ("short_answers", "sentences", "mathematics"))
+        for name in names:
+            part = getattr(module, name)
+            is_of_users = name not in MADE_BY_US | OF_FEW and not getattr(
+                part, "_is_protocol", False
+            )
+            if not (is_of_users and callable(part)) or iscoroutinefunction(part):
+                continue
+            taken = [
+                each.name
+                for each in signature(part).parameters.values()
+                if each.default is not each.empty
+            ]
+            if taken and part.__module__.startswith("coe_agents."):
+                parts[name] = (part, taken[-1])
+    return parts
+
+
+PARTS_WITH_OPTIONS = parts_with_options()
+
+
+def test_the_parts_with_options_are_found():
+    assert {"CoECouncil", "CoEMiddleware", "ModelAgent", "RegimePolicy"} <= set(PARTS_WITH_OPTIONS)
+
+
+@pytest.mark.parametrize("name", PARTS_WITH_OPTIONS)
+def test_the_nearest_argument_is_named_for_a_misspelt_one(name):
+    part, argument = PARTS_WITH_OPTIONS[name]
+    misspelt = f"{argument}x"
+    said = f"{name} got an unexpected keyword argument '{misspelt}'. Did you mean '{argument}'?"
+    with pytest.raises(TypeError, match=re.escape(said)):
+        part(**{misspelt: 1})
+
+
+def test_an_argument_that_no_default_has_is_named_too():
+    with pytest.raises(TypeError, match=r"EmbeddingSimilarity got .*Did you mean 'threshold'\?"):
+        EmbeddingSimilarity(None, treshold=0.9)
 
 
 @pytest.mark.parametrize(("kind", "name"), names_of(*OBJECTS))

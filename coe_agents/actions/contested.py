@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from coe_agents._removed import refuses_removed
 from coe_agents.actions.canonical import canonical_action, to_line
 from coe_agents.actions.match import MISSING, ActionMatch, AlignedActions, ArgumentComparison
 from coe_agents.clustering import Clusterer
@@ -26,6 +27,7 @@ _Rank = tuple[int, int]
 """The most mass first, in units of the tolerance; then the first action by text."""
 
 
+@refuses_removed
 def contested(
     actions: Sequence[str],
     mass: npt.ArrayLike,

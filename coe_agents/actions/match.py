@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from coe_agents._removed import refuses_removed
 from coe_agents.actions.canonical import read_action, to_line, tool_key
 from coe_agents.actions.rules import AnyOrder, Equalities, Exact, Ignore, Rule, Text, Within
 from coe_agents.actions.schemas import find_parameters
@@ -88,6 +89,7 @@ class ActionMatch:
         [[0, 0, 1]]
     """
 
+    @refuses_removed
     def __init__(
         self,
         tools: Sequence[Any] | None = None,

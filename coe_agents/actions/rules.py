@@ -10,6 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from coe_agents._removed import refuses_removed
 from coe_agents.actions.canonical import to_line
 from coe_agents.checks import is_number, number
 from coe_agents.clustering import Clusterer, cluster_responses
@@ -67,6 +68,7 @@ class AnyOrder:
         return _same(keys)
 
 
+@refuses_removed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Within:
     """Numbers are equal if |a - b| <= max(absolute, relative * max(|a|, |b|)); other values as in `Exact`.
@@ -147,6 +149,7 @@ class Text:
         return _same(keys)
 
 
+@refuses_removed
 @dataclass(frozen=True, slots=True)
 class Meaning:
     """Texts are equal if a clusterer places them in one cluster; other values as in `Exact`.

@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from coe_agents._removed import refuses_removed
 from coe_agents.checks import require
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.evaluation.calibration.calibrate import Judged, learn_weights
@@ -224,6 +225,7 @@ class _Answers(NamedTuple):
     is_given: BoolArray
 
 
+@refuses_removed
 def advise(rows: Sequence[Judged], *, n_resamples: int = 1000) -> Advice:
     """Advises on a group: score, weights, confidence, agents, samples, coverage and escalation.
 

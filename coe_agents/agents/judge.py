@@ -15,6 +15,7 @@ from langgraph.constants import TAG_NOSTREAM
 from numpy.typing import NDArray
 
 from coe_agents import prompts
+from coe_agents._removed import refuses_removed
 from coe_agents._steps import Call, Steps, arun_steps, run_steps
 from coe_agents.agents.choice.probability import MIN_MASS, read_choice
 from coe_agents.agents.model_agent import ModelAgent
@@ -170,6 +171,7 @@ class ChatEntailment:
         [[0.0, 0.0, 1.0]]
     """
 
+    @refuses_removed
     def __init__(self, model: BaseChatModel | str, *, max_concurrency: int = 8) -> None:
         integer(
             max_concurrency,
@@ -278,6 +280,7 @@ class Arbiter(Runnable[EscalatedCase, Ruling]):
         Arbiter('judge')
     """
 
+    @refuses_removed
     def __init__(self, model: BaseChatModel | Agent | str, *, name: str = "arbiter") -> None:
         must = '"name" of Arbiter must not be empty'
         require(bool(name.strip()), must, name, 'Omit it for "arbiter"')

@@ -20,6 +20,7 @@ from langchain_core.messages import (
 )
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
+from coe_agents._removed import refuses_removed
 from coe_agents._steps import Call, Steps, arun_steps, run_steps
 from coe_agents.agents.choice import probability
 from coe_agents.agents.greedy_decoding import OnGreedy, examine, may_be_probed
@@ -87,6 +88,7 @@ class ModelAgent:
         ValueError: If an option cannot work, or `model` is a pipeline of langchain-huggingface.
     """
 
+    @refuses_removed
     def __init__(
         self,
         name: str,

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from transformers import AutoModelForSequenceClassification
 
+from coe_agents._removed import refuses_removed
 from coe_agents.backends.model_loading import Loaded, load
 from coe_agents.checks import integer
 from coe_agents.errors import LabelError
@@ -50,6 +51,7 @@ class TransformersEntailment:
         2
     """
 
+    @refuses_removed
     def __init__(
         self,
         model: str | os.PathLike[str],

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from coe_agents._removed import refuses_removed
 from coe_agents.checks import has_method, instance, integer
 from coe_agents.claims.measure import MeasuredClaims, measure_claims
 from coe_agents.claims.policy import ClaimPolicy, compose
@@ -50,6 +51,7 @@ class Claims:
         ('[...] She lived in London.', ['drop', 'keep'])
     """
 
+    @refuses_removed
     def __init__(
         self,
         splitter: Splitter | None = None,

@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from coe_agents._removed import refuses_removed
 from coe_agents.checks import at_field, integer, share
 from coe_agents.claims.splitting import is_marker, sentences
 from coe_agents.decision.data import ClaimAction
@@ -70,6 +71,7 @@ class ClaimCalibration:
         )
 
 
+@refuses_removed
 @dataclass(frozen=True, slots=True)
 class ClaimPolicy:
     """Keeps a claim that the other models support, marks one that they support somewhat, and drops the rest.

@@ -10,6 +10,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import HumanMessage
 
 from coe_agents import prompts
+from coe_agents._removed import refuses_removed
 from coe_agents.agents.requests.chat_models import check_model, load_model
 from coe_agents.checks import integer
 from coe_agents.clustering.protocols import check_strings
@@ -60,6 +61,7 @@ class Sentences:
         ['Dr. Smith was born in 1950.', 'He lives in the U.S.']
     """
 
+    @refuses_removed
     def __init__(self, language: str = "en") -> None:
         self.language = language
 
@@ -118,6 +120,7 @@ class ChatClaims:
         TypeError: If `model` is neither a chat model nor a string.
     """
 
+    @refuses_removed
     def __init__(self, model: BaseChatModel | str, *, max_concurrency: int = 8) -> None:
         integer(
             max_concurrency, '"max_concurrency" of ChatClaims', least=1, advice="1 asks one by one"

@@ -6,6 +6,7 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
+from coe_agents._removed import refuses_removed
 from coe_agents.checks import flag, has_method, number
 from coe_agents.clustering.normalized import normalize_answer
 from coe_agents.clustering.protocols import (
@@ -60,6 +61,7 @@ class BidirectionalEntailment:
         [[0, 1, 0]]
     """
 
+    @refuses_removed
     def __init__(
         self,
         model: EntailmentModel,

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coe_agents._removed import refuses_removed
 from coe_agents.checks import has_method, number
 from coe_agents.clustering.protocols import check_batch, to_rows
 from coe_agents.text import one_line
@@ -50,6 +51,7 @@ class EmbeddingSimilarity:
         [[0, 1, 0]]
     """
 
+    @refuses_removed
     def __init__(self, embeddings: Any, *, threshold: float) -> None:
         advice = "Pass a LangChain Embeddings object"
         has_method(embeddings, "embed_documents", '"embeddings"', advice=advice)

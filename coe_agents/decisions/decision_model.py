@@ -34,6 +34,7 @@ from pydantic import PrivateAttr
 from typing_extensions import TypedDict
 
 from coe_agents import prompts
+from coe_agents._removed import refuses_removed
 from coe_agents._steps import Call, Steps, arun_steps, run_steps, start_call
 from coe_agents.agents import ModelAgent
 from coe_agents.agents.choice.probability import MIN_MASS
@@ -189,6 +190,7 @@ class CoEDecisionModel(BaseDecisionModel):
     timeout: float | None
     _asked: dict[str, ModelAgent | BaseDecisionModel] = PrivateAttr()
 
+    @refuses_removed
     def __init__(
         self,
         members: Sequence[BaseChatModel | BaseDecisionModel | str],

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from coe_agents._removed import refuses_removed
 from coe_agents.checks import has_method, instance, integer, require
 from coe_agents.clustering import Clusterer
 from coe_agents.config.schema import load_config
@@ -32,6 +33,7 @@ from coe_agents.policy.settle import Rules
 from coe_agents.rounds.strategies import Strategies
 
 
+@refuses_removed
 def compare(
     *runs: Runs | SavedSamples,
     policies: Mapping[str, Policy | str | Path] | None = None,

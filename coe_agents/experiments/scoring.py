@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from coe_agents._removed import refuses_removed
 from coe_agents.checks import instance, integer
 from coe_agents.clustering import Clusterer
 from coe_agents.evaluation import Samples
@@ -87,6 +88,7 @@ def _with_ends(name: str, estimate: Any) -> dict[str, Any]:
     return {name: value, f"{name}_low": low, f"{name}_high": high}
 
 
+@refuses_removed
 def score(
     samples: SavedSamples,
     *,

@@ -12,6 +12,7 @@ from langgraph.graph.message import add_messages
 from langgraph.types import Command, Overwrite
 from typing_extensions import TypedDict
 
+from coe_agents._removed import refuses_removed
 from coe_agents._steps import Steps, invoke
 from coe_agents.checks import integer
 from coe_agents.decision.data import DecisionData, view
@@ -70,6 +71,7 @@ class SequenceState(SequenceInput, SequenceOutput, total=False):
     asked: str
 
 
+@refuses_removed
 def create_sequential_graph(
     graph: Any, *, next_question: NextQuestion, max_steps: int = 10
 ) -> StateGraph[SequenceState, CoEContext, SequenceInput, SequenceOutput]:

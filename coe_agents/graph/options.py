@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from coe_agents._removed import refuses_removed
 from coe_agents.checks import flag, integer, number, one_of
 from coe_agents.clustering.answers import canonical_answer
 from coe_agents.measurement.weighting import Weighting
@@ -16,6 +17,7 @@ OnUnavailable = Literal["abstain", "raise"]
 """What becomes of a question that no agent answered."""
 
 
+@refuses_removed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphOptions:
     """What few users change of a graph; for `create_coe_graph(..., options=GraphOptions(...))`.

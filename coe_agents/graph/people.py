@@ -27,6 +27,7 @@ from pydantic import (
     create_model,
 )
 
+from coe_agents._removed import refuses_removed
 from coe_agents.checks import one_of
 from coe_agents.decision.data import view
 from coe_agents.errors import ConfigurationError
@@ -342,6 +343,7 @@ class AskPerson(Runnable[EscalatedCase, Ruling]):
     name = "person"
     interrupts = True
 
+    @refuses_removed
     def __init__(self, form: Form = "coe") -> None:
         advice = '"coe" shows the most'
         self.form = one_of(form, '"form" of AskPerson', get_args(Form), advice=advice)

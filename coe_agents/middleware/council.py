@@ -21,6 +21,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import Command
 from typing_extensions import TypedDict
 
+from coe_agents._removed import refuses_removed
 from coe_agents._steps import Call, Steps, arun_steps, run_steps, start_call
 from coe_agents.actions import ActionMatch
 from coe_agents.actions.canonical import tool_key
@@ -260,6 +261,7 @@ class CoECouncil(GuardsTools[CouncilState]):
 
     state_schema = CouncilState
 
+    @refuses_removed
     def __init__(
         self,
         agents: Sequence[str | BaseChatModel | Agent],

@@ -14,6 +14,7 @@ from uuid import UUID
 from langchain_core.callbacks import BaseCallbackHandler
 from langgraph.types import Command
 
+from coe_agents._removed import refuses_removed
 from coe_agents.checks import flag
 from coe_agents.decision.views import kind_of
 from coe_agents.errors import CoEError, is_control_flow
@@ -106,6 +107,7 @@ class CoETelemetry(BaseCallbackHandler):
         >>> observed = graph.compile().with_config(callbacks=[CoETelemetry()])
     """
 
+    @refuses_removed
     def __init__(
         self,
         *,

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from coe_agents._removed import refuses_removed
 from coe_agents.checks import require
 from coe_agents.clustering import Clusterer
 from coe_agents.evaluation.origin import DECISIONS, read_run
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from coe_agents.config.schema import Config
 
 
+@refuses_removed
 def report(
     samples: SavedSamples | Runs,
     out: str | Path,

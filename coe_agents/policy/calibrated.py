@@ -11,6 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
+from coe_agents._removed import refuses_removed
 from coe_agents.actions.proposals import called_tools
 from coe_agents.checks import are_finite, instance, integer, number, one_of, require, share
 from coe_agents.clustering.refusals import answer_kind
@@ -502,6 +503,7 @@ class CalibratedPolicy:
         otherwise: "abstain", "escalate" or "another_round".
     """
 
+    @refuses_removed
     def __init__(self, calibration: Calibration, *, otherwise: Otherwise = "abstain") -> None:
         self.calibration = calibration
         advice = "To answer more, calibrate at a higher risk"

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Self
 
+from coe_agents._removed import refuses_removed
 from coe_agents.checks import has_method, integer, require
 from coe_agents.measurement.measurement import Measurement
 from coe_agents.policy.base import Decision, Policy, Tunable, change_thresholds
@@ -31,6 +32,7 @@ class FixedRounds(Tunable):
         0.5
     """
 
+    @refuses_removed
     def __init__(self, n: int, *, then: Policy) -> None:
         advice = "2 or 3 are usual"
         self.n = integer(n, '"n" of FixedRounds', least=1, most=MOST_ROUNDS, advice=advice)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
+from coe_agents._removed import refuses_removed
 from coe_agents.checks import brief, number
 from coe_agents.errors import ConfigurationError
 from coe_agents.files import parse_json, parse_toml, with_unique_names, write
@@ -14,6 +15,7 @@ _T = TypeVar("_T")
 _FORMAT = "coe-agents agent weights 1"
 
 
+@refuses_removed
 @dataclass(frozen=True, slots=True)
 class AgentWeights:
     """The weights of agents by name.

@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 
+from coe_agents._removed import refuses_removed
 from coe_agents.actions.canonical import tool_key
 from coe_agents.actions.proposals import called_tools
 from coe_agents.checks import are_finite, integer, require, share
@@ -53,6 +54,7 @@ class SupportPolicy:
         'the other agents support the proposal with 0.50, at least 0.5'
     """
 
+    @refuses_removed
     def __init__(
         self,
         min_support: float = 0.5,

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from coe_agents._removed import refuses_removed
 from coe_agents.checks import one_of
 from coe_agents.measurement.measurement import Measurement
 from coe_agents.measurement.wording import beside, coe_in_words, lacks_most, regime_in_words
@@ -43,6 +44,7 @@ class ThresholdPolicy(Tunable):
 
     thresholds = ("max_coe",)
 
+    @refuses_removed
     def __init__(self, max_coe: float, *, otherwise: Otherwise = "abstain") -> None:
         self.max_coe = check_threshold(max_coe, where='"max_coe" of ThresholdPolicy')
         advice = 'To answer always, raise "max_coe"'
@@ -106,6 +108,7 @@ class RegimePolicy(Tunable):
 
     thresholds = ("aleatoric_threshold", "epistemic_threshold")
 
+    @refuses_removed
     def __init__(
         self,
         aleatoric_threshold: float = DEFAULT_ALEATORIC_THRESHOLD,

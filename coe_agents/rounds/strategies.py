@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from coe_agents import prompts
+from coe_agents._removed import refuses_removed
 from coe_agents.checks import instance, integer, number, one_of, require
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.measurement.weighting import rank_texts
@@ -34,6 +35,7 @@ class Clarify:
         )
 
 
+@refuses_removed
 @dataclass(frozen=True, slots=True)
 class Resample:
     """Asks the same question again; the new responses join the former ones.
@@ -78,6 +80,7 @@ class Resample:
         return math.ceil(n_wanted)
 
 
+@refuses_removed
 @dataclass(frozen=True, slots=True)
 class Debate:
     r"""Shows each agent the distinct answers so far with their support, and never who gave them.

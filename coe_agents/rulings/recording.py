@@ -10,6 +10,7 @@ from typing import Literal
 
 from langgraph.config import get_store
 
+from coe_agents._removed import refuses_removed
 from coe_agents._steps import Call, Steps
 from coe_agents.checks import share
 from coe_agents.decision.case import DecidedCase, RecordedCase
@@ -17,6 +18,7 @@ from coe_agents.errors import ConfigurationError, describe_error
 from coe_agents.rulings.recorded import NAMESPACE, create_ruling, to_storable
 
 
+@refuses_removed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
     """What a graph records in the store of its `compile(store=...)`: all escalations, with what people rule on them.

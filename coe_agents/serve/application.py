@@ -25,6 +25,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Scope
 
+from coe_agents._removed import refuses_removed
 from coe_agents.actions.proposals import describe_action
 from coe_agents.actions.structured import answer_tool
 from coe_agents.checks import flag, one_of
@@ -182,6 +183,7 @@ for _file in _OF_PAGE.iterdir():
 _T = TypeVar("_T")
 
 
+@refuses_removed
 def create_app(
     group: Group,
     *,

@@ -17,6 +17,7 @@ from typing import Any
 from langchain_core.callbacks import BaseCallbackHandler
 from langgraph.store.base import BaseStore
 
+from coe_agents._removed import refuses_removed
 from coe_agents.config.build import Configuration
 from coe_agents.decision import GroupDecision
 from coe_agents.errors import ConfigurationError, GroupUnavailableError
@@ -39,6 +40,7 @@ _OPTIONS = ("agents", *NAMES)
 """The names of `CoEContext`, which a request's `coe` may set."""
 
 
+@refuses_removed
 @dataclass(frozen=True, kw_only=True)
 class Group:
     """A group of agents that answers as one model.

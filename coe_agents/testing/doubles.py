@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coe_agents._removed import refuses_removed
 from coe_agents.actions import canonical_action
 from coe_agents.checks import one_of, require
 from coe_agents.types import AgentReply, AgentRequest, End, Response, Usage, create_response
@@ -37,6 +38,7 @@ class ScriptedAgent:
         ['Paris', 'Paris']
     """
 
+    @refuses_removed
     def __init__(
         self,
         name: str,

@@ -10,6 +10,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from coe_agents._removed import refuses_removed
 from coe_agents.tinyworld.facts import MODELS
 from coe_agents.tinyworld.tools import tinyworld_tools
 
@@ -65,6 +66,7 @@ def writer_of(name: str) -> str:
     return f"{name}-writer"
 
 
+@refuses_removed
 def tinyworld_agents(
     *,
     n_samples: int = 10,

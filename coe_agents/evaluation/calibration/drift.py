@@ -12,6 +12,7 @@ from typing import Literal
 
 import numpy as np
 
+from coe_agents._removed import refuses_removed
 from coe_agents.checks import number, require, share
 from coe_agents.errors import SamplesError
 from coe_agents.evaluation.calibration.calibrate import Judged, measurable_rows
@@ -148,6 +149,7 @@ class Drift:
         return not self.scores_changed and self.risk != "broken" and not self.mismatches
 
 
+@refuses_removed
 def check_drift(
     policy: CalibratedPolicy,
     rows: Sequence[Judged],
@@ -354,6 +356,7 @@ class RiskMonitor:
         (207, 201)
     """
 
+    @refuses_removed
     def __init__(self, risk: float, *, false_alarms: float = 0.05, min_seen: float = 1.0) -> None:
         for name, value in (("risk", risk), ("false_alarms", false_alarms)):
             number(value, f'"{name}"', above=0, below=1, advice="Pass 0.05, for example")

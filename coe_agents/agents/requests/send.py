@@ -185,7 +185,14 @@ async def _agenerate(
         if owner is None or not owner.is_running():
             return await model.agenerate(*prompts, **options)
         future = asyncio.run_coroutine_threadsafe(model.agenerate(*prompts, **options), owner)
-        return await asyncio.wrap_future(future)
+        try:
+            return await asyncio.wrap_future(future)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            # nobody cancelled us: the other loop ended, and took the request with it
+            raise ConnectionError("the event loop of the model's client ended meanwhile") from None
 
 
 def call_model(

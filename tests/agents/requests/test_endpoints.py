@@ -17,7 +17,7 @@ from pydantic import PrivateAttr
 from coe_agents import ModelAgent
 from coe_agents._steps import arun_steps, run_steps
 from coe_agents.agents.requests.send import Places, places_of
-from coe_agents.errors import AgentTimeoutError
+from coe_agents.errors import AgentError, AgentTimeoutError
 from tests.servers import answering, completion
 from tests.waiting import until, wait_until
 
@@ -102,17 +102,46 @@ def test_one_model_is_asked_in_several_event_loops_at_once_and_not_more_often_th
         for name in "ab"
     ]
 
+    have_asked = threading.Barrier(3)
+
     async def ask():
         replies = await asyncio.gather(*(agent.asample(ASKED) for agent in agents * 6))
         chosen = await agents[0].achoice([("user", "Which?")], ("Paris", "Rome"))
         assert [reply["responses"][0]["text"] for reply in replies] == ["Paris"] * 12
         assert chosen.probabilities["Paris"] == 1.0
-        await asyncio.sleep(0.2)  # the other loops have as long
+        await asyncio.to_thread(have_asked.wait, 60)  # what the model waits with is of one loop
 
     in_loops(
         ask, 3, times=2 if has_sync else 1
     )  # an async form alone may be bound to its first loop for good
     assert 1 <= model._now[1] <= 3
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+async def test_a_request_fails_that_ended_with_the_loop_of_the_models_client(is_cancelled):
+    model = LoopBound(has_sync=False)
+    agent = ModelAgent("a", model, n_samples=1, max_concurrency=3, retries=0, on_greedy="trust")
+    is_asked = threading.Event()
+    may_end = threading.Event()
+
+    async def own():
+        await agent.asample(ASKED)
+        await model._turns.acquire()  # whoever asks now waits
+        is_asked.set()
+        await asyncio.to_thread(may_end.wait, 60)
+
+    with ThreadPoolExecutor(1) as pool:
+        owning = pool.submit(asyncio.run, own())
+        await asyncio.to_thread(is_asked.wait, 60)
+        asking = asyncio.create_task(agent.asample(ASKED))
+        await asyncio.sleep(0.2)
+        if is_cancelled:
+            asking.cancel()
+            await asyncio.sleep(0)
+        may_end.set()
+        with pytest.raises(asyncio.CancelledError if is_cancelled else AgentError):
+            await asking
+        owning.result()
 
 
 @pytest.mark.slow

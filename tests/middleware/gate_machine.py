@@ -159,6 +159,12 @@ class GateMachine(RuleBasedStateMachine):
     endings = driver_endings = ENDINGS
     edits = ("more ids", "more ids", "no form", "another form", "another's")
     changes = ("same", "same", "evil", "half", "other id")  # of a message that a client writes
+    privates = (
+        "copied",
+        "tampered",
+        "invented",
+        "omitted",
+    )  # what he writes of the gate's own state
     targets = ("tools", "send", "send half", "send state", "model", "after", "nowhere", "update")
     options = MappingProxyType[str, Any]({})  # of the world, in place of drawn ones
 
@@ -364,7 +370,7 @@ class GateMachine(RuleBasedStateMachine):
         back=back,
         change=_drawn(lambda machine: st.sampled_from(machine.changes)),
         rewrite=st.booleans(),
-        private=st.sampled_from(["copied", "tampered", "invented", "omitted"]),
+        private=_drawn(lambda machine: st.sampled_from(machine.privates)),
         to=_drawn(lambda machine: st.sampled_from(machine.targets)),
         replying=st.none() | DECISIONS,
         n=times,

@@ -386,7 +386,7 @@ FAULTS = {
     ),
     "a reply to another call": (
         "gate interrupt",
-        among("text") | {"changes": ("evil",), "targets": ("nowhere",)},
+        among("text") | {"changes": ("evil",), "targets": ("nowhere",), "privates": ("omitted",)},
         [(gate, "ask_about_calls", ask_whatever_was_replied)],
     ),
     "a tool that a driver's provider runs": (

@@ -149,20 +149,24 @@ def _model(section: ModelSection) -> str:
     if section.base_url:
         # a query may hold a key
         return f"{section.model} at {section.base_url.partition('?')[0]}"
-    if section.provider != "transformers":
-        return section.model
+    place = _place(section)
+    return f"{section.model} ({place})" if place else section.model
+
+
+def _place(section: ModelSection) -> str:
+    """Returns where a model is loaded from into this process; "" for one that is not."""
+    if section.provider not in ("transformers", "huggingface"):
+        return ""
     path = Path(section.model)
     if path.suffix == ".gguf":
-        place = "file"
-    else:
-        place = "folder" if path.is_dir() else "hub"
-    return f"{section.model} ({place})"
+        return "file"
+    return "folder" if path.is_dir() else "hub"
 
 
 def _key(section: ModelSection) -> str:
     if section.api_key_env is not None:
         return f"${section.api_key_env}, set"
-    if not is_served(section):
+    if not is_served(section) or _place(section) == "folder":
         return "not needed"
     return "none sent" if section.base_url else "the provider's own variable"
 

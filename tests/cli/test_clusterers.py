@@ -71,7 +71,7 @@ def test_doctor_puts_the_obvious_to_a_clusterer(clusterer, tmp_path):
     assert findings.problems == []
     # nor do words in any order tell the other pairs apart
     n_notes = 2 if clusterer == EMBEDDING else 0
-    assert ["osines" in note for note in findings.notes] == [True] * n_notes
+    assert ["osine" in note for note in findings.notes] == [True] * n_notes
     assert "clusterer m; " in " ".join(shown(findings).split())
     assert findings.to_json()["clusterer"]["joins_paraphrase"]
 

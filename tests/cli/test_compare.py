@@ -13,6 +13,7 @@ from tests.cli.command import run
 from tests.evaluation.invented import row, write
 from tests.experiments.decided import step, written
 from tests.policy.test_calibrated import CALIBRATION
+from tests.rooms import needs
 
 PRICES = {name: {"input": 1.0, "output": 4.0} for name in "ab"}
 
@@ -194,6 +195,7 @@ def in_sentences(path, **fields):
     return write(path, rows)
 
 
+@needs("advice", "pages")
 def test_every_command_that_judges_by_equality_names_wrong_answers_with_a_reference_in_them(
     tmp_path,
 ):

@@ -293,7 +293,7 @@ def _n_missing(run: Run) -> int:
     limit = dataset.get("limit")
     if not (isinstance(n_questions, int) and isinstance(limit, int)):
         return 0
-    # a limit of 0 is none
+    # 0 stands for no limit
     if limit:
         n_questions = min(limit, n_questions)
     return max(0, n_questions - len(run.items) - len(run.errors))
@@ -472,7 +472,7 @@ def _table(outcomes: Sequence[Item]) -> tuple[FloatArray, FloatArray]:
 
 
 def _ratio(counts: FloatArray, values: FloatArray, known: FloatArray) -> FloatArray:
-    """Returns the mean of each figure over the questions for which it is known; NaN where there is none."""
+    """Returns the mean of each figure over the questions for which it is known; NaN where for none."""
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray((counts @ values) / (counts @ known))
 

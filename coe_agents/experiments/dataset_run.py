@@ -117,7 +117,7 @@ class RunGroup:
         }
 
     def _judge(self, question: Question, answers: Sequence[str | None]) -> list[float | None]:
-        """Returns the verdict on each answer; None where there is none."""
+        """Returns the verdict on each answer; None where an answer cannot be judged."""
         if not question.answerable:
             return [None if answer is None else 0.0 for answer in answers]
         predictions = []

@@ -234,6 +234,7 @@ def _as_proposed(edited: Any, proposed: Any) -> Any:
 def _decisions_form(allowed: frozenset[str]) -> TypeAdapter[Any]:
     """Returns the form of decisions of these types, each of which some action allows; others are no choice."""
     forms = tuple(form for kind, form in _REVIEWS.items() if kind in allowed)
+    # which forms there are is known only now, so that the operator cannot join them
     review: Any = Annotated[Union[forms], Field(discriminator="type")]  # noqa: UP007
     decisions: Any = (list[review], ...)
     return TypeAdapter(create_model("Decisions", __base__=StrictModel, decisions=decisions))
@@ -445,7 +446,11 @@ def _rule(case: EscalatedCase, reply: _CaseReply | Review) -> Ruling:
 def _approved(case: EscalatedCase, number: int) -> Ruling:
     answers = case["candidates"]
     if not 1 <= number <= len(answers):
-        numbers = f"a number from 1 to {len(answers)}" if answers else "left out: there is none"
+        numbers = (
+            f"a number from 1 to {len(answers)}"
+            if answers
+            else "left out, since nobody gave an answer"
+        )
         raise ValueError(
             f'"candidate" must be {numbers}; got {number}. Choose one that is shown, give an answer, or reject all'
         )

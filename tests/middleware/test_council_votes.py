@@ -385,7 +385,7 @@ MALFORMED = {
     "no responses": {"usage": USAGE},
     "responses that are none": {"responses": None, "usage": USAGE},
     "not one response": with_usage(),
-    "a response that is none": with_usage(None),
+    "None in place of a response": with_usage(None),
     "a call without a name": with_usage({**GOOD, "calls": [{"args": TEN}]}),
     "arguments in a list": with_usage({**GOOD, "calls": [{"name": "balance", "args": [1]}]}),
     "a log-probability in words": with_usage({**GOOD, "logprob": "high"}),

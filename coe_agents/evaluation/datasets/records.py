@@ -30,7 +30,7 @@ REFERENCE_NAMES = ("references", "gold", "reference", "target")
 """What files call the accepted answers."""
 _PAGE = "docs/your_own_files.md"
 _MOST_DIGITS = 10
-"""The number of a choice with as many is none: Python refuses to read thousands of digits."""
+"""A number with as many digits names no choice; Python refuses to read thousands of them."""
 
 
 def by_our_names(record: Any, columns: Mapping[str, str]) -> Any:

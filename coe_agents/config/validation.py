@@ -4,7 +4,6 @@ import math
 import warnings
 from collections.abc import Iterator
 
-from coe_agents.config import schema
 from coe_agents.config.build import assemble, create_judge, join_faults
 from coe_agents.config.schema import Config
 from coe_agents.errors import ConfigurationError
@@ -75,11 +74,6 @@ def _notes(config: Config) -> Iterator[str]:
         message = '"another_round" becomes "abstain", because max_rounds of [graph] is 1'
         yield str(config.fault(message, "policy", *places_again[0]))
 
-    # of a policy of another package, only its code knows
-    escalates = isinstance(policy, schema.CustomPart) or "escalate" in action_at.values()
-    if config.escalation is not None and not escalates:
-        message = 'no action of [policy] is "escalate", so the arbiter is never asked'
-        yield str(config.fault(message, "escalation"))
     if len(config.agents) == 1:
         message = "with one agent CoE is its semantic entropy and cannot measure disagreement"
         yield str(config.fault(message, "agents"))

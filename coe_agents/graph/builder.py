@@ -34,7 +34,7 @@ from coe_agents.graph.runnables import BriefNode, of_this_version
 from coe_agents.graph.shown_tools import check_tools
 from coe_agents.graph.state import AskedRequest, CoEInput, CoEOutput, CoEState
 from coe_agents.policy import FixedRounds, Policy, RegimePolicy, ThresholdPolicy
-from coe_agents.policy.base import quorum, regime_thresholds
+from coe_agents.policy.base import never_escalates, quorum, regime_thresholds
 from coe_agents.policy.bounds import Bounds, create_cost_budget
 from coe_agents.policy.calibrated import AskedAgent, UnkeptRiskWarning
 from coe_agents.policy.fixed_rounds import rounds_of
@@ -162,8 +162,9 @@ def create_coe_graph(
     is "raise".
 
     Warns:
-        UserWarning: A `RegimePolicy` has a threshold out of reach, a `ThresholdPolicy` one that no split exceeds, or a
-            `CalibratedPolicy` was calibrated with another clusterer (by its class) or group, or with other weights.
+        UserWarning: A `RegimePolicy` has a threshold out of reach, a `ThresholdPolicy` one that no split exceeds, a
+            `CalibratedPolicy` was calibrated with another clusterer (by its class) or group, or with other weights, or
+            a policy that never escalates, as its `otherwise` or `actions` say, stands beside an `escalation`.
 
     Example:
         >>> from coe_agents.testing import ScriptedAgent
@@ -189,7 +190,7 @@ def create_coe_graph(
         answers="" if answers is None else answers.recorded,
     )
     rounds = rounds_of(policy, max_rounds)
-    fitted = _fit_policy(policy, group)
+    fitted = _fit_policy(policy, group, has_escalation=escalation is not None)
     aleatoric, epistemic = regime_thresholds(fitted)
     bounds = Bounds(
         max_rounds=rounds,
@@ -442,10 +443,14 @@ def _weights_of(agents: Sequence[Agent], weights: Mapping[str, float] | None) ->
     return weight_of
 
 
-def _fit_policy(policy: Policy, group: AskedGroup) -> Policy:
-    """Returns the policy for this group, and warns where a threshold decides nothing, or no risk is kept."""
+def _fit_policy(policy: Policy, group: AskedGroup, *, has_escalation: bool) -> Policy:
+    """Returns the policy for this group, and warns where a part decides nothing, or no risk is kept."""
     fitted, differences = hold_to_group(policy, group)
     cautions: list[str | Warning] = list(_cautions_of(fitted, group))
+    if has_escalation and never_escalates(fitted):
+        of_policy = f'no action of {type(fitted).__name__} is "escalate"'
+        advice = 'Let the policy escalate, such as by otherwise="escalate", or omit "escalation"'
+        cautions.append(f'{of_policy}, so "escalation" is never asked. {advice}')
     if differences:
         cautions.append(UnkeptRiskWarning("; ".join(differences)))
     for caution in cautions:

@@ -58,6 +58,8 @@ class Policy(Protocol):
     If several answers tie for the lead (`measurement.tied`), nothing is answered but a `trusted_answer`. The action is
     then the policy's `otherwise`, or "abstain" if the policy has none or has a table of
     `actions`.
+
+    A policy that has `otherwise` or `actions` says by them whether it may escalate: see `never_escalates`.
     """
 
     def decide(self, measurement: Measurement, *, round: int, max_rounds: int) -> Decision:
@@ -165,6 +167,20 @@ def otherwise(policy: object) -> Action:
     if action in ACTIONS and action != "answer":
         return action
     return "abstain"
+
+
+def never_escalates(policy: object) -> bool:
+    """Returns whether a policy says of itself, by `otherwise` or `actions`, that "escalate" is none of its actions.
+
+    One that has neither says nothing, and may escalate.
+    """
+    said: list[object] = []
+    if hasattr(policy, "otherwise"):
+        said.append(policy.otherwise)
+    actions = getattr(policy, "actions", None)
+    if isinstance(actions, Mapping):
+        said.extend(actions.values())
+    return bool(said) and "escalate" not in said
 
 
 def check_otherwise(action: Otherwise, *, policy: str, instead: str) -> Otherwise:

@@ -2,12 +2,12 @@ from dataclasses import replace
 
 import pytest
 
-from coe_agents import RegimePolicy, ThresholdPolicy, create_coe_graph
+from coe_agents import AskPerson, RegimePolicy, SupportPolicy, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.policy import CalibratedPolicy, Decision
+from coe_agents.policy import CalibratedPolicy, Decision, FixedRounds
 from coe_agents.rounds import Debate
 from tests.doubles import ScriptedAgent
-from tests.graph.groups import THREAD, Deciding, ask, both, decide, graph, saved, saying
+from tests.graph.groups import ESCALATE, THREAD, Deciding, ask, both, decide, graph, saved, saying
 from tests.policy.test_calibrated import CALIBRATION
 
 ANSWER_ALL = ThresholdPolicy(float("inf"))
@@ -203,3 +203,21 @@ def test_parts_that_do_not_fit_are_refused_at_build_time(agents, options, error,
 def test_a_regime_out_of_reach_is_said_at_build_time():
     with pytest.warns(UserWarning, match="can never see the regimes conflict, unknown"):
         graph(*trio()[:2], policy=RegimePolicy(0.5, 0.8))
+
+
+SILENT = [ThresholdPolicy(0.5), RegimePolicy(0.5, 0.3), SupportPolicy(otherwise="another_round")]
+SILENT += [FixedRounds(2, then=RegimePolicy(0.5, 0.3)), Deciding(otherwise="abstain")]
+ASKING = [ThresholdPolicy(0.5, otherwise="escalate"), ESCALATE, Deciding()]
+ASKING += [FixedRounds(2, then=ESCALATE), Deciding(actions={"low": "escalate"})]
+
+
+@pytest.mark.parametrize("policy", SILENT)
+def test_who_decides_beside_a_policy_that_never_escalates_is_said_to_be_never_asked(policy):
+    with pytest.warns(UserWarning, match='is "escalate", so "escalation" is never asked'):
+        graph(*trio(), policy=policy, escalation=AskPerson())
+    graph(*trio(), policy=policy)
+
+
+@pytest.mark.parametrize("policy", ASKING)
+def test_a_policy_that_may_escalate_is_taken_with_who_decides(policy):
+    graph(*trio(), policy=policy, escalation=AskPerson())

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from coe_agents._steps import run_steps
 from coe_agents.agents.choice.probability import ChoiceProbabilities, choice_steps
+from coe_agents.agents.requests.send import Server, places_of
 from coe_agents.testing import ScriptedAgent
 from coe_agents.testing import create_response as response
 from coe_agents.types import AgentRequest
@@ -139,4 +140,5 @@ class ProposingModel(BaseChatModel):
 
 def choice_probability(model: BaseChatModel, *asked: Any, **options: Any) -> ChoiceProbabilities:
     """Asks a model itself, without an agent's limits and retries."""
-    return run_steps(choice_steps(model, *asked, **options))
+    server = Server(model, "", places_of(model, ""))
+    return run_steps(choice_steps(server, *asked, **options))

@@ -188,7 +188,7 @@ def refused_option(error: Exception, status: int | None, options: Collection[str
     return None
 
 
-def _message(error: Exception) -> str:
+def _message(error: BaseException) -> str:
     return one_line(str(error), _LONGEST) or type(error).__name__
 
 
@@ -198,7 +198,7 @@ def _message_with_root(error: Exception) -> str:
     message = _message(error)
     if root is error:
         return message
-    return f"{message.rstrip('.')}: {type(root).__name__}: {_message(Exception(root))}"
+    return f"{message.rstrip('.')}: {type(root).__name__}: {_message(root)}"
 
 
 def _at(address: str) -> str:

@@ -322,7 +322,7 @@ class ModelAgent:
 
         def send(server: Server, seconds: float | None) -> Steps[probability.ChoiceProbabilities]:
             return probability.choice_steps(
-                server.model,
+                server,
                 messages,
                 choices,
                 n_samples=n_samples,
@@ -330,7 +330,6 @@ class ModelAgent:
                 config=config,
                 seconds=seconds,
                 strict=strict,
-                places=server.places,
             )
 
         return self._asker.retry(send, deadline or Deadline(self.timeout))
@@ -422,13 +421,7 @@ class ModelAgent:
         if graded is not None:
             return graded
 
-        def ask(
-            asker: Asker, request: AgentRequest, messages: list[BaseMessage], needed: str = ""
-        ) -> Steps[tuple[Drawn, AgentReply]]:
-            return self._draw(
-                asker, request, messages, observed=observed, deadline=deadline, needed=needed
-            )
-
+        ask = partial(self._draw, observed=observed, deadline=deadline)
         drawn, reply = yield from ask(self._asker, request, messages)
         if drawn.failure is not None:
             if not drawn.results:
@@ -454,7 +447,9 @@ class ModelAgent:
             )
             asker = replace(self._asker, server=server)
             # a server that refuses the temperature would show nothing by its replies
-            _, stories = yield from ask(asker, probing, [HumanMessage(prompt)], "temperature")
+            _, stories = yield from ask(
+                asker, probing, [HumanMessage(prompt)], needed="temperature"
+            )
             return stories
 
         return (
@@ -514,7 +509,7 @@ class ModelAgent:
         *,
         observed: Fields,
         deadline: Deadline,
-        needed: str,
+        needed: str = "",
     ) -> Steps[tuple[Drawn, AgentReply]]:
         tools = request.get("tools", ())
         ask = partial(

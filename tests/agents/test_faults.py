@@ -5,6 +5,7 @@ The table of docs/guides/failures.md says what is tested here.
 
 import asyncio
 import json
+import math
 import re
 import time
 
@@ -14,7 +15,7 @@ from langchain_openai import ChatOpenAI
 from coe_agents import ModelAgent
 from coe_agents.agents.requests import send
 from coe_agents.errors import AgentError, ContextOverflowError, InvalidReplyError, RateLimitError
-from tests.doubles import REQUEST
+from tests.doubles import REQUEST, CountingModel
 from tests.faults import KEY, failing
 from tests.graph.groups import graph
 from tests.servers import Served, running
@@ -145,6 +146,19 @@ def test_a_failure_that_passes_is_retried_and_waited_for_as_long_as_the_server_a
             assert time.monotonic() - start >= at_least
         assert len(reply["responses"]) == 3
         assert len(shaky.requests) == 2
+
+
+def test_retries_without_end_outlast_more_failures_than_the_wait_can_be_doubled(monkeypatch):
+    class Recovering(CountingModel):
+        def _generate(self, *arguments, **options):
+            if len(self.calls) < 1100:  # 2.0 ** 1024 is beyond all floats
+                self.calls.append({})
+                raise ConnectionError("lost")
+            return super()._generate(*arguments, **options)
+
+    monkeypatch.setattr(send, "_LONGEST_WAIT", 0.0)
+    lasting = ModelAgent("a", Recovering(), n_samples=1, retries=math.inf, timeout=None)
+    assert len(lasting.sample(REQUEST)["responses"]) == 1
 
 
 @pytest.mark.parametrize(

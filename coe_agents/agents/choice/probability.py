@@ -16,7 +16,7 @@ from coe_agents._steps import Call, Steps
 from coe_agents.agents.error_mapping import status_of
 from coe_agents.agents.requests.endings import judge_end
 from coe_agents.agents.requests.parse import text_of
-from coe_agents.agents.requests.send import Deadline, Places, call_model, places_of, tracing_options
+from coe_agents.agents.requests.send import Deadline, Server, call_model, tracing_options
 from coe_agents.checks import several
 from coe_agents.clustering.answers import parse_choice, strip_reasoning
 from coe_agents.errors import AgentError, NoChoiceError
@@ -100,7 +100,7 @@ class ChoiceProbabilities:
 
 
 def choice_steps(
-    model: BaseChatModel,
+    server: Server,
     messages: Sequence[MessageLikeRepresentation],
     choices: Sequence[str],
     *,
@@ -109,13 +109,13 @@ def choice_steps(
     config: Fields | None = None,
     seconds: float | None = None,
     strict: bool = False,
-    places: Places | None = None,
 ) -> Steps[ChoiceProbabilities]:
     """Returns how likely a model is to reply with each of a few short choices; see `ModelAgent.choice`.
 
     The model's temperature is left as it is. `config` is a `RunnableConfig`, passed through for callbacks, tags and
-    metadata; `seconds` is what all requests together may take; `places` are those of the model's server.
+    metadata; `seconds` is what all requests together may take.
     """
+    model = server.model
     conversation = _check(messages, choices, methods)
     # `coe_agents.backends.ChatTransformers` has it
     score = getattr(model, "choice_log_probabilities", None)
@@ -139,11 +139,11 @@ def choice_steps(
     if "streaming" in fields:
         always["stream"] = False
     limit = Deadline(seconds)
-    places = places or places_of(model, "")
 
     def request(options: Fields, n_prompts: int) -> Call:
         prompts = [conversation] * n_prompts
-        return call_model(places, model, prompts, {**always, **options}, limit.seconds_left())
+        all_options = {**always, **options}
+        return call_model(server.places, model, prompts, all_options, limit.seconds_left())
 
     replies, usage = yield from _sample(model, request, n_samples)
     read = parse_choice if strict else read_choice

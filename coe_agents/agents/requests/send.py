@@ -19,7 +19,6 @@ from typing import Any, TypeAlias, TypeVar
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage
 from langchain_core.outputs import LLMResult
-from tenacity import RetryCallState, Retrying, retry_if_exception
 
 from coe_agents._steps import Call, Pause, Steps, Wait, start_call
 from coe_agents.agents.error_mapping import (
@@ -31,7 +30,6 @@ from coe_agents.agents.error_mapping import (
 from coe_agents.agents.requests.capabilities import ModelCall
 from coe_agents.agents.requests.chat_models import bind_tools
 from coe_agents.errors import (
-    AgentError,
     AgentTimeoutError,
     CoEError,
     InvalidReplyError,
@@ -208,6 +206,8 @@ def call_model(
 
 _FIRST_WAIT = 0.5
 _LONGEST_WAIT = 8.0
+_MOST_DOUBLINGS = 10
+"""Of the first wait: enough for the longest, and few enough for a floating-point number."""
 _MOST_STALE = 100
 """As many connections of an event loop that has ended does a client keep; each fails once."""
 _T = TypeVar("_T")
@@ -258,24 +258,31 @@ class Asker:
         options: Collection[str] = (),
     ) -> Steps[_T]:
         """Runs `send` with the server and the seconds that an attempt has; repeats it after a transient failure."""
+        n_failures = 0
+        while True:
+            try:
+                return (yield from self._visit(send, deadline, options))
+            except CoEError as error:
+                n_failures += 1
+                pause = self._pause_after(error, n_failures, deadline)
+                if pause is None:
+                    error.retryable = False  # the retries are used up
+                    raise
+            yield Pause(pause)
+
+    def _pause_after(self, error: CoEError, n_failures: int, deadline: Deadline) -> float | None:
+        """Returns the seconds until the next attempt; None where there is none."""
+        if not error.retryable or n_failures > self.retries:
+            return None
+        longest = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** min(n_failures - 1, _MOST_DOUBLINGS))
+        own_wait = random.uniform(longest / 2, longest)
+        wait_of_server = getattr(error, "retry_after", None) or 0.0
+        pause: float = max(own_wait, wait_of_server)
         try:
-            return (yield from self._visit(send, deadline, options))
-        except CoEError as error:
-            failure = error
-        try:
-            pauses = list[float]()
-            # entered only after a failure, which counts as the first attempt: entering costs as much as a whole request
-            for attempt in Retrying(**self._rules(deadline), sleep=pauses.append, reraise=True):
-                if pauses:
-                    yield Pause(pauses.pop())
-                with attempt:
-                    if attempt.retry_state.attempt_number == 1:
-                        raise failure
-                    result = yield from self._visit(send, deadline, options)
-        except CoEError as error:
-            error.retryable = False  # the retries are used up
-            raise
-        return result
+            left = deadline.seconds_left()
+        except AgentTimeoutError:
+            return None
+        return pause if left is None or pause < left else None
 
     def _visit(
         self,
@@ -300,28 +307,6 @@ class Asker:
                         raise
         finally:
             places.leave(turn)
-
-    def _rules(self, deadline: Deadline) -> JsonObject:
-        def wait(state: RetryCallState) -> float:
-            longest = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** (state.attempt_number - 1))
-            own_wait = random.uniform(longest / 2, longest)
-            error = state.outcome.exception() if state.outcome is not None else None
-            wait_of_server = getattr(error, "retry_after", None) or 0.0
-            return max(own_wait, wait_of_server)
-
-        def stop(state: RetryCallState) -> bool:
-            if state.attempt_number > self.retries:
-                return True
-            try:
-                left = deadline.seconds_left()
-            except AgentError:
-                return True
-            return left is not None and state.upcoming_sleep >= left
-
-        def is_retryable(error: BaseException) -> bool:
-            return isinstance(error, CoEError) and error.retryable
-
-        return {"wait": wait, "stop": stop, "retry": retry_if_exception(is_retryable)}
 
     def _fail(self, error: Exception, options: Collection[str]) -> None:
         """Raises `error` as one of ours; returns for LangGraph's own control-flow exceptions."""

@@ -10,8 +10,18 @@ from typing import Any
 
 from pydantic import BaseModel, SecretStr
 
+from coe_agents.text import SECRET_ENDS, SHORTEST_SECRET
+
 _PLAIN = (str, bytes, int, float, complex, bool, type(None))
 _NO_PART = object()
+_KEPT_AS = {
+    "model": ("_original", "_agent"),
+    "tools": ("_parameters",),
+    "compare": ("_rules",),
+    "text": ("is_loose",),
+    "strategies": ("_by_regime",),
+}
+"""Under which attributes classes of ours keep an argument that they do not keep under its name."""
 
 
 def fingerprint(*parts: object) -> str:
@@ -49,8 +59,7 @@ def _parts_of(value: Any) -> Iterator[Any]:
     """Yields what an object is made of."""
     if isinstance(value, Mapping):
         for name in sorted(value, key=str):
-            yield name
-            yield value[name]
+            yield from _named(name, value[name])
     elif isinstance(value, Set):
         yield from sorted(value, key=repr)
     elif isinstance(value, list | tuple):
@@ -97,8 +106,7 @@ def _arguments_of(value: Any) -> Iterator[Any]:
             part = getattr(value, name)
             is_address = isinstance(part, str) and "://" in part
             if not field.exclude and not is_address:
-                yield name
-                yield part
+                yield from _named(name, part)
         return
     if is_dataclass(value):
         names = [field.name for field in fields(value)]
@@ -108,9 +116,21 @@ def _arguments_of(value: Any) -> Iterator[Any]:
         except (TypeError, ValueError):  # of classes in C
             return
     for name in names:
-        for kept in (name, f"_{name}", "_original"):
+        for kept in (name, f"_{name}", *_KEPT_AS.get(name, ())):
             part = getattr(value, kept, _NO_PART)
-            if part is not _NO_PART:
+            # a method may have an argument's name: `ModelAgent.model` is one, and tells nothing of the agent's model
+            is_method = isinstance(part, MethodType) and part.__self__ is value
+            if part is not _NO_PART and not is_method:
                 yield name
                 yield part
                 break
+
+
+def _named(name: object, part: Any) -> Iterator[Any]:
+    """Yields a field's name and value, but not of a key that is a plain string: a rotated key is no other model."""
+    if isinstance(name, str) and isinstance(part, str):
+        is_secret = name.lower().endswith(SECRET_ENDS) and len(part) >= SHORTEST_SECRET
+        if is_secret:
+            return
+    yield name
+    yield part

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from coe_agents.evaluation.calibration.calibrate import Judged
     from coe_agents.evaluation.origin import ResolvedJudging
     from coe_agents.evaluation.scoring.scores import ScoringSetup
-    from coe_agents.experiments.judging import Check
     from coe_agents.policy import CalibratedPolicy
 
 _TINYWORLD_NEEDS = ("safetensors", "tokenizers", "torch", "transformers")  # the extra "local"
@@ -106,28 +105,23 @@ def models_to_toml_of(named: ModelOptions) -> str:
 
 
 def create_setting(
-    options: ScoringOptions,
-    samples: Iterable[Path],
-    config: "Config | None" = None,
-    *,
-    calibrated: str | None = None,
+    options: ScoringOptions, samples: Iterable[Path], *, calibrated: str | None = None
 ) -> "tuple[ScoringSetup, ResolvedJudging]":
     """Returns how responses become scores and verdicts, and what the output says of it.
 
     What no option names is as the runs recorded it that wrote the samples; without a record, texts are compared after
     normalisation, with references or labels.
 
-    `config` is that of the options, if it is read already. `calibrated` is the criterion by which a policy was
-    calibrated, which counts before a record.
+    `calibrated` is the criterion by which a policy was calibrated, which counts before a record.
     """
     from coe_agents.experiments.judging import JudgingArguments, create_setup
 
-    arguments = JudgingArguments(**judging_arguments(options, config), calibrated=calibrated)
+    arguments = JudgingArguments(**judging_arguments(options), calibrated=calibrated)
     with as_options(), show_work("preparing the comparison of answers"):
         return create_setup(samples, arguments)
 
 
-def judging_arguments(options: JudgingOptions, config: "Config | None" = None) -> dict[str, Any]:
+def judging_arguments(options: JudgingOptions) -> dict[str, Any]:
     """Returns what options say of how answers are compared and judged, by the names of `JudgingArguments`."""
     file = getattr(options, "config", None)
     uses_judge = options.correctness == "judge"
@@ -135,8 +129,7 @@ def judging_arguments(options: JudgingOptions, config: "Config | None" = None) -
         raise typer.BadParameter(
             "it cannot be combined with --config. Omit one of them", param_hint="--clusterer"
         )
-    if config is None and file is not None:
-        config = load_quietly(file)
+    config = None if file is None else load_quietly(file)
     return {
         "clusterer": options.clusterer,
         "correctness": options.correctness,
@@ -187,23 +180,13 @@ def open_samples(paths: Sequence[Path], options: JudgingOptions) -> "Samples":
 
 
 def judge_saved(
-    samples: list[Path],
-    setting: "ScoringSetup",
-    scoring: JudgingOptions,
-    *,
-    check: "Check | None" = None,
-    **options: Any,
+    samples: list[Path], setting: "ScoringSetup", scoring: JudgingOptions, **options: Any
 ) -> "tuple[list[Judged], int]":
-    """Returns the questions that have a response to judge, with measurement and verdict, and how many have none.
-
-    `check` is called with the questions, and returns them; by default it refuses rulings. `options` are further ones
-    of `judge_samples`.
-    """
-    from coe_agents.evaluation.samples.reader import without_rulings
+    """Opens the samples, and judges them; `options` are those of `coe_agents.experiments.judging.judge_saved`."""
     from coe_agents.experiments.judging import judge_saved as judge_questions
 
     with open_samples(samples, scoring) as questions:
-        return judge_questions(questions, setting, check=check or without_rulings, **options)
+        return judge_questions(questions, setting, **options)
 
 
 def load_policy(path: Path, estimator: str | None) -> "CalibratedPolicy":

@@ -2,13 +2,13 @@
 
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from langgraph.graph import StateGraph
 from pydantic import BaseModel
@@ -41,7 +41,7 @@ from coe_agents.graph.state import CoEInput, CoEOutput, CoEState
 from coe_agents.policy import AgentWeights, CalibratedPolicy, Policy, RegimePolicy, ThresholdPolicy
 from coe_agents.presets import preset
 from coe_agents.text import redact
-from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder, tinyworld_graph
+from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder
 from coe_agents.uncertainty import coordinate
 from coe_agents.uncertainty.solvers import BUILT_IN as SOLVERS
 
@@ -54,51 +54,35 @@ _METHODS = {
 }
 """The method of a named part, with its arguments by position and by name."""
 _NOT_BY_NAME = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
-_Part = TypeVar("_Part")
 _Create: TypeAlias = Callable[[Config], Any]
 _Graph: TypeAlias = StateGraph[CoEState, CoEContext, CoEInput, CoEOutput]
 
 
 def assemble(
-    config: Config | None,
+    config: Config,
     *,
-    seed: int = 0,
     on_unavailable: OnUnavailable = "abstain",
     on_decision: OnDecision | None = None,
 ) -> _Graph:
-    """Returns the uncompiled graph of a configuration, or of tinyworld for None; no model is loaded yet.
+    """Returns the uncompiled graph of a configuration; no model is loaded yet.
 
-    `seed` is of tinyworld's agents; those of a configuration have their own. Parts that cannot be combined are a
-    ConfigurationError with a line for each mistake.
+    Parts that cannot be combined are a ConfigurationError with a line for each mistake.
     """
-    if config is None:
-        options = GraphOptions(on_unavailable=on_unavailable)
-        return tinyworld_graph(seed=seed, on_decision=on_decision, options=options)
-    creates: list[_Create] = [create_agents, create_clusterer, create_policy, *_OF_GRAPH.values()]
-    parts = _all([partial(create, config) for create in creates])
+    parts = _create_all(config, (*_OBJECTS, *_OF_GRAPH.values()))
     agents, clusterer, policy, *of_graph = parts
-    return _connect(
-        config,
-        agents,
-        clusterer,
-        policy,
-        of_graph=of_graph,
-        on_unavailable=on_unavailable,
-        on_decision=on_decision,
-    )
+    objects = Configuration(agents, clusterer, policy, config)
+    return _connect(objects, of_graph, on_decision, on_unavailable=on_unavailable)
 
 
 def _connect(
-    config: Config,
-    agents: list[ModelAgent],
-    clusterer: Clusterer,
-    policy: Policy,
-    *,
+    objects: "Configuration",
     of_graph: Sequence[Any],
-    on_unavailable: OnUnavailable,
-    compares_texts: bool = False,
     on_decision: OnDecision | None,
+    **options: Any,
 ) -> _Graph:
+    """Returns the graph of these objects; `of_graph` are the parts of `_OF_GRAPH`, and `options` of `GraphOptions`."""
+    config = objects.settings
+    clusterer = objects.clusterer
     section = config.graph.model_dump()
     section.update(zip(_OF_GRAPH, of_graph, strict=True))
     if isinstance(clusterer, BidirectionalEntailment) and section["max_rounds"] != 1:
@@ -108,18 +92,17 @@ def _connect(
     if config.answers is not None:
         comparing = {"answers": preset(config.answers.kind, clusterer, config.answers.instruction)}
 
-    rare = {name: section.pop(name) for name in _RARE}
+    for name in _RARE:
+        options[name] = section.pop(name)
     answer_judge = create_claims(config, clusterer)
     try:
         return create_coe_graph(
-            agents,
+            objects.agents,
             **comparing,
-            policy=policy,
+            policy=objects.policy,
             answer_judge=answer_judge,
             on_decision=on_decision,
-            options=GraphOptions(
-                on_unavailable=on_unavailable, compares_texts=compares_texts, **rare
-            ),
+            options=GraphOptions(**options),
             **section,
         )
     except ValueError as error:
@@ -135,8 +118,8 @@ def create_agents(config: Config, *, n_samples: int | None = None) -> list[Model
     """Returns the agents of a configuration; `n_samples` replaces their own, except at temperature 0, where it is 1."""
     creates = []
     for place in range(len(config.agents)):
-        creates.append(partial(_create_agent, config, place, n_samples))
-    return _all(creates)
+        creates.append(partial(_create_agent, place=place, n_samples=n_samples))
+    return _create_all(config, creates)
 
 
 def _create_agent(config: Config, place: int, n_samples: int | None) -> ModelAgent:
@@ -325,6 +308,7 @@ def _check_solver(config: Config) -> str | None:
     return name
 
 
+_OBJECTS: Sequence[_Create] = (create_agents, create_clusterer, create_policy)
 _OF_GRAPH: dict[str, _Create] = {
     "escalation": _create_escalation,
     "coordination": _check_solver,
@@ -335,12 +319,13 @@ _RARE = ("coordination", "weighting", "max_question_chars", "cost_budget")
 """The fields of `[graph]` that are those of `GraphOptions`."""
 
 
-def _all(creates: Sequence[Callable[[], _Part]]) -> list[_Part]:
-    parts = list[_Part]()
+def _create_all(config: Config, creates: Iterable[_Create]) -> list[Any]:
+    """Returns the parts of a configuration; the mistakes of all that cannot be created are one error."""
+    parts = []
     faults = list[ConfigurationError]()
     for create in creates:
         try:
-            parts.append(create())
+            parts.append(create(config))
         except ConfigurationError as error:
             faults.append(error)
     if faults:
@@ -487,16 +472,13 @@ class Configuration:
         Raises:
             ConfigurationError: If the parts cannot be combined; the message has a line for each mistake.
         """
-        parts = _all([partial(create, self.settings) for create in _OF_GRAPH.values()])
+        of_graph = _create_all(self.settings, _OF_GRAPH.values())
         return _connect(
-            self.settings,
-            self.agents,
-            self.clusterer,
-            self.policy,
-            of_graph=parts,
+            self,
+            of_graph,
+            on_decision,
             on_unavailable=on_unavailable,
             compares_texts=compares_texts,
-            on_decision=on_decision,
         )
 
     def create_council(self, **options: Any) -> "CoECouncil":
@@ -539,6 +521,5 @@ def load(path: str | Path) -> Configuration:
         (['a'], 'short')
     """
     settings = load_config(Path(path))
-    creates: list[_Create] = [create_agents, create_clusterer, create_policy]
-    agents, clusterer, policy = _all([partial(create, settings) for create in creates])
+    agents, clusterer, policy = _create_all(settings, _OBJECTS)
     return Configuration(agents, clusterer, policy, settings)

@@ -75,15 +75,14 @@ def compare(
         [0.5, 0.5]
     """
     integer(resamples, '"resamples"', least=1, advice="1000 is the default")
-    if policies is not None:
-        advice = "Pass {name: policy}"
-        instance(policies, Mapping, '"policies"', what="a mapping of names", advice=advice)
     if policies is None:
         for name, value in (("clusterer", clusterer), ("correctness", correctness)):
             must = f'"{name}" must be omitted without "policies": runs are compared as they were judged'
             require(value is None, must, value, 'Omit it, or add "policies"')
         return _compare_runs([_as_runs(run) for run in runs], resamples)
-    require(bool(policies), '"policies" must hold at least one', policies, "Pass {name: policy}")
+    advice = "Pass {name: policy}"
+    instance(policies, Mapping, '"policies"', what="a mapping of names", advice=advice)
+    require(bool(policies), '"policies" must hold at least one', policies, advice)
     judging = JudgingArguments(clusterer=clusterer, correctness=correctness)
     return compare_policies(
         _only(runs), policies, judging, max_rounds, resamples, progress=progress
@@ -162,15 +161,14 @@ def compare_policies(
 ) -> Comparison:
     """Replays policies on saved responses; see `compare`."""
     # before the responses are clustered, which may take long
-    of_files = dict[str, ReplayedPolicy]()
-    for name, policy in policies.items():
-        if isinstance(policy, str | Path):
-            of_files[name] = _policy_of_file(Path(policy), name)
-
+    loaded: dict[str, Policy | ReplayedPolicy] = {}
     calibrations = {}
-    for name, policy in policies.items():
-        of_file = of_files.get(name)
-        calibration = _calibration_of(policy if of_file is None else of_file.policy)
+    for name, named in policies.items():
+        policy: Any = named
+        if isinstance(named, str | Path):
+            policy = _policy_of_file(Path(named), name)
+        loaded[name] = policy
+        calibration = _calibration_of(policy)
         if calibration is not None:
             calibrations[name] = calibration
     criteria = {calibration.correctness for calibration in calibrations.values()}
@@ -187,27 +185,22 @@ def compare_policies(
         raise ValueError('"runs" must hold a response; no question has one. Sample again')
 
     outcomes = []
-    for name, policy in policies.items():
-        if isinstance(policy, str | Path):
-            replayed = of_files[name]
+    clusterer = type(setup.clusterer).__name__
+    criterion = setup.criterion.name
+    for name, policy in loaded.items():
+        if isinstance(policy, ReplayedPolicy):
+            replayed = policy
         else:
             replayed = _policy_of_samples(policy, name, saved, max_rounds)
-        replay_of_it = replay(saved, replayed, setup.criterion, n_failed=n_failed)
+        outcome = replay(saved, replayed, setup.criterion, n_failed=n_failed)
         if name in calibrations:
-            differs = judged_otherwise(
-                calibrations[name], type(setup.clusterer).__name__, setup.criterion.name
-            )
-            replay_of_it = replace(replay_of_it, notes=[*replay_of_it.notes, *differs])
-        outcomes.append(replay_of_it)
-    settings = {
-        "samples": names,
-        "clusterer": type(setup.clusterer).__name__,
-        "right": setup.criterion.name,
-    }
+            differs = judged_otherwise(calibrations[name], clusterer, criterion)
+            outcome = replace(outcome, notes=[*outcome.notes, *differs])
+        outcomes.append(outcome)
     return compare_outcomes(
         outcomes,
         n_resamples=resamples,
-        settings=settings,
+        settings={"samples": names, "clusterer": clusterer, "right": criterion},
         judged=resolved.to_json(),
         note=resolved.note(),
     )
@@ -215,6 +208,8 @@ def compare_policies(
 
 def _calibration_of(policy: Any) -> Calibration | None:
     """Returns what a policy was calibrated on, or the policy that decides in the end; None where neither was."""
+    if isinstance(policy, ReplayedPolicy):
+        return _calibration_of(policy.policy)
     if isinstance(policy, FixedRounds):
         return _calibration_of(policy.then)
     return policy.calibration if isinstance(policy, CalibratedPolicy) else None

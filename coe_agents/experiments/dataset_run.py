@@ -38,6 +38,7 @@ from coe_agents.evaluation.scoring.correctness import (
 from coe_agents.files import append, write
 from coe_agents.graph.resuming import CoEStateGraph
 from coe_agents.text import redact_all
+from coe_agents.tinyworld import tinyworld_graph
 from coe_agents.types import Usage, create_usage
 
 _PRICED = "price_per_million"
@@ -200,7 +201,7 @@ def create_run_group(
     }
     if config is None:
         settings["config"] = "tinyworld"
-        graph = assemble(None, seed=seed).compile()
+        graph = tinyworld_graph(seed=seed).compile()
         return RunGroup(graph, criterion, at_once or 1, settings)
 
     for regime, strategy in config.graph.strategies.items():

@@ -114,14 +114,9 @@ def create_setup(
         # the run's own model says what is right, whatever clusters its responses
         of_criterion = _create_clusterer(of_run.clusterer, RECORD, arguments, recorded, kept)
 
-    judge: Criterion | None = None
+    judge = None
     if used.correctness == "judge" and config is not None:
-        from coe_agents.config.build import create_judge
-        from coe_agents.config.sampling_group import identity_of
-
-        judge = create_judge(config)
-        if judge is not None and kept is not None:
-            judge = Kept(kept, identity_of(config.judge), partial(create_judge, config), judge.name)
+        judge = _create_judge(config, kept)
     criterion = correctness
     if criterion is None or isinstance(criterion, str):
         try:
@@ -131,6 +126,17 @@ def create_setup(
     model = compares.model if isinstance(compares, BidirectionalEntailment) else None
     limits = read_max_tokens(paths)
     return ScoringSetup(compares, criterion, model, arguments.weighting, max_tokens=limits), judging
+
+
+def _create_judge(config: "Config", kept: Path | None) -> Criterion | None:
+    """Returns the judge of a configuration, if it has one; it is asked for what is not kept."""
+    from coe_agents.config.build import create_judge
+    from coe_agents.config.sampling_group import identity_of
+
+    judge = create_judge(config)
+    if judge is None or kept is None:
+        return judge
+    return Kept(kept, identity_of(config.judge), partial(create_judge, config), judge.name)
 
 
 def _name_of(clusterer: Clusterer | str | None) -> Any:
@@ -159,24 +165,20 @@ def _create_clusterer(
         return NormalizedMatch()  # without the parts of a configuration, which are slow to import
     from coe_agents.config import build, sampling_group
 
-    named: Any = name
-    create: Callable[[], Clusterer]
-    if isinstance(given, str):
-        create = partial(sampling_group.create_named_clusterer, given)
-    elif given is not None:
-        create = partial(_itself, given)
-    elif source == "config":
-        named = arguments.config
-        create = partial(build.create_clusterer, named)
-    else:
-        create = partial(sampling_group.create_recorded_clusterer, name)
+    config: Any = arguments.config if source == "config" else None
+
+    def create() -> Clusterer:
+        if isinstance(given, str):
+            return sampling_group.create_named_clusterer(given)
+        if given is not None:
+            return given
+        if config is not None:
+            return build.create_clusterer(config)
+        return sampling_group.create_recorded_clusterer(name)
+
     if kept is None:
         return create()
-    return sampling_group.create_kept_clusterer(named, create, kept)
-
-
-def _itself(clusterer: Clusterer) -> Clusterer:
-    return clusterer
+    return sampling_group.create_kept_clusterer(config or name, create, kept)
 
 
 class JudgedSamples(list[Judged]):

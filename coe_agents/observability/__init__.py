@@ -245,11 +245,9 @@ class CoETelemetry(BaseCallbackHandler):
     on_llm_error = on_tool_error = on_chain_error
 
     def _begin(self, run_id: UUID, parent_run_id: UUID | None, *, node: str | None = None) -> _Run:
-        run = _Run(None, node=node)
         parent = None if parent_run_id is None else self._runs.get(parent_run_id)
-        if parent is not None:
-            run.parent = parent
-            run.context = parent.context
+        context = None if parent is None else parent.context
+        run = _Run(parent, context, node=node)
         self._runs[run_id] = run
         return run
 

@@ -63,9 +63,9 @@ def coordinate_group(
             solver=solver,
             max_iterations=MAX_ITERATIONS[solver],
         )
-        before_and_after = [ended.initial_coe, ended.coe]
-        has_risen = ended.coe > ended.initial_coe + 1e-9
-        figures.append([*before_and_after, ended.n_iterations, ended.converged, has_risen])
+        before = ended.initial_coe
+        has_risen = ended.coe > before + 1e-9
+        figures.append([before, ended.coe, ended.n_iterations, ended.converged, has_risen])
 
         mean = ensemble_mean(ended.distributions, weights=ended.weights)
         leading = np.flatnonzero(shares_lead(mean))

@@ -1,9 +1,8 @@
 """Owns the command `reproduce`: the tables and figures of the paper, from responses sampled once."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -114,30 +113,28 @@ def _experiment(name: str, material: "Material") -> "Experiment":
             hint="Pass samples, or a configuration, of two",
         )
 
-    def datasets() -> dict[str, tuple[Any, Any]]:
-        loaded = {}
-        for dataset, (train, validation) in material.datasets.items():
-            loaded[dataset] = (None if train is None else train(), validation())
-        return loaded
-
-    def temperatures() -> dict[float, Any]:
-        return {value: load() for value, load in material.temperatures.items()}
-
     def of_all_metrics(place: int, dataset: str) -> "Experiment":
         source, questions = material.panel(place)
         replaced = "" if source.startswith(name) else f", in place of {dataset}"
         title = f"All metrics, from one model to six: {source}{replaced}"
         return ranking.panels(name, title, questions, agents, setting, twins=material.twins)
 
-    experiments: dict[str, Callable[[], Experiment]] = {
-        "model-accuracy": lambda: ranking.model_accuracy(datasets(), agents, setting),
-        "selective-prediction": lambda: ranking.selective_prediction(
-            material.main, agents, setting
-        ),
-        "triviaqa": lambda: of_all_metrics(0, "TriviaQA"),
-        "squad": lambda: of_all_metrics(1, "SQuAD"),
-        "epsilon": lambda: algorithm_1.epsilon(material.main, agents, setting),
-        "sampling": lambda: algorithm_1.sampling(temperatures(), material.main, agents, setting),
-        "divergences": lambda: algorithm_1.divergences(material.main, agents, setting),
-    }
-    return experiments[name]()
+    match name:
+        case "model-accuracy":
+            datasets = {}
+            for dataset, (train, validation) in material.datasets.items():
+                datasets[dataset] = (None if train is None else train(), validation())
+            return ranking.model_accuracy(datasets, agents, setting)
+        case "selective-prediction":
+            return ranking.selective_prediction(material.main, agents, setting)
+        case "triviaqa":
+            return of_all_metrics(0, "TriviaQA")
+        case "squad":
+            return of_all_metrics(1, "SQuAD")
+        case "epsilon":
+            return algorithm_1.epsilon(material.main, agents, setting)
+        case "sampling":
+            temperatures = {value: load() for value, load in material.temperatures.items()}
+            return algorithm_1.sampling(temperatures, material.main, agents, setting)
+        case _:
+            return algorithm_1.divergences(material.main, agents, setting)

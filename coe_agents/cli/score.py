@@ -1,9 +1,9 @@
 """Owns the command `score`: how well scores tell wrong answers from right ones."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,8 +19,6 @@ from coe_agents.cli.options import (
     expand_options,
 )
 from coe_agents.cli.terminal import counts_questions, create_console, print_json
-from coe_agents.errors import SamplesError
-from coe_agents.text import quantity
 
 if TYPE_CHECKING:
     from coe_agents.evaluation.scoring.scores import ScoringSetup
@@ -77,8 +75,6 @@ def show_scores(
             n_processes=n_processes,
             progress=counts_questions(),
         )
-    if evaluation.figures["n_scored"] == 0:
-        raise _nothing_scored(evaluation.figures)
     if as_json:
         print_json(evaluation.figures)
     else:
@@ -86,15 +82,6 @@ def show_scores(
 
 
 score = expand_options(show_scores)
-
-
-def _nothing_scored(figures: Mapping[str, Any]) -> SamplesError:
-    details = figures["details"]
-    return SamplesError(
-        f"none of {quantity(figures['n_questions'], 'question')} can be scored: {details['n_unanswered']} have no "
-        f"response, of {details['n_unjudged']} it is not known whether the answer is right",
-        hint='Give "references" or "correct", or name them by --columns, such as references=solution',
-    )
 
 
 def _n_processes(

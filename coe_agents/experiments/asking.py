@@ -27,7 +27,6 @@ from coe_agents.tinyworld.questions import find_questions
 from coe_agents.types import Agent
 
 TINYWORLD = "tinyworld"
-_WITHOUT_ANSWER = {"id", "question", "context", "tools"}
 Models: TypeAlias = "Sequence[str | BaseChatModel | Agent] | str | Path | Config"
 """Names of models, chat models and agents; or a configuration: its file, the object, or "tinyworld"."""
 Questions: TypeAlias = "str | Path | Iterable[str | Mapping[str, Any] | Question] | Any"
@@ -126,15 +125,13 @@ def _to_questions(questions: Any, columns: Mapping[str, str]) -> Iterator[Questi
 
 
 def _to_record(given: Any, columns: Mapping[str, str]) -> Any:
-    """Returns a text, or a record, with our names; one without any answer is asked all the same."""
+    """Returns a text, or a record, with our names; of an only reference a text will do."""
     if isinstance(given, str):
         given = {"question": given}
     # what is no record is refused with all others
     if not hasattr(given, "keys"):
         return given
     record = by_our_names(dict(given), columns)
-    if record.keys() <= _WITHOUT_ANSWER:
-        record["references"] = []
     if isinstance(record.get("references"), str):
         record["references"] = [record["references"]]
     return record

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 from coe_agents._removed import refuses_removed
 from coe_agents.checks import instance, integer
 from coe_agents.clustering import Clusterer
+from coe_agents.errors import SamplesError
 from coe_agents.evaluation import Samples
 from coe_agents.evaluation.frames import import_pandas
 from coe_agents.evaluation.origin import ResolvedJudging
 from coe_agents.evaluation.scoring.correctness import Criterion
-from coe_agents.evaluation.scoring.scores import ScoringSetup, report, score_samples
+from coe_agents.evaluation.scoring.scores import Scores, ScoringSetup, report, score_samples
 from coe_agents.experiments.judging import (
     JudgingArguments,
     SavedSamples,
@@ -25,6 +26,7 @@ from coe_agents.experiments.shown import Shown, create_axes
 from coe_agents.experiments.tables import show_report
 from coe_agents.measurement.estimators import Estimator, name_of
 from coe_agents.measurement.weighting import Weighting
+from coe_agents.text import quantity
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -107,7 +109,8 @@ def score(
     bootstrap intervals.
 
     Args:
-        samples: From `sample`, or files of samples, or the folder of a run.
+        samples: From `sample`, or files of samples, or the folder of a run. The references or a label of one question
+            must be known.
         clusterer: Compares the responses: an object, or "normalized", "actions", "tinyworld". None: as the samples
             recorded it, else "normalized", and the table says so.
         correctness: When an answer is right: "reference", "label", "reference_or_label", "f1", "entailment", ..., or an
@@ -159,5 +162,19 @@ def score_with(
     with count_questions(len(questions), is_shown=progress):
         scores = score_samples(questions, setup, n_processes=n_processes)
         check_proposer(setup.proposer, scores.agents)
+        if not scores.correct.size:
+            raise _nothing_scored(scores)
         figures = report(scores, n_resamples=resamples, n_processes=n_processes)
     return Evaluation({**figures, "judged": judging.to_json()}, judging)
+
+
+def _nothing_scored(scores: Scores) -> SamplesError:
+    questions = quantity(scores.n_questions, "question")
+    hint = "Sample again; the samples hold the error of each request that failed"
+    if scores.n_unjudged:
+        hint = 'Give "references" or "correct"; where they have other names, --columns, "columns" in Python, maps them'
+    return SamplesError(
+        f"none of {questions} can be scored: {scores.n_unanswered} have no response, of {scores.n_unjudged} it is not "
+        "known whether the answer is right",
+        hint=hint,
+    )

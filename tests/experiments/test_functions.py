@@ -44,7 +44,13 @@ from coe_agents import (
 from coe_agents.backends.entailment_transformers import TransformersEntailment
 from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
 from coe_agents.config.sampling_group import name_of_clusterer
-from coe_agents.errors import ConfigurationError, DatasetError, NoThresholdError, ServerError
+from coe_agents.errors import (
+    ConfigurationError,
+    DatasetError,
+    NoThresholdError,
+    SamplesError,
+    ServerError,
+)
 from coe_agents.evaluation import Samples
 from coe_agents.evaluation.origin import DECISIONS
 from coe_agents.evaluation.samples.store import SAMPLES
@@ -649,6 +655,17 @@ def test_a_picture_names_a_policy_that_answers_nothing_and_one_whose_answers_are
     assert names(["Capital of Peru?"], one=ALWAYS) == ["one: no answer is judged"]
 
 
+def test_a_question_needs_no_references_until_it_is_scored(tmp_path):
+    pd.DataFrame({"question": ["Q?", "R?"]}).to_csv(tmp_path / "only.csv", index=False)
+    samples = sample(agents(), tmp_path / "only.csv", **SILENT)
+    assert sorted(each.text for each in samples) == ["Q?", "R?"]
+    with pytest.raises(SamplesError, match=r'of 2 it is not known .* Give "references"'):
+        score(samples, **SILENT)
+    silent = [ScriptedAgent("a", OSError("gone"))]
+    with pytest.raises(SamplesError, match=r"2 have no response, .* Sample again"):
+        score(sample(silent, ["Q?", "R?"], **SILENT), **SILENT)
+
+
 def test_evaluate_samples_and_scores():
     evaluation = evaluate(agents(), asked(2), resamples=2, clusterer=NormalizedMatch(), **SILENT)
     assert (evaluation.figures["n_scored"], evaluation.figures["accuracy"]) == (2, 1.0)
@@ -731,10 +748,11 @@ def test_evaluate_judges_by_the_judge_of_its_configuration(tmp_path):
         section = f'provider = "openai"\nmodel = "m"\nbase_url = "{server.url}"\n'
         path = tmp_path / "coe.toml"
         path.write_text(
-            f'[[agents]]\nname = "a"\n{section}[clusterer]\nkind = "normalized"\n[judge]\n{section}'
+            f'[[agents]]\nname = "a"\non_greedy = "count_once"\n{section}'
+            f'[clusterer]\nkind = "normalized"\n[judge]\n{section}'
         )
         found = evaluate(path, [CAPITAL], correctness="judge", resamples=2, **SILENT)
-    assert found.figures["correctness"] == "judge m"
+    assert (found.figures["correctness"], found.figures["accuracy"]) == ("judge m", 1.0)
 
 
 def test_a_criterion_of_ones_own_is_for_the_score():

@@ -28,6 +28,8 @@ _Record = Mapping[str, Any]
 
 REFERENCE_NAMES = ("references", "gold", "reference", "target")
 """What files call the accepted answers."""
+_WITHOUT_ANSWER = {"id", "_id", "question", "context", "tools"}
+"""The fields of a question that is asked, and whose answer nobody knows."""
 _PAGE = "docs/your_own_files.md"
 _MOST_DIGITS = 10
 """A number with as many digits names no choice; Python refuses to read thousands of them."""
@@ -102,6 +104,9 @@ def to_question(record: object) -> tuple[Kind, Question]:
     | nq_open, gsm8k, hotpotqa | question, answer: a text or a list; behind "####" if that is there |
     | truthfulqa | question, best_answer, correct_answers |
     | questions | question, references (or gold, reference, target, answers), perhaps id, context, answerable, tools |
+
+    A record of the last kind needs no references where it has no other field than "id", "question", "context" and
+    "tools": with another one, its answer may have a name that is not known here.
     """
     if not isinstance(record, Mapping):
         raise MalformedError(f"it must be a JSON object; got {_show(record)}")
@@ -228,6 +233,8 @@ def _squad(record: _Record) -> Question:
 
 
 def _plain(record: _Record) -> Question:
+    if record.keys() <= _WITHOUT_ANSWER:
+        record = {**record, "references": []}
     names = [name for name in (*REFERENCE_NAMES, "answers", "answer") if name in record]
     missing = ["question"] if record.get("question") is None else []
     if not names:

@@ -136,7 +136,7 @@ def test_records_as_published_as_on_the_hub_and_of_ones_own():
 
 def test_a_record_that_is_no_question_says_why():
     for record, said in (
-        ({"question": "Who?"}, '"references" is missing'),
+        ({"question": "Who?", "solution": "Ann"}, '"references" is missing'),
         ({"question": "Who?", "references": "Ann"}, "must be a list of strings; got 'Ann'"),
         (
             {"question": "Pay", "references": [], "tools": []},

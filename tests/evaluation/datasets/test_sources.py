@@ -54,7 +54,7 @@ FIRST, SAME = (
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("mine.jsonl", FIRST + '{"question": "b"}\n', r':2: "references" is missing'),
+        ("mine.jsonl", FIRST + '{"question": "b", "a": 1}\n', r':2: "references" is missing'),
         ("mine.jsonl", FIRST + '{"question": ', ":2: this is not JSON"),
         (
             "mine.jsonl",

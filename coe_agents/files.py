@@ -8,9 +8,8 @@ import math
 import os
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from operator import ne
 from pathlib import Path
 from typing import Any
 
@@ -123,38 +122,6 @@ def parse_json(text: str | bytes, *, is_strict: bool = False, **options: Any) ->
     if _n_opened(text) > _DEEPEST:
         _check_depth(value)
     return value
-
-
-def parse_json_objects(lines: Sequence[bytes]) -> list[dict[str, Any]] | None:
-    r"""Returns what `parse_json` returns for each line, in half the time; None if that might not be an object each.
-
-    The lines are parsed as one list, with NaN between them. JSON writes NaN in no other way. So if the text and the
-    list have as many of them as there are gaps, no line holds several values, or a part of one.
-
-    Example:
-        >>> parse_json_objects([b'{"a": 1}', b'{"a": 2}'])
-        [{'a': 1}, {'a': 2}]
-        >>> print(parse_json_objects([b'{"a": 1}, {"a": 2}', b'{"a": [{}', b"{}]}"]))
-        None
-    """
-    text = b",NaN,".join(lines)
-    n_gaps = len(lines) - 1
-    try:
-        values = json.loads(b"[%s]" % text)
-    except (ValueError, RecursionError):
-        return None
-    objects: list[dict[str, Any]] = values[::2]
-    gaps = values[1::2]
-    is_each_alone = len(gaps) == n_gaps == len(objects) - 1 == text.count(b"NaN")
-    are_gaps_nan = all(map(ne, gaps, gaps))  # NaN alone differs from itself
-    if not is_each_alone or not are_gaps_nan or set(map(type, objects)) != {dict}:
-        return None
-
-    # mostly no line can be too deep, since all of them together are not
-    may_be_deep = _n_opened(text) - n_gaps > _DEEPEST
-    if may_be_deep and any(_n_opened(line) > _DEEPEST for line in lines):
-        return None
-    return objects
 
 
 def parse_toml(text: str) -> dict[str, Any]:

@@ -5,10 +5,8 @@ import os
 import stat
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 
-from coe_agents.files import append, parse_json, parse_json_objects, parse_toml, write, write_chunks
+from coe_agents.files import append, parse_json, parse_toml, write, write_chunks
 from coe_agents.policy import CalibratedPolicy
 from tests.limits import full
 from tests.policy.test_calibrated import CALIBRATION
@@ -117,23 +115,3 @@ def test_an_integer_beyond_64_bits_is_refused(digits, value):
     text = f'[t]\nb = "x" # {"1" * 30}\nc = {value.format("9" * digits)}\n'
     with pytest.raises(ValueError, match="more than TOML's 64 bits"):
         parse_toml(text)
-
-
-SHORT = st.lists(
-    st.sampled_from([*"{}[],", '"a":', "NaN", "{}", "{},NaN,{}", '{"a": "NaN"}']), max_size=5
-)
-
-
-@given(
-    st.lists(
-        SHORT.map("".join).map(str.encode) | st.sampled_from([b'{"a": 1}', *LINES]),
-        min_size=1,
-        max_size=3,
-    )
-)
-@example([b'{"a": [{}', b"{}]}", b"{}, {}"])
-@example([b'{"a": ' + b"[" * 100 + b"]" * 100 + b"}"] + [b"{}"] * 200)
-def test_lines_that_are_read_together_are_read_as_alone(lines):
-    found = parse_json_objects(lines)
-    assert found is None or repr(found) == repr([parse_json(line) for line in lines])
-    assert found is None or {type(value) for value in found} == {dict}

@@ -10,7 +10,7 @@ import shutil
 import tempfile
 import weakref
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby, islice
@@ -31,7 +31,7 @@ MOST_BYTES = 16 * 2**20
 MOST_UNPACKED = 4 * 2**30
 """Bytes that a packed file may hold. A file that is not packed has no such bound."""
 _MEMORY = "256MB"
-_ADDED = 512
+_ADDED = 2048
 _FETCHED = 128
 
 
@@ -42,8 +42,7 @@ Row: TypeAlias = tuple[bytes, int, int, str]
 class RowTable:
     """Rows in the order of their keys, each with the rows of the same key in the order of files and records.
 
-    Use `add` or `database` to fill the table `unsorted (key, file, record, text)`, then `sort` it once. Rows whose key
-    is NULL are left out.
+    Fill it by `add`, then `sort` it once.
 
     Example:
         >>> table = RowTable()
@@ -77,9 +76,7 @@ class RowTable:
             cursor.unregister("batch")
 
     def sort(self) -> None:
-        self.execute(
-            "CREATE TABLE sorted AS FROM unsorted WHERE key IS NOT NULL ORDER BY key, file, record, rowid"
-        )
+        self.execute("CREATE TABLE sorted AS FROM unsorted ORDER BY key, file, record, rowid")
         self.execute("DROP TABLE unsorted")
         counts = "SELECT count(DISTINCT key), count(*) FROM sorted"
         ((self._n, self.n_rows),) = self.stream(counts)
@@ -159,10 +156,9 @@ class RecordFile:
     form: Form
 
     def query(self) -> tuple[str, list[Any]]:
-        """Returns a query for the records of the file, as the column `text` in JSON, and its values.
+        """Returns a query for the records of a file without lines, as the column `text` in JSON, and its values.
 
-        A line that DuckDB cannot read as JSON is NULL; blank lines are left out. A cell of CSV is a string, or null
-        where it is empty.
+        A cell of CSV is a string, or null where it is empty.
         """
         path = glob.escape(str(self.path.absolute()))
         if self.form == "csv":
@@ -177,42 +173,17 @@ class RecordFile:
             reader = (
                 "SELECT to_json(cells) AS text FROM read_parquet(?, hive_partitioning=false) cells"
             )
-        elif self.form == "array":
-            reader = f"SELECT json AS text FROM read_json_objects(?, format='array', maximum_object_size={MOST_BYTES})"
         else:
-            reader = (
-                "SELECT json AS text FROM read_ndjson_objects(?, ignore_errors=true, "
-                f"maximum_object_size={MOST_BYTES})"
-            )
+            reader = f"SELECT json AS text FROM read_json_objects(?, format='array', maximum_object_size={MOST_BYTES})"
         return reader, [path]
 
-    def places(self, records: Iterable[int]) -> dict[int, str]:
-        """Returns the file and line of some records, or a record's number where lines say nothing."""
+    def place(self, number: int) -> str:
+        """Returns the file and line of a record, or its number where lines say nothing; see `read_records`."""
         if self.form == "lines":
-            found = self.raw_lines(set(records))
-            return {record: f"{self.path}:{line}" for record, line, _ in found}
+            return f"{self.path}:{number}"
         if self.form == "csv":  # the header is the first line
-            return {record: f"{self.path}:{record + 1}" for record in records}
-        return {record: f"{self.path}: record {record}" for record in records}
-
-    def place(self, record: int) -> str:
-        return self.places([record])[record]
-
-    def raw_lines(self, records: Collection[int] | None) -> Iterator[tuple[int, int, bytes]]:
-        """Yields the number, the line's number and the line of some records, or of all, in their order."""
-        if records is not None and not records:
-            return
-        last = None if records is None else max(records)
-        record = 0
-        with self.open() as file:
-            for number, raw in enumerate(iter(partial(read_line, file), b""), start=1):
-                if not raw.strip():
-                    continue
-                record += 1
-                if records is None or record in records:
-                    yield record, number, raw
-                if record == last:
-                    return
+            return f"{self.path}:{number + 1}"
+        return f"{self.path}: record {number}"
 
     def open(self) -> IO[bytes]:
         return open_packed(self.path)
@@ -226,20 +197,31 @@ class RecordFile:
 
 
 def read_records(file: RecordFile) -> Iterator[tuple[int, str | bytes]]:
-    """Yields the number and the text of each record; the line itself of what DuckDB cannot read as JSON."""
+    """Yields each record of a file, with the number of its line, or its own where lines say nothing.
+
+    Blank lines are left out. An OSError if the file cannot be read, or a line holds more than `MOST_BYTES`.
+    """
+    if file.form == "lines":
+        yield from _read_lines(file)
+        return
+
     query, values = file.query()
     table = RowTable()
     try:
-        for record, text in table.stream(
-            f"SELECT row_number() OVER (), text FROM ({query})", values
-        ):
-            if text is None:
-                for _, _, raw in file.raw_lines({record}):
-                    yield record, raw
-            else:
-                yield record, text
+        yield from table.stream(f"SELECT row_number() OVER (), text FROM ({query})", values)
     finally:
         table.close()
+
+
+def _read_lines(file: RecordFile) -> Iterator[tuple[int, bytes]]:
+    with file.open() as lines:
+        for number, line in enumerate(iter(partial(read_line, lines), b""), start=1):
+            if len(line) > MOST_BYTES:
+                raise OSError(
+                    f"line {number} is longer than {MOST_BYTES // 2**20} MB. A response is less"
+                )
+            if line.strip():
+                yield number, line
 
 
 def open_packed(path: Path) -> IO[bytes]:

@@ -18,7 +18,8 @@ from coe_agents.errors import SamplesError
 from coe_agents.evaluation.calibration.calibrate import Judged, measurable_rows
 from coe_agents.evaluation.calibration.risk_control import risk_bound, round_up
 from coe_agents.evaluation.metrics.tallies import FloatArray, join_ties
-from coe_agents.evaluation.samples.line import parse_line
+from coe_agents.evaluation.samples.line import parse_object
+from coe_agents.evaluation.tables import RecordFile, read_records
 from coe_agents.policy import CalibratedPolicy
 from coe_agents.policy.calibrated import Calibration
 from coe_agents.uncertainty.ties import TIE
@@ -50,26 +51,26 @@ def read_cases(path: str | Path) -> Iterator[LabelledCase]:
     A line holds `id` and `correct`, which are required, and `seen_probability` and `time`; other fields are ignored. A
     SamplesError if a line is malformed, or an id occurs twice.
     """
-    path = Path(path)
+    file = RecordFile(Path(path), "lines")
     ids = set()
     try:
-        with path.open("rb") as file:
-            for number, line in enumerate(file, start=1):
-                if not line.strip():
-                    continue
-                case = _case(line, path, number)
-                if case.id in ids:
-                    message = f"{path}:{number}: there is a case {case.id[:50]!r} already"
-                    raise SamplesError(message, hint="Each case counts once; omit the line")
-                ids.add(case.id)
-                yield case
+        for number, line in read_records(file):
+            place = file.place(number)
+            case = _case(line, place)
+            if case.id in ids:
+                message = f"{place}: there is a case {case.id[:50]!r} already"
+                raise SamplesError(message, hint="Each case counts once; omit the line")
+            ids.add(case.id)
+            yield case
     except OSError as error:
         raise SamplesError(f"{path} cannot be read: {error}", hint="Check the path") from error
 
 
-def _case(raw: bytes, path: Path, line: int) -> LabelledCase:
-    record = parse_line(raw, path, line, form=_FORM, is_strict=True)
-    place = f"{path}:{line}"
+def _case(raw: str | bytes, place: str) -> LabelledCase:
+    try:
+        record = parse_object(raw, form=_FORM, is_strict=True)
+    except ValueError as error:
+        raise SamplesError(f"{place}: {error}") from error
 
     identifier = record.get("id")
     if not isinstance(identifier, str):

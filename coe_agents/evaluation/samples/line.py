@@ -3,15 +3,12 @@
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from math import isfinite
-from pathlib import Path
 from types import NoneType
 from typing import Any, cast, get_args
 
 from coe_agents.actions import canonical_action
 from coe_agents.actions.canonical import read_action
 from coe_agents.checks import is_number
-from coe_agents.errors import SamplesError
-from coe_agents.evaluation.tables import MOST_BYTES
 from coe_agents.files import parse_json
 from coe_agents.types import End, Sample
 
@@ -80,53 +77,6 @@ _FIELDS: Mapping[str, tuple[_Kinds, str, Any]] = {
 }
 
 
-_TEXT_SQL = "{kind} = 'VARCHAR'"
-_TEXT_OR_NULL_SQL = "{kind} IN ('VARCHAR', 'NULL')"
-_COUNT_SQL = "{kind} = 'UBIGINT' AND length({value}) < 16"
-_PLAIN_FIELDS: Mapping[str, str] = {
-    "id": _TEXT_SQL,
-    "agent": _TEXT_SQL + " AND {value} <> '\"\"'",
-    "index": _COUNT_SQL,
-    "text": _TEXT_SQL,
-    "question": _TEXT_SQL,
-    "round": _COUNT_SQL,
-    "answer": _TEXT_OR_NULL_SQL,
-    "logprob": "{kind} = 'NULL' OR {kind} = 'DOUBLE' AND {value}::DOUBLE BETWEEN -1e18 AND 0",
-    "n_tokens": "{kind} = 'NULL' OR " + _COUNT_SQL,
-    "correct": "{kind} IN ('BOOLEAN', 'NULL')",
-    "error": _TEXT_OR_NULL_SQL,
-    "calls": "{kind} = 'NULL'",
-    "tools": "{kind} = 'NULL'",
-    "end": "{value} = '\"whole\"'",
-    "confidence": "{kind} = 'NULL' OR {kind} = 'DOUBLE' AND {value}::DOUBLE BETWEEN 0 AND 1",
-}
-_PATHS = ", ".join(f"'$.{field}'" for field in _PLAIN_FIELDS)
-PLAIN_NEEDS = (
-    f"json_type(text, [{_PATHS}]) AS kinds, json_extract(text, [{_PATHS}]) AS found, "
-    "json_type(text, '$.references[*]') AS reference_kinds"
-)
-"""The columns, made of `text`, that `PLAIN` reads."""
-
-
-def _plain() -> str:
-    conditions = [
-        f"strlen(text) <= {MOST_BYTES}",
-        # no deeper than Python parses
-        "strlen(text) - strlen(replace(replace(text, '[', ''), '{', '')) < 100",
-        "list_distinct(reference_kinds) = ['VARCHAR']",
-    ]
-    for number, (field, sql) in enumerate(_PLAIN_FIELDS.items(), start=1):
-        condition = sql.format(kind=f"kinds[{number}]", value=f"found[{number}]")
-        if _FIELDS[field][2] is not _REQUIRED:
-            condition += f" OR kinds[{number}] IS NULL"
-        conditions.append(f"({condition})")
-    return " AND ".join(conditions)
-
-
-PLAIN = _plain()
-"""A condition in SQL that holds of most valid lines, and of no other: `find_faults` judges the lines that it leaves."""
-
-
 _CHECKS: dict[tuple[str, type], Callable[[Any], bool] | None] = {}
 _REQUIRED_FIELDS: list[str] = []
 _DEFAULTS: dict[str, Any] = {}
@@ -146,29 +96,10 @@ def _show(value: Any) -> str:
         return "a huge number"
 
 
-def parse_line(
-    raw: bytes,
-    path: Path,
-    line: int,
-    *,
-    form: str = '{"id": ..., "agent": ..., ...}',
-    is_strict: bool = False,
-) -> dict[str, Any]:
-    """Returns the JSON object of a line; its file, number and form are for messages, `is_strict` as in `parse_json`."""
-    try:
-        return parse_object(raw, form=form, is_strict=is_strict)
-    except ValueError as error:
-        raise SamplesError(f"{path}:{line}: {error}") from error
-
-
 def parse_object(
     raw: str | bytes, *, form: str = '{"id": ..., "agent": ..., ...}', is_strict: bool = False
 ) -> dict[str, Any]:
     """Returns the JSON object of a line, else a ValueError that says what it is instead."""
-    if len(raw) > MOST_BYTES:
-        raise ValueError(
-            f"this is longer than {MOST_BYTES // 2**20} MB. A response is one line of less"
-        )
     try:
         record = parse_json(raw, is_strict=is_strict)
     except ValueError as error:

@@ -1,7 +1,6 @@
 """Owns reading samples: saved responses, one a record, grouped by question whatever order the records are in.
 
-DuckDB reads the files, sorts the records by question, and passes on those that are plainly valid. What is not plain is
-judged here, one by one: so one table of `line` says what is valid.
+Each record is judged by the one table of `line`, and DuckDB sorts the samples by question.
 """
 
 import glob
@@ -10,7 +9,7 @@ import shutil
 import tempfile
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -30,8 +29,6 @@ from coe_agents.evaluation.frames import import_pandas, to_pandas
 from coe_agents.evaluation.origin import Origin, origin_of
 from coe_agents.evaluation.samples.formats import OWN, PAGE, Source, inspect_samples, is_inspect_log
 from coe_agents.evaluation.samples.line import (
-    PLAIN,
-    PLAIN_NEEDS,
     find_faults,
     missing_fields,
     parse_object,
@@ -41,11 +38,11 @@ from coe_agents.evaluation.samples.line import (
 from coe_agents.evaluation.samples.store import SAMPLES
 from coe_agents.evaluation.tables import (
     FORM_NAMES,
-    MOST_BYTES,
     RecordFile,
     Row,
     RowTable,
     find_form,
+    read_records,
 )
 from coe_agents.measurement.weighting import Weighting
 from coe_agents.text import for_screen, quantity
@@ -230,45 +227,27 @@ class Samples:
         """Puts the samples of a file into the table, and returns what is wrong with its faulty records."""
         file = self._files[number]
         faults: dict[int, str] = {}
+        records: Iterable[tuple[int, str | bytes | JsonObject]]
         try:
             if is_inspect_log(file):
-                logged = enumerate(inspect_samples(file.path), start=1)
-                self._table.add(_judge(logged, _Reading(number), faults))
+                records = enumerate(inspect_samples(file.path), start=1)
+                reading = _Reading(number)
             else:
-                self._load_records(number, self._recognise(file), faults)
+                source = self._recognise(file)
+                is_numbered = source.form is OWN and not source.is_loose
+                records = read_records(file)
+                reading = _Reading(number, source.to_samples, is_numbered)
+            self._table.add(_judge(records, reading, faults))
         except OSError as error:
-            raise _unreadable(file, error) from error
-        places = file.places(faults)
-        return [f"{places[record]}: {faults[record]}" for record in sorted(faults)]
-
-    def _load_records(self, number: int, source: Source, faults: dict[int, str]) -> None:
-        file = self._files[number]
-        query, values = file.query()
-        is_ours = source.form is OWN and not source.is_loose
-        self._table.execute(
-            f"INSERT INTO unsorted SELECT CASE WHEN {is_ours} AND {PLAIN} THEN encode(text->>'$.id') END, "
-            f"{number}, record, text FROM (SELECT row_number() OVER () AS record, text, {PLAIN_NEEDS} FROM ({query}))",
-            values,
-        )
-        reading = _Reading(number, source.to_samples, is_numbered=is_ours)
-        doubtful = f"FROM unsorted WHERE key IS NULL AND file = {number} AND text IS"
-        texts = self._table.stream(f"SELECT record, text {doubtful} NOT NULL")
-        self._table.add(_judge(texts, reading, faults))
-        # what DuckDB cannot read may be JSON to Python: an unpaired surrogate is
-        unread = {record for (record,) in self._table.stream(f"SELECT record {doubtful} NULL")}
-        lines = ((record, raw) for record, _, raw in file.raw_lines(unread))
-        self._table.add(_judge(lines, reading, faults))
+            said = str(error).split("\nPossible", 1)[0].splitlines()
+            raise SamplesError(f"{file.path} cannot be read: {' '.join(said)}") from error
+        return [f"{file.place(record)}: {fault}" for record, fault in faults.items()]
 
     def _recognise(self, file: RecordFile) -> Source:
         """Returns what is known of a file by its first record; a SamplesError if it is of no known form."""
         if file.form == "document":
-            raise _unrecognised(file, {}, missing_fields({}))
-        query, values = file.query()
-        first: JsonObject = {}
-        limit = "WHERE text IS NOT NULL LIMIT 1"
-        for (text,) in self._table.stream(f"SELECT text FROM ({query}) {limit}", values):
-            with suppress(ValueError):
-                first = parse_object(text)
+            raise _unrecognised(file, 1, {}, missing_fields({}))
+        number, first = _first_object(file)
         is_loose = file.form in ("csv", "parquet") or bool(self._columns)
         source = Source(file.path, first, is_loose, self._columns, self._questions)
         if source.form is not OWN or not first:
@@ -279,14 +258,30 @@ class Samples:
         except ValueError as error:
             raise SamplesError(f"{file.path}: {error}", hint="Correct the names") from error
         missing = missing_fields(sample, is_numbered=not is_loose)
-        if missing and not is_loose:
-            exists = " OR ".join(f"json_exists(text, '$.{name}')" for name in missing)
-            query_for_any = f"SELECT 1 FROM ({query}) WHERE text IS NULL OR {exists} LIMIT 1"
-            if any(self._table.stream(query_for_any, values)):
-                missing = []  # the lines that lack them, or are no JSON, are named
-        if missing:
-            raise _unrecognised(file, first, missing)
+        # where other lines have them, those that lack them are named
+        if missing and (is_loose or not _has_any(file, missing)):
+            raise _unrecognised(file, number, first, missing)
         return source
+
+
+def _first_object(file: RecordFile) -> tuple[int, JsonObject]:
+    """Returns the number of the first record that is a JSON object, and the record; {} without one."""
+    for number, text in read_records(file):
+        with suppress(ValueError):
+            return number, parse_object(text)
+    return 1, {}
+
+
+def _has_any(file: RecordFile, fields: Collection[str]) -> bool:
+    """Returns whether a record of a file has one of the fields, or is no JSON object."""
+    for _, text in read_records(file):
+        try:
+            record = parse_object(text)
+        except ValueError:
+            return True
+        if not record.keys().isdisjoint(fields):
+            return True
+    return False
 
 
 class _Reading(NamedTuple):
@@ -329,8 +324,11 @@ def _judge(
             yield key, reading.number, record, json.dumps(sample)
 
 
-def _unrecognised(file: RecordFile, first: JsonObject, missing: Sequence[str]) -> SamplesError:
-    (place,) = file.places([1]).values()
+def _unrecognised(
+    file: RecordFile, number: int, first: JsonObject, missing: Sequence[str]
+) -> SamplesError:
+    """Returns the error of a file whose first record, of this number, lacks fields."""
+    place = file.place(number)
     described = "; ".join(f'"{name}" ({valid_values(name)})' for name in missing)
     fields = f" with the fields {', '.join(first)[:300]}" if first else ""
     return SamplesError(
@@ -397,20 +395,6 @@ def _find_file(path: Path) -> RecordFile:
     except (OSError, ValueError) as error:
         hint = "Check the path, and that the file is complete"
         raise SamplesError(f"{path} cannot be read: {error}", hint=hint) from error
-
-
-def _unreadable(file: RecordFile, error: Exception) -> SamplesError:
-    """Returns what is wrong with a file that DuckDB does not read: the place of a record that is too long, if any."""
-    if file.form == "lines":
-        for record, _, raw in file.raw_lines(None):
-            if len(raw) > MOST_BYTES:
-                (place,) = file.places([record]).values()
-                return SamplesError(
-                    f"{place}: this line is longer than {MOST_BYTES // 2**20} MB",
-                    hint="A response is less. Correct it, or omit the line",
-                )
-    said = str(error).split("\nPossible", 1)[0].splitlines()
-    return SamplesError(f"{file.path} cannot be read: {' '.join(said)}")
 
 
 def _read_question(files: Sequence[RecordFile], rows: Sequence[Row]) -> SampledQuestion:

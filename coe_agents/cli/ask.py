@@ -13,7 +13,6 @@ from coe_agents.cli.inputs import load_named, load_quietly
 from coe_agents.cli.options import ConfigOption, Exit, JsonOption, ModelOptions, expand_options
 from coe_agents.cli.stores import AuditRateOption, RecordOption, open_recording
 from coe_agents.cli.terminal import print_json, print_lines, show_work
-from coe_agents.text import quantity
 
 if TYPE_CHECKING:
     from langchain_core.callbacks import BaseCallbackHandler
@@ -76,16 +75,15 @@ def _decide(
     graph: Any, asked: Mapping[str, Any], show: Callable[[str], None], **config: Any
 ) -> Any:
     """Returns the result of a graph on a question; `show` is passed what is done now."""
+    from coe_agents.graph.events import Answering
+
+    answering = Answering(show)
     result = None
-    agents: dict[str, bool] = {}
     for mode, chunk in graph.stream(asked, config, stream_mode=["custom", "values"]):
         if mode == "values":
             result = chunk
-        elif "agent" in chunk:  # it was asked, or has answered
-            agents[chunk["agent"]] = chunk.get("n_responses", 0) > 0
-            answered = [name for name, has_answered in agents.items() if has_answered]
-            n_answered = f"{len(answered)} of {quantity(len(agents), 'agent')} answered"
-            show(": ".join(filter(None, (n_answered, ", ".join(answered)))))
+        else:
+            answering.note(chunk)
     return result
 
 

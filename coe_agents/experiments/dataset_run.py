@@ -15,9 +15,12 @@ from typing import Any
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.outputs import LLMResult
-from langchain_core.runnables import Runnable
+from langchain_core.runnables import Runnable, RunnableConfig
+from langgraph.pregel import Pregel
+from langgraph.types import StreamMode
 
 import coe_agents
+from coe_agents.activity import announce
 from coe_agents.checks import integer
 from coe_agents.config.build import assemble, create_clusterer, create_judge, load_weights
 from coe_agents.config.models import default_at_once
@@ -36,6 +39,7 @@ from coe_agents.evaluation.scoring.correctness import (
     judge,
 )
 from coe_agents.files import append, write
+from coe_agents.graph.events import Answering
 from coe_agents.graph.resuming import CoEStateGraph
 from coe_agents.text import redact_all
 from coe_agents.tinyworld import tinyworld_graph
@@ -68,8 +72,10 @@ class RunGroup:
     input_key: str = "question"
     decision_key: str = "decision"
 
-    async def decide(self, question: Question) -> tuple[dict[str, Any], float]:
-        """Returns the line of a question, and how many seconds it took.
+    async def decide(
+        self, question: Question, answering: Answering
+    ) -> tuple[dict[str, Any], float]:
+        """Returns the line of a question, and how many seconds it took; `answering` is told of its agents.
 
         A failure is a line whose `error` gives the reason; it is not a decision, and the next run asks again. That too
         few agents answered is such a failure: nothing was measured.
@@ -77,17 +83,27 @@ class RunGroup:
         start = time.monotonic()
         row: dict[str, Any] = {"id": question.id, "agent": DECIDER, "question": question.question}
         try:
-            row |= await self._ask(question)
+            row |= await self._ask(question, answering)
             row["error"] = None
         except Exception as error:  # whatever a part of the user's raises
             row["error"] = describe_error(error, secrets=self.secrets)
+        answering.end(question.id)
         return row, time.monotonic() - start
 
-    async def _ask(self, question: Question) -> dict[str, Any]:
+    async def _ask(self, question: Question, answering: Answering) -> dict[str, Any]:
         usage = UsageCounter()
-        result = await self.graph.ainvoke(
-            {self.input_key: question.question}, {"callbacks": [usage]}
-        )
+        given = {self.input_key: question.question}
+        observed: RunnableConfig = {"callbacks": [usage]}
+        result: Any = None
+        if isinstance(self.graph, Pregel):
+            modes: list[StreamMode] = ["custom", "values"]
+            async for mode, chunk in self.graph.astream(given, observed, stream_mode=modes):
+                if mode == "values":
+                    result = chunk
+                else:
+                    answering.note(chunk, question.id)
+        else:
+            result = await self.graph.ainvoke(given, observed)
         decision = _find_decision(result, self.decision_key)
         if decision["coe"] is None:
             reasons = [f"{name}: {reason}" for name, reason in decision["failed_agents"].items()]
@@ -323,12 +339,15 @@ async def decide_each(
     """Asks the group all questions, and passes each line on with its seconds before the next question is asked."""
     waiting = iter(questions)
 
-    async def work() -> None:
-        for question in waiting:
-            row, seconds = await group.decide(question)
-            note(row, seconds)
+    with announce("asking") as show:
+        answering = Answering(show)
 
-    await run_all(work() for _ in range(group.at_once))
+        async def work() -> None:
+            for question in waiting:
+                row, seconds = await group.decide(question, answering)
+                note(row, seconds)
+
+        await run_all(work() for _ in range(group.at_once))
 
 
 def pending_questions(questions: Iterable[Question], store: Store) -> Iterator[Question]:

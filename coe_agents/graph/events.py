@@ -8,14 +8,14 @@ answer. The other stream modes ("updates", "values") are for operators, since th
 import logging
 import re
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Literal, Required
 
 from langgraph.config import get_stream_writer
 from typing_extensions import TypedDict
 
 from coe_agents.policy import Decision
-from coe_agents.text import for_prompt
+from coe_agents.text import for_prompt, quantity
 from coe_agents.types import Action, Regime, Uncertainty
 
 _QUOTED = 20
@@ -58,6 +58,8 @@ class Event(TypedDict, total=False):
 
 MEASURED = tuple(Uncertainty.__annotations__)
 """What the event "measured" tells of a measurement."""
+_OF_AGENT = ("agent_asked", "agent_sampled")
+"""The events that name an agent."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -84,6 +86,45 @@ def _is_in(response: str, reason: str) -> bool:
     end = "" if len(line) > _QUOTED else r"(?!\w)"
     form = rf"(?<!\w){re.escape(start)}{end}"
     return bool(line) and re.search(form, reason, re.IGNORECASE) is not None
+
+
+class Answering:
+    """Says in words who has answered of the agents that are asked, of one question or of several at a time.
+
+    Args:
+        show: Is called with the words whenever they change.
+    """
+
+    def __init__(self, show: Callable[[str], None]) -> None:
+        self._show = show
+        self._has_answered: dict[object, dict[str, bool]] = {}
+
+    def note(self, event: object, question: object = None) -> None:
+        """Takes what a run streams; what is no event of an agent changes nothing."""
+        if not isinstance(event, Mapping) or event.get("event") not in _OF_AGENT:
+            return
+        agents = self._has_answered.setdefault(question, {})
+        agents[event["agent"]] = event.get("n_responses", 0) > 0
+        self._show(self._in_words())
+
+    def end(self, question: object) -> None:
+        """Leaves out a question that is decided."""
+        self._has_answered.pop(question, None)
+        self._show(self._in_words())
+
+    def _in_words(self) -> str:
+        answered: list[str] = []
+        n_agents = 0
+        for agents in self._has_answered.values():
+            n_agents += len(agents)
+            answered += [name for name, has_answered in agents.items() if has_answered]
+        n_questions = len(self._has_answered)
+        if n_questions == 0:
+            return "asking"
+        words = f"{len(answered)} of {quantity(n_agents, 'agent')} answered"
+        if n_questions > 1:
+            return f"{n_questions} questions are asked: {words}"
+        return ": ".join(filter(None, (words, ", ".join(answered))))
 
 
 def start_sampling(agent: str, round: int) -> Callable[[dict[str, Any]], dict[str, Any]]:

@@ -4,13 +4,15 @@ import time
 import pytest
 from rich.console import Console
 
-from coe_agents.activity import COUNT, announce
+from coe_agents import run
+from coe_agents.activity import COUNT, activities, announce
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation.scoring.statistics import iter_statistics
 from coe_agents.experiments.progress import progress
+from coe_agents.testing import ScriptedAgent
 from coe_agents.types import SampledQuestion
 from tests.evaluation.invented import row
-from tests.waiting import wait_until
+from tests.waiting import until, wait_until
 
 
 def shown(*, terminal):
@@ -101,3 +103,24 @@ def test_questions_are_counted_while_their_responses_are_compared(counts):
     assert counts == []
     next(statistics)
     assert counts == [7, 7, 6]
+
+
+@pytest.mark.parametrize(
+    ("n", "words"),
+    [(1, "1 of 2 agents answered: a"), (2, "2 questions are asked: 2 of 4 agents answered")],
+)
+def test_a_run_shows_who_has_answered_within_a_question(n, words):
+    seen = []
+
+    class Slow(ScriptedAgent):
+        async def asample(self, request, config=None):
+            await until(lambda: bool(seen) or words in activities())
+            seen.append(words)
+            return self.sample(request)
+
+    agents = [ScriptedAgent("a", ["Paris"]), Slow("b", ["Paris"])]
+    questions = [f"Question {number}?" for number in range(n)]
+    runs = run(agents, questions, at_once=n, progress=False)
+    assert [item.error for item in runs] == [None] * n
+    assert len(seen) == n
+    assert activities() == []

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from enum import IntEnum
 from functools import wraps
 from pathlib import Path
@@ -288,27 +288,28 @@ def expand_options(command: Callable[..., None]) -> Callable[..., None]:
     """
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
-    fields = {name: inspect.signature(group).parameters for name, group in groups.items()}
     expanded: dict[str, inspect.Parameter] = {}
+    own: list[str] = []
     for name, parameter in inspect.signature(command).parameters.items():
-        own_hints = get_type_hints(groups[name], include_extras=True) if name in groups else hints
-        for each in fields.get(name, {name: parameter}).values():
-            option = each.replace(
-                kind=inspect.Parameter.KEYWORD_ONLY, annotation=own_hints[each.name]
-            )
+        declared = [parameter]
+        hints_of_declared = hints
+        if name in groups:
+            declared = list(inspect.signature(groups[name]).parameters.values())
+            hints_of_declared = get_type_hints(groups[name], include_extras=True)
+        else:
+            own.append(name)
+        for each in declared:
+            hint = hints_of_declared[each.name]
+            option = each.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hint)
             expanded.setdefault(each.name, option)
 
     @wraps(command)
     def run(**options: Any) -> None:
-        own = {
-            name: value for name, value in options.items() if name in hints and name not in groups
-        }
-        wholes = {
-            name: group(**{field: options[field] for field in fields[name]})
-            for name, group in groups.items()
-        }
+        arguments = {name: options[name] for name in own}
+        for name, group in groups.items():
+            arguments[name] = group(**{each.name: options[each.name] for each in fields(group)})
         PRINTS_JSON.set(options.get("as_json", False))
-        command(**own, **wholes)
+        command(**arguments)
 
     run.__annotations__ = {name: parameter.annotation for name, parameter in expanded.items()}
     run.__signature__ = inspect.Signature(list(expanded.values()))  # type: ignore[attr-defined]

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 import coe_agents
 from coe_agents.agents import ModelAgent
 from coe_agents.agents.judge import ask_p_false
-from coe_agents.checks import at_field, integer
+from coe_agents.checks import at_field
 from coe_agents.clustering import BidirectionalEntailment, Clusterer, NormalizedMatch
 from coe_agents.clustering.embedding import EmbeddingSimilarity
 from coe_agents.clustering.protocols import AnswerPreset
@@ -293,8 +293,6 @@ def group_of_agents(
     `answers` says how short answers are asked
     for and found, and `secrets` are strings that no error may contain, besides those that the agents hold.
     """
-    if at_once is not None:
-        integer(at_once, '"at_once"', least=1, advice="Omit it for the default")
     if models is None:
         models = [model_of(agent) for agent in agents]
     by_name = {agent.name: agent for agent in agents}

@@ -75,6 +75,12 @@ def members_of(models: Any, *, n_samples: int | None, seed: int) -> list[Agent]:
     return members
 
 
+def check_at_once(at_once: int | None) -> None:
+    """Refuses a number of concurrent questions with which none would be asked."""
+    if at_once is not None:
+        integer(at_once, '"at_once"', least=1, advice="Omit it for the default")
+
+
 def open_dataset(
     questions: Questions,
     *,

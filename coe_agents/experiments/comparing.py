@@ -79,6 +79,8 @@ def compare(
         for name, value in (("clusterer", clusterer), ("correctness", correctness)):
             must = f'"{name}" must be omitted without "policies": runs are compared as they were judged'
             require(value is None, must, value, 'Omit it, or add "policies"')
+        must = '"runs" must hold at least one run'
+        require(bool(runs), must, runs, "Pass what `run` returned, or its folder")
         return _compare_runs([_as_runs(run) for run in runs], resamples)
     advice = "Pass {name: policy}"
     instance(policies, Mapping, '"policies"', what="a mapping of names", advice=advice)

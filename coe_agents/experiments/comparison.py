@@ -54,6 +54,10 @@ def _risk(outcome: Item) -> float | None:
     return None if correct is None else 1.0 - correct
 
 
+def _cost_of_1000(outcome: Item) -> float | None:
+    return None if outcome.cost is None else 1000.0 * outcome.cost
+
+
 _FIGURES: Mapping[str, tuple[str, Callable[[Item], float | None]]] = {
     "coverage": ("answered", lambda outcome: float(outcome.is_answered)),
     "accuracy_answered": ("accuracy of answered", _correct),
@@ -65,13 +69,10 @@ _FIGURES: Mapping[str, tuple[str, Callable[[Item], float | None]]] = {
     "rounds": ("rounds", lambda outcome: float(outcome.decision["n_rounds"])),
     "escalated": ("escalated", lambda outcome: float(outcome.is_escalated)),
     "conformity": ("conformity", lambda outcome: outcome.decision["conformity"]),
-    "cost": ("cost of 1000", lambda outcome: outcome.cost),
+    "cost": ("cost of 1000", _cost_of_1000),
 }
-"""What each figure is called, and what it is of a question; each is a mean over the questions for which it is known,
-the cost that of 1000."""
-FIGURES: Mapping[str, str] = {name: label for name, (label, _) in _FIGURES.items()}
+"""What each figure is called, and what it is of a question; each is a mean over the questions for which it is known."""
 _SHARES = ("coverage", "accuracy_answered", "risk", "accuracy_all", "escalated")
-_FACTOR = {"cost": 1000.0}
 _UNKNOWN: Estimate = (float("nan"),) * 3
 _FEWEST = 5
 """The fewest shared questions for a sentence on what differs beyond chance, and the fewest answers for one on the risk.
@@ -154,19 +155,16 @@ class Comparison(Shown):
         """
         asks_people = any(each.figures["escalated"][0] > 0.0 for each in self.policies)
         figure, (frontier, *others) = create_axes(2 if asks_people else 1)
+        self._draw_frontier(frontier)
+        for people in others:
+            self._draw_people(people)
+        return figure
+
+    def _draw_frontier(self, frontier: Any) -> None:
         points = []
         dots = _Dots(frontier)
-        marks = []
         for place, each in enumerate(self.policies):
-            # of one colour in both, and whole on an edge
-            mark = {
-                "marker": "o",
-                "linestyle": "",
-                "color": f"C{place}",
-                "label": for_screen(each.name),
-                "clip_on": False,
-            }
-            marks.append(mark)
+            mark = _mark(place, each)
             coverage, *ends = each.figures["coverage"]
             risk, low, high = each.figures["risk"]
             if np.isnan(risk):
@@ -187,19 +185,18 @@ class Comparison(Shown):
         frontier.step(coverages, risks, where="pre", color="0.4")
         _finish(frontier, "coverage", "risk")
 
-        for people in others:
-            dots = _Dots(people)
-            for each, mark in zip(self.policies, marks, strict=True):
-                escalated, *_ = each.figures["escalated"]
-                coverage, *_ = each.figures["coverage"]
-                risk, *_ = each.figures["risk"]
-                # without an answer there is no risk, and none is wrong
-                wrong = np.nan_to_num(coverage * risk)
-                dots.draw(escalated, wrong, **mark)
-            people.set_xlim(left=0)
-            across = "share of questions that a person is asked"
-            _finish(people, across, "share of questions answered wrong")
-        return figure
+    def _draw_people(self, people: Any) -> None:
+        dots = _Dots(people)
+        for place, each in enumerate(self.policies):
+            escalated, *_ = each.figures["escalated"]
+            coverage, *_ = each.figures["coverage"]
+            risk, *_ = each.figures["risk"]
+            # without an answer there is no risk, and none is wrong
+            wrong = np.nan_to_num(coverage * risk)
+            dots.draw(escalated, wrong, **_mark(place, each))
+        people.set_xlim(left=0)
+        across = "share of questions that a person is asked"
+        _finish(people, across, "share of questions answered wrong")
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -208,6 +205,17 @@ class Comparison(Shown):
             "policies": [each.to_json() for each in self.policies],
             "judged": dict(self.judged),
         }
+
+
+def _mark(place: int, policy: Compared) -> dict[str, Any]:
+    """Returns how a policy is drawn: in one colour wherever it is, and whole on an edge."""
+    return {
+        "marker": "o",
+        "linestyle": "",
+        "color": f"C{place}",
+        "label": for_screen(policy.name),
+        "clip_on": False,
+    }
 
 
 def _finish(axes: Any, across: str, up: str) -> None:
@@ -315,7 +323,7 @@ def compare_outcomes(
     judged: Mapping[str, Any] | None = None,
     note: str | None = None,
 ) -> Comparison:
-    """Returns the figures of each policy with 95 % bootstrap intervals, and paired differences to the first.
+    """Returns the figures of each of one or more policies with 95 % bootstrap intervals, and differences to the first.
 
     A share of none or of all has the interval of Clopper and Pearson.
 
@@ -325,14 +333,8 @@ def compare_outcomes(
     k policies beside the first, each leaves out 5 % / k (Bonferroni).
 
     Raises:
-        ValueError: If there is no policy, or one decided no question.
         SamplesError: If two policies were asked different questions of the same id.
     """
-    if not policies or not all(each.outcomes for each in policies):
-        empty = ", ".join(each.name for each in policies if not each.outcomes) or "none"
-        raise ValueError(
-            f'"policies" must hold decisions of at least one policy; got {empty} without any. Run it'
-        )
     first, *others = policies
     compared = [_describe_alone(first, n_resamples)]
     for each in others:
@@ -342,11 +344,6 @@ def compare_outcomes(
             compared.append(alone)
             continue
 
-        token_ratio = float("nan")
-        tokens = _mean_tokens(outcomes)
-        tokens_of_first = _mean_tokens(references)
-        if tokens and tokens_of_first:
-            token_ratio = tokens / tokens_of_first
         differences = _estimate(
             outcomes, references, n_resamples=n_resamples, n_intervals=len(others)
         )
@@ -356,7 +353,7 @@ def compare_outcomes(
                 differences=differences,
                 n_common=len(outcomes),
                 n_answers=min(_n_answers(outcomes), _n_answers(references)),
-                token_ratio=token_ratio,
+                token_ratio=_token_ratio(outcomes, references),
             )
         )
     return Comparison(tuple(compared), n_resamples, settings or {}, judged or {}, note)
@@ -404,6 +401,14 @@ def _mean_tokens(outcomes: Sequence[Item]) -> float:
     return fmean(known) if known else 0.0
 
 
+def _token_ratio(outcomes: Sequence[Item], references: Sequence[Item]) -> float:
+    tokens = _mean_tokens(outcomes)
+    tokens_of_references = _mean_tokens(references)
+    if not (tokens and tokens_of_references):
+        return float("nan")
+    return tokens / tokens_of_references
+
+
 def _n_answers(outcomes: Sequence[Item]) -> int:
     return sum(outcome.is_answered and outcome.correct is not None for outcome in outcomes)
 
@@ -435,7 +440,7 @@ def _estimate(
     drawn = np.concatenate(blocks)
 
     estimates = {}
-    for place, name in enumerate(FIGURES):
+    for place, name in enumerate(_FIGURES):
         estimates[name] = with_interval(point[place], drawn[:, place], n_intervals=n_intervals)
     if subtracted is None:
         estimates.update(_exact_shares(values, known))
@@ -447,7 +452,7 @@ def _exact_shares(values: FloatArray, known: FloatArray) -> dict[str, Estimate]:
     from scipy.stats import binomtest  # here: importing it takes long
 
     shares = dict[str, Estimate]()
-    for place, name in enumerate(FIGURES):
+    for place, name in enumerate(_FIGURES):
         of_known = values[known[:, place] > 0, place]
         if name not in _SHARES or not of_known.size:
             continue
@@ -461,12 +466,11 @@ def _exact_shares(values: FloatArray, known: FloatArray) -> dict[str, Estimate]:
 
 def _table(outcomes: Sequence[Item]) -> tuple[FloatArray, FloatArray]:
     """Returns the figures of each question, shape `(n, n_figures)`, 0 where not known; and whether they are known."""
-    values = np.full((len(outcomes), len(_FIGURES)), np.nan)
-    for place, (name, (_, of_question)) in enumerate(_FIGURES.items()):
-        for row, outcome in enumerate(outcomes):
-            value = of_question(outcome)
-            if value is not None:
-                values[row, place] = value * _FACTOR.get(name, 1.0)
+    rows = []
+    for outcome in outcomes:
+        rows.append([of_question(outcome) for _, of_question in _FIGURES.values()])
+    # as floats, in which None is NaN
+    values = np.array(rows, dtype=np.float64)
     is_known = ~np.isnan(values)
     return np.nan_to_num(values), is_known.astype(float)
 
@@ -479,20 +483,25 @@ def _ratio(counts: FloatArray, values: FloatArray, known: FloatArray) -> FloatAr
 
 def to_experiment(comparison: Comparison) -> Experiment:
     """Returns the table: a line for each figure of each policy, with its interval and what it is less the first's."""
-    others = comparison.policies[1:]
-    columns = ["figure", "policy", "value", "low", "high"]
-    if others:
-        columns += ["less the first", "less low", "less high"]
-    paired = []
-    if others:
-        paired.append("Differences are paired, on the questions of both.")
-    if len(others) > 1:
-        paired[0] += f" Their intervals hold at once for all {len(others)} policies (Bonferroni)."
     policies_by_note: dict[str, list[str]] = {}
     for each in comparison.policies:
         for note in each.notes:
             policies_by_note.setdefault(note, []).append(each.name)
-    notes_of_policies = [f"{', '.join(names)}: {note}" for note, names in policies_by_note.items()]
+    notes = [f"{', '.join(names)}: {note}" for note, names in policies_by_note.items()]
+    notes += [
+        "Risk and accuracy of answered are over the answered questions. Accuracy of all: of the leading answer.",
+        "Tokens, requests, seconds and rounds are means a question.",
+        f"Intervals: 95 %, {quantity(comparison.n_resamples, 'bootstrap resample')}.",
+    ]
+
+    columns = ["figure", "policy", "value", "low", "high"]
+    n_others = len(comparison.policies) - 1
+    if n_others:
+        columns += ["less the first", "less low", "less high"]
+        paired = "Differences are paired, on the questions of both."
+        if n_others > 1:
+            paired += f" Their intervals hold at once for all {n_others} policies (Bonferroni)."
+        notes.append(paired)
     return Experiment(
         name="compare",
         title="Policies side by side",
@@ -500,22 +509,19 @@ def to_experiment(comparison: Comparison) -> Experiment:
         n_keys=2,
         rows=tuple(row[: len(columns)] for row in _rows(comparison)),
         settings=comparison.settings,
-        notes=(
-            *notes_of_policies,
-            "Risk and accuracy of answered are over the answered questions. Accuracy of all: of the leading answer.",
-            "Tokens, requests, seconds and rounds are means a question.",
-            f"Intervals: 95 %, {quantity(comparison.n_resamples, 'bootstrap resample')}.",
-            *paired,
-        ),
+        notes=notes,
     )
 
 
 def _rows(comparison: Comparison) -> list[Row]:
     """Returns the lines of the table, with differences also where there is one policy only."""
     policies = comparison.policies
-    rows: list[Row] = [_count("questions", each.name, each.n_questions) for each in policies]
-    rows += [_count("questions of both", each.name, each.n_common) for each in policies[1:]]
-    for figure, label in FIGURES.items():
+    rows: list[Row] = []
+    for each in policies:
+        rows.append(_count("questions", each.name, each.n_questions))
+    for each in policies[1:]:
+        rows.append(_count("questions of both", each.name, each.n_common))
+    for figure, (label, _) in _FIGURES.items():
         if all(np.isnan(each.figures[figure][0]) for each in policies):
             continue
         for each in policies:

@@ -21,7 +21,6 @@ from langgraph.types import StreamMode
 
 import coe_agents
 from coe_agents.activity import announce
-from coe_agents.checks import integer
 from coe_agents.config.build import assemble, create_clusterer, create_judge, load_weights
 from coe_agents.config.models import default_at_once
 from coe_agents.config.sampling_group import create_named_clusterer, judging_of
@@ -206,8 +205,6 @@ def create_run_group(
     including this one, ask the same servers at the same time.
     `correctness` is a name as of `score`; by default it is what `judging_of` says.
     """
-    if at_once is not None:
-        integer(at_once, '"at_once"', least=1, advice="Omit it for the default")
     judging = judging_of(config, is_tinyworld=is_tinyworld, correctness=correctness)
     criterion = _create_criterion(judging.correctness, config)
     settings: dict[str, Any] = {

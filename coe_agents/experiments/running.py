@@ -23,6 +23,7 @@ from coe_agents.evaluation.scoring.correctness import Criterion, create_criterio
 from coe_agents.experiments.asking import (
     Models,
     Questions,
+    check_at_once,
     config_of,
     folder_of_result,
     is_configuration,
@@ -177,6 +178,7 @@ def prepare(
     dataset, described = open_dataset(
         questions, split=split, seed=seed, limit=limit, columns=columns
     )
+    check_at_once(at_once)
     config = None
     creating: dict[str, Any] = {}
     name = "run"

@@ -31,6 +31,7 @@ from coe_agents.evaluation.scoring.correctness import check_criterion
 from coe_agents.experiments.asking import (
     Models,
     Questions,
+    check_at_once,
     config_of,
     folder_of_result,
     is_configuration,
@@ -180,6 +181,7 @@ def prepare(
     dataset, described = open_dataset(
         questions, split=rare.get("split"), seed=seed, limit=limit, columns=rare.get("columns")
     )
+    check_at_once(at_once)
     passages = rare.get("with_context", False)
     if passages:
         _check_passages(dataset)

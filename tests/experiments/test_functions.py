@@ -834,6 +834,17 @@ def test_sample_and_run_say_what_an_argument_must_be(function, arguments, said):
         function(**{"models": agents(), "questions": [CAPITAL], **SILENT, **arguments})
 
 
+@pytest.mark.parametrize("at_once", [0, -1, "all"])
+def test_a_graph_is_asked_at_least_one_question_at_a_time(at_once):
+    with pytest.raises((TypeError, ValueError), match='"at_once" must be an integer of at least 1'):
+        run(create_coe_graph(agents()), [CAPITAL], at_once=at_once, **SILENT)
+
+
+def test_a_comparison_needs_a_run():
+    with pytest.raises(ValueError, match='"runs" must hold at least one run'):
+        compare()
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

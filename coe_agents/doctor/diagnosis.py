@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 from coe_agents import __version__
 from coe_agents._steps import start_call
@@ -28,7 +28,7 @@ from coe_agents.config.validation import guarantee_notes
 from coe_agents.errors import CoEError, IgnoredTemperatureError, InvalidReplyError, secrets_of
 from coe_agents.text import for_terminal, one_line, safe_message
 from coe_agents.tinyworld import tinyworld_agents, tinyworld_clusterer
-from coe_agents.types import AgentRequest, Fields, JsonObject
+from coe_agents.types import AgentRequest, Fields, JsonObject, Sampling
 
 QUESTION = "What is the capital of France?"
 N_SAMPLES = 3
@@ -120,23 +120,23 @@ def probe_agent(agent: ModelAgent, *, with_tools: bool = False) -> AgentReport |
     except Exception as error:
         return _to_problem(error, agent)
 
-    logprobs: Literal["all", "some", "none"] = "some"
-    if sampling["logprobs_missing"] == 0:
-        logprobs = "all"
-    elif sampling["logprobs_missing"] == sampling["n_received"]:
-        logprobs = "none"
+    load_seconds = None
+    if loaded is not None:
+        load_seconds = round(ready - start, 3)
     probe = sampling["probe"]
+    if probe is not None:
+        probe = for_terminal(probe)
     return AgentReport(
         temperature=agent.temperature,
         on_greedy=agent.on_greedy,
         ignores_temperature=sampling["ignores_temperature"],
-        probe=None if probe is None else for_terminal(probe),
+        probe=probe,
         n_asked=agent.n_samples,
         seconds=seconds,
-        load_seconds=None if loaded is None else round(ready - start, 3),
+        load_seconds=load_seconds,
         n_returned=sampling["n_received"],
         n_requests=sampling["n_requests"],
-        logprobs=logprobs,
+        logprobs=_which_have_logprobs(sampling),
         n_distinct=n_distinct,
         n_empty=sampling["n_empty"],
         input_tokens=usage["input_tokens"],
@@ -144,6 +144,12 @@ def probe_agent(agent: ModelAgent, *, with_tools: bool = False) -> AgentReport |
         device=getattr(loaded, "device", None),
         calls_tools=calls_tools,
     )
+
+
+def _which_have_logprobs(sampling: Sampling) -> Literal["all", "some", "none"]:
+    if sampling["logprobs_missing"] == 0:
+        return "all"
+    return "none" if sampling["logprobs_missing"] == sampling["n_received"] else "some"
 
 
 def _load(model: object) -> object:
@@ -319,59 +325,54 @@ class Examination:
 def examine(config: Config | None, *, timeout: float) -> Examination:
     """Probes the clusterer and all agents at once, each for at most `timeout` seconds."""
     notes = _notes_of(config)
-    agents = _agents(config)
+    agents = _probes_of_agents(config)
+    probes = list(agents.values())
     clusterer = tinyworld_clusterer() if config is None else create_clusterer(config)
-    with_tools = config is not None and config.clusterer.kind == "actions"
+    ask_clusterer = probe_of(clusterer)
+    if ask_clusterer is not None:
+        address = None if config is None else getattr(config.clusterer, "base_url", None)
+        probes.append(_Probe("clusterer", address, ask_clusterer))
     needs_logprobs = config is not None and config.graph.weighting == "probability"
 
-    tasks = JsonObject()
-    addresses = dict[str, str]()
-    single = set[str]()
-    for name, examined in agents.items():
-        part = f"agent {name}"
-        tasks[part] = partial(probe_agent, examined.agent, with_tools=with_tools)
-        addresses[part] = examined.address
-        if examined.is_single:
-            single.add(part)
-    probe = probe_of(clusterer)
-    if probe is not None:
-        tasks["clusterer"] = probe
-    if config is not None:
-        addresses["clusterer"] = getattr(config.clusterer, "base_url", None) or ""
-
-    results = all_within(timeout, tasks)
-    is_late = None in results.values()
+    results = all_within(timeout, {probe.part: probe.ask for probe in probes})
     late = Problem(
         error=f"no reply within {timeout:g} s",
         remedy="Look at the server's log, or raise --timeout: a model of the hub is downloaded on first use",
     )
-
     problems = list[Problem]()
     reports = JsonObject()
     devices = set[str]()
-    for part, outcome in results.items():
-        result = late if outcome is None else outcome
-        is_single = part in single
-        where = part
-        if addresses.get(part):
-            where += f" at {addresses[part]}"
+    for probe in probes:
+        result = results[probe.part] or late
+        where = probe.part
+        if probe.address:
+            where += f" at {probe.address}"
+        if isinstance(result, Problem):
+            problems.append(replace(result, part=where))
+            continue
+
+        reports[probe.part] = result
+        if result.device:
+            devices.add(result.device)
         if isinstance(result, ClustererReport):
             where += f" {result.model}"
-        for fault in _faults(result, needs_logprobs=needs_logprobs, is_single=is_single):
-            problems.append(replace(fault, part=where))
-        notes += _notes(part, result, is_single=is_single)
-        reports[part] = None if isinstance(result, Problem) else result
-        device = getattr(result, "device", None)
-        if device:
-            devices.add(device)
+            faults = _faults_of_clusterer(result)
+            notes += _notes_of_cosines(result)
+        else:
+            faults = _faults_of_agent(
+                result, needs_logprobs=needs_logprobs, is_single=probe.is_single
+            )
+            for note in _notes_of_agent(result, is_single=probe.is_single):
+                notes.append(f"{probe.part}: {note}")
+        problems += [replace(fault, part=where) for fault in faults]
     return Examination(
-        agents={name: reports[f"agent {name}"] for name in agents},
+        agents={name: reports.get(probe.part) for name, probe in agents.items()},
         clusterer=reports.get("clusterer"),
         versions=versions(),
         device=", ".join(sorted(devices)) or "none: no model runs in this process",
         problems=problems,
         notes=notes,
-        late=is_late,
+        late=None in results.values(),
     )
 
 
@@ -410,25 +411,29 @@ def _shared_notes(config: Config) -> Iterator[str]:
             yield f"{', '.join(names)} share the {what} {for_terminal(value)}: they may err together"
 
 
-class _Examined(NamedTuple):
-    """An agent, its server's address, and whether the group takes one response of it a round."""
+class _Probe(NamedTuple):
+    """What asks a part of the group, its server's address, and whether the group takes one response of it a round."""
 
-    agent: ModelAgent
-    address: str
-    is_single: bool
+    part: str
+    address: str | None
+    ask: Callable[[], AgentReport | ClustererReport | Problem]
+    is_single: bool = False
 
 
-def _agents(config: Config | None) -> dict[str, _Examined]:
-    agents = dict[str, _Examined]()
+def _probes_of_agents(config: Config | None) -> dict[str, _Probe]:
+    """Returns the probe of each agent, by its name."""
+    probes = dict[str, _Probe]()
     if config is None:
         for agent in tinyworld_agents(n_samples=N_SAMPLES):
-            agents[agent.name] = _Examined(agent, "", is_single=False)
-        return agents
+            probes[agent.name] = _Probe(f"agent {agent.name}", None, partial(probe_agent, agent))
+        return probes
+    with_tools = config.clusterer.kind == "actions"
     created = create_agents(config, n_samples=N_SAMPLES)
     for section, agent in zip(config.agents, created, strict=True):
+        ask = partial(probe_agent, agent, with_tools=with_tools)
         is_single = section.n_samples == 1
-        agents[agent.name] = _Examined(agent, section.base_url or "", is_single)
-    return agents
+        probes[agent.name] = _Probe(f"agent {agent.name}", section.base_url, ask, is_single)
+    return probes
 
 
 def versions() -> dict[str, str | None]:
@@ -442,38 +447,39 @@ def versions() -> dict[str, str | None]:
     return known
 
 
-def _faults(result: Any, *, needs_logprobs: bool, is_single: bool) -> Iterator[Problem]:
-    if isinstance(result, Problem):
-        yield result
-    elif isinstance(result, ClustererReport):
-        fault = _fault_of_threshold(result)
-        if fault is not None:
-            yield fault
-            return
-        remedy = (
-            "Use another model: for entailment one trained on MNLI whose config.json has the right id2label, for "
-            '"llm" a more able one; or for embeddings another threshold'
+def _faults_of_clusterer(report: ClustererReport) -> Iterator[Problem]:
+    fault = _fault_of_threshold(report)
+    if fault is not None:
+        yield fault
+        return
+    remedy = (
+        "Use another model: for entailment one trained on MNLI whose config.json has the right id2label, for "
+        '"llm" a more able one; or for embeddings another threshold'
+    )
+    if not report.joins_paraphrase:
+        yield Problem(error=f'it tells "{PARAPHRASE}" from "{ANSWER}"', remedy=remedy)
+    if report.joins_other:
+        yield Problem(error=f'it takes "{OTHER}" for "{ANSWER}"', remedy=remedy)
+
+
+def _faults_of_agent(
+    report: AgentReport, *, needs_logprobs: bool, is_single: bool
+) -> Iterator[Problem]:
+    if report.ignores_temperature and report.on_greedy == "exclude" and not is_single:
+        yield Problem(error=f"{_copies(report)}, so its responses are excluded", remedy=REMEDY)
+    if report.n_empty == report.n_returned:
+        remedy = 'Raise "max_tokens": a model that reasons may spend them all before it answers'
+        yield Problem(error="all its responses are empty", remedy=remedy)
+    if report.calls_tools is False:
+        yield Problem(
+            error="asked to call a tool, it called none: its server may ignore tools",
+            remedy="Turn them on there (vLLM: --enable-auto-tool-choice, --tool-call-parser), or use another model",
         )
-        if not result.joins_paraphrase:
-            yield Problem(error=f'it tells "{PARAPHRASE}" from "{ANSWER}"', remedy=remedy)
-        if result.joins_other:
-            yield Problem(error=f'it takes "{OTHER}" for "{ANSWER}"', remedy=remedy)
-    else:
-        if result.ignores_temperature and result.on_greedy == "exclude" and not is_single:
-            yield Problem(error=f"{_copies(result)}, so its responses are excluded", remedy=REMEDY)
-        if result.n_empty == result.n_returned:
-            remedy = 'Raise "max_tokens": a model that reasons may spend them all before it answers'
-            yield Problem(error="all its responses are empty", remedy=remedy)
-        if result.calls_tools is False:
-            yield Problem(
-                error="asked to call a tool, it called none: its server may ignore tools",
-                remedy="Turn them on there (vLLM: --enable-auto-tool-choice, --tool-call-parser), or use another model",
-            )
-        if needs_logprobs and result.logprobs != "all":
-            yield Problem(
-                error='it returns no log-probabilities, but weighting = "probability" needs them',
-                remedy='Set weighting = "auto", or use a server that returns them',
-            )
+    if needs_logprobs and report.logprobs != "all":
+        yield Problem(
+            error='it returns no log-probabilities, but weighting = "probability" needs them',
+            remedy='Set weighting = "auto", or use a server that returns them',
+        )
 
 
 def _fault_of_threshold(report: ClustererReport) -> Problem | None:
@@ -511,14 +517,14 @@ def _quoted(pair: _Pair) -> str:
     return f'"{pair[0]}" and "{pair[1]}"'
 
 
-def _inseparable(part: str, report: ClustererReport) -> str:
+def _inseparable(report: ClustererReport) -> str:
     """Returns the note that cosines of this model do not tell which answers mean the same."""
     assert report.cosines is not None
     assert report.pairs is not None
     lowest, highest = report.cosines
     furthest, nearest = map(_quoted, report.pairs)
     note = (
-        f"{part}: no threshold tells answers apart by this model: {furthest} mean the same and have a cosine of "
+        f"clusterer: no threshold tells answers apart by this model: {furthest} mean the same and have a cosine of "
         f"{lowest:g}; {nearest} do not, and have one of {highest:g}"
     )
     if report.threshold is not None and report.threshold > highest:
@@ -526,37 +532,38 @@ def _inseparable(part: str, report: ClustererReport) -> str:
     return note
 
 
-def _notes(part: str, result: Any, *, is_single: bool) -> Iterator[str]:
-    if isinstance(result, ClustererReport) and result.cosines is not None:
-        lowest, highest = result.cosines
-        cosines = f"obvious pairs that mean the same have cosines of at least {lowest:g}, others of at most {highest:g}"
-        if lowest <= highest:
-            yield _inseparable(part, result)
-        elif _fault_of_threshold(result) is None:
-            yield f"{part}: {cosines}; your threshold = {result.threshold:g} lies between them"
-        else:
-            yield f"{part}: {cosines}"
-        yield (
-            f"{part}: these pairs are ours, most of them sentences. Cosines of short answers are others: "
-            "EmbeddingSimilarity.cosines in Python has those of pairs of your own (docs/concepts.md)"
-        )
-    if isinstance(result, Problem | ClustererReport):
+def _notes_of_cosines(report: ClustererReport) -> Iterator[str]:
+    if report.cosines is None:
         return
+    lowest, highest = report.cosines
+    cosines = f"obvious pairs that mean the same have cosines of at least {lowest:g}, others of at most {highest:g}"
+    if lowest <= highest:
+        yield _inseparable(report)
+    elif _fault_of_threshold(report) is None:
+        yield f"clusterer: {cosines}; your threshold = {report.threshold:g} lies between them"
+    else:
+        yield f"clusterer: {cosines}"
+    yield (
+        "clusterer: these pairs are ours, most of them sentences. Cosines of short answers are others: "
+        "EmbeddingSimilarity.cosines in Python has those of pairs of your own (docs/concepts.md)"
+    )
 
-    if result.n_returned < result.n_asked:
-        yield f"{part}: returned {result.n_returned} of {result.n_asked} responses"
-    if result.ignores_temperature and is_single:
-        yield f"{part}: {_copies(result)}; it gives one response a round, which counts"
-    elif result.ignores_temperature and result.on_greedy != "exclude":
+
+def _notes_of_agent(report: AgentReport, *, is_single: bool) -> Iterator[str]:
+    if report.n_returned < report.n_asked:
+        yield f"returned {report.n_returned} of {report.n_asked} responses"
+    if report.ignores_temperature and is_single:
+        yield f"{_copies(report)}; it gives one response a round, which counts"
+    elif report.ignores_temperature and report.on_greedy != "exclude":
         counts = "all its responses count"
-        if result.on_greedy == "count_once":
+        if report.on_greedy == "count_once":
             counts = "its responses count as one"
-        yield f'{part}: {_copies(result)}; by on_greedy = "{result.on_greedy}" {counts}'
-    is_repeated = result.n_returned > 1 and result.n_distinct == 1
-    if result.ignores_temperature is None and result.temperature > 0 and is_repeated:
-        probe = f"; {result.probe}" if result.probe else ""
+        yield f'{_copies(report)}; by on_greedy = "{report.on_greedy}" {counts}'
+    is_repeated = report.n_returned > 1 and report.n_distinct == 1
+    if report.ignores_temperature is None and report.temperature > 0 and is_repeated:
+        probe = f"; {report.probe}" if report.probe else ""
         yield (
-            f"{part}: gave the same response {result.n_returned} times at temperature {result.temperature:g}; "
+            f"gave the same response {report.n_returned} times at temperature {report.temperature:g}; "
             f"it is certain, or a cache or an ignored temperature is the cause{probe}"
         )
 

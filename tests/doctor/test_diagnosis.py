@@ -262,10 +262,10 @@ def put_to(words, threshold):
     """Returns what embeddings that count words make of obvious pairs at a threshold, the notes, and the problems."""
     clusterer = EmbeddingSimilarity(ByWords(*words), threshold=threshold)
     report = diagnosis.probe_of(clusterer)()
-    *notes, on_pairs = diagnosis._notes("clusterer", report, is_single=False)
+    *notes, on_pairs = diagnosis._notes_of_cosines(report)
     assert "these pairs are ours" in on_pairs
     assert "EmbeddingSimilarity.cosines" in on_pairs
-    problems = [*diagnosis._faults(report, needs_logprobs=False, is_single=False)]
+    problems = list(diagnosis._faults_of_clusterer(report))
     return report, notes, problems
 
 
@@ -326,7 +326,7 @@ def test_a_threshold_that_joins_nothing_wrongly_is_noted_where_none_tells_them_a
     report, _, _ = put_to(NEAR, 0.84)
     cautious = replace(report, cosines=(0.622, 0.923), threshold=0.93)
     assert diagnosis._fault_of_threshold(cautious) is None
-    note, _ = diagnosis._notes("clusterer", cautious, is_single=False)
+    note, _ = diagnosis._notes_of_cosines(cautious)
     assert note.endswith(
         "Your threshold = 0.93 joins neither, so it tells apart much that means the same"
     )

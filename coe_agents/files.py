@@ -124,6 +124,16 @@ def parse_json(text: str | bytes, *, is_strict: bool = False, **options: Any) ->
     return value
 
 
+def parse_object(text: str | bytes) -> dict[str, Any] | None:
+    """Returns a JSON object, read strictly, of text that is Unicode; None where it is anything else."""
+    try:
+        value = parse_json(text, is_strict=True)
+        json.dumps(value, ensure_ascii=False).encode()  # which refuses half of a surrogate pair
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
 def parse_toml(text: str) -> dict[str, Any]:
     r"""Returns what `tomllib.loads` returns.
 

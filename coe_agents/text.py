@@ -40,6 +40,11 @@ def one_line(text: str, limit: int | None = None) -> str:
     return line[: limit - 1] + "…"
 
 
+def first_line(text: str) -> str:
+    """Returns the first line that is not blank; "" where all are."""
+    return next((line for line in text.splitlines() if line.strip()), "")
+
+
 def as_sentence(text: str) -> str:
     """Returns `text` with a full stop at its end, unless it ends as a sentence does.
 

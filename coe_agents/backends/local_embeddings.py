@@ -10,6 +10,7 @@ from langchain_core.embeddings import Embeddings
 from coe_agents.activity import announce
 from coe_agents.errors import ModelLoadError
 from coe_agents.files import missing_model
+from coe_agents.text import first_line
 
 _LOADING = threading.Lock()
 _PACKAGES = ("langchain_huggingface", "sentence_transformers")
@@ -60,8 +61,8 @@ class LocalEmbeddings(Embeddings):
                     with announce(f"loading {Path(self.model).name}"):
                         self._loaded = self._create(model_name=self.model, **self.options)
                 except Exception as error:  # whatever the model's code raises
-                    lines = str(error).splitlines() or ["no reason given"]
-                    raise self._error(f"{type(error).__name__}: {lines[0]}") from error
+                    reason = first_line(str(error)) or "no reason given"
+                    raise self._error(f"{type(error).__name__}: {reason}") from error
             return self._loaded
 
     def _error(self, why: str) -> ModelLoadError:

@@ -16,6 +16,7 @@ from transformers.utils import logging as transformers_logging
 from coe_agents.activity import announce
 from coe_agents.errors import ModelLoadError
 from coe_agents.files import missing_model
+from coe_agents.text import first_line
 
 SMALL = 10_000_000
 """Models of fewer parameters take turns.
@@ -106,8 +107,7 @@ def load(
                         auto_class, name, device=device, dtype=dtype, revision=revision, token=token
                     )
             except _FAILURES as error:
-                lines = [line for line in str(error).splitlines() if line.strip()]
-                reason = lines[0] if lines else "no reason given"
+                reason = first_line(str(error)) or "no reason given"
                 raise ModelLoadError(
                     f'the model "{name}" cannot be loaded: {type(error).__name__}: {reason}',
                     hint=_HINT,

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import math
 import os
 import socket
 import sys
@@ -18,14 +19,13 @@ from typing import Any
 
 from coe_agents import errors
 from coe_agents.errors import CoEError, ConfigurationError, StoreError
+from coe_agents.text import first_line
 
 _SECONDS_TO_CONNECT = 10.0
 _PATIENCE = 30.0
 """Seconds after which a pool without a single actor warns that it waits for room on the cluster."""
 _ATTEMPTS = 3
 """How often a part is tried when the process or the machine that works on it is lost."""
-_LATE = -1.0
-"""What stands for the end of an actor's time once it is over."""
 
 _Part = tuple[int, bytes]
 """A part's number, and its input."""
@@ -123,8 +123,7 @@ def work_through(
         try:
             yield from workers.map(enumerate(chain((first,), upcoming)))
         except ray.exceptions.RayError as error:
-            lines = [line for line in str(error).splitlines() if line.strip()]
-            what = lines[0] if lines else type(error).__name__
+            what = first_line(str(error)) or type(error).__name__
             hint = "Finished parts are kept; rerun the same command to resume"
             raise StoreError(f"the cluster failed: {what}", hint=hint) from error
 
@@ -152,6 +151,21 @@ class MapWorker:
             return b"", _to_json(error)
 
 
+@dataclass(eq=False, slots=True)
+class _Actor:
+    """One of Ray's actors; it works on a part, or is idle, or starts.
+
+    Attributes:
+        end: When its time for the part is over.
+        is_late: Whether that time is over, so that it is ended.
+    """
+
+    handle: Any
+    part: _Part | None = None
+    end: float = math.inf
+    is_late: bool = False
+
+
 class _Workers:
     def __init__(self, create: Callable[[], Work], pool: Pool, give_up: GiveUp) -> None:
         self._ray = _ray()
@@ -164,11 +178,10 @@ class _Workers:
                 f'"create" must be picklable, as it is called in the actors; got {type(error).__name__}: {error}. '
                 "Create clients, locks and files inside it"
             ) from error
-        self._actors: dict[Any, _Part | None] = {}
-        """The part of each actor; None for one that is not started yet, or idle."""
-        self._ends: dict[Any, float] = {}
-        """When the time of each actor that has a part is over."""
-        self._awaited: dict[Any, Any] = {}
+        self._actors = set[_Actor]()
+        self._idle = list[_Actor]()
+        self._lost = list[_Part]()
+        self._awaited = dict[Any, _Actor]()
         """The actor behind each pending result; those of `start` are among them."""
         self._n_lost = Counter[int | None]()
         """How often each part in hand lost its actor; None: actors that ended as they started, in a row."""
@@ -183,63 +196,62 @@ class _Workers:
             self._end(actor)
 
     def map(self, parts: Iterator[_Part]) -> Iterator[bytes]:
-        lost = list[_Part]()
-        idle = list[Any]()
         prepared = next(parts, None)
         for _ in range(self._pool.n_actors):
             self._start()
-        while prepared or lost or self._busy():
-            actor, part, result = self._next_ended()
-            if actor is not None:
-                idle.append(actor)
-            elif part is not None and result is None:
-                lost.append(part)
+        while prepared or self._lost or self._busy():
+            result = self._next_result()
             # before the result is kept, so that no actor waits for the disk
-            while idle and (lost or prepared):
-                if lost:
-                    self._give(idle.pop(), lost.pop())
+            while self._idle and (self._lost or prepared):
+                if self._lost:
+                    self._give(self._lost.pop())
                 elif prepared:
-                    self._give(idle.pop(), prepared)
+                    self._give(prepared)
                     prepared = next(parts, None)
-            if part is not None and result is not None:
+            if result is not None:
                 yield result
 
-    def _next_ended(self) -> tuple[Any, _Part | None, bytes | None]:
-        """Returns an actor, the part it had (None if it has started), and the result.
-
-        A lost actor is None, and so is the result, unless the part is given up.
-        """
+    def _next_result(self) -> bytes | None:
+        """Returns the result of the next part that ends; None where an actor has started, or is lost with its part."""
         ended = self._wait()
         actor = self._awaited.pop(ended)
-        part = self._actors.pop(actor)
-        is_late = self._ends.pop(actor, 0.0) == _LATE
+        part = actor.part
+        actor.part = None
+        actor.end = math.inf
+        content: bytes | None
         try:
             # an actor that started returns nothing
-            content, fault = self._ray.get(ended) or (b"", None)
+            content, fault = self._ray.get(ended) or (None, None)
         except _lost_errors(self._ray) as error:
             self._end(actor)
-            result = self._count_loss(part, error, is_late=is_late)
-            self._start()
-            return None, part, result
+            content = self._note_loss(part, error, is_late=actor.is_late)
+            self._replace(actor)
+            return content
         if fault is not None:
             raise _from_json(fault)
         self._n_lost.pop(None if part is None else part[0], 0)
-        if is_late:  # it was ended as it finished
-            self._start()
-            return None, part, content
-        self._actors[actor] = None
-        return actor, part, content
+        if actor.is_late:  # it was ended as it finished
+            self._replace(actor)
+        else:
+            self._idle.append(actor)
+        return content
 
     def _start(self) -> None:
-        actor = self._remote.remote(self._create)
-        self._actors[actor] = None
-        self._awaited[actor.start.remote()] = actor
+        handle = self._remote.remote(self._create)
+        actor = _Actor(handle)
+        self._actors.add(actor)
+        self._awaited[handle.start.remote()] = actor
 
-    def _give(self, actor: Any, part: _Part) -> None:
+    def _replace(self, actor: _Actor) -> None:
+        self._actors.remove(actor)
+        self._start()
+
+    def _give(self, part: _Part) -> None:
+        actor = self._idle.pop()
         _, content = part
-        self._actors[actor] = part
-        self._ends[actor] = time.monotonic() + self._pool.seconds
-        self._awaited[actor.work.remote(content)] = actor
+        actor.part = part
+        actor.end = time.monotonic() + self._pool.seconds
+        self._awaited[actor.handle.work.remote(content)] = actor
 
     def _wait(self) -> Any:
         """Returns the first pending result; ends actors whose time is over, and warns where none starts for long."""
@@ -261,22 +273,23 @@ class _Workers:
 
     def _seconds_to_first_end(self) -> float | None:
         """Returns how long the first part may still take; None where no actor that is in time has one."""
-        ends = [end for end in self._ends.values() if end != _LATE]
-        if not ends:
+        first_end = min(actor.end for actor in self._actors)
+        if first_end == math.inf:
             return None
-        return max(0.0, min(ends) - time.monotonic())
+        return max(0.0, first_end - time.monotonic())
 
     def _end_late_actors(self) -> None:
         now = time.monotonic()
-        for actor, end in self._ends.items():
-            if end != _LATE and end <= now:
-                self._ends[actor] = _LATE
+        for actor in self._actors:
+            if actor.end <= now:
+                actor.is_late = True
+                actor.end = math.inf
                 self._end(actor)  # its result is then an error of a lost actor
 
     def _busy(self) -> bool:
-        return any(self._actors.values())
+        return any(actor.part for actor in self._actors)
 
-    def _count_loss(self, part: _Part | None, error: Exception, *, is_late: bool) -> bytes | None:
+    def _note_loss(self, part: _Part | None, error: Exception, *, is_late: bool) -> bytes | None:
         """Notes that an actor is lost, with its part or as it started; returns the result of a part that is given up.
 
         Raises `error` where too many end as they start.
@@ -290,6 +303,7 @@ class _Workers:
         number, content = part
         self._n_lost[number] += 1
         if self._n_lost[number] < _ATTEMPTS:
+            self._lost.append(part)
             return None
         del self._n_lost[number]
         why = "for want of memory, perhaps"
@@ -298,9 +312,9 @@ class _Workers:
         ended = f"{_ATTEMPTS} processes ended while they worked on its part"
         return self._give_up(content, f"{ended}; the last: {why}")
 
-    def _end(self, actor: Any) -> None:
+    def _end(self, actor: _Actor) -> None:
         with suppress(Exception):  # it may have ended by itself, or with the cluster
-            self._ray.kill(actor)
+            self._ray.kill(actor.handle)
 
 
 def _lost_errors(ray: Any) -> tuple[type[Exception], ...]:

@@ -8,7 +8,6 @@ import asyncio
 import base64
 import binascii
 import hmac
-import json
 import logging
 import math
 import re
@@ -21,7 +20,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from coe_agents.checks import require
-from coe_agents.files import parse_json
+from coe_agents.files import parse_object
 from coe_agents.serve.api_error import ApiError, caller_gone
 from coe_agents.text import quantity
 from coe_agents.types import Fields, JsonObject
@@ -190,12 +189,8 @@ async def read_object(request: Request, *, max_bytes: int) -> Fields:
 
 
 def _parse(body: bytes) -> Fields:
-    try:
-        content = parse_json(body, is_strict=True)
-        json.dumps(content, ensure_ascii=False).encode()  # which refuses half of a surrogate pair
-    except ValueError:
-        content = None
-    if not isinstance(content, dict):
+    content = parse_object(body)
+    if content is None:
         must = "the body must be a JSON object of Unicode text and finite numbers in which each name appears once"
         raise ApiError(400, f"{must}. Correct it")
     return content

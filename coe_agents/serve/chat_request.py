@@ -3,7 +3,6 @@
 Its tools, earlier calls and results are checked, too. What cannot be read is refused by an `ApiError`.
 """
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from coe_agents.actions.schemas import Work, check_schema
 from coe_agents.actions.structured import ANSWER, check_answer_schema
 from coe_agents.decision.refusal import is_refusal
 from coe_agents.extensions import did_you_mean
-from coe_agents.files import parse_json
+from coe_agents.files import parse_object
 from coe_agents.graph.shown_tools import check_tools
 from coe_agents.prompts import MUST_CALL
 from coe_agents.serve.api_error import ApiError, invalid_request
@@ -120,7 +119,8 @@ def read_calls(sent: Any, place: str) -> list[JsonObject]:
         function = _function_of(call)
         name = function.get("name")
         arguments = function.get("arguments")
-        if not _is_name(name) or not _is_object(arguments):
+        is_object = isinstance(arguments, str) and parse_object(arguments) is not None
+        if not _is_name(name) or not is_object:
             must = f'{place} must hold functions, with a name and "arguments" that are an object as a JSON string'
             raise invalid_request(place, f"{must}. Send back what the server sent")
         call_id = read_id(call, "id", place)
@@ -155,17 +155,6 @@ def check_results(messages: Sequence[Fields]) -> None:
             f'each call of {place} must be followed by a message of the role "tool" with its result'
         )
         raise invalid_request(place, f"{must}. Add it, or omit the calls")
-
-
-def _is_object(arguments: Any) -> bool:
-    if not isinstance(arguments, str):
-        return False
-    try:
-        parsed = parse_json(arguments, is_strict=True)
-        json.dumps(parsed, ensure_ascii=False).encode()  # which refuses half of a surrogate pair
-    except ValueError:
-        return False
-    return isinstance(parsed, dict)
 
 
 def read_id(message: Fields, name: str, place: str) -> str:

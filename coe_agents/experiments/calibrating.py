@@ -36,6 +36,7 @@ from coe_agents.measurement.estimators import Estimator
 from coe_agents.measurement.weighted_vote import CONFIDENCE_VOTE_SHARE, WeightsFrom
 from coe_agents.measurement.weighting import Weighting
 from coe_agents.policy import CalibratedPolicy
+from coe_agents.policy.calibrated import Calibration
 from coe_agents.text import quantity
 
 if TYPE_CHECKING:
@@ -60,8 +61,7 @@ class CalibrationResult:
     def shortfall(self) -> str:
         """How near the data are to a threshold, in words."""
         calibration = self.policy.calibration
-        near = nearest(calibration, self.rows)
-        return _shortfall_in_words(near, halves=calibration.fit == "halves")
+        return _shortfall_in_words(nearest(calibration, self.rows), calibration)
 
     @property
     def notes(self) -> list[str]:
@@ -230,23 +230,36 @@ def _check_rows(
         raise at_field(ValueError(message), "samples")
 
 
-def _shortfall_in_words(near: Shortfall | None, *, halves: bool) -> str:
+def _shortfall_in_words(near: Shortfall | None, calibration: Calibration) -> str:
     if near is None:
         return "No question has an answer that could be given."
-    have = quantity(near.n_answerable, "question has", "questions have")
-    start = f"{have} an answer that could be given: too few for the search to begin."
-    if near.first is not None:
+    wanted = f"where {calibration.risk:.1%} is wanted"
+    surest = f"the {near.n_surest} surest, {near.n_wrong} of them wrong,"
+    named = surest
+    if near.first is None:
+        have = quantity(near.n_answerable, "question has", "questions have")
+        start = (
+            f"{have} an answer that could be given: too few for the search to begin. Of {surest} the risk is at most "
+            f"{near.bound:.1%}, {wanted}."
+        )
+        named = "these,"
+    else:
         start = (
             f"The search begins with the {near.first.n_answered} surest answers: {near.first.n_wrong} wrong, a risk of "
-            f"at most {near.first.bound:.1%}."
+            f"at most {near.first.bound:.1%}, {wanted}."
         )
-    surest = f"the {near.n_surest} surest, {near.n_wrong} of which are wrong"
+        if near.bound <= calibration.risk:
+            start += (
+                f" It ends there, though that of {surest} is at most {near.bound:.1%}: fewer, surer ones must pass "
+                "first."
+            )
+            named = "these,"
     if near.n_more is None:
-        return f"{start} Even {surest}, err too often for that risk, whatever the number of questions: raise the risk."
+        return f"{start} If further ones err as often as {named} no number of them will do: raise the risk."
     # of halves, every second question chooses the threshold
-    n_more = 2 * near.n_more if halves else near.n_more
+    n_more = 2 * near.n_more if calibration.fit == "halves" else near.n_more
     more = quantity(n_more, "more labelled question")
     return (
-        f"{start} If others err as rarely as {surest}, about {more} will do; or raise the risk. A run of more "
+        f"{start} If further ones err as rarely as {named} about {more} will do; or raise the risk. A run of more "
         "questions needs a new folder."
     )

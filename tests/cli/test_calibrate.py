@@ -32,8 +32,9 @@ def test_what_cannot_be_calibrated_is_not_written_and_says_how_near_it_was(tmp_p
     done = run("calibrate", samples, "--risk", 0.1, "--out", out, code=1)
     words = " ".join(done.stdout.split())
     # 38 of the 50 are tested first, of which the last 12 are among the 24 wrong ones, which tie
-    start = "The search begins with the 50 surest answers: 24 wrong, a risk of at most 58.0%."
-    others = "If others err as rarely as the 26 surest, 0 of which are wrong, about"
+    start = "The search begins with the 50 surest answers: 24 wrong, a risk of at most 58.0%,"
+    start += " where 10.0% is wanted. It ends there, though that of the 26 surest, 0 of them wrong, is at most 8.5%:"
+    others = "fewer, surer ones must pass first. If further ones err as rarely as these, about"
     assert f"{start} {others}" in words
     assert "No policy was written" in done.stdout
     assert not out.exists()

@@ -364,7 +364,8 @@ def test_of_halves_the_reason_without_a_threshold_counts_the_half_that_chooses_i
     n_chosen_on = sum(in_second_half(row.id) for row in samples.judge())
     assert f"with confidence 0.9 on {n_chosen_on} questions." in reason
     assert f"{n_chosen_on} questions have an answer that could be given: too few" in reason
-    assert f"If others err as rarely as the {n_chosen_on} surest, 0 of which are wrong" in reason
+    assert f"Of the {n_chosen_on} surest, 0 of them wrong, the risk is at most" in reason
+    assert "where 5.0% is wanted. If further ones err as rarely as these, about" in reason
     n_more = int(re.search(r"about (\d+) more labelled questions", reason)[1])
     assert n_more == pytest.approx(2 * (45 - n_chosen_on), abs=4)
 

@@ -242,7 +242,7 @@ class Shortfall(NamedTuple):
         n_surest: The number of the surest questions whose risk has the lowest upper bound.
         n_wrong: How many of these were wrong.
         bound: That bound.
-        n_more: About how many more labelled questions like these would do, if the surest err as often among them; None
+        n_more: About how many more labelled questions would do beside these, if the surest of them err as often; None
             if they err too often for any number.
         first: The first threshold that was tested, and failed; None if there are too few questions to test one.
         n_answerable: The number of questions, all of which have an answer that could be given.
@@ -296,16 +296,19 @@ def shortfall(
     rate = n_wrong / n_surest
 
     def suffices(size: int) -> bool:
-        """Whether so many questions like these would do: the first test among the surest would pass."""
+        """Whether these and further ones, so many in all, would do: the first test among the surest would pass."""
         start = first_count(size, risk=risk, confidence=confidence)
         if start is None:
             return False
         scaled = counts[: best + 1] * size // n_questions
-        tested = scaled[scaled >= start]
-        if not tested.size:
+        reached = np.flatnonzero(scaled >= start)
+        if not reached.size:
             return False
-        n_tested = int(tested[0])
-        n_errors = math.ceil(rate * n_tested)
+        place = int(reached[0])
+        n_tested = int(scaled[place])
+        # the errors of these questions stay; only the further ones err at that rate
+        n_further = n_tested - int(counts[place])
+        n_errors = errors[place] + math.ceil(rate * n_further - 1e-9)
         return risk_bound(n_errors, n_tested, confidence=confidence) <= risk
 
     n_more: int | None = None

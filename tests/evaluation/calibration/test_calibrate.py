@@ -119,6 +119,17 @@ def test_how_near_a_set_came_says_how_many_more_questions_would_do():
     assert near.n_more == pytest.approx(25, abs=2)
     assert choice(more, np.arange(75), risk=0.1).threshold is not None
 
+    # all show 10 %, but the tests begin with 50, 6 of which are wrong; more questions do not undo these
+    errs_early = [False] * 6 + [True] * 194
+    near = shortfall(correct=errs_early, uncertainty=np.arange(200), risk=0.1, confidence=0.9)
+    assert (near.n_surest, near.n_wrong) == (200, 6)
+    places = [*range(200), *np.linspace(0, 199, near.n_more)]
+    verdicts = errs_early + [number % 33 != 0 for number in range(near.n_more)]  # as rarely
+    assert choice(verdicts, places, risk=0.1).threshold is not None
+    n_tenth = near.n_more // 10
+    too_few = [*range(200), *np.linspace(0, 199, n_tenth)]
+    assert choice(verdicts[: 200 + n_tenth], too_few, risk=0.1).threshold is None
+
     correct = [True, False] * 50
     hopeless = shortfall(correct=correct, uncertainty=[0.0] * 100, risk=0.1, confidence=0.9)
     assert hopeless.n_more is None

@@ -1,9 +1,8 @@
 """Owns the command `drift`: whether a calibrated policy still fits, on new samples or on labelled answers."""
 
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -18,6 +17,7 @@ from coe_agents.cli.options import (
 )
 from coe_agents.cli.terminal import clean, print_json, print_lines
 from coe_agents.text import quantity
+from coe_agents.types import Fields
 
 if TYPE_CHECKING:
     from coe_agents.evaluation import RiskMonitor
@@ -167,7 +167,7 @@ def _read_until_broken(monitor: "RiskMonitor", path: Path) -> list[tuple[str, st
     return cases
 
 
-def _on_risk(risk: float, state: "RiskState", figures: Mapping[str, Any]) -> str:
+def _on_risk(risk: float, state: "RiskState", figures: Fields) -> str:
     if not state.n_cases:
         return f"No labelled case yet: nothing is known of the stated risk of {risk:.3g}."
     limit = f"the limit {state.limit:.3g}"
@@ -189,7 +189,7 @@ def _on_risk(risk: float, state: "RiskState", figures: Mapping[str, Any]) -> str
     )
 
 
-def _place(figures: Mapping[str, Any], name: str) -> str:
+def _place(figures: Fields, name: str) -> str:
     case, when = clean(figures[f"{name}_id"], 60), figures[f"{name}_time"]
     if when:
         case += f", {clean(when, 40)}"

@@ -34,7 +34,7 @@ from coe_agents.graph.shown_tools import check_tools
 from coe_agents.presets import preset
 from coe_agents.text import for_prompt, redact_all
 from coe_agents.tinyworld import ENTAILMENT_MODEL, model_folder, tinyworld_agents
-from coe_agents.types import Agent, AgentReply, AgentRequest, Response, usable
+from coe_agents.types import Agent, AgentReply, AgentRequest, Fields, JsonObject, Response, usable
 
 NAMES = ("normalized", "mathematics", "actions", "tinyworld")
 """The clusterers that a name is enough for, besides those of other packages."""
@@ -62,7 +62,7 @@ def judging_of(
     return replace(judging, correctness=correctness)
 
 
-def judging_parts(config: Config) -> dict[str, Any]:
+def judging_parts(config: Config) -> JsonObject:
     """Returns what a configuration says of how answers are judged: the clusterer, and the judge; see `Judging`."""
     judge = config.judge
     return {
@@ -71,20 +71,20 @@ def judging_parts(config: Config) -> dict[str, Any]:
     }
 
 
-def describe(config: Config) -> str | dict[str, Any]:
+def describe(config: Config) -> str | JsonObject:
     """Returns the clusterer of a configuration by its name, else as its table, without addresses and keys."""
     tinyworlds = _SECTION.validate_python(_TINYWORLD)
     table = config.clusterer.model_dump(mode="json", exclude=_OF_MACHINE)
     if table == tinyworlds.model_dump(mode="json", exclude=_OF_MACHINE):
         return "tinyworld"
     stated = {name: value for name, value in table.items() if value != {}}
-    recorded: dict[str, Any] = redact_all(stated, config.secrets)
+    recorded: JsonObject = redact_all(stated, config.secrets)
     if recorded.keys() == {"kind"}:
         return str(recorded["kind"])
     return recorded
 
 
-def name_of_clusterer(clusterer: Clusterer | str) -> str | dict[str, Any]:
+def name_of_clusterer(clusterer: Clusterer | str) -> str | JsonObject:
     """Returns how a clusterer is recorded: by a name or table from which it can be created, else by its class."""
     if isinstance(clusterer, str):
         return clusterer
@@ -110,7 +110,7 @@ def _is_ours(model: object) -> bool:
     return name == "coe_agents.backends.entailment_transformers.TransformersEntailment"
 
 
-def model_of(agent: Agent) -> dict[str, Any]:
+def model_of(agent: Agent) -> JsonObject:
     """Returns what a run records of an agent's model: who serves it, and its name, as far as they are known."""
     return {
         "provider": getattr(agent, "configured_provider", None),
@@ -133,7 +133,7 @@ def check_clusterer_name(name: str) -> None:
         raise at_field(ValueError(describe_unknown("clusterer", NAMES, name)), "clusterer")
 
 
-def section_of(clusterer: str | Mapping[str, Any]) -> schema.ClustererSection:
+def section_of(clusterer: str | Fields) -> schema.ClustererSection:
     """Returns the section that a name or a recorded table stands for; a ValueError if there is no such one."""
     table: Any = clusterer
     if isinstance(clusterer, str):
@@ -142,7 +142,7 @@ def section_of(clusterer: str | Mapping[str, Any]) -> schema.ClustererSection:
     return section
 
 
-def create_recorded_clusterer(recorded: str | Mapping[str, Any]) -> Clusterer:
+def create_recorded_clusterer(recorded: str | Fields) -> Clusterer:
     """Returns the clusterer that a run recorded.
 
     A record is data that may come from anybody: it names no module whose code is run, and no server that is asked.
@@ -169,7 +169,7 @@ def _is_whole(section: schema.ClustererSection) -> bool:
 
 
 def create_kept_clusterer(
-    named: Config | str | Mapping[str, Any], create: Callable[[], Any], path: Path
+    named: Config | str | Fields, create: Callable[[], Any], path: Path
 ) -> Clusterer:
     """Returns the clusterer that `create` returns; if it has a model, one that asks it for what is not kept.
 
@@ -248,7 +248,7 @@ def create_group(
         p_false: Whether each agent says of its own answers how probably they are false.
         passages: Whether they are shown the passage of each question.
     """
-    models = list[Mapping[str, Any]]()
+    models = list[Fields]()
     answers = None
     secrets = frozenset[str]()
     if config is None:
@@ -280,7 +280,7 @@ def group_of_agents(
     agents: Sequence[Agent],
     answers: AnswerPreset | None,
     *,
-    models: Sequence[Mapping[str, Any]] | None = None,
+    models: Sequence[Fields] | None = None,
     at_once: int | None = None,
     n_sharing: int = 1,
     p_false: bool = False,
@@ -305,7 +305,7 @@ def group_of_agents(
         all_secrets |= secrets_of(agent)
 
     participants: list[Participant] = []
-    recorded: list[dict[str, Any]] = []
+    recorded: list[JsonObject] = []
     for agent, model in zip(agents, models, strict=True):
         n_at_once = at_once or default_at_once(model["provider"])
         own_share = max(1, n_at_once // n_sharing)
@@ -319,7 +319,7 @@ def group_of_agents(
             fields["stated_confidence"] = True
         recorded.append(fields)
 
-    settings: dict[str, Any] = {
+    settings: JsonObject = {
         "coe_agents": coe_agents.__version__,
         "agents": recorded,
         "answers": "" if answers is None else answers.recorded,
@@ -366,7 +366,7 @@ class _Asking:
                 row["answer"] = answers.canonicalize(row["text"])
         return reply
 
-    async def annotate(self, name: str, question: Question, rows: list[dict[str, Any]]) -> None:
+    async def annotate(self, name: str, question: Question, rows: list[JsonObject]) -> None:
         """Adds to each response how probably its agent holds it to be false."""
         prompt = question.question
         if self.passages and question.context is not None:

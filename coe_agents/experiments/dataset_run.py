@@ -42,7 +42,7 @@ from coe_agents.graph.events import Answering
 from coe_agents.graph.resuming import CoEStateGraph
 from coe_agents.text import redact_all
 from coe_agents.tinyworld import tinyworld_graph
-from coe_agents.types import Usage, create_usage
+from coe_agents.types import Fields, JsonObject, Usage, create_usage
 
 _PRICED = "price_per_million"
 _NOT_STORED = {"base_url", "api_key_env", _PRICED}
@@ -65,22 +65,20 @@ class RunGroup:
     graph: Runnable[Any, Any]
     criterion: Criterion = CRITERIA["reference"]
     at_once: int = 1
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Fields = field(default_factory=dict)
     prices: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     secrets: Collection[str] = ()
     input_key: str = "question"
     decision_key: str = "decision"
 
-    async def decide(
-        self, question: Question, answering: Answering
-    ) -> tuple[dict[str, Any], float]:
+    async def decide(self, question: Question, answering: Answering) -> tuple[JsonObject, float]:
         """Returns the line of a question, and how many seconds it took; `answering` is told of its agents.
 
         A failure is a line whose `error` gives the reason; it is not a decision, and the next run asks again. That too
         few agents answered is such a failure: nothing was measured.
         """
         start = time.monotonic()
-        row: dict[str, Any] = {"id": question.id, "agent": DECIDER, "question": question.question}
+        row: JsonObject = {"id": question.id, "agent": DECIDER, "question": question.question}
         try:
             row |= await self._ask(question, answering)
             row["error"] = None
@@ -89,7 +87,7 @@ class RunGroup:
         answering.end(question.id)
         return row, time.monotonic() - start
 
-    async def _ask(self, question: Question, answering: Answering) -> dict[str, Any]:
+    async def _ask(self, question: Question, answering: Answering) -> JsonObject:
         usage = UsageCounter()
         given = {self.input_key: question.question}
         observed: RunnableConfig = {"callbacks": [usage]}
@@ -207,7 +205,7 @@ def create_run_group(
     """
     judging = judging_of(config, is_tinyworld=is_tinyworld, correctness=correctness)
     criterion = _create_criterion(judging.correctness, config)
-    settings: dict[str, Any] = {
+    settings: JsonObject = {
         "coe_agents": coe_agents.__version__,
         "seed": seed,
         JUDGED: judging.to_json(),
@@ -236,11 +234,11 @@ def create_run_group(
     )
 
 
-def _settings_of(config: Config, *, is_judged_by_model: bool) -> dict[str, Any]:
+def _settings_of(config: Config, *, is_judged_by_model: bool) -> JsonObject:
     """Returns what decisions depend on: the configuration, and the files that it names."""
     unread = set() if is_judged_by_model else {"judge"}
     sections = config.model_dump(mode="json", exclude=unread)
-    settings: dict[str, Any] = {
+    settings: JsonObject = {
         "config": {name: _without_addresses(section) for name, section in sections.items()}
     }
     if isinstance(config.policy, CalibratedSection):
@@ -278,7 +276,7 @@ def _without_addresses(part: Any) -> Any:
     return stored
 
 
-Row = dict[str, Any]
+Row = JsonObject
 
 
 class Timings:

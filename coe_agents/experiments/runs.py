@@ -1,6 +1,6 @@
 """Owns `Runs`: what a group decided about many questions, round by round, read from the folder that `run` wrote."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +21,7 @@ from coe_agents.evaluation.origin import (
 from coe_agents.evaluation.scoring.correctness import on_inside
 from coe_agents.experiments.shown import Shown, create_axes
 from coe_agents.text import for_screen, quantity
+from coe_agents.types import Fields, JsonObject
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -191,7 +192,7 @@ class Runs(Shown):
         return lines
 
 
-def _for_statistics(decision: Mapping[str, Any]) -> dict[str, Any]:
+def _for_statistics(decision: Fields) -> JsonObject:
     """Returns the part of a decision that comparisons read."""
     agents = {}
     for name, agent in decision["agents"].items():
@@ -203,8 +204,8 @@ def _for_statistics(decision: Mapping[str, Any]) -> dict[str, Any]:
     return {**{name: decision[name] for name in _FOR_STATISTICS}, "agents": agents}
 
 
-def _row_of(item: Item) -> dict[str, Any]:
-    row: dict[str, Any] = {"id": item.id, "question": item.question, "action": item.action}
+def _row_of(item: Item) -> JsonObject:
+    row: JsonObject = {"id": item.id, "question": item.question, "action": item.action}
     for name in _OF_DECISION:
         row[name] = item.decision.get(name)
     row["correct"] = item.correct
@@ -214,12 +215,12 @@ def _row_of(item: Item) -> dict[str, Any]:
     return row
 
 
-def _rows_of_rounds(item: Item) -> Iterator[dict[str, Any]]:
-    of_round: dict[str, Any] = {"id": item.id, "question": item.question}
+def _rows_of_rounds(item: Item) -> Iterator[JsonObject]:
+    of_round: JsonObject = {"id": item.id, "question": item.question}
     if item.error is not None:
         yield {**of_round, "error": item.error}
 
-    of_group: dict[str, Any] = {}
+    of_group: JsonObject = {}
     answered: set[str] = set()
     for data, verdict in zip(item.decision.get("trajectory", ()), item.verdicts, strict=True):
         of_round["round"] = data["round"]

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -18,13 +18,14 @@ from coe_agents.experiments.experiment import PAPER, Cell, Experiment, caption_o
 from coe_agents.measurement.estimators import BASELINE, PROPOSAL_SCORES, group_scores, name_of
 from coe_agents.measurement.wording import lacking_in_words
 from coe_agents.text import for_screen, quantity
+from coe_agents.types import Fields
 
 _KINDS = {"call": "a tool is called", "no_call": "no tool is called"}
 _INDENT = 2
 _GAP = 2
 
 
-def show_report(console: Console, report: Mapping[str, Any], on_judging: str | None) -> None:
+def show_report(console: Console, report: Fields, on_judging: str | None) -> None:
     """Prints the object of `score --json` as a table; a score is in bold if it stands out from all others.
 
     `on_judging` is a line on how answers are judged.
@@ -62,7 +63,7 @@ def _note(console: Console, text: str) -> None:
     console.print(Text(text, style="dim"))
 
 
-def _print_agents(console: Console, agents: Mapping[str, Any]) -> None:
+def _print_agents(console: Console, agents: Fields) -> None:
     for name, agent in agents.items():
         responses = quantity(agent["n_responses"], "response")
         questions = quantity(agent["n_questions"], "question")
@@ -72,7 +73,7 @@ def _print_agents(console: Console, agents: Mapping[str, Any]) -> None:
         _note(console, line)
 
 
-def _print_judging(console: Console, report: Mapping[str, Any], on_judging: str | None) -> None:
+def _print_judging(console: Console, report: Fields, on_judging: str | None) -> None:
     """Prints the accuracy, how it was judged, and which part the answers lack."""
     details = report["details"]
     accuracy = "none" if report["accuracy"] is None else f"{report['accuracy']:.3f}"
@@ -89,7 +90,7 @@ def _print_judging(console: Console, report: Mapping[str, Any], on_judging: str 
             console.print(Text(for_screen(line)))
 
 
-def _print_remarks(console: Console, report: Mapping[str, Any], *, has_areas: bool) -> None:
+def _print_remarks(console: Console, report: Fields, *, has_areas: bool) -> None:
     """Prints which scores are not computable, and how the tables are read."""
     details = report["details"]
     questions = quantity(report["n_scored"], "question")
@@ -111,7 +112,7 @@ def _print_remarks(console: Console, report: Mapping[str, Any], *, has_areas: bo
         _note(console, line)
 
 
-def _has_undefined(report: Mapping[str, Any]) -> bool:
+def _has_undefined(report: Fields) -> bool:
     """Returns whether a table has a "-" in place of a figure."""
     shown = []
     for figures in report["scores"].values():
@@ -122,7 +123,7 @@ def _has_undefined(report: Mapping[str, Any]) -> bool:
     return any(value is None for value, *_ in shown)
 
 
-def _print_counts(console: Console, report: Mapping[str, Any]) -> None:
+def _print_counts(console: Console, report: Fields) -> None:
     """Prints what is judged, how many questions count, and how many of the others lack what."""
     if "proposer" in report:
         console.print(Text(f"Is the first response of {for_screen(report['proposer'])} wrong?"))
@@ -146,7 +147,7 @@ def _create_table() -> Table:
     return Table(box=None, padding=(0, _GAP, 0, 0), header_style="dim")
 
 
-def _score_table(scores: Mapping[str, Any]) -> Table:
+def _score_table(scores: Fields) -> Table:
     table = _create_table()
     for head in ("score", "AUROC", "AURAC"):
         table.add_column(head, no_wrap=True)
@@ -162,7 +163,7 @@ def _score_table(scores: Mapping[str, Any]) -> Table:
     return table
 
 
-def _table_by_kind(kinds: Mapping[str, Any]) -> Table:
+def _table_by_kind(kinds: Fields) -> Table:
     table = _create_table()
     for head in ("AUROC where", *(_KINDS[kind] for kind in kinds)):
         table.add_column(head, no_wrap=True)
@@ -178,7 +179,7 @@ def _table_by_kind(kinds: Mapping[str, Any]) -> Table:
     return table
 
 
-def show_claim_figures(console: Console, figures: Mapping[str, Any]) -> None:
+def show_claim_figures(console: Console, figures: Fields) -> None:
     """Prints the object of `score --claims --json` as a table."""
     title = '"This claim is wrong", by the texts of the other agents'
     table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))

@@ -31,6 +31,7 @@ from coe_agents.text import printable, quantity
 from coe_agents.types import (
     DEFAULT_ALEATORIC_THRESHOLD,
     DEFAULT_EPISTEMIC_THRESHOLD,
+    JsonObject,
     SampledQuestion,
 )
 
@@ -54,7 +55,7 @@ class Rows:
     def __init__(self, criterion: Criterion) -> None:
         self._criterion = criterion
         self.columns: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
-        self._waiting: list[dict[str, Any]] = []
+        self._waiting: list[JsonObject] = []
         self._blocks: list[str] = []
 
     def keep_unanswered(self, questions: Iterable[SampledQuestion]) -> Iterator[SampledQuestion]:
@@ -90,7 +91,7 @@ class Rows:
         }
         self._detail(detail)
 
-    def overview(self, scores: Scores, policy: Policy | None = None) -> dict[str, Any]:
+    def overview(self, scores: Scores, policy: Policy | None = None) -> JsonObject:
         """Returns what the page begins with; its thresholds are those of the policy, where it has any."""
         labels = {}
         values = {}
@@ -142,7 +143,7 @@ class Rows:
         for name, value in zip(_COLUMNS, line, strict=True):
             self.columns[name].append(value)
 
-    def _detail(self, detail: dict[str, Any]) -> None:
+    def _detail(self, detail: JsonObject) -> None:
         self._waiting.append(detail)
         if len(self._waiting) == BLOCK:
             self._blocks.append(pack(self._waiting))

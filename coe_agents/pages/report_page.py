@@ -21,6 +21,7 @@ from coe_agents.text import quantity
 from coe_agents.types import (
     DEFAULT_ALEATORIC_THRESHOLD,
     DEFAULT_EPISTEMIC_THRESHOLD,
+    Fields,
     SampledQuestion,
 )
 
@@ -74,7 +75,7 @@ def create_page(
     )
 
 
-def summarize(questions: Mapping[str, Sequence[Any]], figures: Mapping[str, Any]) -> list[str]:
+def summarize(questions: Mapping[str, Sequence[Any]], figures: Fields) -> list[str]:
     """Returns plain sentences on the group's answers.
 
     `questions` are the columns of `Rows`, and `figures` is what `report` returns on the same questions.

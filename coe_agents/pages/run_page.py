@@ -22,6 +22,7 @@ from coe_agents.pages.page_data import (
     render,
     shorten,
 )
+from coe_agents.types import Fields, JsonObject
 
 _SCRIPT = ("rounds.js", "decisions.js", "run.js")
 
@@ -72,7 +73,7 @@ _MOST = 100
 _COLUMNS = ("state", "leading", "answer", "reason", "regime", "coe", "rounds", "tokens", "seconds")
 
 
-def _overview(run: Run) -> dict[str, Any]:
+def _overview(run: Run) -> JsonObject:
     ids = []
     texts = []
     columns: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
@@ -98,10 +99,10 @@ def _verdict(correct: float | None) -> str:
     return {0.0: "wrong", 1.0: "right"}.get(correct, "partly right")
 
 
-def _line(run: Run, key: str) -> dict[str, Any]:
+def _line(run: Run, key: str) -> JsonObject:
     item = run.items.get(key)
     if item is None:
-        line: dict[str, Any] = dict.fromkeys(_COLUMNS)
+        line: JsonObject = dict.fromkeys(_COLUMNS)
         line["state"] = "failed"
         line["rounds"] = []
         line["reason"] = cut(run.errors[key], _SHORT)
@@ -121,12 +122,12 @@ def _line(run: Run, key: str) -> dict[str, Any]:
     }
 
 
-def _trajectory(item: Item) -> list[Mapping[str, Any]]:
+def _trajectory(item: Item) -> list[Fields]:
     rounds = [data for data in item.decision["trajectory"] if isinstance(data, Mapping)]
     return rounds[:_MOST]
 
 
-def _bar(data: Mapping[str, Any]) -> list[float | None]:
+def _bar(data: Fields) -> list[float | None]:
     """Returns of a round U_A, U_E and the share of agents that changed to what they were shown."""
     adopted = list(_mapping(data.get("adopted")).values())
     share_adopting = None
@@ -136,7 +137,7 @@ def _bar(data: Mapping[str, Any]) -> list[float | None]:
     return [_number(data.get("aleatoric")), _number(data.get("epistemic")), share_adopting]
 
 
-def _detail(item: Item) -> dict[str, Any]:
+def _detail(item: Item) -> JsonObject:
     decision = item.decision
     trajectory = _trajectory(item)
     claims = _list(decision.get("claims"))[:_MOST]
@@ -171,7 +172,7 @@ def _detail(item: Item) -> dict[str, Any]:
     }
 
 
-def _agents_of(trajectory: Sequence[Mapping[str, Any]]) -> list[str]:
+def _agents_of(trajectory: Sequence[Fields]) -> list[str]:
     names: dict[str, None] = {}
     for data in trajectory:
         for name in _mapping(data.get("leading")):
@@ -180,7 +181,7 @@ def _agents_of(trajectory: Sequence[Mapping[str, Any]]) -> list[str]:
     return list(names)[:_MOST]
 
 
-def _support(decision: Mapping[str, Any]) -> list[list[Any]]:
+def _support(decision: Fields) -> list[list[Any]]:
     """Returns the answers, the most supported first: text, share of the group, and share of each agent."""
     distributions = []
     for agent in decision["agents"].values():
@@ -196,7 +197,7 @@ def _support(decision: Mapping[str, Any]) -> list[list[Any]]:
     return support[:_MOST]
 
 
-def _claim(claim: Mapping[str, Any]) -> dict[str, Any]:
+def _claim(claim: Fields) -> JsonObject:
     by_agent = _mapping(claim.get("agents"))
     agents = []
     for name in list(by_agent)[:_MOST]:
@@ -212,7 +213,7 @@ def _claim(claim: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _round(data: Mapping[str, Any], agents: Sequence[str], correct: float | None) -> dict[str, Any]:
+def _round(data: Fields, agents: Sequence[str], correct: float | None) -> JsonObject:
     leading = _mapping(data.get("leading"))
     flips = _mapping(data.get("flips"))
     adopted = _mapping(data.get("adopted"))

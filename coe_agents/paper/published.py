@@ -7,6 +7,7 @@ from importlib import resources
 from typing import Any
 
 from coe_agents.experiments.experiment import Cell, Experiment, Row
+from coe_agents.types import JsonObject
 
 
 def create_experiment(*, name: str, columns: tuple[str, ...], **fields: Any) -> Experiment:
@@ -37,6 +38,6 @@ def band(cell: Cell) -> tuple[float, float]:
 
 
 @functools.cache
-def _numbers() -> dict[str, Any]:
+def _numbers() -> JsonObject:
     source = resources.files("coe_agents.paper").joinpath("paper.toml")
     return tomllib.loads(source.read_text(encoding="utf-8"))

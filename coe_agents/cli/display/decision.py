@@ -1,8 +1,7 @@
 """Owns how a decision looks on a terminal. Markup and control characters in model output are shown as text."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
 
 from rich.console import Console, Group
 from rich.padding import Padding
@@ -24,7 +23,7 @@ from coe_agents.measurement.wording import (
     regime_in_words,
 )
 from coe_agents.text import decomposition, quantity
-from coe_agents.types import add_usages
+from coe_agents.types import Fields, add_usages
 
 _WIDE = 100
 """From so many columns on, bars are long."""
@@ -43,7 +42,7 @@ _CLAUSE_END = re.compile(r'; (?=(?:[^"]*"[^"]*")*[^"]*$)(?![^()]*\))')
 
 def show_decision(
     question: str,
-    decision: Mapping[str, Any],
+    decision: Fields,
     seconds: float,
     *,
     note: str = "",
@@ -80,10 +79,10 @@ def show_decision(
     console.print(Text(f"  {cost}, {seconds:.2f} s", style="dim"))
 
 
-def _cost(decision: Mapping[str, Any], n_judged: int) -> str:
+def _cost(decision: Fields, n_judged: int) -> str:
     """Returns the rounds, the requests and the tokens of a decision."""
     parts = [quantity(decision["n_rounds"], "round")]
-    records: list[Mapping[str, Any]] = []
+    records: list[Fields] = []
     for agent in decision["agents"].values():
         records += agent.get("sampling", ())
     if records:
@@ -101,7 +100,7 @@ def show_note(text: str, *, to_stderr: bool = False) -> None:
     create_console(stderr=to_stderr).print(Text(text, style="dim"))
 
 
-def _reason(decision: Mapping[str, Any]) -> tuple[str, str]:
+def _reason(decision: Fields) -> tuple[str, str]:
     """Returns the reason as two sentences: in plain words, and with numbers; without the parts of CoE.
 
     A sentence that begins with an agent's name is not capitalised.
@@ -137,7 +136,7 @@ def _capitalize(sentence: str) -> str:
     return sentence[:1].upper() + sentence[1:]
 
 
-def _head(decision: Mapping[str, Any]) -> Text:
+def _head(decision: Fields) -> Text:
     action = decision["action"]
     if action == "answer":
         text = clean(_reader_of(decision)(decision["answer"]))
@@ -152,11 +151,11 @@ def _head(decision: Mapping[str, Any]) -> Text:
     return Text.assemble(("→ ", "dim"), (text, _HEADS[action]), (by, "dim"))
 
 
-def _reader_of(decision: Mapping[str, Any]) -> Callable[[str], str]:
+def _reader_of(decision: Fields) -> Callable[[str], str]:
     return action_in_words if is_about_actions(decision) else str
 
 
-def _cause(decision: Mapping[str, Any]) -> str:
+def _cause(decision: Fields) -> str:
     """Returns why there is no answer, as a clause; "" where only the policy's reason explains it."""
     if decision["coe"] is not None and decision["regime"] is None:
         return "too few agents answered"
@@ -178,14 +177,14 @@ def _cause(decision: Mapping[str, Any]) -> str:
     return "they are not sure" if len(answers[0]) > 1 else ""
 
 
-def _said_by(agent: Mapping[str, Any]) -> set[str]:
+def _said_by(agent: Fields) -> set[str]:
     """Returns what an agent mostly says, else all that it says."""
     distribution = agent["distribution"]
     mostly = {text for text, share in distribution.items() if share >= MOSTLY}
     return mostly or set(distribution)
 
 
-def _despite_lacking(agents: Iterable[Mapping[str, Any]]) -> str:
+def _despite_lacking(agents: Iterable[Fields]) -> str:
     """Returns how the answers differ where most of an agent's lack a part; "" where they do not.
 
     What was cut off may have gone on alike, so it does not disagree. Agents with whole answers do.
@@ -206,7 +205,7 @@ def _despite_lacking(agents: Iterable[Mapping[str, Any]]) -> str:
     return ""
 
 
-def _numbers(decision: Mapping[str, Any]) -> list[Text]:
+def _numbers(decision: Fields) -> list[Text]:
     # of long answers as a whole the numbers say nothing
     if decision["coe"] is None or decision.get("claims"):
         return []
@@ -231,7 +230,7 @@ def _numbers(decision: Mapping[str, Any]) -> list[Text]:
     return lines
 
 
-def _claims(claims: Sequence[Mapping[str, Any]]) -> Text:
+def _claims(claims: Sequence[Fields]) -> Text:
     """Returns each claim, underlined as far as the other models support it, and who says what."""
     lines = Text()
     for claim in claims:
@@ -244,7 +243,7 @@ def _claims(claims: Sequence[Mapping[str, Any]]) -> Text:
     return lines
 
 
-def _agents(decision: Mapping[str, Any], *, wide: bool) -> Table:
+def _agents(decision: Fields, *, wide: bool) -> Table:
     longest = _BARS[wide]
     read = _reader_of(decision)
     columns = (

@@ -1,5 +1,6 @@
 """Owns the stores of recorded cases for commands: how one is opened, and whether cases are recorded in it."""
 
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from json import JSONDecodeError
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from coe_agents import _ring
+from coe_agents.errors import StoreError
 
 if TYPE_CHECKING:
     from langgraph.store.base import BaseStore
@@ -67,52 +69,24 @@ def open_store(place: str, *, may_be_new: bool = False) -> "Iterator[BaseStore]"
 
     It must exist unless it `may_be_new`.
     """
-    import sqlite3
-
-    from coe_agents.errors import StoreError
-
-    failures: tuple[type[Exception], ...] = (
-        sqlite3.Error,
-        LookupError,
-        TypeError,
-        UnicodeDecodeError,
-        JSONDecodeError,
-    )
+    failure: type[Exception] = sqlite3.Error
     if place.startswith(("postgresql://", "postgres://")):
-        try:
-            import psycopg
-            from langgraph.store.postgres import PostgresStore
-        except ModuleNotFoundError as error:
-            raise ImportError(
-                'a store in PostgreSQL needs pip install "coe-agents[postgres]"'
-            ) from error
-        failures = (*failures, psycopg.Error)
-        opened: Any = PostgresStore.from_conn_string(place)
+        opened, failure = _postgres(place)
         shown = "the store in PostgreSQL"  # its address may hold a password
     else:
         path = Path(place.removeprefix("sqlite:///"))
-        if not path.is_file() and not may_be_new:
-            raise StoreError(
-                f"there is no store {path}", hint="Pass the file of the graph's SqliteStore"
-            )
-        try:
-            from langgraph.store.sqlite import SqliteStore
-        except ModuleNotFoundError as error:
-            raise ImportError('a store in SQLite needs pip install "coe-agents[sqlite]"') from error
-        opened = (
-            SqliteStore.from_conn_string(str(path)) if may_be_new else _checked(path, SqliteStore)
-        )
+        opened = _sqlite(path, may_be_new=may_be_new)
         shown = f"the store {path}"
+    failures = (failure, LookupError, TypeError, UnicodeDecodeError, JSONDecodeError)
     try:
         with opened as store:
             if may_be_new:
                 store.setup()
             yield store
     except failures as error:
+        # the first failure, not that of ending the transaction
         cause: BaseException = error
-        while isinstance(
-            cause.__context__, failures
-        ):  # the first failure, not that of ending the transaction
+        while isinstance(cause.__context__, failures):
             cause = cause.__context__
         hint = "Check its permissions and the free disk space, and that a graph with on_decision= wrote it"
         raise StoreError(
@@ -120,16 +94,38 @@ def open_store(place: str, *, may_be_new: bool = False) -> "Iterator[BaseStore]"
         ) from error
 
 
+def _postgres(address: str) -> tuple[Any, type[Exception]]:
+    """Returns what opens a store in PostgreSQL, and the error of its client."""
+    try:
+        import psycopg
+        from langgraph.store.postgres import PostgresStore
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            'a store in PostgreSQL needs pip install "coe-agents[postgres]"'
+        ) from error
+    return PostgresStore.from_conn_string(address), psycopg.Error
+
+
+def _sqlite(path: Path, *, may_be_new: bool) -> Any:
+    """Returns what opens a store in SQLite."""
+    if not path.is_file() and not may_be_new:
+        hint = "Pass the file of the graph's SqliteStore"
+        raise StoreError(f"there is no store {path}", hint=hint)
+    try:
+        from langgraph.store.sqlite import SqliteStore
+    except ModuleNotFoundError as error:
+        raise ImportError('a store in SQLite needs pip install "coe-agents[sqlite]"') from error
+    if may_be_new:
+        return SqliteStore.from_conn_string(str(path))
+    return _checked(path, SqliteStore)
+
+
 @contextmanager
 def _checked(path: Path, kind: "type[SqliteStore]") -> "Iterator[SqliteStore]":
     """Opens a store in SQLite; refuses a database without one, in which LangGraph would create its tables."""
-    from coe_agents.errors import StoreError
-
     with kind.from_conn_string(str(path)) as store:
-        if (
-            store.conn.execute("SELECT 1 FROM sqlite_master WHERE name = 'store'").fetchone()
-            is None
-        ):
+        tables = store.conn.execute("SELECT 1 FROM sqlite_master WHERE name = 'store'")
+        if tables.fetchone() is None:
             hint = (
                 "Pass the file of the graph's SqliteStore; that of its checkpointer is another one"
             )

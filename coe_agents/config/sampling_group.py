@@ -189,9 +189,8 @@ def create_kept_clusterer(
         case schema.EntailmentClusterer() | schema.JudgeClusterer():
             kept = Kept(path, identity_of(section), lambda: create().model)
             return BidirectionalEntailment(kept, strict=section.strict)
-        case _:
-            clusterer: Clusterer = create()
-            return clusterer
+    clusterer: Clusterer = create()
+    return clusterer
 
 
 def identity_of(section: Any) -> list[Any]:

@@ -164,16 +164,15 @@ def compare_policies(
     """Replays policies on saved responses; see `compare`."""
     # before the responses are clustered, which may take long
     loaded: dict[str, Policy | ReplayedPolicy] = {}
-    calibrations = {}
-    for name, named in policies.items():
-        policy: Any = named
-        if isinstance(named, str | Path):
-            policy = _policy_of_file(Path(named), name)
-        loaded[name] = policy
-        calibration = _calibration_of(policy)
+    criteria = set()
+    for name, policy in policies.items():
+        if isinstance(policy, str | Path):
+            loaded[name] = _policy_of_file(Path(policy), name)
+        else:
+            loaded[name] = policy
+        calibration = _calibration_of(loaded[name])
         if calibration is not None:
-            calibrations[name] = calibration
-    criteria = {calibration.correctness for calibration in calibrations.values()}
+            criteria.add(calibration.correctness)
     if len(criteria) == 1 and criteria <= CRITERIA.keys():
         judging = replace(judging, calibrated=criteria.pop())
 
@@ -189,14 +188,15 @@ def compare_policies(
     outcomes = []
     clusterer = type(setup.clusterer).__name__
     criterion = setup.criterion.name
-    for name, policy in loaded.items():
-        if isinstance(policy, ReplayedPolicy):
-            replayed = policy
+    for name, of_name in loaded.items():
+        if isinstance(of_name, ReplayedPolicy):
+            replayed = of_name
         else:
-            replayed = _policy_of_samples(policy, name, saved, max_rounds)
+            replayed = _policy_of_samples(of_name, name, saved, max_rounds)
         outcome = replay(saved, replayed, setup.criterion, n_failed=n_failed)
-        if name in calibrations:
-            differs = judged_otherwise(calibrations[name], clusterer, criterion)
+        calibration = _calibration_of(replayed.policy)
+        if calibration is not None:
+            differs = judged_otherwise(calibration, clusterer, criterion)
             outcome = replace(outcome, notes=[*outcome.notes, *differs])
         outcomes.append(outcome)
     return compare_outcomes(

@@ -188,8 +188,8 @@ def prepare(
     _check_names(clusterer, correctness)
     folder = None if out is None else Path(out)
 
-    asking: dict[str, Any] = {"at_once": at_once, "passages": passages}
-    asking["p_false"] = rare.get("p_false", False)
+    p_false = rare.get("p_false", False)
+    asking: dict[str, Any] = {"at_once": at_once, "passages": passages, "p_false": p_false}
     is_clusterer_said = answers is not None or clusterer is not None
     config = None
     if is_configuration(models):
@@ -207,11 +207,16 @@ def prepare(
 
     if clusterer is not None:
         judging = replace(judging, clusterer=name_of_clusterer(clusterer))
-    said = {"clusterer": is_clusterer_said, "correctness": correctness is not None}
+    judging = _as_recorded(
+        folder,
+        judging,
+        is_clusterer_said=is_clusterer_said,
+        is_correctness_said=correctness is not None,
+    )
     settings = {
         "dataset": described,
         "seed": seed,
-        JUDGED: _as_recorded(folder, judging, said).to_json(),
+        JUDGED: judging.to_json(),
         "prompt": {"passages": passages},
         **group.settings,
     }
@@ -252,19 +257,21 @@ def _check_names(clusterer: Any, correctness: Any) -> None:
         raise at_field(error, "correctness") from None
 
 
-def _as_recorded(folder: Path | None, judging: Judging, said: Mapping[str, bool]) -> Judging:
+def _as_recorded(
+    folder: Path | None, judging: Judging, *, is_clusterer_said: bool, is_correctness_said: bool
+) -> Judging:
     """Returns how a folder records that its answers are judged; `judging` if it holds no run.
 
-    No response depends on it: a part that is not `said` in this call stays as it is there. If another one is said, that
+    No response depends on it: a part that is not said in this call stays as it is there. If another one is said, that
     is a ConfigurationError.
     """
     recorded = None if folder is None else origin_of([folder]).judging
     if recorded is None:
         return judging
     here = recorded
-    if said["clusterer"]:
+    if is_clusterer_said:
         here = replace(here, clusterer=judging.clusterer)
-    if said["correctness"]:
+    if is_correctness_said:
         here = replace(here, correctness=judging.correctness, judge=judging.judge)
     lines = []
     for name, before, now in differences(recorded.to_json(), here.to_json(), JUDGED):

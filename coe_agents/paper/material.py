@@ -87,9 +87,9 @@ def create_sampled_material(
     """
     load_quietly(config)  # sets the environment
     settings = load_config(config or SHIPPED)
-    sources = tuple(datasets or ())
-    if not sources:
-        sources = ("triviaqa", "squad") if config else ("tinyworld",)
+    sources = ["triviaqa", "squad"] if config else ["tinyworld"]
+    if datasets:
+        sources = list(datasets)
     judging = judging_of(settings, is_tinyworld=sources[0] == "tinyworld")
     clusterer = create_clusterer(settings)
     criterion = create_criterion(judging.correctness, clusterer)
@@ -107,20 +107,16 @@ def create_sampled_material(
         if load_train is not None and len(sources) == 1:
             panels.append((_panel_name(source, train), load_train))  # stands for SQuAD
 
-    main_source = sources[0]
-    _, main_split = _splits(main_source)
+    _, main_split = _splits(sources[0])
+    load_main = partial(sampled, sources[0], main_split)
     by_temperature: dict[float, Load] = {}
     of_config = {agent.temperature for agent in settings.agents[:2]}
     if len(of_config) == 1:  # the main responses are there already
-        by_temperature[of_config.pop()] = partial(sampled, main_source, main_split)
+        by_temperature[of_config.pop()] = load_main
     for temperature in TEMPERATURES:
-        load = partial(sampled, main_source, main_split, temperature=temperature)
-        by_temperature[temperature] = load
+        by_temperature[temperature] = partial(load_main, temperature=temperature)
 
     names = tuple(agent.name for agent in settings.agents)
-    sizes = _join(agent.n_samples for agent in settings.agents)
-    n_questions = quantity(limit, "question") if limit else "all questions"
-    n_responses = "1 response" if sizes == "1" else f"{sizes} responses"
     return Material(
         agents=names,
         twins=tuple(name + _TWIN for name in names),
@@ -128,7 +124,7 @@ def create_sampled_material(
         provenance={
             "dataset": " and ".join(sources),
             "agents": ", ".join(names),
-            "n": f"{n_questions}, {n_responses} of each agent",
+            "n": _size(settings, limit),
             "temperature": _join(agent.temperature for agent in settings.agents),
             "seed": str(seed),
             **_provenance(setting, settings),
@@ -137,6 +133,14 @@ def create_sampled_material(
         panels=panels,
         temperatures=by_temperature,
     )
+
+
+def _size(settings: Config, limit: int) -> str:
+    """Returns how many questions are asked, and how often, in words."""
+    n_questions = quantity(limit, "question") if limit else "all questions"
+    sizes = _join(agent.n_samples for agent in settings.agents)
+    n_responses = "1 response" if sizes == "1" else f"{sizes} responses"
+    return f"{n_questions}, {n_responses} of each agent"
 
 
 def _create_sampling(
@@ -191,12 +195,12 @@ def read_saved_material(
 ) -> Material:
     """Returns material from files of samples; they are judged as `score` does it, and no agent is asked."""
     questions = _read(paths)
-    counts_of_questions = []
+    counts = []
     in_files: set[str] = set()
     for question in questions:
-        counts = Counter(response["agent"] for response in question.responses)
-        counts_of_questions.append(counts)
-        in_files |= counts.keys()
+        by_agent = Counter(response["agent"] for response in question.responses)
+        counts.append(by_agent)
+        in_files |= by_agent.keys()
     if agents is None:
         # by their responses only, so that groups do not depend on names
         models = [name for name in in_files if not name.endswith(_TWIN)]
@@ -208,10 +212,7 @@ def read_saved_material(
             f'"--agents" must name agents of the files; got {", ".join(missing)}', hint=hint
         )
 
-    n_responses = []
-    for counts in counts_of_questions:
-        for name in agents:
-            n_responses.append(counts[name])
+    n_responses = [by_agent[name] for by_agent in counts for name in agents]
     n_questions = quantity(len(questions), "question")
 
     left_out = {

@@ -5,7 +5,7 @@ import os
 import secrets
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Any, cast
 
@@ -27,12 +27,13 @@ from coe_agents.backends.reply_forms import (
     HERMES_TAGS,
     BoundTools,
     HermesForm,
+    PlainForm,
     Reply,
     ReplyForm,
     TemplateForm,
     to_template_messages,
 )
-from coe_agents.backends.streaming import StreamedReply, certain_prefix
+from coe_agents.backends.streaming import StreamedReply
 from coe_agents.checks import require
 from coe_agents.errors import AgentTimeoutError, ContextOverflowError, ModelLoadError
 from coe_agents.types import Fields, JsonObject
@@ -59,11 +60,11 @@ class SamplingOptions(BaseModel):
 
 @dataclass(eq=False, slots=True)
 class _Call:
-    """What one call asks for; the form of its replies is known once the model is loaded."""
+    """What one call asks for; with tools, the form of its replies is known once the model is loaded."""
 
     options: SamplingOptions
     tools: BoundTools | None
-    form: ReplyForm | None = None
+    form: ReplyForm = field(default_factory=PlainForm)
 
 
 class ChatTransformers(BaseChatModel, SamplingOptions):
@@ -219,7 +220,8 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
             prompt = self._prompt(loaded, messages)
             rendered = self._render(loaded, messages, tokenize=False)
             tails = [_tail(loaded.tokenizer, rendered, prompt, choice) for choice in choices]
-            self._check_room(loaded, len(prompt), max(map(len, tails)))
+            longest = max(map(len, tails))
+            self._check_room(loaded, len(prompt), longest)
             return continuation_log_probabilities(loaded, prompt, tails)
 
     def _generate(
@@ -333,25 +335,22 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
             return _Call(SamplingOptions(**settings), None)
         return _Call(SamplingOptions(**settings), BoundTools.read(tools, choice))
 
-    def _form(self, loaded: Loaded, call: _Call) -> ReplyForm | None:
-        """Returns how the replies of a call are written; None for plain text, without tools."""
-        if call.form is None and call.tools is not None:
-            # replies are read with the end of their prompt, which is that of every prompt
-            probe = self._render(loaded, [HumanMessage("Hello")], call.tools, tokenize=False)
-            for name in call.tools.names:
-                if name not in probe:
-                    raise ValueError(
-                        f'"tools" needs a chat template that shows them; got that of "{self.model}", which omits '
-                        f'"{name}". Use a model that was trained to call tools, or pass its `chat_template`'
-                    )
-            tokenizer = loaded.tokenizer
-            describes = self.chat_template is None and call.tools.choice is None
-            if describes and getattr(tokenizer, "response_template", None) is not None:
-                call.form = TemplateForm(tokenizer, probe, call.tools.schemas)
-            else:
-                template = self._template(loaded, call.tools)
-                call.form = HermesForm.create(tokenizer, template, probe, call.tools.choice)
-        return call.form
+    def _form_of_calls(self, loaded: Loaded, tools: BoundTools) -> ReplyForm:
+        """Returns how replies are written that may call these tools."""
+        # replies are read with the end of their prompt, which is that of every prompt
+        probe = self._render(loaded, [HumanMessage("Hello")], tools, tokenize=False)
+        for name in tools.names:
+            if name not in probe:
+                raise ValueError(
+                    f'"tools" needs a chat template that shows them; got that of "{self.model}", which omits '
+                    f'"{name}". Use a model that was trained to call tools, or pass its `chat_template`'
+                )
+        tokenizer = loaded.tokenizer
+        is_usual = self.chat_template is None and tools.choice is None
+        if is_usual and getattr(tokenizer, "response_template", None) is not None:
+            return TemplateForm(tokenizer, probe, tools.schemas)
+        template = self._template(loaded, tools)
+        return HermesForm.create(tokenizer, template, probe, tools.choice)
 
     def _request(
         self, messages: Sequence[BaseMessage], call: _Call, stream: StreamedReply | None = None
@@ -363,14 +362,15 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
         def prepare() -> Prepared:
             loaded = self.load()
             prompt = self._prompt(loaded, messages, call.tools)
-            form = self._form(loaded, call)
-            if form is not None and form.beginning:
-                prompt += loaded.tokenizer(form.beginning, add_special_tokens=False)["input_ids"]
+            if call.tools is not None:
+                call.form = self._form_of_calls(loaded, call.tools)
+                prompt += _encode(loaded.tokenizer, call.form.beginning)
+            room = self._check_room(loaded, len(prompt), 1)
             settings = DrawSettings(
                 temperature=options.temperature,
                 top_p=options.top_p,
                 n_top=options.top_logprobs,
-                n_new=min(options.max_tokens, self._check_room(loaded, len(prompt), 1)),
+                n_new=min(options.max_tokens, room),
                 stop=tuple(options.stop or ()),
                 max_batch=self.max_batch,
             )
@@ -391,7 +391,6 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
         self, call: _Call, n_prompt: int, drawn: Sequence[Sequence[DrawnToken]]
     ) -> ChatResult:
         loaded = self.load()
-        form = self._form(loaded, call)
         rows = [self._cut(loaded, call, tokens) for tokens in drawn]
 
         # every message carries the usage of the whole request, as ChatOpenAI's do
@@ -401,25 +400,19 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
         )
         generations = list[ChatGeneration]()
         for row in rows:
-            reply = Reply(row.text) if form is None else form.read(row)
-            generations.append(
-                self._generation(loaded, row, reply, usage, logprobs=call.options.logprobs)
-            )
+            reply = call.form.read(row)
+            generation = self._generation(loaded, row, reply, usage, logprobs=call.options.logprobs)
+            generations.append(generation)
         return ChatResult(generations=generations, llm_output=self._llm_output(n_prompt, n_drawn))
 
     def _cut(self, loaded: Loaded, call: _Call, tokens: Sequence[DrawnToken]) -> CutRow:
-        hidden = None if call.form is None else call.form.hidden
-        return CutRow.cut(loaded, tokens, call.options.stop or (), hidden)
+        return CutRow.cut(loaded, tokens, call.options.stop or (), call.form.hidden)
 
     def _show(self, stream: StreamedReply, call: _Call, drawn: Sequence[DrawnToken]) -> None:
         """Shows to a stream what is certain of the reply once these tokens are drawn."""
         loaded = self.load()
         row = self._cut(loaded, call, drawn)
-        stop = call.options.stop or ()
-        if call.form is None:
-            text = certain_prefix(row.text, stop)
-        else:
-            text = call.form.certain_prefix(row.text, stop)
+        text = call.form.certain_prefix(row.text, call.options.stop or ())
         logprobs = list[JsonObject]()
         if call.options.logprobs:
             logprobs += [_describe_drawn(loaded, token) for token in row.tokens[stream.n_shown :]]
@@ -500,9 +493,13 @@ def _describe(loaded: Loaded, token: int, logprob: float) -> JsonObject:
 
 def _tail(tokenizer: Any, rendered: str, prompt: list[int], text: str) -> list[int]:
     """Returns the tokens of `text` as the beginning of the reply; the tokens of the prompt stay the same."""
-    together = tokenizer(rendered + text, add_special_tokens=False)["input_ids"]
+    together = _encode(tokenizer, rendered + text)
     if together[: len(prompt)] == prompt:
-        return list(together[len(prompt) :])
+        return together[len(prompt) :]
+    return _encode(tokenizer, text)
+
+
+def _encode(tokenizer: Any, text: str) -> list[int]:
     return list(tokenizer(text, add_special_tokens=False)["input_ids"])
 
 

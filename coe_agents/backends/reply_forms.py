@@ -149,6 +149,22 @@ class Reply(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class PlainForm:
+    """Text alone, of a model that is shown no tools; see `HermesForm` for the attributes."""
+
+    hidden: Collection[int] | None = None
+    beginning: str = ""
+
+    def certain_prefix(self, text: str, stop: Sequence[str]) -> str:
+        """Returns how the text of a reply surely begins while it is drawn."""
+        return certain_prefix(text, stop)
+
+    def read(self, row: CutRow) -> Reply:
+        """Returns the whole text."""
+        return Reply(row.text)
+
+
+@dataclass(frozen=True, slots=True)
 class HermesForm:
     """JSON between tags, as Hermes and Qwen write it: `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`.
 
@@ -321,7 +337,7 @@ class TemplateForm:
         return message
 
 
-ReplyForm = HermesForm | TemplateForm
+ReplyForm = PlainForm | HermesForm | TemplateForm
 
 
 def _read_tagged(text: str) -> ToolCall:

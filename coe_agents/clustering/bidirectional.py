@@ -134,7 +134,8 @@ class BidirectionalEntailment:
             else:
                 both_neutral = (forward[possible] == NEUTRAL) & (backward == NEUTRAL)
                 matched[possible] = (backward != CONTRADICTION) & ~both_neutral
-        return list(map(bool, matched))
+        verdicts: list[bool] = matched.tolist()
+        return verdicts
 
     def _judge(self, pairs: _Pairs) -> NDArray[np.intp]:
         """Returns each pair's label as a column index; ties go to the label that speaks more against a match."""

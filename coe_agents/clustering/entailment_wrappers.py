@@ -41,7 +41,7 @@ class CachedEntailment:
     def __init__(self, model: EntailmentModel, *, max_pairs: int = 100_000) -> None:
         self.model = model
         self.max_pairs = integer(max_pairs, '"max_pairs"', least=1, advice="Omit it for 100,000")
-        self._rows: dict[bytes, tuple[float, ...]] = {}
+        self._rows: dict[bytes, NDArray[np.float64]] = {}
         self._lock = threading.Lock()
 
     def predict(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
@@ -64,9 +64,7 @@ class CachedEntailment:
         if unknown:
             returned = self.model.predict(list(unknown.values()))
             rows = check_probabilities(returned, n_pairs=len(unknown), model=self.model)
-            judged = {}
-            for key, row in zip(unknown, rows.tolist(), strict=True):
-                judged[key] = tuple(row)
+            judged = dict(zip(unknown, rows, strict=True))
             known |= judged
             self._keep(judged)
 
@@ -74,7 +72,7 @@ class CachedEntailment:
         shape = (len(keys), len(ENTAILMENT_LABELS))
         return np.array([known[key] for key in keys]).reshape(shape)
 
-    def _keep(self, judged: dict[bytes, tuple[float, ...]]) -> None:
+    def _keep(self, judged: dict[bytes, NDArray[np.float64]]) -> None:
         with self._lock:
             self._rows |= judged
             n_over = max(0, len(self._rows) - self.max_pairs)

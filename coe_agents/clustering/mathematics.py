@@ -54,8 +54,10 @@ class MathematicsMatch(NormalizedMatch):
         normal = normalize_answer(text)
         number = _NUMBER.fullmatch(normal)
         if number and not _ZERO_BELOW.search(normal):
-            value = Fraction(number["number"]) / (100 if number["percent"] else 1)
-            return f"={value if value.denominator == 1 else format(float(value), '.15g')}"
+            value = Fraction(number["number"])
+            if number["percent"]:
+                value /= 100
+            return f"={value}" if value.denominator == 1 else f"={float(value):.15g}"
         if is_quantity(normal) or not _is_mathematics(text):
             return normal
         read = _value_of(text)

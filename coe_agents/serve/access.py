@@ -185,11 +185,7 @@ async def read_object(request: Request, *, max_bytes: int) -> Fields:
         raise ApiError(408, f"{must}. Send it again", headers=_CLOSE) from None
     except ClientDisconnect:
         raise caller_gone() from None
-    return await asyncio.to_thread(_parse, bytes(body))
-
-
-def _parse(body: bytes) -> Fields:
-    content = parse_object(body)
+    content = await asyncio.to_thread(parse_object, bytes(body))
     if content is None:
         must = "the body must be a JSON object of Unicode text and finite numbers in which each name appears once"
         raise ApiError(400, f"{must}. Correct it")

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import resources
 from importlib.resources.abc import Traversable
-from typing import Any, NamedTuple, Protocol, TypeVar, get_args
+from typing import Any, NamedTuple, TypeVar, get_args
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -144,14 +144,10 @@ def _format(kind: str, content: Fields) -> str:
     return f"event: {kind}\ndata: {json.dumps(content)}\n\n"
 
 
-class _Reads(Protocol):
-    def __call__(self, body: Fields, *, model: str) -> ChatRequest: ...
-
-
 class _Api(NamedTuple):
     """One of OpenAI's APIs: how a request is read, and a reply written, whole or as events."""
 
-    read: _Reads
+    read: Callable[..., ChatRequest]
     to_whole: Callable[[Reply], JsonObject]
     to_events: Callable[[Reply], Iterator[str]]
     messages: str

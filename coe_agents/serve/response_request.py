@@ -51,9 +51,9 @@ def read_response_request(body: Fields, *, model: str) -> ChatRequest:
     chat["messages"] = messages
     chat["tools"] = _to_tools(fields.get("tools", []))
     if "tool_choice" in fields:
-        chat["tool_choice"] = _to_function(fields["tool_choice"])
+        chat["tool_choice"] = _nest(fields["tool_choice"], "function")
     if "format" in text:
-        chat["response_format"] = _to_response_format(text["format"])
+        chat["response_format"] = _nest(text["format"], "json_schema")
     try:
         request = read_chat_request(chat, model=model)
     except ApiError as error:
@@ -68,22 +68,15 @@ def read_response_request(body: Fields, *, model: str) -> ChatRequest:
     return replace(request, ignored=tuple(ignored))
 
 
-def _to_function(tool: Any) -> Any:
-    """Returns a function, or the choice of one, in the form of a chat completion; anything else as it is."""
-    if not isinstance(tool, Mapping) or tool.get("type") != "function":
-        return tool
-    return {"type": "function", "function": _without_type(tool)}
+def _nest(value: Any, kind: str) -> Any:
+    """Returns an object of this type, "function" or "json_schema", as a chat completion has it; another as it is.
 
-
-def _to_response_format(wanted: Any) -> Any:
-    """Returns the format of a text in the form of a chat completion, which nests the schema; others are alike."""
-    if not isinstance(wanted, Mapping) or wanted.get("type") != "json_schema":
-        return wanted
-    return {"type": "json_schema", "json_schema": _without_type(wanted)}
-
-
-def _without_type(fields: Fields) -> JsonObject:
-    return {name: value for name, value in fields.items() if name != "type"}
+    There the fields are in an object of their own, which is named as the type is.
+    """
+    if not isinstance(value, Mapping) or value.get("type") != kind:
+        return value
+    fields = {name: field for name, field in value.items() if name != "type"}
+    return {"type": kind, kind: fields}
 
 
 def _to_messages(sent: Any, instructions: Any) -> tuple[list[Any], list[str]]:
@@ -155,7 +148,7 @@ def _to_tools(tools: Any) -> Any:
     """Returns functions in the form of a chat completion; other tools stay as they are, and are refused there."""
     if not isinstance(tools, list):
         return tools
-    return [_to_function(tool) for tool in tools]
+    return [_nest(tool, "function") for tool in tools]
 
 
 def _in_these_words(error: ApiError, places: Sequence[str]) -> ApiError:

@@ -17,6 +17,7 @@ from coe_agents.evaluation.datasets.records import (
 from coe_agents.evaluation.samples.line import from_loose
 from coe_agents.evaluation.tables import RecordFile
 from coe_agents.files import parse_json
+from coe_agents.text import quantity
 from coe_agents.types import JsonObject
 
 PAGE = "docs/your_own_files.md"
@@ -88,6 +89,9 @@ def _lm_eval(record: JsonObject, source: Source) -> Iterator[JsonObject]:
         return
     requests = [list(_values(request)) for request in _values(record["arguments"])]
     responses = record["resps"]
+    for name, lists in (("arguments", requests), ("resps", responses)):
+        if not lists or not all(lists):
+            raise ValueError(f'"{name}" must hold lists, none of which is empty')
     target = [solution_of(text) for text in texts_of(record["target"])]
     document = record["doc"]
     question = document.get("question") if isinstance(document, dict) else None
@@ -115,7 +119,7 @@ def _lm_eval(record: JsonObject, source: Source) -> Iterator[JsonObject]:
 
 
 def _generated(text: str, record: JsonObject) -> JsonObject:
-    (filtered, *_) = record["filtered_resps"]
+    filtered = next(iter(record["filtered_resps"]), None)
     answer = solution_of(text) if "####" in text else None
     # of several responses, the verdict is on one
     if len(record["resps"][0]) > 1:
@@ -129,6 +133,8 @@ def _most_probable(
     requests: Sequence[Sequence[Any]], responses: Sequence[Any], target: Sequence[str]
 ) -> JsonObject:
     """Returns the choice with the highest probability as the response; the target may be a choice's number."""
+    if len(requests) != len(responses):
+        raise ValueError('"arguments" and "resps" must be of one length')
     choices = [str(request[1]).strip() for request in requests]
     logprobs = [float(response[0][0]) for response in responses]
     best = max(range(len(choices)), key=lambda number: logprobs[number])
@@ -149,6 +155,9 @@ _ENDS = {
     **dict.fromkeys(("length", "max_tokens", "model_length", "incomplete"), "cut"),
     "content_filter": "filtered",
 }
+
+
+_NO_REPLY = "the model gave no reply"
 
 
 def _end(word: str | None) -> str:
@@ -183,6 +192,9 @@ def _batch_output(record: JsonObject, source: Source) -> Iterator[JsonObject]:
         return
 
     sample["agent"] = body["model"]
+    if body.get("choices") == []:
+        yield {**sample, "error": _NO_REPLY}
+        return
     if "output" in body:
         parts = [part for item in body["output"] for part in item.get("content") or ()]
         text = "".join(part.get("text", "") for part in parts)
@@ -280,11 +292,12 @@ def is_inspect_log(file: RecordFile) -> bool:
     return b'"version"' in start and b'"status"' in start and b'"eval"' in start
 
 
-def inspect_samples(path: Path) -> Iterator[JsonObject]:
-    """Yields the samples of a log of inspect_ai, which its own library reads.
+def inspect_records(path: Path) -> Iterator[JsonObject]:
+    """Yields the samples of a log of inspect_ai as its own library reads them, each with the model of the log.
 
     Raises:
         ImportError: inspect_ai is not installed.
+        SamplesError: It cannot read the log.
     """
     try:
         from inspect_ai.log import read_eval_log, read_eval_log_samples
@@ -292,30 +305,51 @@ def inspect_samples(path: Path) -> Iterator[JsonObject]:
         raise ImportError(
             f"{path} is a log of inspect_ai, which reads it; pip install inspect-ai"
         ) from error
-    model = read_eval_log(str(path), header_only=True).eval.model
-    for logged in read_eval_log_samples(str(path), all_samples_required=False):
-        question = logged.input
-        if not isinstance(question, str):
-            texts_of_user = [message.text for message in question if message.role == "user"]
-            question = texts_of_user[-1]
-        sample: JsonObject = {
-            "id": str(logged.id),
-            "question": question,
-            "references": [text for text in texts_of(logged.target) if text],
-            "agent": model,
-        }
-        if logged.error is not None:
-            yield {**sample, "text": "", "error": logged.error.message or "the sample failed"}
-            continue
-        for number, choice in enumerate(logged.output.choices):
-            reply = {**sample, "text": choice.message.text, "end": _end(choice.stop_reason)}
-            if choice.logprobs is not None and choice.logprobs.content:
-                tokens = [token.logprob for token in choice.logprobs.content]
-                reply |= {"logprob": min(sum(tokens), 0.0), "n_tokens": len(tokens)}
-            # the first is the one that was scored
-            if number == 0:
-                reply |= _verdict(logged.scores or {}, choice.message.text)
-            yield reply
+    try:
+        model = read_eval_log(str(path), header_only=True).eval.model
+        for logged in read_eval_log_samples(str(path), all_samples_required=False):
+            yield {"model": model, "logged": logged}
+    # errors of what reads packed files, of JSON and of inspect_ai have no common base
+    except Exception as error:
+        raise SamplesError(
+            f"{path} cannot be read by inspect_ai: {type(error).__name__}: {error}",
+            hint="Check that the file is complete",
+        ) from error
+
+
+def inspect_samples(record: JsonObject) -> Iterator[JsonObject]:
+    """Yields the responses of one of `inspect_records`."""
+    logged = record["logged"]
+    question = logged.input
+    if not isinstance(question, str):
+        texts_of_user = [message.text for message in question if message.role == "user"]
+        if not texts_of_user:
+            raise ValueError(
+                f'the "input" of sample {logged.id!r} must be a text, or hold a message of a user; got '
+                f"{quantity(len(question), 'message')} of others. Leave the sample out of the log"
+            )
+        question = texts_of_user[-1]
+    sample: JsonObject = {
+        "id": str(logged.id),
+        "question": question,
+        "references": [text for text in texts_of(logged.target) if text],
+        "agent": record["model"],
+        "text": "",
+    }
+    if logged.error is not None:
+        yield {**sample, "error": logged.error.message or "the sample failed"}
+        return
+    if not logged.output.choices:
+        yield {**sample, "error": _NO_REPLY}
+    for number, choice in enumerate(logged.output.choices):
+        reply = {**sample, "text": choice.message.text, "end": _end(choice.stop_reason)}
+        if choice.logprobs is not None and choice.logprobs.content:
+            tokens = [token.logprob for token in choice.logprobs.content]
+            reply |= {"logprob": min(sum(tokens), 0.0), "n_tokens": len(tokens)}
+        # the first is the one that was scored
+        if number == 0:
+            reply |= _verdict(logged.scores or {}, choice.message.text)
+        yield reply
 
 
 _VERDICTS = {"C": True, "I": False, "N": False, 1: True, 0: False}

@@ -27,7 +27,14 @@ from coe_agents.evaluation.datasets.records import file_records
 from coe_agents.evaluation.datasets.sources import iter_questions
 from coe_agents.evaluation.frames import import_pandas, to_pandas
 from coe_agents.evaluation.origin import Origin, origin_of
-from coe_agents.evaluation.samples.formats import OWN, PAGE, Source, inspect_samples, is_inspect_log
+from coe_agents.evaluation.samples.formats import (
+    OWN,
+    PAGE,
+    Source,
+    inspect_records,
+    inspect_samples,
+    is_inspect_log,
+)
 from coe_agents.evaluation.samples.line import (
     find_faults,
     missing_fields,
@@ -230,8 +237,8 @@ class Samples:
         records: Iterable[tuple[int, str | bytes | JsonObject]]
         try:
             if is_inspect_log(file):
-                records = enumerate(inspect_samples(file.path), start=1)
-                reading = _Reading(number)
+                records = enumerate(inspect_records(file.path), start=1)
+                reading = _Reading(number, inspect_samples)
             else:
                 source = self._recognise(file)
                 is_numbered = source.form is OWN and not source.is_loose

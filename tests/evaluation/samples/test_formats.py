@@ -1,7 +1,9 @@
 """Files as other tools write them; those of inspect_ai and lm-evaluation-harness were written by their own writers."""
 
+import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -115,6 +117,96 @@ def test_without_the_library_a_log_of_inspect_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "inspect_ai.log", None)
     with pytest.raises(ImportError, match="pip install inspect-ai"):
         read(FILES / "capitals.eval")
+
+
+def first_record(path, **changed):
+    return {**json.loads(path.read_text().splitlines()[0]), **changed}
+
+
+@pytest.mark.parametrize(
+    ("path", "changed", "said"),
+    [
+        (ARITHMETIC, {"resps": []}, '"resps" must hold lists, none of which is empty'),
+        (ARITHMETIC, {"resps": [[]]}, '"resps" must hold lists, none of which is empty'),
+        (ARITHMETIC, {"doc": {}, "arguments": {}}, '"arguments" must hold lists'),
+        (CAPITALS, {"resps": [[[-1.0]], [[-2.0]]]}, "must be of one length"),
+    ],
+)
+def test_a_list_of_another_tool_that_is_empty_is_named_with_its_place(
+    tmp_path, path, changed, said
+):
+    record = first_record(path, **changed)
+    with pytest.raises(SamplesError, match=rf"s\.jsonl:1: .*{said}"):
+        read(write(tmp_path / "s.jsonl", [record]))
+
+
+def test_what_no_filter_took_from_a_response_is_the_response(tmp_path):
+    record = first_record(ARITHMETIC, resps=[["2"]], filtered_resps=[])
+    ((_, (said,)),) = read(write(tmp_path / "s.jsonl", [record])).values()
+    assert said[2] == "2"
+
+
+def test_a_reply_without_choices_is_a_failed_request(tmp_path):
+    record = first_record(FILES / "batch_output.jsonl")
+    record["response"]["body"]["choices"] = []
+    path = write(tmp_path / "s.jsonl", [record])
+    with Samples([path], questions=FILES / "batch_questions.csv") as samples:
+        (question,) = samples
+    assert [each["error"] for each in question.failures] == ["the model gave no reply"]
+
+
+def logged(**changed):
+    """Returns a sample of a log as inspect_ai reads it."""
+    said = SimpleNamespace(message=SimpleNamespace(text="Paris"), stop_reason="stop", logprobs=None)
+    fields = {"id": 7, "input": FRANCE, "target": "Paris", "error": None, "scores": None}
+    fields["output"] = SimpleNamespace(choices=[said])
+    return SimpleNamespace(**{**fields, **changed})
+
+
+@pytest.fixture
+def read_log(monkeypatch):
+    """Reads samples as if they stood in a log; without inspect_ai, which tests/inspect_log.py tries."""
+
+    def read_samples(*found):
+        def read_eval_log_samples(*_, **__):
+            for each in found:
+                if isinstance(each, Exception):
+                    raise each
+                yield each
+
+        header = SimpleNamespace(eval=SimpleNamespace(model="m"))
+        library = SimpleNamespace(
+            read_eval_log=lambda *_, **__: header, read_eval_log_samples=read_eval_log_samples
+        )
+        monkeypatch.setitem(sys.modules, "inspect_ai", SimpleNamespace())
+        monkeypatch.setitem(sys.modules, "inspect_ai.log", library)
+        return read(FILES / "capitals.eval")
+
+    return read_samples
+
+
+def test_the_question_of_a_logged_sample_is_its_text_or_the_last_message_of_a_user(read_log):
+    said = [SimpleNamespace(role=role, text=role) for role in ("system", "user", "assistant")]
+    assert list(read_log(logged(), logged(id=8, input=said))) == [FRANCE, "user"]
+
+
+@pytest.mark.parametrize("messages", [[], [SimpleNamespace(role="system", text="Be brief.")]])
+def test_a_logged_sample_without_a_message_of_a_user_is_named(read_log, messages):
+    with pytest.raises(
+        SamplesError, match=r"capitals\.eval: record 2: the \"input\" of sample 8 must be a text"
+    ):
+        read_log(logged(), logged(id=8, input=messages))
+
+
+def test_a_logged_sample_without_a_reply_is_a_failed_request(read_log):
+    assert read_log(logged(output=SimpleNamespace(choices=[]))) == {FRANCE: (["Paris"], [])}
+
+
+def test_a_log_that_its_library_cannot_read_is_named(read_log):
+    with pytest.raises(
+        SamplesError, match=r"capitals\.eval cannot be read by inspect_ai: KeyError"
+    ):
+        read_log(KeyError("samples"))
 
 
 def test_what_is_not_recognised_is_one_error_that_names_all_that_is_missing(tmp_path):

@@ -41,7 +41,7 @@ from coe_agents.distributed.parts import sample_parts
 from coe_agents.distributed.ray_cluster import Pool, cluster
 from coe_agents.evaluation.datasets.question import Question
 from coe_agents.evaluation.datasets.sources import open_questions
-from coe_agents.evaluation.sample_collection import Participant, SampledGroup, Units
+from coe_agents.evaluation.sample_collection import Participant, SampledGroup, units_of
 from coe_agents.evaluation.samples.store import Store
 
 ACTORS, SIZE, AT_ONCE = (1, 2, 4), 4, 4
@@ -150,7 +150,7 @@ def seconds(config: Config, questions: Sequence[Question], n_actors: int) -> tup
             names = [agent.name for agent in agents]
             sample_parts(questions, create, store, Pool(n_actors), agents=names, size=SIZE)
             whole = time.time() - start
-            if store.n_pending or any(map(store.error_of, units)):
+            if store.n_pending or any(map(store.has_failed, units)):
                 raise RuntimeError("a reply is missing")
         started = [float(path.read_text()) - start for path in folder.glob("*.started")]
     return whole, sum(started) / len(started)
@@ -259,7 +259,7 @@ def run_all(folder: Path, n_questions: int) -> int:
             )
     found = open_questions(str(path), seed=0)
 
-    with Store(folder / "run", {}, Units(found.questions, {"a": 2}, seed=0)) as store:
+    with Store(folder / "run", {}, units_of(found.questions, {"a": 2})) as store:
         create: Callable[[], SampledGroup] = Repeating
         sample_parts(found.questions, create, store, Pool(2), agents=["a"], size=100)
     return sum(len(question.question) for question in found.questions)

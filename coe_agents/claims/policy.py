@@ -2,10 +2,10 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ from coe_agents.decision.data import ClaimAction
 from coe_agents.files import write
 from coe_agents.policy.saved import load_saved
 from coe_agents.text import printable, quantity
+from coe_agents.types import Fields
 from coe_agents.uncertainty.ties import TIE
 
 _FORMAT = "coe-agents claim policy 1"
@@ -137,7 +138,7 @@ class ClaimPolicy:
         return load_saved(path, cls._from_json, what="claim policy", form=_FORMAT, hint=hint)
 
     @classmethod
-    def _from_json(cls, record: Mapping[str, Any]) -> Self:
+    def _from_json(cls, record: Fields) -> Self:
         calibration = record["calibration"]
         if calibration is not None:
             calibration = ClaimCalibration(**calibration)

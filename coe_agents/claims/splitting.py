@@ -17,6 +17,7 @@ from coe_agents.clustering.protocols import check_strings
 from coe_agents.clustering.sentence_ends import sentence_ends
 from coe_agents.errors import CoEError, InvalidReplyError, describe_error, is_control_flow
 from coe_agents.text import one_line
+from coe_agents.types import JsonObject
 
 _KEPT = 4096
 """Texts whose claims are kept: a draft is split once, however often it is evidence."""
@@ -196,7 +197,7 @@ def _invalid(wanted: str, got: object) -> InvalidReplyError:
     )
 
 
-_FORM: dict[str, Any] = {
+_FORM: JsonObject = {
     "title": "claims",
     "description": "The claims of a text.",
     "type": "object",

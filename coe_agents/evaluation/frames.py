@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+from coe_agents.types import JsonObject
+
 
 def import_pandas() -> Any:
     """Returns pandas; an ImportError says how to install it."""
@@ -23,7 +25,7 @@ def to_pandas(frame: Any) -> Any:
     return frame.to_pandas() if hasattr(frame, "to_pandas") else frame
 
 
-def plain_rows(frame: Any) -> list[dict[str, Any]]:
+def plain_rows(frame: Any) -> list[JsonObject]:
     """Returns the rows of a data frame, without what is missing in them."""
     rows = []
     for row in json.loads(to_pandas(frame).to_json(orient="records")):

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coe_agents.evaluation.samples.store import SETTINGS
+from coe_agents.evaluation.samples.store import SETTINGS, folder_of
 from coe_agents.evaluation.scoring.correctness import Prediction
 
 KEPT = "run.kept.sqlite"
@@ -32,8 +32,7 @@ def path_of_kept(samples: Sequence[Path]) -> Path | None:
     """
     if not samples:
         return None
-    first = samples[0]
-    folder = first if first.is_dir() else first.parent
+    folder = folder_of(samples[0])
     is_of_run = (folder / SETTINGS).is_file()
     kept = folder / KEPT
     if not is_of_run or kept.is_symlink():
@@ -71,19 +70,17 @@ class Kept:
     def judge(self, predictions: Sequence[Prediction]) -> list[float | None]:
         """Returns the verdict on each prediction; see `Criterion`. One that is not known is not kept."""
 
-        def ask(new: Sequence[tuple[Any, ...]]) -> list[list[float | None]]:
-            criterion = self.create()
-            verdicts = criterion.judge([Prediction(*fields) for fields in new])
-            return [[verdict] for verdict in verdicts]
+        def ask(new: Sequence[Prediction]) -> list[list[float | None]]:
+            return [[verdict] for verdict in self.create().judge(new)]
 
-        rows = self._recall(list(map(astuple, predictions)), ask)
+        rows = self._recall(predictions, ask)
         return [None if np.isnan(verdict) else float(verdict) for (verdict,) in rows]
 
     def _recall(self, items: Sequence[Any], ask: Callable[[list[Any]], Any]) -> _Rows:
         """Returns a row of numbers for each item; None is NaN."""
         keys = []
         for item in items:
-            text = json.dumps([self.identity, item])
+            text = json.dumps([self.identity, item], default=astuple)
             keys.append(sha256(text.encode()).digest())
 
         row_of: dict[bytes, _Rows] = {}
@@ -97,7 +94,10 @@ class Kept:
             self.path.unlink()
 
         # equal items are asked for once
-        new_items = {key: item for key, item in zip(keys, items, strict=True) if key not in row_of}
+        new_items = {}
+        for key, item in zip(keys, items, strict=True):
+            if key not in row_of:
+                new_items[key] = item
         if new_items:
             rows = np.asarray(ask(list(new_items.values())), dtype=np.float64)
             new_rows = dict(zip(new_items, rows, strict=True))

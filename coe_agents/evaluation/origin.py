@@ -10,12 +10,12 @@ from typing import Any, TypeVar, get_args
 from coe_agents import checks
 from coe_agents.decision.group_decision import amount, check_decision, count, share
 from coe_agents.errors import SamplesError
-from coe_agents.evaluation.samples.store import SETTINGS, differences
+from coe_agents.evaluation.samples.store import SETTINGS, differences, folder_of
 from coe_agents.evaluation.scoring.correctness import Prediction, holds_reference
 from coe_agents.files import parse_json
 from coe_agents.measurement.wording import lacking_in_words
 from coe_agents.policy.calibrated import AskedAgent
-from coe_agents.types import FinalAction
+from coe_agents.types import Fields, FinalAction, JsonObject
 
 JUDGED = "judged"
 """The key of a run's settings under which it is recorded how its answers are judged; see `Judging`."""
@@ -33,12 +33,12 @@ class Judging:
         judge: The chat model of the correctness "judge", as "provider:model"; None of another one.
     """
 
-    clusterer: str | Mapping[str, Any] = "normalized"
+    clusterer: str | Fields = "normalized"
     correctness: str = "reference_or_label"
     judge: str | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        plain: dict[str, Any] = {"clusterer": self.clusterer, "correctness": self.correctness}
+    def to_json(self) -> JsonObject:
+        plain: JsonObject = {"clusterer": self.clusterer, "correctness": self.correctness}
         if self.judge is not None:
             plain["judge"] = self.judge
         return plain
@@ -116,7 +116,7 @@ class ResolvedJudging:
     sources: Mapping[str, str]
     recorded: Judging | None = None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         judging = self.used.to_json()
         if self.recorded is not None and self.recorded != self.used:
             judging["recorded"] = self.recorded.to_json()
@@ -142,9 +142,7 @@ class ResolvedJudging:
         return f"Not judged as the run recorded. {'; '.join(changes)}."
 
 
-def resolve_judging(
-    paths: Iterable[Path], options: Mapping[str, Mapping[str, Any]]
-) -> ResolvedJudging:
+def resolve_judging(paths: Iterable[Path], options: Mapping[str, Fields]) -> ResolvedJudging:
     """Returns how the answers in these files or folders are judged.
 
     Each part is as the first option says that names it, else as the runs recorded it, else the default.
@@ -167,7 +165,7 @@ def resolve_judging(
             records.append(origin.judging)
     recorded = records[0] if len(records) == 1 else None
 
-    values: dict[str, Any] = {}
+    values: JsonObject = {}
     sources: dict[str, str] = {}
     for part in ("clusterer", "correctness", "judge"):
         if part == "judge" and values["correctness"] != "judge":
@@ -191,7 +189,7 @@ def read_max_tokens(paths: Iterable[Path]) -> dict[str, int]:
     """Returns the most tokens of a response of each agent, by name, 0 where none was recorded."""
     limits = {}
     for path in paths:
-        settings = read_settings(path if path.is_dir() else path.parent)
+        settings = read_settings(folder_of(path))
         for agent in settings.get("agents", ()):
             limits[agent["name"]] = count(agent.get("max_tokens") or 0, "max_tokens")
     return limits
@@ -199,7 +197,7 @@ def read_max_tokens(paths: Iterable[Path]) -> dict[str, int]:
 
 def _origins(paths: Iterable[Path]) -> list[Origin]:
     origins = list[Origin]()
-    for folder in dict.fromkeys(path if path.is_dir() else path.parent for path in paths):
+    for folder in dict.fromkeys(map(folder_of, paths)):
         hint = "Restore it, or move the samples to a folder without it"
         origin = _read(folder / SETTINGS, _to_origin, holds="the settings of a run", hint=hint)
         if origin not in origins:
@@ -207,7 +205,7 @@ def _origins(paths: Iterable[Path]) -> list[Origin]:
     return origins
 
 
-def _read(path: Path, read: Callable[[dict[str, Any]], _T], *, holds: str, hint: str) -> _T:
+def _read(path: Path, read: Callable[[JsonObject], _T], *, holds: str, hint: str) -> _T:
     """Returns what is read of the JSON object in a file, of {} without one; a SamplesError if it does not hold that."""
     try:
         return read(parse_json(path.read_bytes()) if path.is_file() else {})
@@ -217,7 +215,7 @@ def _read(path: Path, read: Callable[[dict[str, Any]], _T], *, holds: str, hint:
         ) from error
 
 
-def _to_origin(settings: Mapping[str, Any]) -> Origin:
+def _to_origin(settings: Fields) -> Origin:
     agents = {agent["name"]: _asked(agent) for agent in settings.get("agents", [])}
     prompt = None
     no_answers = None
@@ -243,7 +241,7 @@ def _to_judging(clusterer: object, correctness: object, judge: object = None) ->
     )
 
 
-def _asked(agent: Mapping[str, Any]) -> AskedAgent:
+def _asked(agent: Fields) -> AskedAgent:
     system_prompt = None
     if "system_prompt" in agent:
         system_prompt = agent["system_prompt"] or ""
@@ -256,7 +254,7 @@ def _asked(agent: Mapping[str, Any]) -> AskedAgent:
     )
 
 
-def _prompt_in_words(prompt: Mapping[str, Any]) -> str:
+def _prompt_in_words(prompt: Fields) -> str:
     parts = {name: prompt.get(name, value) for name, value in _PLAIN.items()}
     if parts["passages"]:
         parts["with_context"] = prompt.get("with_context")
@@ -301,7 +299,7 @@ class Item:
     correct: float | None
     verdicts: tuple[float | None, ...]
     is_escalated: bool
-    decision: Mapping[str, Any]
+    decision: Fields
     seconds: float | None = None
     cost: float | None = None
     error: str | None = None
@@ -352,7 +350,7 @@ class Item:
         return "nobody" if self.action == "escalate" else str(self.decision["decided_by"])
 
 
-def count_requests(decision: Mapping[str, Any]) -> int:
+def count_requests(decision: Fields) -> int:
     """Returns how many requests the agents of a decision answered; one more if an arbiter decided."""
     n_requests = 0
     for agent in decision["agents"].values():
@@ -378,7 +376,7 @@ class Run:
     name: str
     items: Mapping[str, Item]
     errors: Mapping[str, str] = field(default_factory=dict)
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Fields = field(default_factory=dict)
     prices: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     @property
@@ -390,9 +388,10 @@ class Run:
     @property
     def lacking(self) -> str:
         """How many responses lack an answer, or a part of it, in words; "" where none does."""
-        return lacking_in_words(
-            agent for item in self.items.values() for agent in item.decision["agents"].values()
-        )
+        agents: list[Any] = []
+        for item in self.items.values():
+            agents += item.decision["agents"].values()
+        return lacking_in_words(agents)
 
 
 def read_run(folder: Path) -> Run:
@@ -417,7 +416,8 @@ def iter_items(folder: Path) -> Iterator[Item]:
     lines: dict[str, tuple[int, bytes]] = {}
     for number, row in _rows(path):
         identifier = row["id"]
-        digest = sha256(json.dumps(row, sort_keys=True).encode()).digest()
+        content = json.dumps(row, sort_keys=True)
+        digest = sha256(content.encode()).digest()
         number_before, digest_before = lines.setdefault(identifier, (number, digest))
         if digest != digest_before:
             raise SamplesError(
@@ -438,7 +438,7 @@ def check_items(folder: Path) -> None:
         pass
 
 
-def read_settings(folder: Path) -> dict[str, Any]:
+def read_settings(folder: Path) -> JsonObject:
     """Returns the settings of a run; {} where it has none."""
     hint = "Restore it, or rerun coe-agents run in another folder"
     return _read(folder / SETTINGS, dict, holds="the settings of a run", hint=hint)
@@ -463,14 +463,14 @@ def _read_seconds(path: Path) -> dict[str, float | None]:
     return seconds
 
 
-def _to_prices(plain: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+def _to_prices(plain: Fields) -> dict[str, dict[str, float]]:
     prices: dict[str, dict[str, float]] = {}
     for name, price in plain.items():
         prices[name] = {kind: amount(price[kind], kind) for kind in ("input", "output")}
     return prices
 
 
-def _is_inside(row: Mapping[str, Any]) -> bool:
+def _is_inside(row: Fields) -> bool:
     """Returns whether the answer to a question that has one is wrong, though a reference is in it."""
     references = row.get("references")
     answer = row.get("answer")
@@ -485,11 +485,18 @@ def _is_inside(row: Mapping[str, Any]) -> bool:
     return holds_reference(Prediction(row["question"], answer, texts, (), is_action))
 
 
-def _to_item(row: Mapping[str, Any], seconds: float | None = None) -> Item:
+def _to_item(row: Fields, seconds: float | None = None) -> Item:
     if row["error"] is not None:
-        question = str(row.get("question", ""))
-        error = str(row["error"])
-        return Item(row["id"], question, "failed", None, (), False, {}, error=error)
+        return Item(
+            id=row["id"],
+            question=str(row.get("question", "")),
+            action="failed",
+            correct=None,
+            verdicts=(),
+            is_escalated=False,
+            decision={},
+            error=str(row["error"]),
+        )
     try:
         item = Item(
             id=row["id"],
@@ -505,8 +512,9 @@ def _to_item(row: Mapping[str, Any], seconds: float | None = None) -> Item:
         )
         check_decision(item.decision, _READ)
         for agent in item.decision["agents"].values():
-            for n in (agent.get("n_responses", 0), *(agent.get("lacking") or {}).values()):
-                count(n, "n_responses")
+            count(agent.get("n_responses", 0), "n_responses")
+            for n_lacking in (agent.get("lacking") or {}).values():
+                count(n_lacking, "n_responses")
             for sampling in agent["sampling"]:
                 count(sampling["n_requests"], "n_requests")
                 count(sampling.get("max_tokens") or 0, "max_tokens")
@@ -515,22 +523,18 @@ def _to_item(row: Mapping[str, Any], seconds: float | None = None) -> Item:
     return item
 
 
-def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
+def _rows(path: Path) -> Iterator[tuple[int, JsonObject]]:
     with path.open("rb") as lines:
-        yield from _parse_rows(path, lines)
-
-
-def _parse_rows(path: Path, lines: Iterable[bytes]) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    for number, line in enumerate(lines, start=1):
-        if not line.endswith(b"\n"):  # what follows the last line end is incomplete
-            return
-        try:
-            row = parse_json(line)
-        except ValueError as error:
-            raise _broken(path, number, error) from error
-        if not isinstance(row, dict) or not isinstance(row.get("id"), str):
-            raise _broken(path, number, ValueError("no object with an id"))
-        yield number, row
+        for number, line in enumerate(lines, start=1):
+            if not line.endswith(b"\n"):  # what follows the last line end is incomplete
+                return
+            try:
+                row = parse_json(line)
+                if not isinstance(row, dict) or not isinstance(row.get("id"), str):
+                    raise ValueError("no object with an id")
+            except ValueError as error:
+                raise _broken(path, number, error) from error
+            yield number, row
 
 
 def _broken(path: Path, number: int, error: Exception) -> SamplesError:

@@ -16,16 +16,15 @@ from typing import Any
 
 from coe_agents.clustering.answers import canonical_answer
 from coe_agents.errors import describe_error
-from coe_agents.evaluation.datasets.question import Question, draw_key
-from coe_agents.evaluation.datasets.sources import DrawnQuestions
-from coe_agents.evaluation.samples.store import Store, Unit, is_failure
+from coe_agents.evaluation.datasets.question import Question
+from coe_agents.evaluation.samples.store import Store, Unit, is_failed
 from coe_agents.text import quantity, safe_message
-from coe_agents.types import AgentReply, Response, create_response, end_of
+from coe_agents.types import AgentReply, Fields, JsonObject, Response, create_response, end_of
 
 Ask = Callable[[str, Question], Awaitable[AgentReply]]
 """Asks the agent of a name; it may raise."""
 
-Annotate = Callable[[str, Question, list[dict[str, Any]]], Awaitable[None]]
+Annotate = Callable[[str, Question, list[JsonObject]], Awaitable[None]]
 """Adds to the rows of an agent's reply, such as its own assessment of them; it may raise."""
 
 
@@ -54,31 +53,17 @@ class SampledGroup:
     participants: Sequence[Participant]
     ask: Ask
     annotate: Annotate | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Fields = field(default_factory=dict)
     secrets: Collection[str] = frozenset()
 
 
-class Units(Mapping[Unit, int]):
-    """What a run consists of, as `Store` takes it, in the order of the questions; nothing of them is in memory."""
-
-    def __init__(self, questions: DrawnQuestions, n_rows: Mapping[str, int], *, seed: int) -> None:
-        self._questions = questions
-        self._n_rows = n_rows
-        self._seed = seed
-
-    def __getitem__(self, unit: Unit) -> int:
-        name, agent = unit
-        if not self._questions.has_key(draw_key(self._seed, name)):
-            raise KeyError(unit)
-        return self._n_rows[agent]
-
-    def __iter__(self) -> Iterator[Unit]:
-        for question in self._questions:
-            for agent in self._n_rows:
-                yield question.id, agent
-
-    def __len__(self) -> int:
-        return len(self._questions) * len(self._n_rows)
+def units_of(questions: Iterable[Question], n_rows: Mapping[str, int]) -> dict[Unit, int]:
+    """Returns what a run consists of, as `Store` takes it: `n_rows` of each agent, by the questions in their order."""
+    units = {}
+    for question in questions:
+        for agent, n in n_rows.items():
+            units[question.id, agent] = n
+    return units
 
 
 async def sample(
@@ -92,11 +77,11 @@ async def sample(
 
     A failure, also of `annotate`, is kept as a row whose `error` gives the reason; it is not an answer, and the next
     run asks again. An invalid proposal has an `error`, too, but it is a response: it is not asked for again. The store
-    is made for the `Units` of these questions and agents; `on_unit` is called when it has one more. If it cannot be
+    is made for the `units_of` these questions and agents; `on_unit` is called when it has one more. If it cannot be
     written, an OSError is raised, and earlier replies are kept.
     """
 
-    def note(unit: Unit, rows: Sequence[Mapping[str, Any]]) -> None:
+    def note(unit: Unit, rows: Sequence[Fields]) -> None:
         store.append([(unit, rows)])
         on_unit(unit)
 
@@ -108,7 +93,7 @@ async def ask_each(
     questions: Iterable[Question],
     group: SampledGroup,
     pending: Collection[Unit],
-    note: Callable[[Unit, list[dict[str, Any]]], None],
+    note: Callable[[Unit, list[JsonObject]], None],
 ) -> None:
     """Asks every agent, at its own pace, what is pending, and passes the rows of each reply on."""
 
@@ -136,12 +121,10 @@ async def run_all(works: Iterable[Coroutine[Any, Any, None]]) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _rows(
-    agent: Participant, question: Question, group: SampledGroup
-) -> list[dict[str, Any]]:
+async def _rows(agent: Participant, question: Question, group: SampledGroup) -> list[JsonObject]:
     try:
         rows = _to_rows(agent, question, await group.ask(agent.name, question), group.secrets)
-        if group.annotate is not None and not any(map(is_failure, rows)):
+        if group.annotate is not None and not is_failed(rows):
             await group.annotate(agent.name, question, rows)
     except Exception as error:
         return [to_failure(agent.name, question, describe_error(error, secrets=group.secrets))]
@@ -150,7 +133,7 @@ async def _rows(
 
 def _to_rows(
     agent: Participant, question: Question, reply: AgentReply, secrets: Collection[str]
-) -> list[dict[str, Any]]:
+) -> list[JsonObject]:
     """Returns the rows of a reply; if it is not complete, the last one is a failure."""
     responses = reply["responses"]
     rows = [to_sample(question, response) for response in responses[: agent.n_samples]]
@@ -169,7 +152,7 @@ def _to_rows(
     return [*rows, failure]
 
 
-def to_sample(question: Question, response: Response) -> dict[str, Any]:
+def to_sample(question: Question, response: Response) -> JsonObject:
     """Returns a response as a line of a file of samples; `answer` is the short one, where the text holds one.
 
     A line without an `end` is of a whole response.
@@ -205,7 +188,7 @@ def to_sample(question: Question, response: Response) -> dict[str, Any]:
     return row
 
 
-def to_failure(agent: str, question: Question, error: str, *, index: int = 0) -> dict[str, Any]:
+def to_failure(agent: str, question: Question, error: str, *, index: int = 0) -> JsonObject:
     """Returns the row of a failed unit; it names no tools, unlike that of an invalid proposal: see `is_failure`."""
     return {
         **to_sample(question, create_response(agent, "", index=index, error=error)),

@@ -31,7 +31,7 @@ MOST_BYTES = 16 * 2**20
 MOST_UNPACKED = 4 * 2**30
 """Bytes that a packed file may hold. A file that is not packed has no such bound."""
 _MEMORY = "256MB"
-_ADDED = 2048
+_ADDED = 1024
 _FETCHED = 128
 
 
@@ -48,8 +48,8 @@ class RowTable:
         >>> table = RowTable()
         >>> table.add([(b"2", 0, 1, "x"), (b"1", 0, 2, "y"), (b"2", 0, 3, "z")])
         >>> table.sort()
-        >>> [(key, [text for *_, text in rows]) for key, rows in table], len(table), table.key_at(1)
-        ([(b'1', ['y']), (b'2', ['x', 'z'])], 2, b'2')
+        >>> [(key, [text for *_, text in rows]) for key, rows in table], len(table)
+        ([(b'1', ['y']), (b'2', ['x', 'z'])], 2)
     """
 
     def __init__(self) -> None:
@@ -87,15 +87,6 @@ class RowTable:
     def __iter__(self) -> Iterator[tuple[bytes, list[Row]]]:
         for key, rows in groupby(self.stream("FROM sorted"), key=itemgetter(0)):
             yield key, list(rows)
-
-    def __contains__(self, key: bytes) -> bool:
-        return any(self.stream("SELECT 1 FROM sorted WHERE key = ? LIMIT 1", [key]))
-
-    def key_at(self, place: int) -> bytes:
-        """Returns the key of a place among the different keys, from 0."""
-        query = "SELECT DISTINCT key FROM sorted ORDER BY key LIMIT 1 OFFSET ?"
-        ((key,),) = self.stream(query, [place])
-        return bytes(key)
 
     def execute(self, query: str, values: Sequence[Any] = ()) -> "DuckDBPyConnection":
         """Runs a query beside others; an OSError if a file cannot be read, or the disk is full."""

@@ -17,7 +17,7 @@ from coe_agents.config.sampling_group import group_of_agents, name_of_clusterer
 from coe_agents.config.schema import Config
 from coe_agents.evaluation.datasets.sources import QuestionsOnDisk
 from coe_agents.evaluation.origin import DECIDER, DECISIONS, JUDGED, Judging, check_items
-from coe_agents.evaluation.sample_collection import Units
+from coe_agents.evaluation.sample_collection import units_of
 from coe_agents.evaluation.samples.store import Store
 from coe_agents.evaluation.scoring.correctness import Criterion, create_criterion
 from coe_agents.experiments.asking import (
@@ -104,7 +104,7 @@ class Running:
         """Opens the store of the decisions, and shows the progress; each row that the store gets is passed on."""
         questions = self.dataset.questions
         n_all = len(questions)
-        units = Units(questions, {DECIDER: 1}, seed=self.settings["seed"])
+        units = units_of(questions, {DECIDER: 1})
         with (
             Store(folder, self.settings, units, name=DECISIONS) as store,
             Timings(folder) as timings,

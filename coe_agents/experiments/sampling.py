@@ -24,7 +24,7 @@ from coe_agents.errors import ConfigurationError
 from coe_agents.evaluation import Samples
 from coe_agents.evaluation.datasets.sources import QuestionsOnDisk
 from coe_agents.evaluation.origin import JUDGED, Judging, origin_of
-from coe_agents.evaluation.sample_collection import SampledGroup, Units
+from coe_agents.evaluation.sample_collection import SampledGroup, units_of
 from coe_agents.evaluation.sample_collection import sample as sample_all
 from coe_agents.evaluation.samples.store import Store, Unit, differences
 from coe_agents.evaluation.scoring.correctness import check_criterion
@@ -103,7 +103,7 @@ class Sampling:
         n_samples = {}
         for agent in self.group.participants:
             n_samples[agent.name] = agent.n_samples or MOST_SAMPLES
-        units = Units(self.dataset.questions, n_samples, seed=self.settings["seed"])
+        units = units_of(self.dataset.questions, n_samples)
         with Store(folder, self.settings, units) as store:
             missing = Counter(agent for name, agent in store.pending_units())
             n_all = len(self.dataset.questions)
@@ -118,7 +118,7 @@ class Sampling:
                 def on_unit(unit: Unit) -> None:
                     _, agent = unit
                     missing[agent] -= 1
-                    show(agent, store.error_of(unit) is not None)
+                    show(agent, store.has_failed(unit))
 
                 yield store, on_unit
 

@@ -113,11 +113,11 @@ def test_a_failure_is_a_row_without_text_or_key_and_is_asked_again(tmp_path):
     ]
     assert failed["error"].startswith("RateLimitError: ")
     assert "sk-0123456789" not in failed["error"]
-    assert store.error_of(("3", "slow")) == failed["error"]
+    assert store.has_failed(("3", "slow"))
     again, store = run(tmp_path, ask)
     assert asked[12:] == [("3", "slow")]
     assert again == run(tmp_path / "unbroken", agree)[0]
-    assert store.error_of(("3", "slow")) is None
+    assert not store.has_failed(("3", "slow"))
 
 
 @pytest.mark.parametrize(("n_came", "n_kept"), [(0, 0), (1, 1), (4, 2)])

@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, TypeGuard
 
 from coe_agents.actions.schemas import find_parameters
 from coe_agents.errors import DatasetError
@@ -22,15 +22,15 @@ from coe_agents.evaluation.tables import (
     read_records,
 )
 from coe_agents.files import parse_json
-
-_Record = Mapping[str, Any]
-
+from coe_agents.types import Fields, JsonObject
 
 REFERENCE_NAMES = ("references", "gold", "reference", "target")
 """What files call the accepted answers."""
 _WITHOUT_ANSWER = {"id", "_id", "question", "context", "tools"}
 """The fields of a question that is asked, and whose answer nobody knows."""
 _PAGE = "docs/your_own_files.md"
+PlacedRecord: TypeAlias = tuple[Callable[[], str], Any]
+"""A record, behind what says where it stands."""
 _MOST_DIGITS = 10
 """A number with as many digits names no choice; Python refuses to read thousands of them."""
 
@@ -69,7 +69,7 @@ def texts_of(value: Any) -> list[Any]:
     if isinstance(value, str) and value.startswith("["):
         with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
             written = ast.literal_eval(value)
-            if isinstance(written, list) and all(isinstance(text, str) for text in written):
+            if _is_list_of(written, str):
                 return written
     if isinstance(value, list | tuple):
         return [text for item in value for text in texts_of(item)]
@@ -118,8 +118,8 @@ def to_question(record: object) -> tuple[Kind, Question]:
         if isinstance(record.get(name), list) and "answer" in record:
             return "mmlu", _multiple_choice(record, name)
     answers = record.get("answers")
-    are_spans = isinstance(answers, list) and all(isinstance(span, Mapping) for span in answers)
-    if "is_impossible" in record or isinstance(answers, Mapping) or are_spans:
+    are_spans = isinstance(answers, Mapping) or _is_list_of(answers, Mapping)
+    if "is_impossible" in record or are_spans:
         return "squad", _squad(record)
     if "best_answer" in record:
         question = _text(record, "question")
@@ -130,14 +130,19 @@ def to_question(record: object) -> tuple[Kind, Question]:
     return "questions", _plain(record)
 
 
-def _natural_question(record: _Record) -> Question:
+def _natural_question(record: Fields) -> Question:
     question = _text(record["question"], "text")
     annotations = record["annotations"]
     if not isinstance(annotations, Mapping):
         raise MalformedError(f'"annotations" must be an object; got {_show(annotations)}')
 
+    short_answers = annotations.get("short_answers")
+    if not _is_list_of(short_answers, Mapping):
+        raise MalformedError(
+            f'"short_answers" must be a list of objects; got {_show(short_answers)}'
+        )
     texts = []
-    for answer in _objects(annotations, "short_answers"):
+    for answer in short_answers:
         texts += _texts(answer, "text")
     yes_no_answers = annotations.get("yes_no_answer", [])
     if not isinstance(yes_no_answers, list):
@@ -149,7 +154,7 @@ def _natural_question(record: _Record) -> Question:
     return Question(_id(record, question), question, references, answerable=bool(references))
 
 
-def _multiple_choice(record: _Record, name: str) -> Question:
+def _multiple_choice(record: Fields, name: str) -> Question:
     """Returns the question with its choices under letters; both the right letter and its choice are accepted."""
     choices = [str(choice) for choice in record[name]]
     letters = list(string.ascii_uppercase[: len(choices)])
@@ -183,7 +188,7 @@ def _multiple_choice(record: _Record, name: str) -> Question:
     return Question(_id({"id": identifier}, question), question, _references(references))
 
 
-def _rename(record: _Record) -> _Record:
+def _rename(record: Fields) -> Fields:
     """Returns the record with `questionId` and `QuestionId` as `question_id`."""
     renamed = {}
     for name, value in record.items():
@@ -191,7 +196,7 @@ def _rename(record: _Record) -> _Record:
     return renamed
 
 
-def _trivia_qa(record: _Record) -> Question:
+def _trivia_qa(record: Fields) -> Question:
     published = record.get("answer")
     answer = _rename(published) if isinstance(published, Mapping) else {"value": "<unk>"}
     if answer.get("value") == "<unk>":
@@ -208,11 +213,11 @@ def _trivia_qa(record: _Record) -> Question:
     return Question(identity, _text(record, "question"), _references(accepted))
 
 
-def _squad(record: _Record) -> Question:
+def _squad(record: Fields) -> Question:
     answers = record.get("answers")
     if isinstance(answers, Mapping):
         texts = _texts(answers, "text")
-    elif isinstance(answers, list) and all(isinstance(answer, Mapping) for answer in answers):
+    elif _is_list_of(answers, Mapping):
         texts = [_text(answer, "text") for answer in answers]
     else:
         raise MalformedError(
@@ -232,7 +237,7 @@ def _squad(record: _Record) -> Question:
     return Question(identity, question, references, context, answerable=not impossible)
 
 
-def _plain(record: _Record) -> Question:
+def _plain(record: Fields) -> Question:
     if record.keys() <= _WITHOUT_ANSWER:
         record = {**record, "references": []}
     names = [name for name in (*REFERENCE_NAMES, "answers", "answer") if name in record]
@@ -297,21 +302,20 @@ def _is_paragraph(value: object) -> bool:
     if not isinstance(value, list | tuple) or len(value) != 2:
         return False
     title, sentences = value
-    is_list = isinstance(sentences, list) and all(isinstance(text, str) for text in sentences)
-    return isinstance(title, str) and (is_list or isinstance(sentences, str))
+    are_texts = isinstance(sentences, str) or _is_list_of(sentences, str)
+    return isinstance(title, str) and are_texts
 
 
-def _tools(record: _Record) -> list[dict[str, Any]] | None:
+def _tools(record: Fields) -> list[JsonObject] | None:
     tools = record.get("tools")
     if tools is None:
         return None
-    is_list = isinstance(tools, list) and all(isinstance(tool, dict) for tool in tools)
-    if not tools or not is_list:
+    if not tools or not _is_list_of(tools, dict):
         raise MalformedError(
             f'"tools" must be a list of JSON schemas, at least one; got {_show(tools)}'
         )
 
-    schemas: list[dict[str, Any]] = tools
+    schemas: list[JsonObject] = tools
     try:
         names = find_parameters(schemas)
     except (TypeError, AttributeError) as error:
@@ -323,7 +327,7 @@ def _tools(record: _Record) -> list[dict[str, Any]] | None:
     return schemas
 
 
-def _id(record: _Record, text: str) -> str:
+def _id(record: Fields, text: str) -> str:
     """Returns the record's id, or one that is the same wherever the same text occurs."""
     identity = record.get("id")
     if identity is None:
@@ -342,28 +346,25 @@ def _references(texts: list[str]) -> tuple[str, ...]:
     return without_repeats(text for text in texts if text.strip())
 
 
-def _text(record: _Record, name: str) -> str:
+def _text(record: Fields, name: str) -> str:
     value = record.get(name)
     if not isinstance(value, str) or not value.strip():
         raise MalformedError(f'"{name}" must be a string that is not empty; got {_show(value)}')
     return value
 
 
-def _texts(record: _Record, name: str) -> list[str]:
+def _texts(record: Fields, name: str) -> list[str]:
     value = record.get(name)
-    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
+    if not _is_list_of(value, str):
         raise MalformedError(f'"{name}" must be a list of strings; got {_show(value)}')
     return value
 
 
-def _objects(record: _Record, name: str) -> list[_Record]:
-    value = record.get(name)
-    if not isinstance(value, list) or not all(isinstance(item, Mapping) for item in value):
-        raise MalformedError(f'"{name}" must be a list of objects; got {_show(value)}')
-    return value
+def _is_list_of(value: object, kind: type) -> TypeGuard[list[Any]]:
+    return isinstance(value, list) and all(isinstance(item, kind) for item in value)
 
 
-def _flag(record: _Record, name: str, *, default: bool) -> bool:
+def _flag(record: Fields, name: str, *, default: bool) -> bool:
     value = record.get(name, default)
     if isinstance(value, str):  # a cell of CSV
         value = {"true": True, "false": False}.get(value.lower(), value)
@@ -379,7 +380,7 @@ def _show(value: object) -> str:
 _SUFFIXES = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
 
 
-def file_records(path: Path) -> Iterator[tuple[Callable[[], str], Any]]:
+def file_records(path: Path) -> Iterator[PlacedRecord]:
     """Yields the records of a file, compressed or not, and what says where each stands.
 
     A `.json` file is a list of records, or a document as TriviaQA ("Data") or SQuAD ("data") publish theirs.
@@ -400,7 +401,7 @@ def file_records(path: Path) -> Iterator[tuple[Callable[[], str], Any]]:
         raise DatasetError(f"{path} cannot be read: {error}", hint=hint) from error
 
 
-def _table_records(file: RecordFile) -> Iterator[tuple[Callable[[], str], Any]]:
+def _table_records(file: RecordFile) -> Iterator[PlacedRecord]:
     for number, text in read_records(file):
         place = partial(file.place, number)
         try:
@@ -418,7 +419,14 @@ def _table_records(file: RecordFile) -> Iterator[tuple[Callable[[], str], Any]]:
 
 def _document(path: Path) -> Iterator[tuple[str, Any]]:
     with open_packed(path) as file_of_path:
-        document = _parse(path, file_of_path.read())
+        content = file_of_path.read()
+    try:
+        document = parse_json(content.decode("utf-8-sig"))
+    except ValueError as error:
+        line = getattr(error, "lineno", 1)
+        raise DatasetError(
+            f"{path}:{line}: this is not JSON: {error}", hint="Check that the file is complete"
+        ) from error
     file = f"{path}: "
 
     if isinstance(document, list):
@@ -455,13 +463,3 @@ def _list_in(value: Any, place: str, name: str) -> list[Any]:
         hint = "Check that the file is complete"
         raise DatasetError(f'{place}{name}: "{name}" must be a list', hint=hint)
     return items
-
-
-def _parse(path: Path, content: bytes, line: int = 1) -> Any:
-    try:
-        return parse_json(content.decode("utf-8-sig"))
-    except ValueError as error:
-        at = line + getattr(error, "lineno", 1) - 1
-        raise DatasetError(
-            f"{path}:{at}: this is not JSON: {error}", hint="Check that the file is complete"
-        ) from error

@@ -1,12 +1,12 @@
 """Owns the step from a dataset's name or path to its questions on the disk, and the library that loads some."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from coe_agents.errors import ConfigurationError, DatasetError
 from coe_agents.evaluation.datasets.question import (
@@ -19,6 +19,7 @@ from coe_agents.evaluation.datasets.question import (
 )
 from coe_agents.evaluation.datasets.records import (
     MalformedError,
+    PlacedRecord,
     by_our_names,
     file_records,
     to_question,
@@ -51,7 +52,6 @@ class DrawnQuestions(Sized, Iterable[Question]):
     def __init__(self, table: RowTable, n_questions: int) -> None:
         self._table = table
         self._n = n_questions
-        self._last_key = table.key_at(n_questions - 1) if n_questions else b""
 
     def __len__(self) -> int:
         return self._n
@@ -62,9 +62,6 @@ class DrawnQuestions(Sized, Iterable[Question]):
 
     def first(self, n: int | None) -> "DrawnQuestions":
         return self if n is None or n >= self._n else DrawnQuestions(self._table, n)
-
-    def has_key(self, key: bytes) -> bool:
-        return key <= self._last_key and key in self._table
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +132,11 @@ def open_questions(
     return QuestionsOnDisk(name, ordered, n_records)
 
 
-def _records(source: str, split: str | None) -> tuple[str, Iterator[tuple[Callable[[], str], Any]]]:
+def _records(source: str, split: str | None) -> tuple[str, Iterator[PlacedRecord]]:
     path = Path(source)
-    published = PUBLISHED.get(source) or (Published(source) if path.is_dir() else None)
+    published = PUBLISHED.get(source)
+    if published is None and path.is_dir():
+        published = Published(source)
     if published is not None:
         chosen = split or "validation"
         return f"{published}, {chosen}", _hub_records(published, chosen)
@@ -153,7 +152,7 @@ def _records(source: str, split: str | None) -> tuple[str, Iterator[tuple[Callab
 
 
 def iter_questions(
-    name: str, records: Iterable[tuple[Callable[[], str], Any]], columns: Mapping[str, str]
+    name: str, records: Iterable[PlacedRecord], columns: Mapping[str, str]
 ) -> Iterator[Question]:
     """Yields the questions of records, all of one kind; a DatasetError names a record that holds no question."""
     kind_before: Kind | None = None
@@ -175,7 +174,7 @@ def iter_questions(
         raise DatasetError(f"{name} holds no record", hint="Check that the file is complete")
 
 
-def _hub_records(published: Published, split: str) -> Iterator[tuple[Callable[[], str], Any]]:
+def _hub_records(published: Published, split: str) -> Iterator[PlacedRecord]:
     """Yields the records of a split, and the number of each; `published.path` may be a folder."""
     try:
         import datasets

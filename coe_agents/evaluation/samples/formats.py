@@ -18,7 +18,7 @@ from coe_agents.evaluation.samples.line import from_loose
 from coe_agents.evaluation.tables import RecordFile
 from coe_agents.files import parse_json
 from coe_agents.text import quantity
-from coe_agents.types import JsonObject
+from coe_agents.types import Fields, JsonObject
 
 PAGE = "docs/your_own_files.md"
 """The page that says which files are read."""
@@ -215,7 +215,7 @@ def _batch_output(record: JsonObject, source: Source) -> Iterator[JsonObject]:
         yield reply
 
 
-def _calls(message: Mapping[str, Any]) -> list[JsonObject]:
+def _calls(message: Fields) -> list[JsonObject]:
     calls = []
     for call in message.get("tool_calls") or ():
         function = call["function"]
@@ -356,7 +356,7 @@ _VERDICTS = {"C": True, "I": False, "N": False, 1: True, 0: False}
 """What scorers of inspect_ai write; a partly correct answer has no verdict here."""
 
 
-def _verdict(scores: Mapping[str, Any], text: str) -> JsonObject:
+def _verdict(scores: Fields, text: str) -> JsonObject:
     for score in scores.values():
         if not isinstance(score.value, str | int | float) or score.value not in _VERDICTS:
             continue

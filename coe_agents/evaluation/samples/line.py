@@ -10,7 +10,7 @@ from coe_agents.actions import canonical_action
 from coe_agents.actions.canonical import read_action
 from coe_agents.checks import is_number
 from coe_agents.files import parse_json
-from coe_agents.types import End, Sample
+from coe_agents.types import End, Fields, JsonObject, Sample
 
 
 def _is_count(value: int) -> bool:
@@ -79,7 +79,7 @@ _FIELDS: Mapping[str, tuple[_Kinds, str, Any]] = {
 
 _CHECKS: dict[tuple[str, type], Callable[[Any], bool] | None] = {}
 _REQUIRED_FIELDS: list[str] = []
-_DEFAULTS: dict[str, Any] = {}
+_DEFAULTS: JsonObject = {}
 for _field, (_kinds, _, _default) in _FIELDS.items():
     for _kind, _check in _kinds.items():
         _CHECKS[_field, _kind] = _check
@@ -98,7 +98,7 @@ def _show(value: Any) -> str:
 
 def parse_object(
     raw: str | bytes, *, form: str = '{"id": ..., "agent": ..., ...}', is_strict: bool = False
-) -> dict[str, Any]:
+) -> JsonObject:
     """Returns the JSON object of a line, else a ValueError that says what it is instead."""
     try:
         record = parse_json(raw, is_strict=is_strict)
@@ -110,7 +110,7 @@ def parse_object(
     return record
 
 
-def from_loose(record: Mapping[str, Any]) -> dict[str, Any]:
+def from_loose(record: Fields) -> JsonObject:
     """Returns the record of a table with values as a line has them: a cell may be a text where we have another type.
 
     Empty cells are absent, but for an empty text. What cannot be read stays, so that `find_faults` names it.
@@ -119,7 +119,7 @@ def from_loose(record: Mapping[str, Any]) -> dict[str, Any]:
         >>> from_loose({"id": 7, "n_tokens": "3.0", "correct": "True", "text": None, "error": None})
         {'id': '7', 'n_tokens': 3, 'correct': True, 'text': ''}
     """
-    values: dict[str, Any] = {}
+    values: JsonObject = {}
     for field, value in record.items():
         if value is not None and field in _FIELDS:
             values[field] = _from_cell(value, _FIELDS[field][0])
@@ -147,7 +147,7 @@ def valid_values(field: str) -> str:
     return _FIELDS[field][1]
 
 
-def missing_fields(record: Mapping[str, Any], *, is_numbered: bool = True) -> list[str]:
+def missing_fields(record: Fields, *, is_numbered: bool = True) -> list[str]:
     """Returns the required fields that a line lacks; the index is required where responses are numbered."""
     missing = []
     for field in _REQUIRED_FIELDS:
@@ -156,7 +156,7 @@ def missing_fields(record: Mapping[str, Any], *, is_numbered: bool = True) -> li
     return missing
 
 
-def find_faults(record: Mapping[str, Any], *, is_numbered: bool = True) -> list[str]:
+def find_faults(record: Fields, *, is_numbered: bool = True) -> list[str]:
     """Returns all that is wrong with a line: required fields that it lacks, and values that are not valid."""
     faults = []
     for field in missing_fields(record, is_numbered=is_numbered):
@@ -176,7 +176,7 @@ def find_faults(record: Mapping[str, Any], *, is_numbered: bool = True) -> list[
     return faults
 
 
-def to_sample(record: dict[str, Any]) -> Sample:
+def to_sample(record: JsonObject) -> Sample:
     """Returns the object of a line that passes `check_line` as a sample: the fields that it lacks are added.
 
     A confidence outside [0, 1] is not known: sources write -1 for that. Its former name was "verbal_conf".
@@ -191,7 +191,7 @@ def to_sample(record: dict[str, Any]) -> Sample:
     return cast("Sample", record)
 
 
-def _answer_of(record: Mapping[str, Any]) -> str:
+def _answer_of(record: Fields) -> str:
     """Returns the answer of a line with calls, else their canonical form; without either it raises."""
     answer: str | None = record.get("answer")
     if read_action(answer or "") is not None:

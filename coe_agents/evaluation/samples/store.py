@@ -8,8 +8,6 @@ file holds every response once at all times.
 
 import json
 import os
-import sqlite3
-import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import groupby
@@ -19,13 +17,19 @@ from typing import Any, NamedTuple
 from coe_agents.checks import require
 from coe_agents.errors import ConfigurationError, StoreError
 from coe_agents.files import append, parse_json, write, write_chunks
+from coe_agents.types import Fields, JsonObject
 
 SETTINGS = "settings.json"
 _LOCK = ".lock"
 
 
+def folder_of(path: Path) -> Path:
+    """Returns the folder of a run: itself, or that of a file in it."""
+    return path if path.is_dir() else path.parent
+
+
 @contextmanager
-def run_folder(folder: Path, settings: Mapping[str, Any], *, holds: str) -> Iterator[None]:
+def run_folder(folder: Path, settings: Fields, *, holds: str) -> Iterator[None]:
     """Keeps a run's folder, which is created if it does not exist, to one process, and to one run.
 
     `settings` are all that the run's results depend on, as JSON has it; without keys. The file `holds` must not exist
@@ -54,7 +58,7 @@ def sole_writer(written: Path, lock: Path) -> Iterator[None]:
         yield
 
 
-def _check_settings(folder: Path, settings: Mapping[str, Any], held: Path) -> None:
+def _check_settings(folder: Path, settings: Fields, held: Path) -> None:
     path = folder / SETTINGS
     if not path.exists():
         if held.exists():
@@ -110,8 +114,14 @@ REPAIR = "Remove what is there and rerun the same command, which asks again what
 
 Unit = tuple[str, str]
 """A question's id and an agent's name."""
-_Place = tuple[int, int]
-"""Where something starts in a file, and its size, in bytes."""
+
+
+class _Kept(NamedTuple):
+    """Where a unit starts in the file, and its size, in bytes; and whether it failed."""
+
+    start: int
+    size: int
+    has_failed: bool
 
 
 class Store:
@@ -126,23 +136,19 @@ class Store:
     """
 
     def __init__(
-        self,
-        folder: Path,
-        settings: Mapping[str, Any],
-        units: Mapping[Unit, int],
-        *,
-        name: str = SAMPLES,
+        self, folder: Path, settings: Fields, units: Mapping[Unit, int], *, name: str = SAMPLES
     ) -> None:
         self.path = folder / name
         self._folder = folder
         self._settings = settings
         self._units = units
+        self._kept: dict[Unit, _Kept] = {}
 
     def __enter__(self) -> "Store":
         with ExitStack() as stack:
             stack.enter_context(run_folder(self._folder, self._settings, holds=self.path.name))
             if self._read():
-                self._rewrite(self._kept.in_file())
+                self._rewrite(self._kept.values())
                 self._read()
             self._file = self._open()
             self._stack = stack.pop_all()
@@ -156,8 +162,8 @@ class Store:
     def n_pending(self) -> int:
         return len(self._units) - len(self._kept)
 
-    def error_of(self, unit: Unit) -> str | None:
-        return self._kept.error_of(unit)
+    def has_failed(self, unit: Unit) -> bool:
+        return unit in self._kept and self._kept[unit].has_failed
 
     def is_kept(self, unit: Unit) -> bool:
         return unit in self._kept
@@ -165,7 +171,7 @@ class Store:
     def pending_units(self) -> list[Unit]:
         return [unit for unit in self._units if unit not in self._kept]
 
-    def append(self, replies: Iterable[tuple[Unit, Sequence[Mapping[str, Any]]]]) -> None:
+    def append(self, replies: Iterable[tuple[Unit, Sequence[Fields]]]) -> None:
         """Keeps units with their rows, which are written together: when this returns they are on the disk.
 
         A ValueError if a unit is not in the run or is kept already, or its rows are not as many as it must have
@@ -173,7 +179,7 @@ class Store:
         """
         start = os.fstat(self._file).st_size
         content = b""
-        added = []
+        added = {}
         for unit, rows in replies:
             n_responses = self._units.get(unit, 0)
             may_be_kept = unit not in self._kept and is_whole(n_responses, rows)
@@ -183,47 +189,39 @@ class Store:
             lines = b""
             for row in rows:
                 lines += json.dumps(row, allow_nan=False).encode() + b"\n"
-            place = start + len(content)
-            added.append((unit, place, len(lines), _failure(rows)))
+            added[unit] = _Kept(start + len(content), len(lines), is_failed(rows))
             content += lines
 
         append(self._file, content, path=self.path, sync=True)
-        for unit, place, size, failure in added:
-            self._kept.add(unit, place, size, failure)
+        self._kept |= added
 
     def finish(self) -> None:
         """Puts all units in order, so that the file depends neither on who answered first nor on interruptions."""
-        self._rewrite(place for _, place in self._in_order())
+        in_order = {unit: self._kept[unit] for unit in self._units if unit in self._kept}
+        self._rewrite(in_order.values())
         os.close(self._file)
         self._file = self._open()
         start = 0
-        for unit, (_, size) in self._in_order():
-            self._kept.move(unit, start)
-            start += size
-
-    def _in_order(self) -> Iterator[tuple[Unit, _Place]]:
-        for unit in self._units:
-            place = self._kept.find(unit)
-            if place is not None:
-                yield unit, place
+        for unit, kept in in_order.items():
+            self._kept[unit] = kept._replace(start=start)
+            start += kept.size
 
     def _open(self) -> int:
         return os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
 
-    def _rewrite(self, places: Iterable[_Place]) -> None:
+    def _rewrite(self, units: Iterable[_Kept]) -> None:
         self.path.touch()
         with self.path.open("rb") as file:
 
-            def read(place: _Place) -> bytes:
-                start, size = place
-                file.seek(start)
-                return file.read(size)
+            def read(kept: _Kept) -> bytes:
+                file.seek(kept.start)
+                return file.read(kept.size)
 
-            write_chunks(self.path, map(read, places))
+            write_chunks(self.path, map(read, units))
 
     def _read(self) -> bool:
         """Notes what is kept. Returns whether the file holds more: a unit that is torn, or some that failed."""
-        self._kept = _Places()
+        self._kept = {}
         if not self.path.exists():
             return False
         torn: tuple[Unit, int] | None = None
@@ -241,12 +239,12 @@ class Store:
 
                 if is_whole(n_responses, rows):
                     size = sum(line.size for line in lines)
-                    self._kept.add(unit, first.start, size, _failure(rows))
+                    self._kept[unit] = _Kept(first.start, size, is_failed(rows))
                 else:
                     torn = unit, first.number
 
-        self._kept.drop_failures()
-        n_bytes = sum(size for _, size in self._kept.in_file())
+        self._kept = {unit: kept for unit, kept in self._kept.items() if not kept.has_failed}
+        n_bytes = sum(kept.size for kept in self._kept.values())
         return n_bytes != self.path.stat().st_size
 
     def _iter_lines(self, file: Iterable[bytes]) -> Iterator["_Line"]:
@@ -258,7 +256,7 @@ class Store:
                 yield _Line(row, number, start, len(line))
             start += len(line)
 
-    def _parse(self, line: bytes, number: int) -> dict[str, Any]:
+    def _parse(self, line: bytes, number: int) -> JsonObject:
         try:
             row = parse_json(line)
             are_strings = isinstance(row["id"], str) and isinstance(row["agent"], str)
@@ -281,7 +279,7 @@ class Store:
 class _Line(NamedTuple):
     """A row, and where its line is in the file."""
 
-    row: Mapping[str, Any]
+    row: Fields
     number: int
     start: int
     size: int
@@ -291,7 +289,7 @@ class _Line(NamedTuple):
         return self.row["id"], self.row["agent"]
 
 
-def is_whole(n_responses: int, rows: Sequence[Mapping[str, Any]]) -> bool:
+def is_whole(n_responses: int, rows: Sequence[Fields]) -> bool:
     """Whether rows are all of a unit of so many responses: as many, or fewer that end in a failure.
 
     An agent that gives as many as it likes says in each row how many these are.
@@ -304,73 +302,11 @@ def is_whole(n_responses: int, rows: Sequence[Mapping[str, Any]]) -> bool:
     return len(rows) == n_responses or ends_in_failure
 
 
-def is_failure(row: Mapping[str, Any]) -> bool:
+def is_failure(row: Fields) -> bool:
     """Whether a row says that its unit failed; a row with tools and an error is one invalid proposal among others."""
     return row["error"] is not None and row.get("tools") is None
 
 
-def _failure(rows: Sequence[Mapping[str, Any]]) -> str | None:
-    return next((row["error"] for row in rows if is_failure(row)), None)
-
-
-class _Places:
-    """Where each kept unit is in the file; on the disk as well, so that memory does not grow with them."""
-
-    def __init__(self) -> None:
-        self._file = _open_scratch()
-        self._end = weakref.finalize(self, self._file.close)
-        self._file.execute(
-            "CREATE TABLE place (unit TEXT PRIMARY KEY, start INT, size INT, error TEXT) WITHOUT ROWID"
-        )
-        self._n = 0
-
-    def __len__(self) -> int:
-        return self._n
-
-    def __contains__(self, unit: Unit) -> bool:
-        return self.find(unit) is not None
-
-    def add(self, unit: Unit, start: int, size: int, error: str | None) -> None:
-        # as JSON, since the database takes no unpaired surrogate
-        plain = None if error is None else json.dumps(error)
-        self._file.execute(
-            "INSERT INTO place VALUES (?, ?, ?, ?)", (json.dumps(unit), start, size, plain)
-        )
-        self._n += 1
-
-    def move(self, unit: Unit, start: int) -> None:
-        self._file.execute("UPDATE place SET start = ? WHERE unit = ?", (start, json.dumps(unit)))
-
-    def find(self, unit: Unit) -> _Place | None:
-        place: _Place | None = self._select("start, size", unit)
-        return place
-
-    def in_file(self) -> Iterator[_Place]:
-        yield from self._file.execute("SELECT start, size FROM place ORDER BY start")
-
-    def drop_failures(self) -> None:
-        self._n -= self._file.execute("DELETE FROM place WHERE error IS NOT NULL").rowcount
-
-    def error_of(self, unit: Unit) -> str | None:
-        row = self._select("error", unit)
-        if row is None or row[0] is None:
-            return None
-        return str(json.loads(row[0]))
-
-    def _select(self, columns: str, unit: Unit) -> Any:
-        query = f"SELECT {columns} FROM place WHERE unit = ?"
-        return self._file.execute(query, (json.dumps(unit),)).fetchone()
-
-
-def _open_scratch() -> sqlite3.Connection:
-    """Returns a database in a file that is gone when it is closed; memory holds a cache of at most 8 MB."""
-    database = sqlite3.connect("", isolation_level=None, check_same_thread=False)
-    # nobody reads it after a crash
-    for setting in (
-        "journal_mode = OFF",
-        "synchronous = OFF",
-        "temp_store = FILE",
-        "cache_size = -8192",
-    ):
-        database.execute(f"PRAGMA {setting}")
-    return database
+def is_failed(rows: Iterable[Fields]) -> bool:
+    """Whether one of a unit's rows says that it failed."""
+    return any(map(is_failure, rows))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,7 +34,7 @@ from coe_agents.measurement.measurement import count_lacking
 from coe_agents.measurement.statistics import ActionKind, Statistics
 from coe_agents.measurement.weighted_vote import TRUSTED_VOTE_SHARE, mean_agreements, to_weights
 from coe_agents.measurement.weighting import Weighting
-from coe_agents.types import SampledQuestion
+from coe_agents.types import Fields, JsonObject, SampledQuestion
 from coe_agents.uncertainty.ties import TIE
 
 
@@ -492,7 +492,7 @@ def trusted_vote_share(
 
 
 @refuses_removed
-def report(scores: Scores, *, n_resamples: int = 1000, n_processes: int = 1) -> dict[str, Any]:
+def report(scores: Scores, *, n_resamples: int = 1000, n_processes: int = 1) -> JsonObject:
     """Returns the figures of every score as plain data that JSON can hold; a figure that is NaN is None.
 
     Differences are taken to "coe"; `n_resamples` is that of the bootstrap behind every interval, which `n_processes`
@@ -513,7 +513,7 @@ def report(scores: Scores, *, n_resamples: int = 1000, n_processes: int = 1) -> 
     with announce("computing the intervals"):
         of_all = _figures(scores.correct, scores.values, estimate)
     agents = {name: asdict(count) for name, count in scores.agents.items()}
-    figures: dict[str, Any] = {
+    figures: JsonObject = {
         "n_questions": scores.n_questions,
         "n_scored": of_all["n_scored"],
         "accuracy": of_all["accuracy"],
@@ -550,13 +550,13 @@ def report(scores: Scores, *, n_resamples: int = 1000, n_processes: int = 1) -> 
 
 def _figures_of_score(
     estimates: Mapping[str, Estimate], differences: Mapping[str, Estimate]
-) -> dict[str, Any]:
+) -> JsonObject:
     area, low, high = estimates["aurac"]
     accuracies = {}
     for share in RETENTIONS:
         accuracies[str(share)] = to_plain(estimates[f"accuracy at {share}"])
 
-    figures: dict[str, Any] = {
+    figures: JsonObject = {
         "auroc": to_plain(estimates["auroc"]),
         "aurac": to_plain(estimates["aurac"]),
         "rejection_accuracy": accuracies,
@@ -571,7 +571,7 @@ def _figures_of_score(
 
 def _figures(
     correct: FloatArray, scores: Mapping[str, FloatArray], estimate: Callable[..., Estimates]
-) -> dict[str, Any]:
+) -> JsonObject:
     if not correct.size:
         return {"n_scored": 0, "accuracy": None, "scores": {}}
 
@@ -582,7 +582,7 @@ def _figures(
     return {"n_scored": int(correct.size), "accuracy": float(correct.mean()), "scores": figures}
 
 
-def find_standout(scores: Mapping[str, Any]) -> str | None:
+def find_standout(scores: Fields) -> str | None:
     """Returns the name in a report's "scores" with the highest AUROC if its interval holds no other's; else None."""
     ranked = []
     for name, figures in scores.items():

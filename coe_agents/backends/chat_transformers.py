@@ -21,7 +21,7 @@ from transformers import AutoModelForCausalLM
 
 from coe_agents._steps import Call, Steps, Wait, arun_steps, run_steps
 from coe_agents.backends.batching import Batches, Prepared, Request, batches_of
-from coe_agents.backends.generation import CutRow, DrawnToken, DrawSettings
+from coe_agents.backends.generation import CutRow, DrawnToken, DrawSettings, pad_rows
 from coe_agents.backends.model_loading import Loaded, load
 from coe_agents.backends.reply_forms import (
     HERMES_TAGS,
@@ -536,19 +536,12 @@ def continuation_log_probabilities(
     The caller holds the lock of `loaded`; prompt and continuations each have at least one token.
     """
     model = loaded.model
-    longest = max(map(len, continuations))
-    rows = list[list[int]]()
-    for tokens in continuations:
-        # after a row's end any id will do: no token attends to a later one
-        filling = [tokens[-1]] * (longest - len(tokens))
-        rows.append([*prompt, *tokens, *filling])
-    ids = torch.tensor(rows, device=model.device)
-    mask = torch.ones_like(ids)
-    for row, tokens in enumerate(continuations):
-        mask[row, len(prompt) + len(tokens) :] = 0
+    rows = [[*prompt, *tokens] for tokens in continuations]
+    # after a row's end any id will do: no token attends to a later one
+    ids, mask = pad_rows(rows, padding=0, side="right", device=model.device)
 
     # a long prompt times a large vocabulary would fill the memory with logits that are not used
-    n_kept = longest + 1
+    n_kept = ids.shape[1] - len(prompt) + 1
     options = JsonObject()
     if "logits_to_keep" in inspect.signature(model.forward).parameters:
         options["logits_to_keep"] = n_kept

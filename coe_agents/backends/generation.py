@@ -3,17 +3,20 @@
 import logging
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch.nn.functional import pad
+from torch.nn.utils.rnn import pad_sequence
 from transformers import GenerationConfig, LogitsProcessor, StoppingCriteria
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 from transformers.generation.utils import GenerateDecoderOnlyOutput
 
 from coe_agents.backends.model_loading import Loaded
 from coe_agents.errors import InvalidReplyError
+from coe_agents.types import Fields
 
 _CACHE = "cache" if hasattr(GenerateDecoderOnlyOutput, "cache") else "past_key_values"
 """What `generate` calls the keys and values of earlier tokens: since transformers 5.24 "cache"."""
@@ -160,66 +163,97 @@ def draw_rows(
     return drawn
 
 
+@dataclass(slots=True)
+class _Batch:
+    """The rows that are still drawn.
+
+    Attributes:
+        ids: The tokens of each prompt and its response so far, shape (n_rows, n_tokens).
+        mask: Which of them are no padding.
+        cache: The keys and values of those that were read; None where none were.
+    """
+
+    rows: Sequence[Row]
+    ids: torch.Tensor
+    mask: torch.Tensor
+    cache: Any = None
+
+    def keep(self, places: Sequence[int], ids: torch.Tensor, cache: Any) -> None:
+        """Continues with the rows at these places of the batch, whose tokens are now `ids`."""
+        self.rows = [self.rows[place] for place in places]
+        n_drawn = ids.shape[1] - self.mask.shape[1]
+        self.mask = pad(self.mask, (0, n_drawn), value=1)[places]
+        self.ids = ids[places]
+        self.cache = cache
+
+
 def _draw_at_once(
     loaded: Loaded, prompts: Sequence[Sequence[int]], rows: Sequence[Row], settings: DrawSettings
 ) -> list[list[DrawnToken]]:
-    ends = loaded.end_tokens
-    padding = loaded.tokenizer.pad_token_id
-    if padding is None:
-        padding = ends[0] if ends else 0
     used = sorted({row.prompt for row in rows})  # of the prompts
-    prompt_ids, prompt_mask = _pad_left(
-        [prompts[number] for number in used], padding, loaded.model.device
+    prompt_ids, prompt_mask = pad_rows(
+        [prompts[number] for number in used],
+        padding=_padding(loaded),
+        side="left",
+        device=loaded.model.device,
     )
     # of each row, the place of its prompt among those that are used
     owners = torch.tensor([used.index(row.prompt) for row in rows], device=prompt_ids.device)
-    ids = prompt_ids[owners]
-    mask = prompt_mask[owners]
-    cache = None
-    n_prompt_tokens = ids.shape[1]
-    end = n_prompt_tokens + settings.n_new
+    batch = _Batch(rows, prompt_ids[owners], prompt_mask[owners])
     sampler = SeededSampler(rows, settings)
+    n_prompt_tokens = prompt_ids.shape[1]
+    end = n_prompt_tokens + settings.n_new
 
     # where rows share a prompt, it is read once, and their first tokens are drawn from its logits
     n_shared = len(rows) - len(used)
     if n_shared * n_prompt_tokens >= _FEWEST_SAVED:
-        logits, cache = _read(loaded, prompt_ids, prompt_mask, padding)
-        tokens = sampler(ids, logits[owners]).argmax(-1)
+        read = _generate(loaded, prompt_ids, prompt_mask, max_new_tokens=1, output_logits=True)
+        tokens = sampler(batch.ids, read.logits[0][owners]).argmax(-1)
         going = _find_going(loaded, tokens.tolist(), rows, settings)
-        ids = torch.cat([ids, tokens[:, None]], 1)[going]
-        mask = pad(mask, (0, 1), value=1)[going]
-        cache = _select(cache, owners[going])
-        rows = [rows[place] for place in going]
+        ids = torch.cat([batch.ids, tokens[:, None]], 1)
+        batch.keep(going, ids, _select(read, owners[going]))
         sampler.keep(going)
 
-    while rows and ids.shape[1] < end:
-        stop = _Stop(rows, ends)
-        out = loaded.model.generate(
-            input_ids=ids,
-            attention_mask=mask,
-            **{_CACHE: cache},
-            generation_config=GenerationConfig(
-                do_sample=False,  # the sampler draws
-                max_new_tokens=end - ids.shape[1],
-                eos_token_id=ends or None,
-                pad_token_id=padding,
-                stop_strings=list(settings.stop) or None,
-                return_dict_in_generate=True,
-            ),
-            logits_processor=[sampler],
-            stopping_criteria=[stop],
-            tokenizer=loaded.tokenizer,
+    while batch.rows and batch.ids.shape[1] < end:
+        stop = _Stop(batch.rows, loaded.end_tokens)
+        out = _generate(
+            loaded,
+            batch.ids,
+            batch.mask,
+            {
+                _CACHE: batch.cache,
+                "logits_processor": [sampler],
+                "stopping_criteria": [stop],
+                "tokenizer": loaded.tokenizer,
+            },
+            max_new_tokens=end - batch.ids.shape[1],
+            eos_token_id=loaded.end_tokens or None,
+            stop_strings=list(settings.stop) or None,
         )
         if not stop.is_thin:
             break
         kept = (~stop.ended).nonzero()[:, 0]
-        ids = out.sequences[kept]
-        n_more = ids.shape[1] - mask.shape[1]
-        mask = pad(mask[kept], (0, n_more), value=1)
-        cache = _select(getattr(out, _CACHE), kept)
-        rows = [rows[place] for place in kept.tolist()]
+        batch.keep(kept.tolist(), out.sequences, _select(out, kept))
         sampler.keep(kept.tolist())
     return sampler.drawn
+
+
+def _generate(
+    loaded: Loaded,
+    ids: torch.Tensor,
+    mask: torch.Tensor,
+    options: Fields = MappingProxyType({}),
+    **config: Any,
+) -> Any:
+    """Returns what `generate` returns, which takes the likeliest token: a sampler among the options draws."""
+    return loaded.model.generate(
+        input_ids=ids,
+        attention_mask=mask,
+        generation_config=GenerationConfig(
+            do_sample=False, pad_token_id=_padding(loaded), return_dict_in_generate=True, **config
+        ),
+        **options,
+    )
 
 
 def _find_going(
@@ -236,39 +270,27 @@ def _find_going(
     return going
 
 
-def _pad_left(
-    prompts: Sequence[Sequence[int]], padding: int, device: Any
+def _padding(loaded: Loaded) -> int:
+    padding: int | None = loaded.tokenizer.pad_token_id
+    if padding is not None:
+        return padding
+    return loaded.end_tokens[0] if loaded.end_tokens else 0
+
+
+def pad_rows(
+    rows: Sequence[Sequence[int]], *, padding: int, side: str, device: Any
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    longest = max(map(len, prompts))
-    ids = list[list[int]]()
-    mask = list[list[int]]()
-    for prompt in prompts:
-        n_missing = longest - len(prompt)
-        ids.append([padding] * n_missing + list(prompt))
-        mask.append([0] * n_missing + [1] * len(prompt))
-    return torch.tensor(ids, device=device), torch.tensor(mask, device=device)
+    """Returns rows of tokens, padded to the longest on this side, and the mask of what is no padding."""
+    tokens = [torch.tensor(row) for row in rows]
+    ones = [torch.ones_like(row) for row in tokens]
+    ids = pad_sequence(tokens, batch_first=True, padding_value=padding, padding_side=side)
+    mask = pad_sequence(ones, batch_first=True, padding_side=side)
+    return ids.to(device), mask.to(device)
 
 
-def _read(
-    loaded: Loaded, ids: torch.Tensor, mask: torch.Tensor, padding: int
-) -> tuple[torch.Tensor, Any]:
-    """Returns the logits of what follows each prompt, shape (n_prompts, n_tokens), and the cache."""
-    out = loaded.model.generate(
-        input_ids=ids,
-        attention_mask=mask,
-        generation_config=GenerationConfig(
-            do_sample=False,
-            max_new_tokens=1,
-            pad_token_id=padding,
-            return_dict_in_generate=True,
-            output_logits=True,
-        ),
-    )
-    return out.logits[0], getattr(out, _CACHE)
-
-
-def _select(cache: Any, rows: torch.Tensor) -> Any:
+def _select(generated: Any, rows: torch.Tensor) -> Any:
     """Returns the cache of these rows, in this order; None where it holds more than keys and values, as Mamba's."""
+    cache = getattr(generated, _CACHE)
     layers = getattr(cache, "layers", ())
     kinds = {type(layer) for layer in layers}
     if not layers or not kinds <= {DynamicLayer, DynamicSlidingWindowLayer}:

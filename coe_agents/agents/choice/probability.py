@@ -2,12 +2,11 @@
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain, permutations
 from typing import Any, Literal, get_args
 
-from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, MessageLikeRepresentation, convert_to_messages
 from langchain_core.outputs import Generation, LLMResult
 
@@ -115,37 +114,20 @@ def choice_steps(
     The model's temperature is left as it is. `config` is a `RunnableConfig`, passed through for callbacks, tags and
     metadata; `seconds` is what all requests together may take.
     """
-    model = server.model
     conversation = _check(messages, choices, methods)
     # `coe_agents.backends.ChatTransformers` has it
-    score = getattr(model, "choice_log_probabilities", None)
+    score = getattr(server.model, "choice_log_probabilities", None)
     if "exact" in methods and score is not None:
         scores = yield Call(score, None, (conversation, choices), seconds=seconds)
         return _from_scores(scores, choices)
+    name = type(server.model).__name__
     if "sampled" not in methods:
         raise NoChoiceError(
-            f"{type(model).__name__} gave no probabilities of {_list_names(choices)} by {_list_names(methods)}",
+            f"{name} gave no probabilities of {_list_names(choices)} by {_list_names(methods)}",
             hint='Allow the method "sampled"',
         )
 
-    # streaming would merge the choices of a request, and log-probabilities, which a server may refuse, are not read
-    fields = type(model).model_fields
-    unset = JsonObject()
-    for name in ("streaming", "logprobs"):
-        if name in fields:
-            unset[name] = fields[name].default
-    model = model.model_copy(update=unset)
-    always = tracing_options(config)
-    if "streaming" in fields:
-        always["stream"] = False
-    limit = Deadline(seconds)
-
-    def request(options: Fields, n_prompts: int) -> Call:
-        prompts = [conversation] * n_prompts
-        all_options = {**always, **options}
-        return call_model(server.places, model, prompts, all_options, limit.seconds_left())
-
-    replies, usage = yield from _sample(model, request, n_samples)
+    replies, usage = yield from _sample(server, conversation, n_samples, config, Deadline(seconds))
     read = parse_choice if strict else read_choice
     stated = list[str]()
     for reply in replies:
@@ -157,7 +139,7 @@ def choice_steps(
             stated.append(choice)
     if not stated:
         raise NoChoiceError(
-            f"none of {len(replies)} replies of {type(model).__name__} was one of {_list_names(choices)}",
+            f"none of {len(replies)} replies of {name} was one of {_list_names(choices)}",
             hint="Ask for one of the choices and nothing else, and leave room for it in `max_tokens`",
         )
     shares = {choice: stated.count(choice) / len(stated) for choice in choices}
@@ -215,18 +197,33 @@ def find_ambiguous(choices: Sequence[str]) -> tuple[str, str] | None:
 
 
 def _sample(
-    model: BaseChatModel, request: Callable[..., Call], n_samples: int
+    server: Server,
+    conversation: list[BaseMessage],
+    n_samples: int,
+    config: Fields | None,
+    deadline: Deadline,
 ) -> Steps[tuple[list[Generation], Usage]]:
     """Asks for all replies in one request where the model has a field `n`, and again for what is missing."""
+    fields = type(server.model).model_fields
+    # streaming would merge the choices of a request, and log-probabilities, which a server may refuse, are not read
+    unset = JsonObject()
+    for name in ("streaming", "logprobs"):
+        if name in fields:
+            unset[name] = fields[name].default
+    model = server.model.model_copy(update=unset)
+    always = tracing_options(config)
+    if "streaming" in fields:
+        always["stream"] = False
+
     wanted = 1 if getattr(model, "temperature", None) == 0 else n_samples
     seed = getattr(model, "seed", None)
-    takes_several = "n" in type(model).model_fields and wanted > 1
+    takes_several = "n" in fields and wanted > 1
     replies = list[Generation]()
     usages = list[Usage]()
     while len(replies) < wanted:
         missing = wanted - len(replies)
         n_prompts = missing
-        options = JsonObject()
+        options = dict(always)
         if seed is not None:
             # replies that share a seed would be copies of one another
             options["seed"] = seed + len(replies)
@@ -235,7 +232,9 @@ def _sample(
             options["n"] = missing
             n_prompts = 1
         try:
-            result: LLMResult = yield request(options, n_prompts)
+            prompts = [conversation] * n_prompts
+            seconds = deadline.seconds_left()
+            result: LLMResult = yield call_model(server.places, model, prompts, options, seconds)
         except Exception as error:
             if not (takes_several and _is_refusal(error)):
                 raise

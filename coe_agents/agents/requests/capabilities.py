@@ -55,6 +55,10 @@ class Drawn:
     failure: CoEError | None = None
 
     @property
+    def answered(self) -> list[LLMResult]:
+        return self.results + self.unused
+
+    @property
     def n_received(self) -> int:
         return sum(len(result.generations[0]) for result in self.results)
 

@@ -32,6 +32,7 @@ from coe_agents.types import (
     add_usages,
     create_response,
     end_of,
+    usable,
     usage_of,
 )
 
@@ -59,18 +60,32 @@ def to_reply(
     states_confidence: bool = False,
 ) -> AgentReply:
     """Returns the reply of an agent; `states_confidence`: whether it was asked to end in its confidence."""
-    n_requested = request["n_samples"]
     replies = list[_Reply]()
     for result in drawn.results:
         replies += _read(result.generations[0])
-    replies = replies[:n_requested]
+    replies = replies[: request["n_samples"]]
 
     responses = list[Response]()
     for index, reply in enumerate(replies):
         place = _Place(agent, request["round"], index, max_chars)
         responses.append(_response(reply, request, place, states_confidence=states_confidence))
-    answered = [*drawn.results, *drawn.unused]
-    valid = [response for response in responses if response["error"] is None]
+    sampling = _describe_sampling(drawn, ladder, request, responses)
+    sampling["n_cut"] = sum(len(reply.text) > max_chars for reply in replies)
+    sampling["max_tokens"] = max_tokens
+    usage = add_usages(map(usage_of, drawn.answered))
+    agent_reply = AgentReply(responses=responses, usage=usage, sampling=sampling)
+    if "tools" in request:
+        messages = agent_reply["messages"] = {}
+        for index, reply in enumerate(replies):
+            if isinstance(reply.generation, ChatGeneration):
+                messages[index] = reply.generation.message
+    return agent_reply
+
+
+def _describe_sampling(
+    drawn: Drawn, ladder: Ladder, request: AgentRequest, responses: Sequence[Response]
+) -> Sampling:
+    valid = usable(responses)
     logprobs_missing = sum(response["logprob"] is None for response in valid)
     has_logprobs = logprobs_missing < len(valid)
     n_empty = 0
@@ -81,15 +96,15 @@ def to_reply(
     failure = None
     if drawn.failure is not None:
         failure = f"{type(drawn.failure).__name__}: {drawn.failure}"
-    sampling = Sampling(
+    return Sampling(
         round=request["round"],
         rung=_RUNGS[ladder.takes_several, has_logprobs],
-        n_requested=n_requested,
+        n_requested=request["n_samples"],
         n_received=len(responses),
-        n_requests=len(answered),
+        n_requests=len(drawn.answered),
         n_empty=n_empty,
         n_truncated=sum(response["end"] in ("cut", "unknown") for response in valid),
-        n_cut=sum(len(reply.text) > max_chars for reply in replies),
+        n_cut=0,
         n_invalid_calls=len(responses) - len(valid),
         logprobs_missing=logprobs_missing,
         refused=list(ladder.refused),
@@ -97,16 +112,7 @@ def to_reply(
         probe=None,
         counted="each",
         error=failure,
-        max_tokens=max_tokens,
     )
-    usage = add_usages(map(usage_of, answered))
-    agent_reply = AgentReply(responses=responses, usage=usage, sampling=sampling)
-    if "tools" in request:
-        messages = agent_reply["messages"] = {}
-        for index, reply in enumerate(replies):
-            if isinstance(reply.generation, ChatGeneration):
-                messages[index] = reply.generation.message
-    return agent_reply
 
 
 @dataclass(frozen=True, slots=True)

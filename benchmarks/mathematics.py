@@ -19,7 +19,7 @@ from defaults import MATHS, generations
 from result_page import result_page
 
 from coe_agents.clustering import Clusterer, MathematicsMatch, NormalizedMatch
-from coe_agents.evaluation.scoring.scores import report, score
+from coe_agents.evaluation.scoring.scores import ScoringSetup, report, score_samples
 
 CLUSTERERS: tuple[Clusterer, ...] = (NormalizedMatch(), MathematicsMatch())
 
@@ -50,7 +50,7 @@ def columns(samples: list[dict]) -> Iterator[str]:
     for clusterer in CLUSTERERS:
         start = time.perf_counter()
         with opened(samples) as questions:
-            found.append(report(score(questions, clusterer=clusterer)))
+            found.append(report(score_samples(questions, ScoringSetup(clusterer))))
         seconds.append(time.perf_counter() - start)
     yield f"{found[0]['n_scored']:4}"
     yield " -> ".join(f"{each['accuracy']:.3f}" for each in found)

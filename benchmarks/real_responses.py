@@ -13,7 +13,7 @@ from calibn import EQUALS, samples
 from result_page import result_page
 
 from coe_agents.clustering import NormalizedMatch
-from coe_agents.evaluation.scoring.scores import report, score
+from coe_agents.evaluation.scoring.scores import ScoringSetup, report, score_samples
 
 RUNS = [
     (name, weighting)
@@ -33,9 +33,8 @@ def main() -> None:
     for name, weighting in RUNS:
         start = time.perf_counter()
         with samples(folder, name, EQUALS) as questions:
-            reports.append(
-                report(score(questions, clusterer=NormalizedMatch(), weighting=weighting))
-            )
+            setup = ScoringSetup(NormalizedMatch(), weighting=weighting)
+            reports.append(report(score_samples(questions, setup)))
         seconds.append(time.perf_counter() - start)
     show("AUROC [95 %]", [f"{name.partition('_')[0]}, {weighting}" for name, weighting in RUNS])
     for shown in SHOWN:

@@ -4,6 +4,8 @@ import json
 
 import numpy as np
 
+from coe_agents.evaluation.scoring.scores import ScoringSetup, score_each, to_scores
+
 
 def row(identifier="q1", agent="a", index=0, text="Paris", **fields):
     return {"id": identifier, "agent": agent, "index": index, "text": text, **fields}
@@ -37,3 +39,9 @@ def group(n_questions, *, agents=("a", "b", "c"), n_samples=4, seed=0, **fields)
                     | fields
                 )
     return rows
+
+
+def score(questions, **setup):
+    """The score vectors of questions; the arguments are those of `ScoringSetup`."""
+    scoring = ScoringSetup(**setup)
+    return to_scores(score_each(questions, scoring), scoring)

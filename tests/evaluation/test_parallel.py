@@ -10,8 +10,8 @@ from coe_agents.clustering import NormalizedMatch
 from coe_agents.errors import SamplesError
 from coe_agents.evaluation import Samples
 from coe_agents.evaluation.parallel import map_in_processes
-from coe_agents.evaluation.scoring.scores import ScoringSetup, report, score, score_samples
-from tests.evaluation.invented import group, row, write
+from coe_agents.evaluation.scoring.scores import ScoringSetup, report, score_samples
+from tests.evaluation.invented import group, row, score, write
 
 
 def many(n):

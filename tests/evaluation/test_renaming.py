@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import Samples
-from coe_agents.evaluation.scoring.scores import report, score
+from coe_agents.evaluation.scoring.scores import report
 from coe_agents.testing.doubles import TableEntailment
-from tests.evaluation.invented import row, write
+from tests.evaluation.invented import row, score, write
 
 NAMES = ("ann", "bob", "cyd", "dan")
 PLAIN = ("x", "y", "z z")

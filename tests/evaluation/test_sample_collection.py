@@ -12,9 +12,9 @@ from coe_agents.evaluation import Samples
 from coe_agents.evaluation.datasets.question import Question
 from coe_agents.evaluation.sample_collection import Participant, sample
 from coe_agents.evaluation.samples.store import Store
-from coe_agents.evaluation.scoring.scores import score
 from coe_agents.testing import create_response
 from coe_agents.types import AgentReply, Usage
+from tests.evaluation.invented import score
 from tests.waiting import until
 
 QUESTIONS = [Question(str(number), f"What is {number}?", (str(number),)) for number in range(6)]

@@ -6,7 +6,6 @@ import pytest
 
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import Samples
-from coe_agents.evaluation.scoring.scores import score
 from coe_agents.evaluation.scoring.statistics import iter_statistics
 from coe_agents.measurement.estimators import (
     BASELINE,
@@ -30,7 +29,7 @@ from coe_agents.uncertainty import (
     entropy,
     semantic_entropy,
 )
-from tests.evaluation.invented import group, row, write
+from tests.evaluation.invented import group, row, score, write
 
 LOG2 = math.log(2)
 DIVERGENCES = ("js", "hellinger", "wasserstein")

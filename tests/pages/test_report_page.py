@@ -11,10 +11,10 @@ import pytest
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import Samples
 from coe_agents.evaluation.metrics import auroc
-from coe_agents.evaluation.scoring.scores import ScoringSetup, score
+from coe_agents.evaluation.scoring.scores import ScoringSetup
 from coe_agents.pages.report_page import create_page, summarize
 from tests.elements import Elements
-from tests.evaluation.invented import group, row, write
+from tests.evaluation.invented import group, row, score, write
 
 HOSTILE = [
     "<img src=x onerror=\"document.title='ran'\">",

@@ -261,36 +261,17 @@ class Scores:
     n_inside: int = 0
 
 
-def score(
-    questions: Iterable[SampledQuestion],
-    *,
-    clusterer: Clusterer,
-    weighting: Weighting = "auto",
-    criterion: Criterion = CRITERIA["reference_or_label"],
-    entailment: EntailmentModel | None = None,
-    estimators: Mapping[str, Estimator] | None = None,
-    proposer: str | None = None,
-) -> Scores:
-    """Scores every question with every estimator; only the score vectors are kept, some 300 bytes a question.
+def score_samples(samples: Samples, setup: ScoringSetup, *, n_processes: int = 1) -> Scores:
+    """Scores every question with every estimator, in so many processes; only the score vectors are kept.
 
-    With a `proposer`, what is judged is that agent's first response, not the group's answer, and two scores more are
-    computed: "support" and "own_entropy".
-
-    The questions are read one at a time. The other arguments are explained in `ScoringSetup`.
+    These are some 300 bytes a question. With a `proposer`, what is judged is that agent's first response, not the
+    group's answer, and two scores more are computed: "support" and "own_entropy". For several processes, `setup` is
+    without a model, which every process would load.
 
     Raises:
         SamplesError: A line of the samples is malformed.
-        ValueError: `weighting` is "probability" and an agent lacks log-probabilities; or an estimator has a name that
+        ValueError: The weighting is "probability" and an agent lacks log-probabilities; or an estimator has a name that
             is taken, or returns something else than a finite number or None.
-    """
-    setup = ScoringSetup(clusterer, criterion, entailment, weighting, estimators or {}, proposer)
-    return to_scores(score_each(questions, setup), setup)
-
-
-def score_samples(samples: Samples, setup: ScoringSetup, *, n_processes: int = 1) -> Scores:
-    """Scores samples part by part in so many processes; the result is that of `score`.
-
-    For several, `setup` is without a model, which every process would load.
     """
     score_part = partial(_score_part, setup)
 

@@ -7,11 +7,11 @@ import pytest
 from coe_agents.actions import ActionMatch, canonical_action
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation import Samples
-from coe_agents.evaluation.scoring.scores import report, score
+from coe_agents.evaluation.scoring.scores import report
 from coe_agents.evaluation.scoring.statistics import iter_statistics
 from coe_agents.experiments.replays import load_saved
 from coe_agents.measurement.estimators import find_estimators
-from tests.evaluation.invented import group, row, write
+from tests.evaluation.invented import group, row, score, write
 
 ANN = [{"name": "pay", "args": {"to": "Ann"}}]
 BOB = [{"name": "pay", "args": {"to": "Bob"}}]

@@ -12,14 +12,8 @@ from coe_agents.evaluation import Samples
 from coe_agents.evaluation.metrics import auroc
 from coe_agents.evaluation.metrics.tallies import join_ties
 from coe_agents.evaluation.scoring.correctness import CRITERIA
-from coe_agents.evaluation.scoring.scores import (
-    ScoringSetup,
-    best_single_model,
-    report,
-    score,
-    to_scores,
-)
-from tests.evaluation.invented import group, row, write
+from coe_agents.evaluation.scoring.scores import ScoringSetup, best_single_model, report, to_scores
+from tests.evaluation.invented import group, row, score, write
 
 LOG2 = math.log(2)
 

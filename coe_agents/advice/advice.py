@@ -13,7 +13,7 @@ import numpy as np
 from coe_agents._removed import refuses_removed
 from coe_agents.checks import require
 from coe_agents.clustering.refusals import answer_kind
-from coe_agents.evaluation.calibration.calibrate import Judged, learn_weights
+from coe_agents.evaluation.calibration.calibrate import Judged, learn_weights, with_all_agents
 from coe_agents.evaluation.calibration.learned import fit_ridge, to_folds
 from coe_agents.evaluation.metrics.bootstrap import (
     Estimate,
@@ -123,11 +123,7 @@ FEWEST = 50
 """The fewest labelled questions: with fewer, a fold has hardly an error in it, and an interval says next to nothing."""
 RISKS = (0.05, 0.1, 0.2)
 ESCALATED = 0.2
-LEARNED: WeightsFrom = "learned"
-EQUAL: WeightsFrom = "equal"
-AGREEMENT: WeightsFrom = "agreement"
 _SIZES = (1, 2, 3, 5, 10, 20, 50, 100)
-_SCORES = (DEFAULT_SCORE, "coe")
 _WEIGHTED = (VOTE_SHARE, CONFIDENCE_VOTE_SHARE)
 """The scores that take weights."""
 _FEWEST_OF_EACH = 10.0
@@ -244,28 +240,30 @@ def advise(rows: Sequence[Judged], *, n_resamples: int = 1000) -> Advice:
     right = group.right
     by_confidence = group.with_confidence()
 
-    names_of_scores = [*_SCORES]
+    others = {"coe": group.score("coe")}
     if by_confidence:
-        names_of_scores.append(CONFIDENCE_VOTE_SHARE)
-    scores = {name: group.score(name) for name in names_of_scores}
-    scores[TRUSTED_VOTE_SHARE] = group.by_trust()
+        others[CONFIDENCE_VOTE_SHARE] = group.score(CONFIDENCE_VOTE_SHARE)
+    others[TRUSTED_VOTE_SHARE] = group.by_trust()
+    scores = {DEFAULT_SCORE: group.votes, **others}
     areas = {}
     for name, values in scores.items():
         areas[name], _ = group.auroc(right, values)
-    others = {name: values for name, values in scores.items() if name != DEFAULT_SCORE}
-    score_gains = group.gain(others, group.votes)
+    score_gains = group.gain(others)
 
-    fits: dict[WeightsFrom, _Fit] = {AGREEMENT: _by_agreement}
-    if min(right.sum(), (1.0 - right).sum()) >= _FEWEST_OF_EACH:
-        fits[LEARNED] = _by_labels
+    fits: dict[WeightsFrom, _Fit] = {"agreement": _by_agreement}
+    n_right = right.sum()
+    n_wrong = right.size - n_right
+    if min(n_right, n_wrong) >= _FEWEST_OF_EACH:
+        fits["learned"] = learn_weights
     gains_of_fits = {}
     for source, fit in fits.items():
         gains_of_fits[source] = group.mean(group.answer(fit).right - right)
     weight_gains = _adjust(gains_of_fits)
 
-    weights = _best(weight_gains, EQUAL)
+    equal: WeightsFrom = "equal"
+    weights = _best(weight_gains, equal)
     usable = score_gains
-    if weights != EQUAL:
+    if weights != equal:
         usable = {name: gain for name, gain in score_gains.items() if name in _WEIGHTED}
     score = _best(usable, DEFAULT_SCORE)
     answers = group.answer(fits.get(weights, _equally), score=score)
@@ -274,6 +272,7 @@ def advise(rows: Sequence[Judged], *, n_resamples: int = 1000) -> Advice:
 
     coverage, realised = group.coverages(answers)
     best, right_alone = group.best_alone()
+    gain_over_best = group.mean(answers.right - right_alone)
     losses = group.sample_losses()
     fifth = choose_escalated(group.votes, ESCALATED)
     return Advice(
@@ -281,13 +280,13 @@ def advise(rows: Sequence[Judged], *, n_resamples: int = 1000) -> Advice:
         accuracy=with_interval(*group.mean(right)),
         best=best,
         best_accuracy=with_interval(*group.mean(right_alone)),
-        over_best=_adjust({best: group.mean(answers.right - right_alone)})[best],
+        over_best=_adjust({best: gain_over_best})[best],
         score=score,
         scores=areas,
         score_gains=score_gains,
         weights=weights,
         weight_gains=weight_gains,
-        confidence_gains=group.gain(by_confidence, group.votes),
+        confidence_gains=group.gain(by_confidence),
         without=group.without_each(),
         order=group.by_information(),
         n_samples=_fewest_samples(losses),
@@ -301,11 +300,9 @@ def advise(rows: Sequence[Judged], *, n_resamples: int = 1000) -> Advice:
 
 def _complete(rows: Sequence[Judged]) -> list[Judged]:
     """Returns the rows that have all agents and a verdict on every cluster."""
-    names = set[str]().union(*[row.measurement.agents for row in rows])
     complete = []
-    for row in rows:
-        is_labelled = row.verdicts and None not in row.verdicts
-        if is_labelled and names <= row.measurement.agents.keys():
+    for row in with_all_agents(rows):
+        if row.verdicts and None not in row.verdicts:
             complete.append(row)
     must = f"of {len(rows)} questions at least {FEWEST} must be labelled and have responses of all agents"
     require(len(complete) >= FEWEST, must, len(complete), "Label more, or give references")
@@ -344,23 +341,20 @@ def _best(gains: Mapping[_Name, Difference], usual: _Name) -> _Name:
     return best
 
 
-_Fit = Callable[[Sequence[Judged], Sequence[str]], Mapping[str, float]]
+_Fit = Callable[[Sequence[Judged]], Mapping[str, float]]
 """From rows of the other folds to the agents' weights by name."""
 
 
-def _equally(rows: Sequence[Judged], agents: Sequence[str]) -> Mapping[str, float]:
+def _equally(rows: Sequence[Judged]) -> Mapping[str, float]:
+    agents = rows[0].measurement.agents
     return dict.fromkeys(agents, 1.0 / len(agents))
 
 
-def _by_agreement(rows: Sequence[Judged], agents: Sequence[str]) -> Mapping[str, float]:
+def _by_agreement(rows: Sequence[Judged]) -> Mapping[str, float]:
     try:
         return agreement_weights([row.measurement for row in rows], n_resamples=1).weights
     except ValueError:  # one agent alone, or none that ever agree
-        return _equally(rows, agents)
-
-
-def _by_labels(rows: Sequence[Judged], agents: Sequence[str]) -> Mapping[str, float]:
-    return learn_weights(rows)
+        return _equally(rows)
 
 
 class _Group:
@@ -371,11 +365,13 @@ class _Group:
         self.agents = sorted(rows[0].measurement.agents)
         self.right = shares_right(rows)
         self.votes = self.score(DEFAULT_SCORE)
-        self.support = np.array([_support(row, self.agents) for row in rows])
+        support = [_support(row, self.agents) for row in rows]
+        self.support = np.array(support)
         self._counts = list(resamples(len(rows), n_resamples=n_resamples))
 
         # for each fold, the places of the questions outside and inside of it
-        fold = to_folds([row.id for row in rows], 1.0 - self.right)
+        identifiers = [row.id for row in rows]
+        fold = to_folds(identifiers, 1.0 - self.right)
         self._splits = []
         for k in range(fold.max() + 1):
             outside = np.flatnonzero(fold != k)
@@ -387,7 +383,8 @@ class _Group:
 
     def score(self, name: str) -> FloatArray:
         """Returns a score of each question."""
-        return np.array([score_of(row.measurement, name) for row in self.rows], dtype=np.float64)
+        scores = [score_of(row.measurement, name) for row in self.rows]
+        return np.array(scores, dtype=np.float64)
 
     def answer(self, fit: _Fit, *, score: str = VOTE_SHARE) -> _Answers:
         """Answers each question by the weights that `fit` gives the agents on the other folds.
@@ -398,36 +395,38 @@ class _Group:
         uncertainty = np.empty(len(self.rows))
         is_given = np.empty(len(self.rows), dtype=np.bool_)
         for outside, inside in self._splits:
-            weights = fit(self._rows_at(outside), self.agents)
+            weights = fit(self._rows_at(outside))
             for i in inside.tolist():
                 row = self.rows[i]
                 votes = weighted_votes(row.measurement, weights, score=score)
-                leading = np.flatnonzero(shares_lead(votes)).tolist()
-                right[i] = np.mean([row.verdicts[cluster] for cluster in leading])
+                leading = np.flatnonzero(shares_lead(votes))
+                verdicts = np.array(row.verdicts, dtype=np.float64)
+                right[i] = verdicts[leading].mean()
                 uncertainty[i] = 1.0 - votes.max()
 
                 is_action = row.measurement.proposals.calls is not None
                 text = row.measurement.representatives[leading[0]]
                 is_answer = answer_kind(text) == "answer"
-                is_given[i] = len(leading) == 1 and (is_action or is_answer)
+                is_given[i] = leading.size == 1 and (is_action or is_answer)
         return _Answers(right, join_ties(uncertainty), is_given)
 
     def by_trust(self) -> FloatArray:
         """Returns 1 - the support of the leading answer, where agents count by agreement on the other folds."""
         uncertainty = np.empty(len(self.rows))
         for outside, inside in self._splits:
-            weights = _by_agreement(self._rows_at(outside), self.agents)
+            weights = _by_agreement(self._rows_at(outside))
             trust = np.array([weights[name] for name in self.agents])
             uncertainty[inside] = 1.0 - self.support[inside] @ trust
         return uncertainty
 
     def best_alone(self) -> tuple[str, FloatArray]:
         """Returns the agent that is right most often, and how right the best one of the other folds is."""
-        right_of_each = np.array([shares_right(self.rows, {name: 1.0}) for name in self.agents])
+        alone = [shares_right(self.rows, {name: 1.0}) for name in self.agents]
+        right_of_each = np.array(alone)
         right_of_best = np.empty(len(self.rows))
         for outside, inside in self._splits:
-            best_outside = int(right_of_each[:, outside].mean(axis=1).argmax())
-            right_of_best[inside] = right_of_each[best_outside, inside]
+            accuracies = right_of_each[:, outside].mean(axis=1)
+            right_of_best[inside] = alone[accuracies.argmax()][inside]
         best = int(right_of_each.mean(axis=1).argmax())
         return self.agents[best], right_of_best
 
@@ -455,7 +454,8 @@ class _Group:
         realised = {}
         for risk in RISKS:
             is_answered = self.choose_answered(answers, risk)
-            coverage[risk] = with_interval(*self.mean(is_answered), n_intervals=len(RISKS))
+            share, drawn = self.mean(is_answered)
+            coverage[risk] = with_interval(share, drawn, n_intervals=len(RISKS))
             realised[risk] = float("nan")
             if is_answered.any():
                 realised[risk] = float(is_answered @ wrong / is_answered.sum())
@@ -464,14 +464,20 @@ class _Group:
     def auroc(self, right: FloatArray, uncertainty: FloatArray) -> _Drawn:
         """Returns the mean over folds of the AUROC within them, and that of each resample of the questions."""
         places = [inside for _, inside in self._splits]
-        rankings = [Ranking(right[inside], join_ties(uncertainty[inside])) for inside in places]
-        value = _mean_of_known([area_under_roc(ranking.tally()) for ranking in rankings])
+        rankings = []
+        areas = []
+        for inside in places:
+            ranking = Ranking(right[inside], join_ties(uncertainty[inside]))
+            rankings.append(ranking)
+            areas.append(area_under_roc(ranking.tally()))
+        value = _mean_of_known(areas)
 
         drawn = []
         for counts in self._counts:
             areas = []
             for ranking, inside in zip(rankings, places, strict=True):
-                areas.append(area_under_roc(ranking.tally(counts[:, inside])))
+                tally = ranking.tally(counts[:, inside])
+                areas.append(area_under_roc(tally))
             drawn.append(_mean_of_known(areas))
         return float(value[0]), np.concatenate(drawn)
 
@@ -480,9 +486,9 @@ class _Group:
         drawn = [counts @ values / values.size for counts in self._counts]
         return float(values.mean()), np.concatenate(drawn)
 
-    def gain(self, scores: Mapping[str, FloatArray], usual_score: FloatArray) -> Table:
-        """Returns the AUROC of each score less that of the usual one."""
-        usual = self.auroc(self.right, usual_score)
+    def gain(self, scores: Mapping[str, FloatArray]) -> Table:
+        """Returns the AUROC of each score less that of the vote share."""
+        usual = self.auroc(self.right, self.votes)
         gains = {}
         for name, values in scores.items():
             gains[name] = _less(self.auroc(self.right, values), usual)
@@ -494,32 +500,34 @@ class _Group:
         for name in self.agents:
             others = dict.fromkeys(set(self.agents) - {name}, 1.0)
             if others:
-                changes[name] = self.mean(shares_right(self.rows, others) - self.right)
+                right = shares_right(self.rows, others)
+                changes[name] = self.mean(right - self.right)
         return _adjust(changes)
 
     def with_confidence(self) -> dict[str, FloatArray]:
         """Returns 1 - the vote share by each kind of confidence that an agent has, alone."""
-        n_agents = len(self.agents)
-        by_kind = {}
-        for kind in ("stated", "token"):
-            uncertainty = np.empty(len(self.rows))
-            is_known = False
-            for i, row in enumerate(self.rows):
-                confidences: list[float | None] = []
-                for name in self.agents:
-                    agent = row.measurement.agents[name]
-                    if kind == "token":
-                        confidences.append(agent.token_confidence)
-                    else:
-                        confidences.append(agent.confidence if agent.states_all else None)
-                is_known |= confidences.count(None) < n_agents
+        stated = []
+        token = []
+        for row in self.rows:
+            agents = [row.measurement.agents[name] for name in self.agents]
+            stated.append([agent.confidence if agent.states_all else None for agent in agents])
+            token.append([agent.token_confidence for agent in agents])
 
-                filled = fill_confidences(confidences, [None] * n_agents)
-                votes = filled @ distributions_of(row.measurement, self.agents) / n_agents
-                uncertainty[i] = 1.0 - votes.max()
-            if is_known:
-                by_kind[kind] = uncertainty
+        by_kind = {}
+        for kind, confidences in (("stated", stated), ("token", token)):
+            if any(of_row.count(None) < len(of_row) for of_row in confidences):
+                by_kind[kind] = self._weighted_by(confidences)
         return by_kind
+
+    def _weighted_by(self, confidences: Sequence[Sequence[float | None]]) -> FloatArray:
+        """Returns 1 - the vote share where each agent counts by its confidence in the row."""
+        n_agents = len(self.agents)
+        uncertainty = np.empty(len(self.rows))
+        for i, row in enumerate(self.rows):
+            filled = fill_confidences(confidences[i], [None] * n_agents)
+            votes = filled @ distributions_of(row.measurement, self.agents) / n_agents
+            uncertainty[i] = 1.0 - votes.max()
+        return uncertainty
 
     def _predict(self, features: FloatArray) -> FloatArray:
         """Returns P(wrong) of a ridge logistic regression that is fitted on the other folds."""
@@ -557,18 +565,25 @@ class _Group:
 
     def _loss(self, predicted: FloatArray) -> float:
         chance = np.clip(predicted, 1e-12, 1.0 - 1e-12)
-        likelihoods = (1.0 - self.right) * np.log(chance) + self.right * np.log(1.0 - chance)
+        if_wrong = np.log(chance)
+        if_right = np.log(1.0 - chance)
+        likelihoods = (1.0 - self.right) * if_wrong + self.right * if_right
         return float(-likelihoods.mean())
 
     def sample_losses(self) -> dict[int, dict[str, Difference]]:
         """Returns what the first n responses of each agent lose against all, by counts; n doubles up to all."""
-        most = max(len(clusters) for row in self.rows for clusters in row.said.values())
+        most = 0
+        for row in self.rows:
+            most = max(most, *map(len, row.said.values()))
         sizes = [n for n in _SIZES if n < most]
         sizes.append(most)
 
         figures = {}
         for n in sizes:
-            right, uncertainty = np.array([_with_first(row, n) for row in self.rows]).T
+            right = np.empty(len(self.rows))
+            uncertainty = np.empty(len(self.rows))
+            for i, row in enumerate(self.rows):
+                right[i], uncertainty[i] = _with_first(row, n)
             figures[n, "auroc"] = self.auroc(right, uncertainty)
             figures[n, "accuracy"] = self.mean(right)
         losses = {}
@@ -665,30 +680,29 @@ class Observed:
 
 def read_observed(questions: Iterable[SampledQuestion]) -> Observed | None:
     """Returns what the samples of `coe-agents harvest` say; None of other samples, or where no call was observed."""
-    blocked = list[bool]()
-    passed = list[tuple[bool, float]]()
+    n_blocked = {True: 0, False: 0}
+    n_passed = 0
+    weight_of_passed = {True: 0.0, False: 0.0}
     for question in questions:
         by_agent = {row["agent"]: row for row in question.responses}
         proposed = by_agent.get("driver")
-        if proposed is None or proposed.get("kind") not in ("observed", "audit"):
+        kind = None if proposed is None else proposed.get("kind")
+        if proposed is None or kind not in ("observed", "audit"):
             return None
         is_right = proposed["correct"]
         if is_right is None:
             continue
-        if proposed.get("kind") == "observed":
-            blocked.append(is_right)
+        if kind == "observed":
+            n_blocked[is_right] += 1
         else:
             # each stands for as many as passed without being recorded
             seen_probability = float(str(proposed.get("seen_probability")))
-            passed.append((is_right, 1.0 / seen_probability))
-    if not blocked and not passed:
+            n_passed += 1
+            weight_of_passed[is_right] += 1.0 / seen_probability
+    if not n_passed and not any(n_blocked.values()):
         return None
 
-    n_all = sum(weight for _, weight in passed)
-    n_wrong = sum(weight for is_right, weight in passed if not is_right)
-    return Observed(
-        n_lost=blocked.count(True),
-        n_saved=blocked.count(False),
-        n_passed=len(passed),
-        wrong_passed=n_wrong / n_all if passed else None,
-    )
+    wrong_passed = None
+    if n_passed:
+        wrong_passed = weight_of_passed[False] / sum(weight_of_passed.values())
+    return Observed(n_blocked[True], n_blocked[False], n_passed, wrong_passed)

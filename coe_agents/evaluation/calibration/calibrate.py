@@ -501,21 +501,21 @@ def _check_every_cluster(rows: Sequence[Judged], proposer: str | None) -> None:
         )
 
 
-def _with_all_agents(rows: Sequence[Judged]) -> list[Judged]:
-    names = set[str]().union(*[row.measurement.agents for row in rows])
-    complete = [row for row in rows if names <= row.measurement.agents.keys()]
-    if not complete:
-        raise ValueError(
-            f'"rows" must hold questions with all {len(names)} agents; got none. Add questions'
-        )
-    return complete
+def with_all_agents(rows: Sequence[Judged]) -> list[Judged]:
+    """Returns the rows in which each agent of any row responded."""
+    names = set[str]()
+    for row in rows:
+        names.update(row.measurement.agents)
+    return [row for row in rows if names <= row.measurement.agents.keys()]
 
 
 def _divide(
     rows: Sequence[Judged], *, needs_all_agents: bool, halves: bool
 ) -> tuple[list[Judged], list[Judged]]:
     """Returns the rows on which weights are fitted, and those on which the threshold is chosen."""
-    usable = _with_all_agents(rows) if needs_all_agents else list(rows)
+    usable = with_all_agents(rows) if needs_all_agents else list(rows)
+    must = '"rows" must hold questions with all agents'
+    require(bool(usable), must, len(usable), "Add questions")
     if not halves:
         return usable, usable
 

@@ -8,17 +8,17 @@ and forbids every connection.
 import base64
 import gzip
 import json
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from hashlib import sha256
 from importlib import resources
 from importlib.util import find_spec
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
+from coe_agents.checks import is_finite
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.evaluation.metrics import accuracy_rejection_curve
 from coe_agents.evaluation.metrics.tallies import FloatArray, Ranking
@@ -35,7 +35,6 @@ from coe_agents.types import (
     SampledQuestion,
 )
 
-T = TypeVar("T")
 BLOCK = 100
 """Questions whose responses are unpacked together, when one of them is opened."""
 LONGEST = 4000
@@ -78,9 +77,9 @@ class Rows:
             answer = statistics.answer_of(statistics.leading[0])
             kind = answer_kind(answer)
 
-        figures = statistics.figures
-        parts = [figures["coe"], figures["aleatoric"], figures["epistemic"]]
-        uncertainty = [shorten(part or 0.0) for part in parts]
+        uncertainty = []
+        for part in ("coe", "aleatoric", "epistemic"):
+            uncertainty.append(shorten(statistics.figures[part] or 0.0))
         self._line(statistics.question, cut(answer, 300), kind, correct, *uncertainty)
         detail = {
             "references": statistics.question.references,
@@ -99,14 +98,9 @@ class Rows:
             labels[name] = name_of(name).label
             values[name] = list(map(shorten, column))
 
-        aleatoric = getattr(policy, "aleatoric_threshold", None)
-        epistemic = getattr(policy, "epistemic_threshold", None)
         return {
             "block": BLOCK,
-            "thresholds": [
-                _finite(aleatoric, DEFAULT_ALEATORIC_THRESHOLD),
-                _finite(epistemic, DEFAULT_EPISTEMIC_THRESHOLD),
-            ],
+            "thresholds": _thresholds_of(policy),
             "limit": _limit_of(policy, scores),
             "questions": self.columns,
             "labels": labels,
@@ -123,20 +117,18 @@ class Rows:
     def _clusters(self, statistics: Statistics, verdict: float | None) -> list[list[Any]]:
         """Returns of each cluster its answer, its share and the verdict on it, if any."""
         support = statistics.support.tolist()
-        predictions = []
-        for cluster in range(len(support)):
-            predictions.append(Prediction.of(statistics, cluster=cluster))
-
+        clusters = range(len(support))
+        predictions = [Prediction.of(statistics, cluster=cluster) for cluster in clusters]
         verdicts: list[float | None] = [None] * len(support)
         if self._criterion in CRITERIA.values():
             verdicts = judge(predictions, self._criterion)
         if not statistics.is_tied:
             verdicts[statistics.leading[0]] = verdict
 
-        clusters = []
+        lines = []
         for prediction, share, right in zip(predictions, support, verdicts, strict=True):
-            clusters.append([cut(prediction.answer, 300), shorten(share), right])
-        return clusters
+            lines.append([cut(prediction.answer, 300), shorten(share), right])
+        return lines
 
     def _line(self, question: SampledQuestion, *values: Any) -> None:
         line = (question.id, cut(question.text), *values)
@@ -150,23 +142,26 @@ class Rows:
             self._waiting = []
 
 
+def _thresholds_of(policy: Policy | None) -> list[float]:
+    """Returns the aleatoric and the epistemic threshold of a policy, by default those of a regime."""
+    aleatoric = getattr(policy, "aleatoric_threshold", None)
+    epistemic = getattr(policy, "epistemic_threshold", None)
+    return [
+        aleatoric if is_finite(aleatoric) else DEFAULT_ALEATORIC_THRESHOLD,
+        epistemic if is_finite(epistemic) else DEFAULT_EPISTEMIC_THRESHOLD,
+    ]
+
+
 def _limit_of(policy: Policy | None, scores: Scores) -> list[Any] | None:
     """Returns the score that a policy limits and the highest value that it answers; None if the page has no such."""
-    if policy is not None and hasattr(policy, "max_coe"):
-        name = "coe"
-        limit = policy.max_coe
-    else:
+    name = "coe"
+    limit = getattr(policy, "max_coe", None)
+    if limit is None:
         name = getattr(policy, "score", "")
         limit = getattr(policy, "threshold", None)
-    if _finite(limit, None) is None or name not in scores.values:
-        return None
-    return [name, limit]
-
-
-def _finite(value: float | None, otherwise: T) -> float | T:
-    if value is None or not math.isfinite(value):
-        return otherwise
-    return value
+    if is_finite(limit) and name in scores.values:
+        return [name, limit]
+    return None
 
 
 def pack(value: Any) -> str:
@@ -237,13 +232,18 @@ def compute_curves(scores: Scores) -> dict[str, dict[str, list[list[float]]]]:
         rejected = 1.0 - kept.coverage[::-1]
         curves[name] = {"accuracy": _thin(rejected, kept.values[::-1])}
         if has_both:
-            # how many answers are at least so uncertain, the most uncertain first
-            tally = Ranking(scores.correct, values).tally()
-            n_answers = tally.answers[0, -1] - tally.answers[0, ::-1]
-            n_right = tally.right[0, -1] - tally.right[0, ::-1]
-            n_wrong = n_answers - n_right
-            curves[name]["roc"] = _thin(n_right / n_right[-1], n_wrong / n_wrong[-1])
+            curves[name]["roc"] = _roc(scores.correct, values)
     return curves
+
+
+def _roc(correct: FloatArray, values: FloatArray) -> list[list[float]]:
+    """Returns the shares of the right and of the wrong answers that are at least so uncertain, from none to all."""
+    tally = Ranking(correct, values).tally()
+    [answers] = tally.answers
+    [right] = tally.right
+    n_right = right[-1] - right[::-1]
+    n_wrong = (answers[-1] - answers[::-1]) - n_right
+    return _thin(n_right / n_right[-1], n_wrong / n_wrong[-1])
 
 
 def _thin(x: FloatArray, y: FloatArray) -> list[list[float]]:

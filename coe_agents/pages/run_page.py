@@ -148,10 +148,10 @@ def _detail(item: Item) -> JsonObject:
         rounds.append(_round(data, agents, correct))
 
     failures = []
-    for name, why in list(decision["failed_agents"].items())[:_MOST]:
+    for name, why in decision["failed_agents"].items():
         failures.append([cut(str(name), _SHORT), cut(str(why))])
     tokens = []
-    for name, usage in list(decision["tokens"].items())[:_MOST]:
+    for name, usage in decision["tokens"].items():
         tokens.append([cut(str(name), _SHORT), usage["input_tokens"], usage["output_tokens"]])
     return {
         "question": cut(item.question),
@@ -167,8 +167,8 @@ def _detail(item: Item) -> JsonObject:
         "names": [cut(name, _SHORT) for name in decision["agents"]],
         "support": _support(decision),
         "claims": [_claim(_mapping(claim)) for claim in claims],
-        "failures": failures,
-        "tokens": tokens,
+        "failures": failures[:_MOST],
+        "tokens": tokens[:_MOST],
     }
 
 
@@ -198,10 +198,9 @@ def _support(decision: Fields) -> list[list[Any]]:
 
 
 def _claim(claim: Fields) -> JsonObject:
-    by_agent = _mapping(claim.get("agents"))
     agents = []
-    for name in list(by_agent)[:_MOST]:
-        shares = _mapping(by_agent[name])
+    for name, value in _mapping(claim.get("agents")).items():
+        shares = _mapping(value)
         supports = _number(shares.get("supports"))
         contradicts = _number(shares.get("contradicts"))
         agents.append([cut(str(name), _SHORT), supports, contradicts])
@@ -209,7 +208,7 @@ def _claim(claim: Fields) -> JsonObject:
         "text": _cut_or_none(claim.get("text")) or "",
         "action": _text(claim.get("action")),
         "support": _number(claim.get("support_between")),
-        "agents": agents,
+        "agents": agents[:_MOST],
     }
 
 

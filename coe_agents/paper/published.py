@@ -12,21 +12,19 @@ from coe_agents.types import JsonObject
 
 def create_experiment(*, name: str, columns: tuple[str, ...], **fields: Any) -> Experiment:
     """Returns an experiment with the paper's rows under the same columns, and the label of its table or figure."""
-    printed = _numbers().get(name, {})
     return Experiment(
         name=name,
         columns=columns,
         paper=paper_rows(name, columns),
-        label=str(printed.get("label", "")),
+        label=_numbers()[name]["label"],
         **fields,
     )
 
 
 def paper_rows(name: str, columns: Sequence[str]) -> tuple[Row, ...]:
     """Returns what the paper prints for an experiment, in the order of `columns`; None where it has no number."""
-    printed = _numbers().get(name, {})
     rows = []
-    for row in printed.get("rows", ()):
+    for row in _numbers()[name]["rows"]:
         rows.append(tuple(row.get(column) for column in columns))
     return tuple(rows)
 

@@ -62,12 +62,12 @@ def show_decision(
     console.print(_head(decision))
 
     plain, numeric = _reason(decision)
-    contested = decision.get("contested")
+    contested = decision["contested"]
     if contested is not None:
         sentence = contested_in_words(contested, n_agents=len(decision["agents"]))
         plain += f" {clean(sentence)}"
     lines: list[Text | Table] = [Text(plain.rstrip())]
-    if decision.get("claims"):
+    if decision["claims"]:
         lines.append(_claims(decision["claims"]))
     else:
         lines.append(_agents(decision, wide=console.width >= _WIDE))
@@ -84,7 +84,7 @@ def _cost(decision: Fields, n_judged: int) -> str:
     parts = [quantity(decision["n_rounds"], "round")]
     records: list[Fields] = []
     for agent in decision["agents"].values():
-        records += agent.get("sampling", ())
+        records += agent["sampling"]
     if records:
         n_requests = sum(record.get("n_requests", 0) for record in records)
         parts.append(quantity(n_requests, "request"))
@@ -163,7 +163,7 @@ def _cause(decision: Fields) -> str:
     if lacking := lacking_in_words(agents, only_most=True):
         differing = _despite_lacking(agents)
         return f"{lacking}; {differing}" if differing else lacking
-    if decision.get("tied"):
+    if decision["tied"]:
         return "it is a tie"
     if len(agents) < 2:
         return ""
@@ -207,7 +207,7 @@ def _despite_lacking(agents: Iterable[Fields]) -> str:
 
 def _numbers(decision: Fields) -> list[Text]:
     # of long answers as a whole the numbers say nothing
-    if decision["coe"] is None or decision.get("claims"):
+    if decision["coe"] is None or decision["claims"]:
         return []
     split = decomposition(
         coe=decision["coe"], aleatoric=decision["aleatoric"], epistemic=decision["epistemic"]
@@ -266,7 +266,7 @@ def _agents(decision: Fields, *, wide: bool) -> Table:
             n_others = quantity(len(others), "other")
             cells = (_bar("░", share, longest), f"{share:4.0%}", n_others)
             table.add_row("", *(Text(cell, style="dim") for cell in cells))
-        if any(record.get("counted") == "once" for record in agent.get("sampling", ())):
+        if any(record.get("counted") == "once" for record in agent["sampling"]):
             remark = Text("one response: its temperature has no effect", style="yellow")
             table.add_row("", "", "", remark)
     for name, reason in decision["failed_agents"].items():

@@ -17,6 +17,9 @@ DECISION = {
     "aleatoric": 0.06,
     "epistemic": 0.04,
     "n_rounds": 1,
+    "contested": None,
+    "claims": None,
+    "tied": [],
     "failed_agents": {"c": "OSError: gone"},
     "tokens": {"a": {"input_tokens": 1, "output_tokens": 12}},
     "agents": {"a": {"distribution": {"Paris": 0.75, "Lyon": 0.25}}},
@@ -25,7 +28,9 @@ DECISION = {
 
 def shown(*, width=100, **changes):
     console = Console(file=io.StringIO(), width=width, highlight=False)
-    show_decision("Capital?", {**DECISION, **changes}, 0.5, console=console)
+    decision = {**DECISION, **changes}
+    agents = {name: {"sampling": [], **agent} for name, agent in decision["agents"].items()}
+    show_decision("Capital?", {**decision, "agents": agents}, 0.5, console=console)
     return console.file.getvalue()
 
 

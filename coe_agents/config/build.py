@@ -18,6 +18,7 @@ from coe_agents._removed import refuses_removed
 from coe_agents.actions import ActionMatch
 from coe_agents.agents import Arbiter, ChatEntailment, ModelAgent
 from coe_agents.agents.judge import ChatJudge
+from coe_agents.checks import at_field
 from coe_agents.clustering import (
     BidirectionalEntailment,
     Clusterer,
@@ -346,20 +347,16 @@ def _faults_at(config: Config, section: type[BaseModel], *place: str | int) -> I
     except ConfigurationError:  # it says where
         raise
     except (ImportError, ValueError) as error:
-        field = _field_of(error, section)
         if isinstance(error, ImportError):
             needing = "provider" if issubclass(section, ModelSection) else "kind"
-            # [claims] has no field that names what is missing
-            field = (needing,) if needing in section.model_fields else ()
-        elif isinstance(error, FieldError):
-            field = tuple(error.field.split(".", 1))
-        raise config.fault(str(error), *place, *field) from error
+            error = at_field(error, needing)
+        raise config.fault(str(error), *place, *_field_of(error, section)) from error
 
 
 def _field_of(error: Exception, section: type[BaseModel]) -> tuple[str, ...]:
-    """Returns the field of the section that an error is about, if it says one; see `coe_agents.checks`."""
-    field = getattr(error, "field", None)
-    return (field,) if field in section.model_fields else ()
+    """Returns the field of the section that an error is about, and the option in it, if it says one."""
+    field, *option = getattr(error, "field", "").split(".", 1)
+    return (field, *option) if field in section.model_fields else ()
 
 
 def create_named(part: str, kind: str, options: Mapping[str, Any], *, folder: Path) -> Any:

@@ -578,10 +578,6 @@ def read_config(text: str, path: Path) -> Config:
     return config
 
 
-_FROM_FOLDERS = ("transformers", "huggingface")
-"""The providers whose models may be in a folder."""
-
-
 def _find_models(config: Config) -> None:
     """Makes relative paths of models absolute, so that what a run records is found from any folder."""
     answers = config.answers
@@ -592,9 +588,8 @@ def _find_models(config: Config) -> None:
             answers.model = _find_model(answers.model, config.folder)
     for section in sections:
         match section:
-            case ModelSection(provider=provider) if provider in _FROM_FOLDERS:
-                section.model = _find_model(section.model, config.folder)
-            case EntailmentClusterer():
+            # other providers have no folders
+            case ModelSection(provider="transformers" | "huggingface") | EntailmentClusterer():
                 section.model = _find_model(section.model, config.folder)
 
 

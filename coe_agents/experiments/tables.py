@@ -116,11 +116,11 @@ def _has_undefined(report: Fields) -> bool:
     """Returns whether a table has a "-" in place of a figure."""
     shown = []
     for figures in report["scores"].values():
-        shown += [figures["auroc"], figures["aurac"]]
+        shown += [figures["auroc"][0], figures["aurac"][0]]
     for of_kind in report.get("by_kind", {}).values():
         for figures in of_kind["scores"].values():
-            shown.append(figures["auroc"])
-    return any(value is None for value, *_ in shown)
+            shown.append(figures["auroc"][0])
+    return None in shown
 
 
 def _print_counts(console: Console, report: Fields) -> None:
@@ -142,15 +142,16 @@ def _print_counts(console: Console, report: Fields) -> None:
     console.print(line)
 
 
-def _create_table() -> Table:
-    """Returns a table without lines."""
-    return Table(box=None, padding=(0, _GAP, 0, 0), header_style="dim")
+def _create_table(*heads: str) -> Table:
+    """Returns a table without lines, with columns that do not wrap."""
+    table = Table(box=None, padding=(0, _GAP, 0, 0), header_style="dim")
+    for head in heads:
+        table.add_column(head, no_wrap=True)
+    return table
 
 
 def _score_table(scores: Fields) -> Table:
-    table = _create_table()
-    for head in ("score", "AUROC", "AURAC"):
-        table.add_column(head, no_wrap=True)
+    table = _create_table("score", "AUROC", "AURAC")
     standout = find_standout(scores)
     for group, names in group_scores(scores).items():
         table.add_row(Text(group, style="dim"))
@@ -164,10 +165,8 @@ def _score_table(scores: Fields) -> Table:
 
 
 def _table_by_kind(kinds: Fields) -> Table:
-    table = _create_table()
-    for head in ("AUROC where", *(_KINDS[kind] for kind in kinds)):
-        table.add_column(head, no_wrap=True)
-    reports = list(kinds.values())
+    table = _create_table("AUROC where", *(_KINDS[kind] for kind in kinds))
+    reports = kinds.values()
     counts = [f"{report['n_scored']}, {_number(report['accuracy'])}" for report in reports]
     table.add_row(Text("  questions, accuracy", style="dim"), *counts)
     for name in (*PROPOSAL_SCORES, *BASELINE):
@@ -343,9 +342,7 @@ def _cell(numbers: Sequence[Cell], sign: str = "") -> list[str]:
 
 
 def _experiment_table(experiment: Experiment, n_columns: int) -> Table:
-    table = _create_table()
-    for head in experiment.heads[:n_columns]:
-        table.add_column(for_screen(head), no_wrap=True)
+    table = _create_table(*map(for_screen, experiment.heads[:n_columns]))
     for line in experiment.lines():
         style = "yellow" if PAPER in line else ""
         cells = []

@@ -323,12 +323,12 @@ class CoETelemetry(BaseCallbackHandler):
         self, run: _Run, span: trace.Span, council: Fields, evaluated: Context | None
     ) -> None:
         run.kind = "GUARDRAIL"
-        if council.get("observed"):
+        if council["observed"]:
             span.set_attribute("coe.observed", True)
         if council["failed_agents"]:
             self._describe_failures(span, council)
-        proposer = council.get("proposer") or "driver"
-        supports = council.get("support") or {}
+        proposer = council["proposer"] or "driver"
+        supports = council["support"] or {}
         self._evaluate(
             evaluated, "coe.council", council, value=supports.get(proposer), label=council["action"]
         )

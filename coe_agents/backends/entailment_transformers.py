@@ -13,12 +13,12 @@ from transformers import AutoModelForSequenceClassification
 from coe_agents._removed import refuses_removed
 from coe_agents.backends.model_loading import Loaded, load
 from coe_agents.checks import integer
-from coe_agents.clustering.protocols import ENTAILMENT_LABELS
 from coe_agents.errors import LabelError
 
 _LOG = logging.getLogger(__name__)
 _PASS_TOKENS, _PASS_TOKENS_ELSEWHERE = 128, 2048
 """The fixed cost of a forward pass, in tokens that could be read in the same time, on a CPU and elsewhere."""
+_LABELS = ("contradiction", "neutral", "entailment")
 _READ_THE_FIRST_TOKEN = ("bert", "deberta", "deberta-v2", "roberta", "xlm-roberta")
 """The architectures whose classifier reads the first token of the last layer, and no other."""
 
@@ -97,7 +97,7 @@ class TransformersEntailment:
         Returns:
             Shape (n_pairs, 3); rows sum to 1.
         """
-        probabilities = np.empty((len(pairs), len(ENTAILMENT_LABELS)))
+        probabilities = np.empty((len(pairs), len(_LABELS)))
         if not pairs:
             return probabilities
         loaded = self.load()
@@ -172,13 +172,13 @@ def label_columns(id2label: Mapping[int, str], *, model: str) -> list[int]:
         [2, 1, 0]
     """
     column_of = {name.strip().lower(): int(column) for column, name in id2label.items()}
-    if len(id2label) != len(ENTAILMENT_LABELS) or column_of.keys() != set(ENTAILMENT_LABELS):
+    if len(id2label) != len(_LABELS) or column_of.keys() != set(_LABELS):
         raise LabelError(
-            f"an entailment model must have the labels {', '.join(ENTAILMENT_LABELS)}; "
+            f"an entailment model must have the labels {', '.join(_LABELS)}; "
             f'"{model}" has {", ".join(id2label.values())}',
             hint="Use a model trained on MNLI, or set `id2label` in its config.json",
         )
-    return [column_of[label] for label in ENTAILMENT_LABELS]
+    return [column_of[label] for label in _LABELS]
 
 
 @contextmanager

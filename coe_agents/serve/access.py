@@ -89,16 +89,21 @@ class Guard:
         headers = Headers(scope=scope)
         hosts = headers.getlist("host")
         if len(hosts) != 1 or _name_of(hosts[0]) not in self._hosts:
-            must = 'the header "Host" must be a name of this server'
-            raise ApiError(400, f"{must}. The operator adds one with --allow-host")
+            raise ApiError(
+                400,
+                'the header "Host" must be a name of this server. The operator adds one with --allow-host',
+            )
         if "transfer-encoding" in headers and "content-length" in headers:
-            must = "the length of a request must be given once"
-            raise ApiError(400, f"{must}. Omit Content-Length or Transfer-Encoding")
+            raise ApiError(
+                400,
+                "the length of a request must be given once. Omit Content-Length or Transfer-Encoding",
+            )
         for origin in headers.getlist("origin"):
             _, _, host = origin.partition("://")
             if host.lower() != hosts[0].lower():
-                must = "a page of another site must not ask this server"
-                raise ApiError(403, f"{must}. Open its own page at /")
+                raise ApiError(
+                    403, "a page of another site must not ask this server. Open its own page at /"
+                )
         if self._key is None or scope["path"] == _OPEN:
             return
         if not self._has_key(self._key, headers.get("authorization", "")):
@@ -178,17 +183,22 @@ async def read_object(request: Request, *, max_bytes: int) -> Fields:
             async for part in request.stream():
                 body += part
                 if len(body) > max_bytes:
-                    must = f"a request must have at most {max_bytes} bytes"
-                    raise ApiError(413, f"{must}. Shorten the conversation", headers=_CLOSE)
+                    must = (
+                        f"a request must have at most {max_bytes} bytes. Shorten the conversation"
+                    )
+                    raise ApiError(413, must, headers=_CLOSE)
     except TimeoutError:
-        must = f"a request must arrive within {_LONGEST_UPLOAD:g} s"
-        raise ApiError(408, f"{must}. Send it again", headers=_CLOSE) from None
+        must = f"a request must arrive within {_LONGEST_UPLOAD:g} s. Send it again"
+        raise ApiError(408, must, headers=_CLOSE) from None
     except ClientDisconnect:
         raise caller_gone() from None
     content = await asyncio.to_thread(parse_object, bytes(body))
     if content is None:
-        must = "the body must be a JSON object of Unicode text and finite numbers in which each name appears once"
-        raise ApiError(400, f"{must}. Correct it")
+        raise ApiError(
+            400,
+            "the body must be a JSON object of Unicode text and finite numbers in which each name appears once. "
+            "Correct it",
+        )
     return content
 
 

@@ -46,10 +46,14 @@ class ApiError(Exception):
         return json_response({"error": error}, status=self.status, headers=self.headers)
 
 
-def invalid_request(param: str, message: str) -> ApiError:
-    """Returns the error of a request with a field that is invalid or asks for something not supported."""
-    code = "unsupported_parameter" if "not supported" in message else "invalid_value"
-    return ApiError(400, message, param=param, code=code)
+def invalid_request(param: str, must: str, advice: str) -> ApiError:
+    """Returns the error of a request with an invalid field: what must hold of it, and what to do."""
+    return ApiError(400, f"{must}. {advice}", param=param, code="invalid_value")
+
+
+def unsupported_request(param: str, must: str, advice: str) -> ApiError:
+    """Returns the error of a request with a field that asks for what no group can do; see `invalid_request`."""
+    return ApiError(400, f"{must}. {advice}", param=param, code="unsupported_parameter")
 
 
 def json_response(

@@ -69,8 +69,10 @@ def read_question(body: Fields) -> tuple[list[JsonObject], Fields]:
     before = body.get("messages") or []
     is_read = isinstance(options, Mapping) and isinstance(before, list)
     if not is_read or body.keys() - {"question", "coe", "messages"}:
-        must = 'the body must hold "question" and at most an object "coe" and a list "messages"'
-        raise ApiError(400, f"{must}. Correct it")
+        raise ApiError(
+            400,
+            'the body must hold "question" and at most an object "coe" and a list "messages". Correct it',
+        )
     return read_messages([*before, {"role": "user", "content": question}]), options
 
 

@@ -16,7 +16,7 @@ from coe_agents.extensions import did_you_mean
 from coe_agents.files import parse_object
 from coe_agents.graph.shown_tools import check_tools
 from coe_agents.prompts import MUST_CALL
-from coe_agents.serve.api_error import ApiError, invalid_request
+from coe_agents.serve.api_error import ApiError, invalid_request, unsupported_request
 from coe_agents.types import Fields, JsonObject
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
@@ -28,21 +28,27 @@ _LONGEST_ID = 256
 def read_tools(tools: Any, work: Work) -> list[JsonObject]:
     """Returns the functions of a request; [] where it has none."""
     if not isinstance(tools, list):
-        raise invalid_request("tools", '"tools" must be a list. Correct it, or omit it')
+        raise invalid_request("tools", '"tools" must be a list', "Correct it, or omit it")
     for place, tool in enumerate(tools):
         where = f"tools[{place}]"
         if not isinstance(tool, Mapping) or tool.get("type") != "function":
-            must = f'{where} must have the type "function": other tools are not supported'
-            raise invalid_request(where, f"{must}. Omit it")
+            raise unsupported_request(
+                where,
+                f'{where} must have the type "function": other tools are not supported',
+                "Omit it",
+            )
         function = _function_of(tool)
         if not _is_name(function.get("name")):
-            must = f"{where}.function must have a name of at most 64 letters, digits, _ and -"
-            raise invalid_request(where, f"{must}. Correct it")
+            raise invalid_request(
+                where,
+                f"{where}.function must have a name of at most 64 letters, digits, _ and -",
+                "Correct it",
+            )
         _check_schema(function.get("parameters", {}), f'"parameters" of {where}', work, param=where)
     try:
         return check_tools(tools, where='"tools"') if tools else []
     except (TypeError, ValueError) as error:
-        raise invalid_request("tools", str(error)) from error
+        raise ApiError(400, str(error), param="tools", code="invalid_value") from error
 
 
 def _function_of(holder: Any) -> Fields:
@@ -63,18 +69,27 @@ def choose_tools(tools: list[JsonObject], choice: Any) -> tuple[list[JsonObject]
         return [], False
     if choice == "required":
         if not tools:
-            must = '"tool_choice" requires a call of "tools"'
-            raise invalid_request("tool_choice", f"{must}. Add it, or omit the choice")
+            raise invalid_request(
+                "tool_choice",
+                '"tool_choice" requires a call of "tools"',
+                "Add it, or omit the choice",
+            )
         return tools, True
     is_named = isinstance(choice, Mapping) and choice.get("type") == "function"
     if not is_named or not isinstance(choice.get("function"), Mapping):
-        must = '"tool_choice" must be "none", "auto" or "required", or name a function'
-        raise invalid_request("tool_choice", f"{must}: others are not supported. Correct it")
+        raise unsupported_request(
+            "tool_choice",
+            '"tool_choice" must be "none", "auto" or "required", or name a function: others are not supported',
+            "Correct it",
+        )
     name = choice["function"].get("name")
     named = [tool for tool in tools if tool["function"]["name"] == name]
     if not named:
-        must = '"tool_choice" must name a function of "tools"'
-        raise invalid_request("tool_choice", f"{must}. Add it, or omit the choice")
+        raise invalid_request(
+            "tool_choice",
+            '"tool_choice" must name a function of "tools"',
+            "Add it, or omit the choice",
+        )
     return named, True
 
 
@@ -90,11 +105,16 @@ def read_format(wanted: Any, tools: Sequence[Fields], work: Work) -> JsonObject 
     elif kind == "json_schema":
         holder = wanted.get("json_schema")
     if not isinstance(holder, Mapping):
-        must = '"response_format" must have the type "text", "json_object" or "json_schema", with a "json_schema"'
-        raise invalid_request("response_format", f"{must}: others are not supported. Correct it")
+        raise unsupported_request(
+            "response_format",
+            '"response_format" must have the type "text", "json_object" or "json_schema", with a "json_schema": '
+            "others are not supported",
+            "Correct it",
+        )
     if any(tool["function"]["name"] == ANSWER for tool in tools):
-        must = f'no function may be called "{ANSWER}" beside a "response_format"'
-        raise invalid_request("tools", f"{must}. Rename it")
+        raise invalid_request(
+            "tools", f'no function may be called "{ANSWER}" beside a "response_format"', "Rename it"
+        )
     schema: Any = holder.get("schema")
     _check_schema(schema, 'the schema of "response_format"', work, param="response_format")
     return dict(schema)
@@ -105,15 +125,17 @@ def _check_schema(schema: Any, what: str, work: Work, *, param: str) -> None:
         check_schema(schema)
         check_answer_schema(schema, where=what, work=work)
     except (TypeError, ValueError, RecursionError) as error:
-        must = f"{what} must be a JSON schema of an object: {error}"
-        raise invalid_request(param, f"{must}. Correct it") from error
+        raise invalid_request(
+            param, f"{what} must be a JSON schema of an object: {error}", "Correct it"
+        ) from error
 
 
 def read_calls(sent: Any, place: str) -> list[JsonObject]:
     """Returns the earlier calls of a message of the assistant."""
     if not isinstance(sent, list) or len(sent) > _MOST_CALLS:
-        must = f"{place} must be a list of at most {_MOST_CALLS} calls"
-        raise invalid_request(place, f"{must}. Correct it")
+        raise invalid_request(
+            place, f"{place} must be a list of at most {_MOST_CALLS} calls", "Correct it"
+        )
     calls = list[JsonObject]()
     for call in sent:
         function = _function_of(call)
@@ -121,8 +143,11 @@ def read_calls(sent: Any, place: str) -> list[JsonObject]:
         arguments = function.get("arguments")
         is_object = isinstance(arguments, str) and parse_object(arguments) is not None
         if not _is_name(name) or not is_object:
-            must = f'{place} must hold functions, with a name and "arguments" that are an object as a JSON string'
-            raise invalid_request(place, f"{must}. Send back what the server sent")
+            raise invalid_request(
+                place,
+                f'{place} must hold functions, with a name and "arguments" that are an object as a JSON string',
+                "Send back what the server sent",
+            )
         call_id = read_id(call, "id", place)
         kept = {"name": name, "arguments": arguments}
         calls.append({"id": call_id, "type": "function", "function": kept})
@@ -137,8 +162,11 @@ def check_results(messages: Sequence[Fields]) -> None:
         here = f"messages[{number}]"
         if message["role"] == "tool":
             if message["tool_call_id"] not in open_calls:
-                must = f'{here} must follow the call that its "tool_call_id" names, and no other result of it'
-                raise invalid_request(here, f"{must}. Add the call, or omit the result")
+                raise invalid_request(
+                    here,
+                    f'{here} must follow the call that its "tool_call_id" names, and no other result of it',
+                    "Add the call, or omit the result",
+                )
             open_calls.remove(message["tool_call_id"])
             continue
 
@@ -148,21 +176,26 @@ def check_results(messages: Sequence[Fields]) -> None:
         ids = [call["id"] for call in message.get("tool_calls", ())]
         open_calls = set(ids)
         if len(open_calls) < len(ids):
-            must = f'the calls of {place} must have different "id"'
-            raise invalid_request(place, f"{must}. Correct them")
+            raise invalid_request(
+                place, f'the calls of {place} must have different "id"', "Correct them"
+            )
     if open_calls:
-        must = (
-            f'each call of {place} must be followed by a message of the role "tool" with its result'
+        raise invalid_request(
+            place,
+            f'each call of {place} must be followed by a message of the role "tool" with its result',
+            "Add it, or omit the calls",
         )
-        raise invalid_request(place, f"{must}. Add it, or omit the calls")
 
 
 def read_id(message: Fields, name: str, place: str) -> str:
     """Returns the id of a call, or of the call whose result a message is."""
     value = message.get(name)
     if not isinstance(value, str) or not 1 <= len(value) <= _LONGEST_ID:
-        must = f'"{name}" in {place} must be a text of at most {_LONGEST_ID} characters'
-        raise invalid_request(place, f"{must}. Add it")
+        raise invalid_request(
+            place,
+            f'"{name}" in {place} must be a text of at most {_LONGEST_ID} characters',
+            "Add it",
+        )
     return value
 
 
@@ -301,14 +334,15 @@ def check_fields(body: Fields, *, known: Sequence[str], refused: Refused) -> Jso
     """Returns the fields of a body that are not null; raises `ApiError` for one that is unknown or refused."""
     fields = {name: value for name, value in body.items() if value is not None}
     for name, value in fields.items():
-        must = f'"{name}" is not supported'
         if name not in known:
             advice = did_you_mean(name, known) or "Omit it"
-            raise invalid_request(name, f"{must}: the field is unknown. {advice}")
+            raise unsupported_request(
+                name, f'"{name}" is not supported: the field is unknown', advice
+            )
         if name in refused:
             without_effect, why = refused[name]
             if value not in without_effect:
-                raise invalid_request(name, f"{must}: {why}. Omit it")
+                raise unsupported_request(name, f'"{name}" is not supported: {why}', "Omit it")
     return fields
 
 
@@ -323,8 +357,9 @@ def _read_stop(stop: Any) -> tuple[str, ...]:
     texts = [stop] if isinstance(stop, str) else stop
     is_list = isinstance(texts, list) and len(texts) <= _MOST_STOPS
     if not is_list or not all(isinstance(text, str) for text in texts):
-        must = f'"stop" must be a text, or a list of at most {_MOST_STOPS}'
-        raise invalid_request("stop", f"{must}. Correct it")
+        raise invalid_request(
+            "stop", f'"stop" must be a text, or a list of at most {_MOST_STOPS}', "Correct it"
+        )
     return tuple(text for text in texts if text)
 
 
@@ -344,11 +379,15 @@ def _user_texts(messages: Sequence[Fields]) -> list[str]:
 def read_messages(sent: Any) -> list[JsonObject]:
     """Returns a conversation as the graph takes it; raises `ApiError` if no question or result is at its end."""
     if not isinstance(sent, list) or not sent:
-        must = '"messages" must be a list of at least one message'
-        raise invalid_request("messages", f"{must}. Add the question")
+        raise invalid_request(
+            "messages", '"messages" must be a list of at least one message', "Add the question"
+        )
     if len(sent) > _MOST_MESSAGES:
-        must = f'"messages" must hold at most {_MOST_MESSAGES}'
-        raise invalid_request("messages", f"{must}; got {len(sent)}. Omit earlier ones")
+        raise invalid_request(
+            "messages",
+            f'"messages" must hold at most {_MOST_MESSAGES}; got {len(sent)}',
+            "Omit earlier ones",
+        )
     messages = list[JsonObject]()
     for place, message in enumerate(sent):
         messages.append(_read_message(message, f"messages[{place}]"))
@@ -357,22 +396,28 @@ def read_messages(sent: Any) -> list[JsonObject]:
     last = messages[-1]
     is_question = last["role"] == "user" and last["content"].strip()
     if last["role"] != "tool" and not is_question:
-        must = 'the last of "messages" must be a text of the role "user", the question, or the result of a tool'
-        raise invalid_request("messages", f"{must}. Add it")
+        raise invalid_request(
+            "messages",
+            'the last of "messages" must be a text of the role "user", the question, or the result of a tool',
+            "Add it",
+        )
     if not any(text.strip() for text in _user_texts(messages)):
-        must = '"messages" must hold a text of the role "user": the question'
-        raise invalid_request("messages", f"{must}. Add it")
+        raise invalid_request(
+            "messages", '"messages" must hold a text of the role "user": the question', "Add it"
+        )
     return messages
 
 
 def _read_message(message: Any, place: str) -> JsonObject:
     # a list, since a role may be of any kind, also of one that cannot be looked up
     if not isinstance(message, Mapping) or message.get("role") not in list(_ROLES):
-        must = f'"role" of {place} must be one of {", ".join(_ROLES)}'
-        raise invalid_request(place, f"{must}. Correct it")
+        raise invalid_request(
+            place, f'"role" of {place} must be one of {", ".join(_ROLES)}', "Correct it"
+        )
     if message.get("function_call") or message.get("audio"):
-        must = f"{place} must be text: functions and audio are not supported"
-        raise invalid_request(place, f"{must}. Omit them")
+        raise unsupported_request(
+            place, f"{place} must be text: functions and audio are not supported", "Omit them"
+        )
 
     role = _ROLES[message["role"]]
     content = message.get("content")
@@ -380,8 +425,9 @@ def _read_message(message: Any, place: str) -> JsonObject:
     calls = message.get("tool_calls")
     if calls:
         if role != "assistant":
-            must = f'{place} must have the role "assistant" for its "tool_calls"'
-            raise invalid_request(place, f"{must}. Omit them")
+            raise invalid_request(
+                place, f'{place} must have the role "assistant" for its "tool_calls"', "Omit them"
+            )
         text = "" if content is None else _text(content, where)
         calls = read_calls(calls, f"{place}.tool_calls")
         return {"role": role, "content": text, "tool_calls": calls}
@@ -417,8 +463,9 @@ def _text(content: Any, place: str) -> str:
     if isinstance(content, str):
         return content
     if not isinstance(content, list):
-        must = f"{place} must be a string or a list of text parts"
-        raise invalid_request(place, f"{must}. Correct it")
+        raise invalid_request(
+            place, f"{place} must be a string or a list of text parts", "Correct it"
+        )
     texts = list[str]()
     for part in content:
         text = None
@@ -426,8 +473,11 @@ def _text(content: Any, place: str) -> str:
             if _is_part(part, kind):
                 text = part.get(kind)
         if not isinstance(text, str):
-            must = f"{place} must be text: images, audio and files are not supported"
-            raise invalid_request(place, f"{must}. Omit them")
+            raise unsupported_request(
+                place,
+                f"{place} must be text: images, audio and files are not supported",
+                "Omit them",
+            )
         texts.append(text)
     return "\n".join(texts)
 
@@ -440,12 +490,12 @@ def mapping_in(fields: Fields, name: str) -> Fields:
     """Returns an object among the fields of a body; {} where it is omitted."""
     value = fields.get(name, {})
     if not isinstance(value, Mapping):
-        raise invalid_request(name, f'"{name}" must be an object. Correct it, or omit it')
+        raise invalid_request(name, f'"{name}" must be an object', "Correct it, or omit it")
     return value
 
 
 def _flag(fields: Fields, name: str, *, default: bool = False) -> bool:
     value = fields.get(name)
     if not isinstance(value, bool | None):
-        raise invalid_request(name, f'"{name}" must be true or false. Correct it, or omit it')
+        raise invalid_request(name, f'"{name}" must be true or false', "Correct it, or omit it")
     return default if value is None else value

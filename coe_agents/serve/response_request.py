@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from coe_agents.serve.api_error import ApiError, invalid_request
+from coe_agents.serve.api_error import ApiError, invalid_request, unsupported_request
 from coe_agents.serve.chat_request import (
     OF_CALLER,
     ChatRequest,
@@ -91,8 +91,9 @@ def _to_messages(sent: Any, instructions: Any) -> tuple[list[Any], list[str]]:
         places.append("input")
         return messages, places
     if not isinstance(sent, list) or not sent:
-        must = '"input" must be a text, or a list of at least one item'
-        raise invalid_request("input", f"{must}. Add the question")
+        raise invalid_request(
+            "input", '"input" must be a text, or a list of at least one item', "Add the question"
+        )
 
     for place, item in enumerate(sent):
         where = f"input[{place}]"
@@ -125,10 +126,16 @@ def _to_message(item: Any, where: str) -> JsonObject | None:
         case "message":
             return {"role": item.get("role"), "content": _to_parts(item.get("content"))}
         case "item_reference":
-            advice = f'{_WHOLE}, and set "store" to false'
-            raise invalid_request(where, f"{where} is not supported: {advice}")
-    must = f"{where} must be a message, or a call of a function or its output: others are not supported"
-    raise invalid_request(where, f"{must}. Omit it")
+            raise unsupported_request(
+                where,
+                f"{where} is not supported: nothing is stored",
+                'Send the whole conversation as "input", and set "store" to false',
+            )
+    raise unsupported_request(
+        where,
+        f"{where} must be a message, or a call of a function or its output: others are not supported",
+        "Omit it",
+    )
 
 
 def _to_parts(content: Any) -> Any:

@@ -31,7 +31,7 @@ from coe_agents.policy.bounds import NAMES, Bounds
 from coe_agents.policy.fixed_rounds import rounds_of
 from coe_agents.rounds.strategies import Strategies
 from coe_agents.serve.access import log_failure
-from coe_agents.serve.api_error import ApiError, invalid_request
+from coe_agents.serve.api_error import ApiError
 from coe_agents.tinyworld import EXAMPLES, tinyworld_agents, tinyworld_clusterer, tinyworld_policy
 from coe_agents.types import Agent, Fields, JsonObject
 
@@ -168,11 +168,12 @@ class Group:
             if name == "agents":
                 names = {str(name) for name in value} if isinstance(value, list) else set()
                 if names != set(self.agents):
-                    must = f'"agents" must be all agents, {", ".join(self.agents)}: a caller cannot choose who is asked'
-                    raise _refused(name, f"{must}. Omit it")
+                    agents = ", ".join(self.agents)
+                    message = f'"agents" must be all agents, {agents}: a caller cannot choose who is asked. Omit it'
+                    raise _refused(name, message)
             elif name == "n_samples":
-                why = "fewer responses would measure less uncertainty"
-                raise _refused(name, f'"n_samples" is set by the operator: {why}. Omit it')
+                message = '"n_samples" is set by the operator: fewer responses would measure less uncertainty. Omit it'
+                raise _refused(name, message)
             else:
                 limits[name] = _at_most(name, value, getattr(self.limits, name))
         return CallersLimits(**limits)
@@ -220,13 +221,13 @@ def _at_most(name: str, value: Any, limit: float | None) -> float:
     except (TypeError, ValueError) as error:
         raise _refused(name, str(error)) from error
     if limit is not None and wanted > limit:
-        must = f'"{name}" must be at most {limit:g}, the operator\'s'
-        raise _refused(name, f"{must}; got {wanted:g}. Lower it")
+        must = f'"{name}" must be at most {limit:g}, the operator\'s; got {wanted:g}. Lower it'
+        raise _refused(name, must)
     return wanted + 0  # 0.0 for -0.0
 
 
 def _refused(name: str, message: str) -> ApiError:
-    return invalid_request(f"coe.{name}", message)
+    return ApiError(400, message, param=f"coe.{name}", code="invalid_value")
 
 
 def _thresholds_of(policy: Policy) -> Bounds:

@@ -1,10 +1,9 @@
 """Owns labelled claims: files of them (`*.claims.jsonl`), the `ClaimPolicy` chosen on them, and their figures."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coe_agents.checks import number
-from coe_agents.claims.measure import FloatArray, measure_claims
+from coe_agents.claims.measure import measure_claims
 from coe_agents.claims.policy import ClaimCalibration, ClaimPolicy
 from coe_agents.claims.support import Asked, Support
 from coe_agents.errors import SamplesError
@@ -23,7 +22,13 @@ from coe_agents.evaluation.calibration.risk_control import (
 )
 from coe_agents.evaluation.metrics import rejection_accuracy
 from coe_agents.evaluation.metrics.bootstrap import resamples, to_plain, with_interval
-from coe_agents.evaluation.metrics.tallies import Ranking, area_under_roc
+from coe_agents.evaluation.metrics.tallies import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    Ranking,
+    area_under_roc,
+)
 from coe_agents.evaluation.tables import RecordFile, find_form, read_records
 from coe_agents.files import parse_json
 from coe_agents.types import JsonObject
@@ -82,7 +87,7 @@ class JudgedClaims:
     agent: str
     between: FloatArray
     within: FloatArray
-    right: np.ndarray[Any, np.dtype[np.bool_]]
+    right: BoolArray
 
 
 def are_claims(paths: Sequence[Path]) -> bool:
@@ -114,13 +119,9 @@ def read_labelled(paths: Iterable[Path]) -> Iterator[LabelledQuestion]:
                 form = "lines"
             file = RecordFile(path, form)
             for number, text in read_records(file):
-                yield _question(text, partial(_place_of, file, number))
+                yield _question(text, file.place(number))
         except OSError as error:
             raise SamplesError(f"{path} cannot be read: {error}", hint=_HINT) from error
-
-
-def _place_of(file: RecordFile, number: int) -> str:
-    return file.place(number).replace(f"{file.path}:", f"{file.path}, line ")
 
 
 def _from_passage(passage: JsonObject) -> JsonObject:
@@ -135,7 +136,7 @@ def _from_passage(passage: JsonObject) -> JsonObject:
     }
 
 
-def _question(text: str | bytes, place: Callable[[], str]) -> LabelledQuestion:
+def _question(text: str | bytes, place: str) -> LabelledQuestion:
     texts = dict[str, str]()
     claims = dict[str, list[str]]()
     supported = dict[str, list[bool | None]]()
@@ -148,10 +149,10 @@ def _question(text: str | bytes, place: Callable[[], str]) -> LabelledQuestion:
             labelled = answer["claims"]
             texts[agent] = _text(answer["text"])
             claims[agent] = [_text(claim["text"]) for claim in labelled]
-            supported[agent] = [claim["supported"] for claim in labelled]
+            supported[agent] = [_label(claim["supported"]) for claim in labelled]
         for agent, further in (record.get("samples") or {}).items():
             samples[agent] = [_text(text) for text in further]
-        question = LabelledQuestion(
+        return LabelledQuestion(
             id=str(record["id"]),
             entity=str(record.get("entity") or record["id"]),
             answers=texts,
@@ -161,20 +162,19 @@ def _question(text: str | bytes, place: Callable[[], str]) -> LabelledQuestion:
         )
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise SamplesError(
-            f"{place()} is no question with claims: {error!r}", hint=_HINT
+            f"{place}: this is no question with claims: {error!r}", hint=_HINT
         ) from error
-
-    for label in chain.from_iterable(supported.values()):
-        if label is not None and not isinstance(label, bool):
-            raise SamplesError(
-                f'{place()}: "supported" must be true, false or null; got {label!r:.50}', hint=_HINT
-            )
-    return question
 
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(f"a text must be a string; got {value!r:.50}")
+    return value
+
+
+def _label(value: object) -> bool | None:
+    if not isinstance(value, bool | None):
+        raise TypeError(f'"supported" must be true, false or null; got {value!r:.50}')
     return value
 
 
@@ -205,7 +205,7 @@ def _with_labels(
     """Returns what was measured of those claims of an answer that have a label."""
     names = [name for name, _ in question.texts]
     # the answers stand in front of the samples
-    measured = measure_claims(judged, names, drafted_by=agent, draft=names.index(agent))
+    measured = measure_claims(judged, names, draft=names.index(agent))
 
     places = list[int]()
     labels = list[bool]()
@@ -316,10 +316,10 @@ def calibrate_claims(
     return ClaimPolicy(max(0.0, 1.0 - threshold), None, calibration)
 
 
-def _entities(claims: Sequence[JudgedClaims]) -> npt.NDArray[np.int_]:
+def _entities(claims: Sequence[JudgedClaims]) -> IntArray:
     """Returns a number of the entity of each claim."""
     number_of = dict[str, int]()
-    numbers = list[npt.NDArray[np.int_]]()
+    numbers = list[IntArray]()
     for answer in claims:
         number = number_of.setdefault(answer.entity, len(number_of))
         numbers.append(np.full(answer.right.size, number))
@@ -369,10 +369,7 @@ def _figures(claims: Sequence[JudgedClaims], n_resamples: int) -> JsonObject:
 
 
 def _auroc(
-    right: npt.NDArray[np.bool_],
-    uncertainty: FloatArray,
-    entity: npt.NDArray[np.int_],
-    n_resamples: int,
+    right: BoolArray, uncertainty: FloatArray, entity: IntArray, n_resamples: int
 ) -> list[float | None]:
     if np.isnan(uncertainty).any():
         return [None, None, None]

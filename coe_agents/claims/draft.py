@@ -89,8 +89,6 @@ class Claims:
     ) -> list[ClaimedAnswer]:
         """Returns what is given of the responses to each question.
 
-        All questions share one call of the splitter and one of the support, so that requests can be joined.
-
         Args:
             questions: The responses to each question, without failures.
             weights: Of the agents by name, 1 where one is not named. One of weight 0 gives no draft and no support.
@@ -98,55 +96,43 @@ class Claims:
         Raises:
             CoEError: If the model behind the support fails.
         """
-        if weights is None:
-            weights = {}
-        places_of_drafts = [_drafts(responses, weights) for responses in questions]
-        claims_of = self._split(questions, places_of_drafts)
+        return [self._decide(responses, weights or {}) for responses in questions]
 
-        prepared = list[_Judgeable | str]()
-        asked = list[Asked]()
-        for responses, places in zip(questions, places_of_drafts, strict=True):
-            judgeable = self._prepare(responses, places, claims_of)
-            prepared.append(judgeable)
-            if isinstance(judgeable, _Judgeable):
-                asked.append(judgeable.asked)
-        judged = self.support.judge(asked) if asked else []
-        judgements = iter(judged)
+    def _decide(self, responses: Sequence[Response], weights: Mapping[str, float]) -> ClaimedAnswer:
+        claims_of, problems = self._split(responses, weights)
+        if not claims_of:
+            return _nothing("; ".join(["no draft has claims that could be judged", *problems]))
 
-        answers = list[ClaimedAnswer]()
-        for responses, judgeable in zip(questions, prepared, strict=True):
-            if isinstance(judgeable, _Judgeable):
-                answers.append(self._decide(responses, judgeable, next(judgements), weights))
-            else:
-                answers.append(ClaimedAnswer(answer=None, claims=[], reason=judgeable))
-        return answers
+        stated = list[str]()
+        for claims in claims_of.values():
+            stated += [claim.text for claim in claims]
+        n_pairs = len(stated) * len(responses)
+        if n_pairs > self.max_pairs:
+            n_claims = quantity(len(stated), "claim")
+            n_texts = quantity(len(responses), "response")
+            return _nothing(
+                f"{n_claims} and {n_texts} are {n_pairs} pairs to judge, more than {self.max_pairs}"
+            )
+
+        texts = [response["text"] for response in responses]
+        [judged] = self.support.judge([Asked(stated, texts)])
+        drafts = self._measure(responses, claims_of, judged, weights)
+        best = min(drafts, key=_Draft.rank)
+        others = {response["agent"] for response in responses} - {best.agent}
+        has_others = any(weights.get(name, 1.0) > 0 for name in others)
+        return best.answer(self.policy, has_others=has_others)
 
     def _split(
-        self, questions: Sequence[Sequence[Response]], places_of_drafts: Sequence[Sequence[int]]
-    ) -> Mapping[str, Sequence[Claim] | Exception]:
-        """Returns the claims of each draft by its text, or why it has no claims. Equal texts are split once."""
-        texts = list[str]()
-        for responses, places in zip(questions, places_of_drafts, strict=True):
-            for place in places:
-                texts.append(_text(responses[place]))
-        texts = list(dict.fromkeys(texts))
-        if not texts:
-            return {}
-        return dict(zip(texts, self.splitter.split(texts), strict=True))
+        self, responses: Sequence[Response], weights: Mapping[str, float]
+    ) -> tuple[dict[int, Sequence[Claim]], list[str]]:
+        """Returns the claims of each draft, by its place, and what is wrong with those that have none."""
+        places = _drafts(responses, weights)
+        texts = [_text(responses[place]) for place in places]
+        found = self.splitter.split(texts) if texts else []
 
-    def _prepare(
-        self,
-        responses: Sequence[Response],
-        places: Sequence[int],
-        claims_of: Mapping[str, Sequence[Claim] | Exception],
-    ) -> "_Judgeable | str":
-        """Returns what is judged of a question, or why nothing is."""
-        drafts = dict[int, Sequence[Claim]]()
-        all_claims = list[str]()
+        claims_of = dict[int, Sequence[Claim]]()
         problems = list[str]()
-        for place in places:
-            text = _text(responses[place])
-            claims = claims_of[text]
+        for place, text, claims in zip(places, texts, found, strict=True):
             name = responses[place]["agent"]
             if isinstance(claims, Exception):
                 problems.append(f"{name}: {claims}")
@@ -155,45 +141,32 @@ class Claims:
             if problem is not None:
                 problems.append(f"{name}: {problem}")
             elif claims:
-                drafts[place] = claims
-                all_claims += [claim.text for claim in claims]
-        if not drafts:
-            return "; ".join(["no draft has claims that could be judged", *problems])
-        n_pairs = len(all_claims) * len(responses)
-        if n_pairs > self.max_pairs:
-            n_claims = quantity(len(all_claims), "claim")
-            n_texts = quantity(len(responses), "response")
-            return (
-                f"{n_claims} and {n_texts} are {n_pairs} pairs to judge, more than {self.max_pairs}"
-            )
-        texts = [response["text"] for response in responses]
-        return _Judgeable(drafts, Asked(all_claims, texts))
+                claims_of[place] = claims
+        return claims_of, problems
 
-    def _decide(
+    def _measure(
         self,
         responses: Sequence[Response],
-        judgeable: "_Judgeable",
+        claims_of: Mapping[int, Sequence[Claim]],
         judged: NDArray[np.floating[Any]],
         weights: Mapping[str, float],
-    ) -> ClaimedAnswer:
+    ) -> list["_Draft"]:
+        """Returns the drafts with what was measured of their claims; `judged` has those of one behind the other."""
         names = [response["agent"] for response in responses]
-        trust = [weights.get(name, 1.0) for name in names]
         drafts = list[_Draft]()
         start = 0
-        for place, claims in judgeable.drafts.items():
+        for place, claims in claims_of.items():
             stop = start + len(claims)
-            measured = measure_claims(
-                judged[start:stop], names, drafted_by=names[place], draft=place, weights=trust
-            )
+            measured = measure_claims(judged[start:stop], names, draft=place, weights=weights)
             actions = self.policy.actions(measured.between)
             text = _text(responses[place])
             drafts.append(_Draft(names[place], text, claims, measured, actions))
             start = stop
+        return drafts
 
-        best = min(drafts, key=_Draft.rank)
-        others = set(names) - {best.agent}
-        has_others = any(weights.get(name, 1.0) > 0 for name in others)
-        return best.answer(self.policy, has_others=has_others)
+
+def _nothing(reason: str) -> ClaimedAnswer:
+    return ClaimedAnswer(answer=None, claims=[], reason=reason)
 
 
 class _Draft(NamedTuple):
@@ -244,12 +217,6 @@ class _Draft(NamedTuple):
         texts = [claim.text for claim in self.claims]
         answer = compose(self.text, places, texts, self.actions)
         return ClaimedAnswer(answer=answer, claims=data, reason=reason)
-
-
-class _Judgeable(NamedTuple):
-    drafts: Mapping[int, Sequence[Claim]]
-    """The claims of each draft, by the place of the response."""
-    asked: Asked
 
 
 def _drafts(responses: Sequence[Response], weights: Mapping[str, float]) -> list[int]:

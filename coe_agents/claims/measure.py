@@ -3,7 +3,7 @@
 Everything here is NumPy: no text, no model.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,9 +42,8 @@ def measure_claims(
     judged: npt.ArrayLike,
     agents: Sequence[str],
     *,
-    drafted_by: str,
-    draft: int | None = None,
-    weights: Sequence[float] | None = None,
+    draft: int,
+    weights: Mapping[str, float] | None = None,
 ) -> MeasuredClaims:
     """Returns what the judgement of a draft's claims says.
 
@@ -55,16 +54,15 @@ def measure_claims(
     Args:
         judged: Shape `(n_claims, n_responses, 2)`, in [0, 1]: support and contradiction of each response.
         agents: Shape `(n_responses,)`: who gave each response.
-        drafted_by: Who gave the draft.
-        draft: Which of the responses is the draft; None where it is not among them.
-        weights: Shape `(n_responses,)`: of each response's agent, at least 0; equal ones by default.
+        draft: Which of the responses is the draft.
+        weights: Of the agents by name, at least 0; 1 where one is not named.
 
     Raises:
         ValueError: If the shapes differ, or a judgement is not in [0, 1].
 
     Two models say it, of which one is the draft's; the third is silent:
 
-        >>> claims = measure_claims([[[1, 0], [1, 0], [0, 0]]], ["a", "b", "c"], drafted_by="a", draft=0)
+        >>> claims = measure_claims([[[1, 0], [1, 0], [0, 0]]], ["a", "b", "c"], draft=0)
         >>> claims.agents, claims.between.tolist(), claims.within.tolist(), claims.epistemic.round(3).tolist()
         (('b', 'c'), [0.5], [nan], [0.693])
     """
@@ -76,9 +74,6 @@ def measure_claims(
             f'"judged" must be of shape (n_claims, {len(agents)}, 2) with shares in [0, 1]; got shape {rows.shape}. '
             "Return support and contradiction of each claim by each text"
         )
-    if weights is None:
-        weights = [1.0] * len(agents)
-    weight_of = dict(zip(agents, weights, strict=True))
 
     # the draft is no evidence of itself
     evidence = dict[str, list[int]]()
@@ -86,10 +81,12 @@ def measure_claims(
         if place != draft:
             evidence.setdefault(agent, []).append(place)
     names = tuple(sorted(evidence))
+    drafted_by = agents[draft]
     n_claims = len(rows)
     shares = np.zeros((n_claims, len(names), 2))
     for number, name in enumerate(names):
-        shares[:, number] = rows[:, evidence[name]].mean(axis=1)
+        of_agent = rows[:, evidence[name]]
+        shares[:, number] = of_agent.mean(axis=1)
     shares = np.clip(shares, 0.0, 1.0)
     support = shares[..., 0]
 
@@ -98,9 +95,10 @@ def measure_claims(
     if drafted_by in names:
         within = support[:, names.index(drafted_by)]
 
-    weight = np.array([float(weight_of[name]) for name in names])
-    is_other = np.array([name != drafted_by for name in names], dtype=np.float64)
-    weight_of_others = weight * is_other
+    weight_of = weights or {}
+    weight = np.array([weight_of.get(name, 1.0) for name in names], dtype=np.float64)
+    is_other = [name != drafted_by for name in names]
+    weight_of_others = np.where(is_other, weight, 0.0)
     between = unknown
     if weight_of_others.sum() > 0.0:
         between = support @ weight_of_others / weight_of_others.sum()

@@ -8,12 +8,13 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import chain
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coe_agents.checks import has_method, integer
+from coe_agents.claims.measure import FloatArray
 from coe_agents.claims.splitting import sentences
 from coe_agents.claims.wording import Particulars, particulars, words
 from coe_agents.clustering.answers import strip_reasoning
@@ -24,8 +25,6 @@ from coe_agents.clustering.protocols import (
     check_probabilities,
 )
 from coe_agents.clustering.refusals import answer_kind
-
-FloatArray: TypeAlias = NDArray[np.float64]
 
 
 class Asked(NamedTuple):

@@ -137,7 +137,7 @@ def test_a_cut_or_damaged_file_is_an_error_that_names_it(tmp_path):
 def test_a_line_that_is_no_question_is_an_error_that_names_it(tmp_path, line):
     path = tmp_path / "x.claims.jsonl"
     path.write_text(f"\n{line}\n")
-    with pytest.raises(SamplesError, match="line 2 is no question"):
+    with pytest.raises(SamplesError, match=":2: this is no question"):
         list(read_labelled([path]))
     label = {"a": {"text": "A.", "claims": [{"text": "A.", "supported": 1}]}}
     with pytest.raises(SamplesError, match='"supported" must be true, false or null'):

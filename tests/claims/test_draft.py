@@ -247,7 +247,7 @@ def test_an_entailment_model_tells_contradiction_from_silence():
     said = {"a": ["Ada died in London."], "b": ["Ada died in Rome."], "c": ["I don't know."]}
     # who is not trusted gives no draft, and is heard
     found, _ = claims.decide([responses(said)] * 2, weights={"b": 0.0})
-    assert len(judge.calls) == 1
+    assert len(judge.calls) == 2
     assert found["answer"] is None
     assert found["claims"][0]["agents"] == {
         "b": {"supports": pytest.approx(0.1), "contradicts": 0.8, "silent": pytest.approx(0.1)},

@@ -4,9 +4,8 @@ import ast
 import hashlib
 import re
 import string
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TypeAlias, TypeGuard
@@ -29,8 +28,8 @@ REFERENCE_NAMES = ("references", "gold", "reference", "target")
 _WITHOUT_ANSWER = {"id", "_id", "question", "context", "tools"}
 """The fields of a question that is asked, and whose answer nobody knows."""
 _PAGE = "docs/your_own_files.md"
-PlacedRecord: TypeAlias = tuple[Callable[[], str], Any]
-"""A record, behind what says where it stands."""
+PlacedRecord: TypeAlias = tuple[str, Any]
+"""Where a record stands, and the record."""
 _MOST_DIGITS = 10
 """A number with as many digits names no choice; Python refuses to read thousands of them."""
 
@@ -381,7 +380,7 @@ _SUFFIXES = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
 
 
 def file_records(path: Path) -> Iterator[PlacedRecord]:
-    """Yields the records of a file, compressed or not, and what says where each stands.
+    """Yields the records of a file, compressed or not, and where each stands.
 
     A `.json` file is a list of records, or a document as TriviaQA ("Data") or SQuAD ("data") publish theirs.
     """
@@ -392,10 +391,9 @@ def file_records(path: Path) -> Iterator[PlacedRecord]:
     try:
         form = find_form(path)
         if ".json" in path.suffixes and form in ("document", "lines") and is_one_line(path, form):
-            for place, record in _document(path):
-                yield partial(str, place), record
-            return
-        yield from _table_records(RecordFile(path, form))
+            yield from _document(path)
+        else:
+            yield from _table_records(RecordFile(path, form))
     except OSError as error:
         hint = "Check the path, and that the file is complete"
         raise DatasetError(f"{path} cannot be read: {error}", hint=hint) from error
@@ -403,12 +401,12 @@ def file_records(path: Path) -> Iterator[PlacedRecord]:
 
 def _table_records(file: RecordFile) -> Iterator[PlacedRecord]:
     for number, text in read_records(file):
-        place = partial(file.place, number)
+        place = file.place(number)
         try:
             record = parse_json(text)
         except ValueError as error:
             raise DatasetError(
-                f"{place()}: this is not JSON: {error}", hint="Check that the file is complete"
+                f"{place}: this is not JSON: {error}", hint="Check that the file is complete"
             ) from error
         if file.form in ("csv", "parquet"):
             record = {name: value for name, value in record.items() if value is not None}
@@ -417,7 +415,7 @@ def _table_records(file: RecordFile) -> Iterator[PlacedRecord]:
         yield place, record
 
 
-def _document(path: Path) -> Iterator[tuple[str, Any]]:
+def _document(path: Path) -> Iterator[PlacedRecord]:
     with open_packed(path) as file_of_path:
         content = file_of_path.read()
     try:
@@ -440,7 +438,7 @@ def _document(path: Path) -> Iterator[tuple[str, Any]]:
             yield from _paragraphs(article, f"{file}data[{number}].")
 
 
-def _paragraphs(article: Any, place: str) -> Iterator[tuple[str, Any]]:
+def _paragraphs(article: Any, place: str) -> Iterator[PlacedRecord]:
     for n_paragraph, paragraph in enumerate(_list_in(article, place, "paragraphs")):
         inside = f"{place}paragraphs[{n_paragraph}]."
         context = _value_in(paragraph, inside, "context")

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sized
 from dataclasses import asdict, dataclass
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -161,12 +160,12 @@ def iter_questions(
             kind, question = to_question(by_our_names(record, columns))
         except MalformedError as error:
             raise DatasetError(
-                f"{place()}: {error}", hint="Correct the record, or remove it"
+                f"{place}: {error}", hint="Correct the record, or remove it"
             ) from error
         kind_before = kind_before or kind
         if kind != kind_before:
             raise DatasetError(
-                f'{place()}: this record is of the kind "{kind}", those before it are "{kind_before}"',
+                f'{place}: this record is of the kind "{kind}", those before it are "{kind_before}"',
                 hint="Check the names of its fields, or keep one kind to a file",
             )
         yield question
@@ -193,4 +192,4 @@ def _hub_records(published: Published, split: str) -> Iterator[PlacedRecord]:
             retryable=True,
         ) from error
     for number, row in enumerate(rows):
-        yield partial("{}: row {}".format, name, number), row
+        yield f"{name}: row {number}", row

@@ -11,6 +11,7 @@ import reprlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any, TypeGuard, TypeVar
 
 _T = TypeVar("_T")
@@ -161,6 +162,14 @@ def flag(value: object, where: str) -> bool:
         wrong = f"must be True or False; got {brief(value)}"
         raise _refusal(TypeError, where, wrong, "A text is always true: write it without quotes")
     return value
+
+
+def to_path(value: object, where: str) -> Path:
+    """Returns a path that is given as one or as a text; raises a TypeError for anything else."""
+    if not isinstance(value, str | Path):
+        wrong = f"must be a path; got {type(value).__name__}"
+        raise _refusal(TypeError, where, wrong, 'Pass "folder/name" or a pathlib.Path')
+    return Path(value)
 
 
 def several(value: object, where: str, *, of: str, advice: str, kind: type = Sequence) -> None:

@@ -85,6 +85,12 @@ def _with_n_samples(agent: Agent, n_samples: int) -> Agent:
     return own
 
 
+def check_answers(answers: object) -> None:
+    """Raises a TypeError for what is no preset of answers."""
+    advice = "Pass short_answers() or sentences(judge)"
+    instance(answers, AnswerPreset, '"answers"', what="a preset", advice=advice)
+
+
 def preset(kind: str, clusterer: Clusterer, instruction: str | None = None) -> AnswerPreset:
     """Returns the preset of a kind, "short", "mathematics" or "sentences", with a clusterer that was already made."""
     usual, canonicalize = _KINDS[kind]

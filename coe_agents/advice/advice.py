@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from coe_agents._removed import refuses_removed
-from coe_agents.checks import require
+from coe_agents.checks import instance, require, several
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.evaluation.calibration.calibrate import Judged, learn_weights, with_all_agents
 from coe_agents.evaluation.calibration.learned import fit_ridge, to_folds
@@ -300,6 +300,10 @@ def advise(rows: Sequence[Judged], *, n_resamples: int = 1000) -> Advice:
 
 def _complete(rows: Sequence[Judged]) -> list[Judged]:
     """Returns the rows that have all agents and a verdict on every cluster."""
+    advice = "Pass samples.judge()"
+    several(rows, '"rows"', of="judged questions", advice=advice)
+    for row in rows:
+        instance(row, Judged, 'each of "rows"', what="a judged question", advice=advice)
     complete = []
     for row in with_all_agents(rows):
         if row.verdicts and None not in row.verdicts:

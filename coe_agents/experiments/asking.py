@@ -102,7 +102,15 @@ def open_dataset(
         what = "a mapping from our names to theirs"
         advice = 'Write {"question": "prompt"}'
         instance(columns, Mapping, '"columns"', what=what, advice=advice)
-    if isinstance(questions, str | Path):
+    is_named = isinstance(questions, str | Path)
+    if split is not None:
+        advice = 'Pass "validation", for example'
+        instance(split, str, '"split"', what="the name of a part of a dataset", advice=advice)
+        must = (
+            '"split" must be omitted beside questions that are passed: a named dataset has splits'
+        )
+        require(is_named, must, split, "Omit it")
+    if is_named:
         found = find_questions(str(questions), split, seed=seed, columns=columns)
     else:
         asked = list(_to_questions(questions, columns or {}))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ParamSpec
 from typing_extensions import TypeIs
 
 from coe_agents._removed import names_of_arguments, refuse_others
-from coe_agents.checks import at_field
+from coe_agents.checks import at_field, flag
 from coe_agents.clustering import Clusterer
 from coe_agents.errors import NoThresholdError
 from coe_agents.evaluation.calibration.calibrate import (
@@ -36,7 +36,7 @@ from coe_agents.measurement.estimators import Estimator
 from coe_agents.measurement.weighted_vote import CONFIDENCE_VOTE_SHARE, WeightsFrom
 from coe_agents.measurement.weighting import Weighting
 from coe_agents.policy import CalibratedPolicy
-from coe_agents.policy.calibrated import Calibration
+from coe_agents.policy.calibrated import Calibration, check_risk
 from coe_agents.text import quantity
 
 if TYPE_CHECKING:
@@ -123,14 +123,12 @@ def calibrate_samples(
         >>> policy.calibration.n_answered, policy.calibration.clusterer
         (30, 'NormalizedMatch')
     """
+    check_risk(risk, confidence)
     try:
         judged_by = check_score(score, proposer, estimator)
     except ValueError as error:
         raise at_field(error, "score") from None
-    try:
-        weights_from = check_weights_from(weights, score=judged_by, halves=halves)
-    except ValueError as error:
-        raise at_field(error, "halves" if halves else "weights") from None
+    weights_from = _check_weights(weights, judged_by, halves=halves)
 
     judging = JudgingArguments(
         clusterer=clusterer, correctness=correctness, config=config, weighting=weighting
@@ -168,6 +166,17 @@ def calibrate_samples(
         estimator=estimator,
     )
     return CalibrationResult(policy, rows)
+
+
+def _check_weights(
+    weights: Mapping[str, float] | WeightsFrom, score: str, *, halves: bool
+) -> WeightsFrom:
+    """Returns where the weights come from; the field of an error is the argument at fault."""
+    flag(halves, '"halves"')
+    try:
+        return check_weights_from(weights, score=score, halves=halves)
+    except ValueError as error:
+        raise at_field(error, "halves" if halves else "weights") from None
 
 
 def _names_in(rows: JudgedSamples) -> tuple[str, str]:

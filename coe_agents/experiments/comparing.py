@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from coe_agents._removed import refuses_removed
-from coe_agents.checks import has_method, instance, integer, require
+from coe_agents.checks import has_method, instance, require
 from coe_agents.clustering import Clusterer
 from coe_agents.config.schema import load_config
 from coe_agents.evaluation.calibration.drift import judged_otherwise
@@ -19,6 +19,7 @@ from coe_agents.experiments.comparison import Comparison, compare_outcomes, outc
 from coe_agents.experiments.judging import (
     JudgingArguments,
     SavedSamples,
+    check_resamples,
     create_setup,
     open_samples,
 )
@@ -74,7 +75,7 @@ def compare(
         >>> [each.figures["coverage"][0] for each in comparison.policies]
         [0.5, 0.5]
     """
-    integer(resamples, '"resamples"', least=1, advice="1000 is the default")
+    check_resamples(resamples)
     if policies is None:
         for name, value in (("clusterer", clusterer), ("correctness", correctness)):
             must = f'"{name}" must be omitted without "policies": runs are compared as they were judged'
@@ -169,6 +170,9 @@ def compare_policies(
         if isinstance(policy, str | Path):
             loaded[name] = _policy_of_file(Path(policy), name)
         else:
+            advice = "Pass RegimePolicy(), for example"
+            has_method(policy, "decide", f'"policies" {name!r}', advice=advice)
+            rounds_of(policy, max_rounds)  # raises an error if it is no number of rounds
             loaded[name] = policy
         calibration = _calibration_of(loaded[name])
         if calibration is not None:
@@ -221,7 +225,6 @@ def _policy_of_samples(
     policy: Policy, name: str, saved: Sequence[Saved], max_rounds: int | None
 ) -> ReplayedPolicy:
     """Returns a policy that asks each agent for all of its responses, or for an equal part of them in each round."""
-    has_method(policy, "decide", f'"policies" {name!r}', advice="Pass RegimePolicy(), for example")
     rounds = rounds_of(policy, max_rounds)
     n_samples: dict[str, int] = {}
     for question in saved:

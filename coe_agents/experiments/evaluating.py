@@ -8,9 +8,11 @@ from coe_agents.checks import at_field, require
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation.scoring.correctness import create_criterion
 from coe_agents.experiments.asking import Models, Questions, config_of, is_configuration
+from coe_agents.experiments.judging import JudgingArguments, check_proposer_name, check_resamples
 from coe_agents.experiments.sampling import sample
 from coe_agents.experiments.scoring import Evaluation, score
 from coe_agents.measurement.weighting import Weighting
+from coe_agents.presets import check_answers
 
 if TYPE_CHECKING:
     from coe_agents.config.schema import Config
@@ -44,6 +46,10 @@ def evaluate(
     """
     known = [*names_of_arguments(evaluate), *names_of_arguments(sample)]
     refuse_others("evaluate", arguments, known=known)
+    # what only the score reads is checked before anybody is asked
+    JudgingArguments(weighting=weighting)
+    check_resamples(resamples)
+    check_proposer_name(proposer)
     config = _check_model_of_criterion(models, arguments)
     samples = sample(models, questions, **arguments)
     return score(
@@ -67,7 +73,10 @@ def _check_model_of_criterion(models: Models, arguments: Mapping[str, Any]) -> "
         return config
     if correctness == "entailment" and not is_configuration(models):
         answers = arguments.get("answers")
-        clusterer = arguments.get("clusterer") if answers is None else answers.clusterer
+        clusterer = arguments.get("clusterer")
+        if answers is not None:
+            check_answers(answers)
+            clusterer = answers.clusterer
         if not isinstance(clusterer, str):
             try:
                 create_criterion(correctness, clusterer or NormalizedMatch())

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from coe_agents.checks import at_field, has_method, instance, one_of
+from coe_agents.checks import at_field, has_method, instance, integer, one_of
 from coe_agents.clustering import BidirectionalEntailment, Clusterer, NormalizedMatch
 from coe_agents.evaluation import Samples
 from coe_agents.evaluation.calibration.calibrate import Judged, judge_samples
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 SavedSamples: TypeAlias = Samples | str | Path | Sequence[str | Path]
 """Samples, or the files or folders that hold them."""
+HOW_TO_CLUSTER = "Pass NormalizedMatch(), for example"
 Check: TypeAlias = Callable[[Iterable[SampledQuestion]], Iterable[SampledQuestion]]
 
 
@@ -142,7 +143,7 @@ def _create_judge(config: "Config", kept: Path | None) -> Criterion | None:
 def _name_of(clusterer: Clusterer | str | None) -> Any:
     if clusterer is None or isinstance(clusterer, str):
         return clusterer
-    has_method(clusterer, "cluster", '"clusterer"', advice="Pass NormalizedMatch(), for example")
+    has_method(clusterer, "cluster", '"clusterer"', advice=HOW_TO_CLUSTER)
     from coe_agents.config.sampling_group import name_of_clusterer
 
     return name_of_clusterer(clusterer)
@@ -249,13 +250,23 @@ def judge(samples: Samples, arguments: JudgingArguments, **options: Any) -> Judg
     return JudgedSamples(rows, setup, judging, samples.origin, n_silent=n_silent)
 
 
+def check_resamples(resamples: object) -> None:
+    """Refuses what is no number of resamples."""
+    integer(resamples, '"resamples"', least=1, advice="1000 is the default")
+
+
+def check_proposer_name(proposer: object) -> None:
+    """Refuses what is no name of a proposer."""
+    if proposer is not None:
+        what = "the name of an agent"
+        instance(proposer, str, '"proposer"', what=what, advice="Omit it for none")
+
+
 def check_proposer(proposer: str | None, agents: Iterable[str]) -> None:
     """Refuses a proposer that is no agent of the samples."""
-    if proposer is None:
-        return
-    instance(proposer, str, '"proposer"', what="the name of an agent", advice="Omit it for none")
+    check_proposer_name(proposer)
     names = sorted(agents)
-    if proposer not in names:
+    if proposer is not None and proposer not in names:
         from coe_agents.extensions import did_you_mean
 
         hint = did_you_mean(proposer, names) or f"The samples have {', '.join(names)}"

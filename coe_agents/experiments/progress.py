@@ -18,6 +18,7 @@ from rich.progress import (
 from rich.spinner import Spinner
 
 from coe_agents.activity import COUNT, activities
+from coe_agents.checks import flag
 from coe_agents.text import for_screen, quantity
 
 Advance = Callable[[str, bool], None]
@@ -87,6 +88,7 @@ def progress(
 @contextmanager
 def count_questions(n_questions: int, *, is_shown: bool) -> Iterator[None]:
     """Shows how many questions of saved samples were worked on in the block."""
+    flag(is_shown, '"progress"')
     totals = {"questions": (0, n_questions)}
     with progress(
         totals, what=("question", "questions"), is_shown=is_shown, is_kept=False

@@ -11,7 +11,7 @@ from langgraph.graph import StateGraph
 from typing_extensions import Unpack
 
 import coe_agents
-from coe_agents.checks import has_method, require
+from coe_agents.checks import flag, has_method, instance, require, to_path
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.config.sampling_group import group_of_agents, name_of_clusterer
 from coe_agents.config.schema import Config
@@ -206,7 +206,7 @@ def prepare(
             correctness=correctness,
             seed=seed,
             at_once=at_once,
-            keys={"input_key": input_key, "decision_key": decision_key},
+            keys=_check_keys(input_key=input_key, decision_key=decision_key),
         )
     return Running(
         dataset=dataset,
@@ -214,10 +214,18 @@ def prepare(
         config=config,
         creating=creating,
         settings={"dataset": described, **group.settings},
-        out=None if out is None else Path(out),
+        out=None if out is None else to_path(out, '"out"'),
         name=name,
-        is_shown=progress,
+        is_shown=flag(progress, '"progress"'),
     )
+
+
+def _check_keys(**keys: str) -> dict[str, str]:
+    """Returns the keys of a graph, by argument; refuses what is no text."""
+    for argument, key in keys.items():
+        advice = "Omit it, unless the graph is your own"
+        instance(key, str, f'"{argument}"', what="the name of a key", advice=advice)
+    return keys
 
 
 def _refuse_beside_graph(**named: object) -> None:
@@ -258,7 +266,7 @@ def _group_of(
         clusterer = answers.clusterer
     elif clusterer is None:
         clusterer = NormalizedMatch()
-    criterion = correctness or Judging().correctness
+    criterion = Judging().correctness if correctness is None else correctness
     if isinstance(criterion, str):
         criterion = create_criterion(criterion, clusterer)
     advice = 'Pass a name such as "f1", or an object with "judge" and "name"'

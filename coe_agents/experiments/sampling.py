@@ -9,7 +9,7 @@ from typing import Any
 
 from typing_extensions import TypedDict, Unpack
 
-from coe_agents.checks import at_field, instance
+from coe_agents.checks import at_field, flag, has_method, instance, to_path
 from coe_agents.clustering import Clusterer
 from coe_agents.clustering.protocols import AnswerPreset
 from coe_agents.config.sampling_group import (
@@ -44,8 +44,9 @@ from coe_agents.experiments.asking import (
 )
 from coe_agents.experiments.blocking import create_awaited, create_blocking
 from coe_agents.experiments.fingerprint import fingerprint
+from coe_agents.experiments.judging import HOW_TO_CLUSTER
 from coe_agents.experiments.progress import progress as show_progress
-from coe_agents.presets import short_answers
+from coe_agents.presets import check_answers, short_answers
 from coe_agents.text import quantity
 from coe_agents.types import MOST_SAMPLES, Agent
 
@@ -181,15 +182,10 @@ def prepare(
     dataset, described = open_dataset(
         questions, split=rare.get("split"), seed=seed, limit=limit, columns=rare.get("columns")
     )
-    check_at_once(at_once)
-    passages = rare.get("with_context", False)
-    if passages:
-        _check_passages(dataset)
-    _check_names(clusterer, correctness)
-    folder = None if out is None else Path(out)
+    asking = _asking(dataset, at_once, rare)
+    _check_judging(answers, clusterer, correctness)
+    folder = None if out is None else to_path(out, '"out"')
 
-    p_false = rare.get("p_false", False)
-    asking: dict[str, Any] = {"at_once": at_once, "passages": passages, "p_false": p_false}
     is_clusterer_said = answers is not None or clusterer is not None
     config = None
     if is_configuration(models):
@@ -217,7 +213,7 @@ def prepare(
         "dataset": described,
         "seed": seed,
         JUDGED: judging.to_json(),
-        "prompt": {"passages": passages},
+        "prompt": {"passages": asking["passages"]},
         **group.settings,
     }
     return Sampling(
@@ -228,20 +224,34 @@ def prepare(
         settings=settings,
         out=folder,
         clusterer=None if isinstance(clusterer, str) else clusterer,
-        is_shown=progress,
+        is_shown=flag(progress, '"progress"'),
     )
 
 
-def _check_passages(dataset: QuestionsOnDisk) -> None:
-    """Raises a ConfigurationError where a question has no passage, before anybody is asked."""
-    for question in dataset.questions:
-        question.prompt(with_context=True)
+def _asking(
+    dataset: QuestionsOnDisk, at_once: int | None, rare: RareSampleArguments
+) -> dict[str, Any]:
+    """Returns how the agents are asked: the arguments of `create_group` besides the configuration.
+
+    A ConfigurationError where passages are to be shown and a question has none.
+    """
+    check_at_once(at_once)
+    passages = flag(rare.get("with_context", False), '"with_context"')
+    if passages:
+        for question in dataset.questions:
+            question.prompt(with_context=True)
+    p_false = flag(rare.get("p_false", False), '"p_false"')
+    return {"at_once": at_once, "passages": passages, "p_false": p_false}
 
 
-def _check_names(clusterer: Any, correctness: Any) -> None:
-    """Raises an error where there is no clusterer, or no criterion, of the name that is given."""
+def _check_judging(answers: object, clusterer: Any, correctness: Any) -> None:
+    """Raises an error for what is no preset, no clusterer or no criterion, or the name of none."""
+    if answers is not None:
+        check_answers(answers)
     if isinstance(clusterer, str):
         check_clusterer_name(clusterer)
+    elif clusterer is not None:
+        has_method(clusterer, "cluster", '"clusterer"', advice=HOW_TO_CLUSTER)
     if correctness is None:
         return
     instance(

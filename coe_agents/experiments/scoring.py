@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coe_agents._removed import refuses_removed
-from coe_agents.checks import instance, integer
+from coe_agents.checks import instance
 from coe_agents.clustering import Clusterer
 from coe_agents.errors import SamplesError
 from coe_agents.evaluation import Samples
@@ -18,6 +18,7 @@ from coe_agents.experiments.judging import (
     JudgingArguments,
     SavedSamples,
     check_proposer,
+    check_resamples,
     create_setup,
     open_samples,
 )
@@ -138,7 +139,7 @@ def score(
     arguments = JudgingArguments(
         clusterer=clusterer, correctness=correctness, config=config, weighting=weighting
     )
-    integer(resamples, '"resamples"', least=1, advice="1000 is the default")
+    check_resamples(resamples)
     if estimators is not None:
         what = "a mapping from names to functions"
         advice = 'Write {"my_score": function}'

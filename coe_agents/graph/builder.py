@@ -41,7 +41,7 @@ from coe_agents.policy.fixed_rounds import rounds_of
 from coe_agents.policy.guarantee import AskedGroup, hold_to_group
 from coe_agents.policy.saved import check_weights
 from coe_agents.policy.settle import Rules
-from coe_agents.presets import agents_of, short_answers
+from coe_agents.presets import agents_of, check_answers, short_answers
 from coe_agents.rounds.strategies import Strategies
 from coe_agents.rounds.strategy import Strategy
 from coe_agents.text import quantity
@@ -379,8 +379,7 @@ def _comparison(
 
     if answers is None:
         answers = short_answers()
-    advice = "Pass short_answers() or sentences(judge)"
-    instance(answers, AnswerPreset, '"answers"', what="a preset", advice=advice)
+    check_answers(answers)
     doubled = None
     if clusterer is not None:
         doubled = "clusterer"

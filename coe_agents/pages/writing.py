@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from coe_agents._removed import refuses_removed
-from coe_agents.checks import require
+from coe_agents.checks import has_method, require, to_path
 from coe_agents.clustering import Clusterer
 from coe_agents.evaluation.origin import DECISIONS, read_run
 from coe_agents.evaluation.samples.store import SAMPLES
@@ -14,6 +14,7 @@ from coe_agents.evaluation.scoring.correctness import Criterion
 from coe_agents.experiments.judging import (
     JudgingArguments,
     SavedSamples,
+    check_resamples,
     create_setup,
     open_samples,
 )
@@ -59,9 +60,13 @@ def report(
     arguments = JudgingArguments(
         clusterer=clusterer, correctness=correctness, config=config, weighting=weighting
     )
+    check_resamples(resamples)
+    if policy is not None:
+        has_method(policy, "decide", '"policy"', advice="Pass ThresholdPolicy(0.5), for example")
+    file = to_path(out, '"out"')
     page = create_report(samples, arguments, resamples=resamples, policy=policy)
-    write(Path(out), page.html.encode(errors="replace"))
-    return Path(out)
+    write(file, page.html.encode(errors="replace"))
+    return file
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +114,14 @@ def _page_of_run(folder: Path, resamples: int) -> Page:
     return Page(create_run_page(run, n_resamples=resamples), len(run.items) + len(run.errors))
 
 
-def _folder_of_run(samples: SavedSamples) -> Path | None:
-    """Returns the folder of a run that is named; None of samples."""
+def _folder_of_run(samples: Any) -> Path | None:
+    """Returns the folder of a run that is named; None of samples, and of what is neither."""
     if isinstance(samples, str | Path):
         samples = [samples]
-    if not isinstance(samples, Sequence):
+    if not isinstance(samples, Sequence) or isinstance(samples, bytes):
         return None
-    decided = [Path(path) for path in samples if Path(path, DECISIONS).is_file()]
+    paths = [Path(path) for path in samples if isinstance(path, str | Path)]
+    decided = [path for path in paths if (path / DECISIONS).is_file()]
     must = '"samples" must be one folder where it is that of a run'
     advice = "Compare runs by coe_agents.compare"
     require(not decided or len(samples) == 1, must, len(samples), advice)

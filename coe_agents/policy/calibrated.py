@@ -127,6 +127,12 @@ class CalibratedAgent(AskedAgent):
                 number(value, f'"{name}" of an agent', least=0, advice=_REMEDY)
 
 
+def check_risk(risk: object, confidence: object) -> None:
+    """Refuses what is no risk, or no confidence: a share between 0 and 1."""
+    for name, value in (("risk", risk), ("confidence", confidence)):
+        number(value, f'"{name}"', above=0, below=1, advice="Pass a share such as 0.1")
+
+
 @dataclass(frozen=True, slots=True)
 class GroupThreshold:
     """The threshold of some proposals: those that call one tool, or those that call none.
@@ -214,9 +220,7 @@ class Calibration:
     estimator: Estimator | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        for name in ("risk", "confidence"):
-            advice = "Pass a share such as 0.1"
-            number(getattr(self, name), f'"{name}"', above=0, below=1, advice=advice)
+        check_risk(self.risk, self.confidence)
         for name in ("clusterer", "correctness", "date", "score"):
             instance(getattr(self, name), str, f'"{name}"', what="a string", advice=_REMEDY)
         for name in ("proposer", "prompt", "answers"):

@@ -7,7 +7,7 @@ from coe_agents._removed import refuses_removed
 from coe_agents.checks import has_method, integer, require
 from coe_agents.measurement.measurement import Measurement
 from coe_agents.policy.base import Decision, Policy, Tunable, change_thresholds
-from coe_agents.policy.bounds import MOST_ROUNDS
+from coe_agents.policy.bounds import MOST_ROUNDS, Bounds
 
 _OF_THE_OTHER = ("actions", "aleatoric_threshold", "epistemic_threshold", "max_coe", "otherwise")
 
@@ -64,6 +64,7 @@ class FixedRounds(Tunable):
 
 def rounds_of(policy: Policy, max_rounds: int | None) -> int:
     """Returns how many rounds may be asked: as many as are passed, or else as the policy needs."""
+    Bounds(max_rounds=max_rounds)  # raises an error if it is no number of rounds
     if not isinstance(policy, FixedRounds):
         return 1 if max_rounds is None else max_rounds
     if max_rounds is None:

@@ -9,6 +9,7 @@ from scipy.stats import norm
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, roc_auc_score
 
+from coe_agents.advice import advise
 from coe_agents.evaluation.calibration.learned import fit_trust
 from coe_agents.policy import CalibratedPolicy
 from tests.cli.command import run
@@ -406,3 +407,9 @@ def test_scores_that_rank_all_questions_alike_have_no_interval(tmp_path):
     assert line.startswith("Score: vote_share. AUROC within folds: vote_share 0.")
     assert "; coe +0.000 in every resample; " in line
     assert "[+0.000, +0.000]" not in said
+
+
+@pytest.mark.parametrize("rows", [5, "rows", [5], [{"id": "q1"}]])
+def test_what_is_no_row_is_refused_with_the_way_to_get_rows(rows):
+    with pytest.raises(TypeError, match=r'"rows" must be .*; got .* Pass samples\.judge\(\)'):
+        advise(rows)

@@ -797,12 +797,23 @@ def test_score_says_what_an_argument_must_be(arguments, said):
         ({"proposer": 5}, '"proposer" must be the name of an agent; got int'),
         ({"weighting": "mean"}, '"weighting" must be one of auto, frequency, probability'),
         ({"correctness": 5}, '"correctness" must have the method "judge"'),
+        ({"halves": "no"}, "\"halves\" must be True or False; got 'no'"),
     ],
 )
 def test_calibrate_says_what_an_argument_must_be(arguments, said):
     samples = sample(agents(), [CAPITAL], **SILENT)
     with pytest.raises((TypeError, ValueError), match=said):
         calibrate(samples, risk=0.1, progress=False, **arguments)
+
+
+def test_a_risk_that_is_none_is_refused_before_answers_are_judged():
+    def judge(prediction):
+        raise AssertionError("it was judged")
+
+    samples = sample(agents(), [CAPITAL], **SILENT)
+    for share in ({"risk": 10}, {"risk": 0.1, "confidence": "high"}):
+        with pytest.raises((TypeError, ValueError), match="must be a number above 0 and below 1"):
+            calibrate(samples, correctness=Rule("own", judge), **share, **SILENT)
 
 
 @pytest.mark.parametrize("function", [score, partial(calibrate, risk=0.1), Samples])
@@ -827,12 +838,59 @@ def test_a_comparison_needs_a_resample():
         ({"columns": ["text"]}, '"columns" must be a mapping from our names to theirs; got list'),
         ({"models": []}, '"models" must hold at least one'),
         ({"models": [5]}, 'each of "models" must have the method "sample"; got 5'),
+        ({"clusterer": 5}, '"clusterer" must have the method "cluster"; got 5'),
+        ({"answers": 5}, '"answers" must be a preset; got int'),
+        ({"correctness": []}, '"correctness" .*must .*; got'),
+        ({"out": 5}, '"out" must be a path; got int'),
+        ({"out": b"run"}, '"out" must be a path; got bytes'),
+        ({"split": 5}, '"split" must be the name of a part of a dataset; got int'),
+        ({"split": "test"}, "\"split\" must be omitted beside questions .* got 'test'. Omit it"),
+        ({"progress": "no"}, "\"progress\" must be True or False; got 'no'"),
     ],
 )
-@pytest.mark.parametrize("function", [sample, run])
-def test_sample_and_run_say_what_an_argument_must_be(function, arguments, said):
+@pytest.mark.parametrize("function", [sample, run, evaluate])
+def test_what_asks_says_what_an_argument_must_be_before_anybody_is_asked(function, arguments, said):
+    people = agents()
     with pytest.raises((TypeError, ValueError), match=said):
-        function(**{"models": agents(), "questions": [CAPITAL], **SILENT, **arguments})
+        function(**{"models": people, "questions": [CAPITAL], **SILENT, **arguments})
+    assert not any(agent.requests for agent in people)
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "said"),
+    [
+        (sample, {"with_context": "no"}, '"with_context" must be True or False'),
+        (sample, {"p_false": "no"}, '"p_false" must be True or False'),
+        (run, {"input_key": 5}, '"input_key" must be the name of a key; got int'),
+        (run, {"decision_key": None}, '"decision_key" must be the name of a key; got NoneType'),
+        (run, {"policy": FixedRounds(2, then=ALWAYS), "max_rounds": "2"}, '"max_rounds" must be'),
+        (evaluate, {"weighting": 5}, '"weighting" must be one of auto, frequency, probability'),
+        (evaluate, {"resamples": "all"}, '"resamples" must be an integer of at least 1'),
+        (evaluate, {"proposer": 5}, '"proposer" must be the name of an agent; got int'),
+        (evaluate, {"correctness": "entailment", "answers": 5}, '"answers" must be a preset'),
+    ],
+)
+def test_what_one_function_takes_is_checked_before_anybody_is_asked(function, arguments, said):
+    people = agents()
+    with pytest.raises((TypeError, ValueError), match=said):
+        function(people, [CAPITAL], **{**SILENT, **arguments})
+    assert not any(agent.requests for agent in people)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"policies": {"x": 5}}, '"policies" \'x\' must have the method "decide"; got 5'),
+        ({"max_rounds": "2"}, '"max_rounds" must be an integer'),
+        ({"max_rounds": 0}, '"max_rounds" must be an integer'),
+        ({"clusterer": 5}, '"clusterer" must have the method "cluster"; got 5'),
+        ({"progress": "no"}, '"progress" must be True or False'),
+    ],
+)
+def test_compare_says_what_an_argument_must_be(arguments, said):
+    samples = sample(agents(), [CAPITAL], **SILENT)
+    with pytest.raises((TypeError, ValueError), match=said):
+        compare(samples, **{"policies": {"x": ALWAYS}, **SILENT, **arguments})
 
 
 @pytest.mark.parametrize("at_once", [0, -1, "all"])

@@ -42,3 +42,19 @@ def test_cut_replies_are_told_on_both_pages(tmp_path):
         shown = made(agents, ASKED, progress=False)
         page = report(shown, tmp_path / "page.html", resamples=2)
         assert "2 of 2 responses were cut at max_tokens." in page.read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"out": 5}, '"out" must be a path; got int'),
+        ({"resamples": "all"}, '"resamples" must be an integer of at least 1'),
+        ({"policy": 5}, '"policy" must have the method "decide"; got 5'),
+        ({"samples": b"x"}, "files of samples must be .*; got bytes"),
+        ({"samples": [5]}, "files of samples must be paths; got int"),
+    ],
+)
+def test_report_says_what_an_argument_must_be(tmp_path, arguments, said):
+    given = {"samples": tmp_path, "out": tmp_path / "page.html", **arguments}
+    with pytest.raises((TypeError, ValueError), match=said):
+        report(**given)

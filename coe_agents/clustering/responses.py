@@ -96,28 +96,24 @@ def _cluster_batch(
 ) -> list[list[int]]:
     """Returns the labels of each question's texts and then of those placed last."""
     # of each question, the cluster of each text: its kind, until the answers have a label
-    clusters: list[dict[str, Any]] = []
-    # of the questions that have answers: these, the question, and the clusters of its texts
-    answers = []
-    asked = []
-    to_complete = []
-    for texts, last_texts, question in zip(batch, last, questions, strict=True):
-        cluster_of: dict[str, Any] = {text: answer_kind(text) for text in {*texts, *last_texts}}
-        clusters.append(cluster_of)
+    clusters = list[dict[str, Any]]()
+    answers = list[list[str]]()
+    for texts, last_texts in zip(batch, last, strict=True):
         in_order = [*_in_own_order(texts), *last_texts]
-        to_cluster = [text for text in in_order if cluster_of[text] == "answer"]
-        if to_cluster:
-            answers.append(to_cluster)
-            asked.append(question)
-            to_complete.append(cluster_of)
+        cluster_of: dict[str, Any] = {text: answer_kind(text) for text in set(in_order)}
+        clusters.append(cluster_of)
+        answers.append([text for text in in_order if cluster_of[text] == "answer"])
 
-    if answers:
+    places = [place for place, texts in enumerate(answers) if texts]
+    if places:
+        to_cluster = [answers[place] for place in places]
         with announce("comparing the answers"):
-            returned = clusterer.cluster(answers, asked)
-        rows = _check_labels(returned, answers, clusterer)
-        for cluster_of, texts, labels in zip(to_complete, answers, rows, strict=True):
+            returned = clusterer.cluster(to_cluster, [questions[place] for place in places])
+        rows = _check_labels(returned, to_cluster, clusterer)
+        for place, labels in zip(places, rows, strict=True):
             # reversed, so that the first of equal texts decides
-            cluster_of.update(zip(reversed(texts), reversed(labels), strict=True))
+            labelled = zip(reversed(answers[place]), reversed(labels), strict=True)
+            clusters[place].update(labelled)
 
     numbered = []
     for texts, last_texts, cluster_of in zip(batch, last, clusters, strict=True):

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import resources
 from importlib.resources.abc import Traversable
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, get_args
 
 from starlette.applications import Starlette
@@ -166,18 +167,14 @@ _NOT_FOUND = (
     "there is nothing at this address. The base URL for OpenAI's clients ends in /v1: "
     f"{', '.join(_ADDRESSES)}"
 )
-_OF_PAGE = resources.files("coe_agents.serve").joinpath("page")
-_SHARED = resources.files("coe_agents").joinpath("page_parts")
-_PAGE = {
-    "/": (_OF_PAGE, "index.html", "text/html"),
-    "/page.css": (_OF_PAGE, "page.css", "text/css"),
-    "/parts.css": (_SHARED, "parts.css", "text/css"),
-    "/parts.js": (_SHARED, "parts.js", "text/javascript"),
-}
+_KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
+_PAGE = dict[str, Traversable]()
 """The page for people by address: files of packages, which load nothing from elsewhere."""
-for _file in _OF_PAGE.iterdir():
-    if _file.name.endswith(".js"):
-        _PAGE[f"/{_file.name}"] = (_OF_PAGE, _file.name, "text/javascript")
+for _folder in ("serve/page", "page_parts"):
+    for _file in resources.files("coe_agents").joinpath(_folder).iterdir():
+        if Path(_file.name).suffix in _KINDS:
+            _PAGE[f"/{_file.name}"] = _file
+_PAGE["/"] = _PAGE.pop("/index.html")
 _T = TypeVar("_T")
 
 
@@ -238,8 +235,8 @@ def create_app(
     ]
     for path, api in _APIS.items():
         routes.append(Route(path, partial(endpoints.answer, api), methods=["POST"]))
-    for path, (folder, name, kind) in _PAGE.items():
-        routes.append(_page_route(path, folder, name, kind))
+    for path, file in _PAGE.items():
+        routes.append(_page_route(path, file))
     note_request = None
     if measured:
         routes.append(Route("/metrics", measured.show))
@@ -339,8 +336,9 @@ async def _wait_until_gone(request: Request) -> None:
         pass
 
 
-def _page_route(path: str, folder: Traversable, name: str, kind: str) -> Route:
-    content = folder.joinpath(name).read_bytes()
+def _page_route(path: str, file: Traversable) -> Route:
+    content = file.read_bytes()
+    kind = _KINDS[Path(file.name).suffix]
 
     async def show(request: Request) -> Response:
         return Response(content, media_type=kind, headers={"cache-control": "no-cache"})

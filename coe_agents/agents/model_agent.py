@@ -195,8 +195,7 @@ class ModelAgent:
         model = self._original
         if isinstance(model, str):
             return model.partition(":")[2] or model
-        name = getattr(model, "model_name", None) or getattr(model, "model", None)
-        return name if isinstance(name, str) else None
+        return chat_models.client_name_of(model)
 
     @property
     def provider(self) -> str | None:

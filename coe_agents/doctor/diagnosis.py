@@ -21,6 +21,7 @@ from coe_agents._steps import start_call
 from coe_agents.agents import ChatEntailment, ModelAgent
 from coe_agents.agents.error_mapping import remedy_for
 from coe_agents.agents.greedy_decoding import REMEDY
+from coe_agents.agents.requests.chat_models import client_name_of
 from coe_agents.clustering import Clusterer, EmbeddingSimilarity
 from coe_agents.config.build import create_agents, create_clusterer
 from coe_agents.config.schema import Config
@@ -281,11 +282,10 @@ def probe_of(clusterer: Clusterer) -> Callable[[], ClustererReport | Problem] | 
 
 def _name_of(model: object) -> str:
     """Returns the name of a client's model, without the path to it on this machine, or the client's class."""
-    for field in ("model_name", "model"):
-        name = getattr(model, field, None)
-        if isinstance(name, str):
-            return Path(name).name if Path(name).exists() else name
-    return type(model).__name__
+    name = client_name_of(model)
+    if name is None:
+        return type(model).__name__
+    return Path(name).name if Path(name).exists() else name
 
 
 _PACKAGES = ("torch", "transformers", "langgraph", "langchain-core", "langchain-openai")

@@ -247,12 +247,20 @@ def address_of(model: BaseChatModel) -> str:
     return ""
 
 
+def client_name_of(model: object) -> str | None:
+    """Returns the name of a model by the fields of its client; None where it has none."""
+    for field in ("model_name", "model"):
+        name = getattr(model, field, None)
+        if isinstance(name, str) and name:
+            return name
+    return None
+
+
 def free_name(model: object, taken: Collection[str]) -> str:
     """Returns a name for a model, or "provider:model": the last part of its own, with a number where it is taken."""
     full = model
     if not isinstance(full, str):
-        full = getattr(model, "model_name", None) or getattr(model, "model", None)
-        full = str(full or type(model).__name__)
+        full = client_name_of(model) or type(model).__name__
     _, _, behind_provider = full.partition(":")
     name = behind_provider or full
     _, _, name = name.rstrip("/").rpartition("/")

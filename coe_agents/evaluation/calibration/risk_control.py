@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from itertools import count as naturals
 from typing import NamedTuple
 
 import numpy as np
@@ -54,6 +53,25 @@ def risk_bound(n_wrong: int, n_answered: int, *, confidence: float) -> float:
     from scipy.stats import beta
 
     return float(beta.ppf(confidence, n_wrong + 1, n_answered - n_wrong))
+
+
+class _Ranked(NamedTuple):
+    """Questions from the surest on: their uncertainties, and how many of so many are wrong, as a sum of shares."""
+
+    rising: FloatArray
+    sums_wrong: FloatArray
+
+    @classmethod
+    def of(cls, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> "_Ranked":
+        right, scores = check_shares(correct, uncertainty)
+        order = np.argsort(scores, kind="stable")
+        return cls(scores[order], np.cumsum(1.0 - right[order]))
+
+    def n_wrong(self, n: int) -> int:
+        return round_up(float(self.sums_wrong[n - 1]))
+
+    def bound(self, n: int, confidence: float) -> float:
+        return risk_bound(self.n_wrong(n), n, confidence=confidence)
 
 
 def weighted_risk_bound(
@@ -214,25 +232,19 @@ def choose_threshold(
     >>> choose_threshold(correct=many, uncertainty=[0.1] * 50, risk=0.1, confidence=0.9).threshold
     0.1
     """
-    right, scores = check_shares(correct, uncertainty, name="uncertainty")
-    order = np.argsort(scores, kind="stable")
-    wrong = np.cumsum(1.0 - right[order])
-    start = first_count(right.size, risk=risk, confidence=confidence)
-
+    ranked = _Ranked.of(correct, uncertainty)
+    start = first_count(ranked.rising.size, risk=risk, confidence=confidence)
     if start is None:
         return NO_THRESHOLD
 
-    def bound(n: int) -> float:
-        return risk_bound(round_up(float(wrong[n - 1])), n, confidence=confidence)
-
     def passes(n: int) -> bool:
-        return bound(n) <= risk * (1.0 + 1e-9)
+        return ranked.bound(n, confidence) <= risk * (1.0 + 1e-9)
 
-    last = last_passing(scores[order], start, passes)
+    last = last_passing(ranked.rising, start, passes)
     if last is None:
         return NO_THRESHOLD
     threshold, n = last
-    return ThresholdChoice(threshold, n, round_up(float(wrong[n - 1])), bound(n))
+    return ThresholdChoice(threshold, n, ranked.n_wrong(n), ranked.bound(n, confidence))
 
 
 class Shortfall(NamedTuple):
@@ -267,32 +279,25 @@ def shortfall(
     >>> shortfall(correct=[True] * 15, uncertainty=[0.1] * 15, risk=0.1, confidence=0.9).n_more
     7
     """
-    right, scores = check_shares(correct, uncertainty, name="uncertainty")
-    order = np.argsort(scores, kind="stable")
-    rising = scores[order]
-    wrong = np.cumsum(1.0 - right[order])
-    n_questions = right.size
+    ranked = _Ranked.of(correct, uncertainty)
+    rising = ranked.rising
+    n_questions = rising.size
 
     first: ThresholdChoice | None = None
     start = first_count(n_questions, risk=risk, confidence=confidence)
     if start is not None:
         threshold = float(rising[start - 1])
         n_answered = int(np.searchsorted(rising, threshold + TIE, side="right"))
-        n_errors = round_up(float(wrong[n_answered - 1]))
-        bound = risk_bound(n_errors, n_answered, confidence=confidence)
-        first = ThresholdChoice(threshold, n_answered, n_errors, bound)
+        bound = ranked.bound(n_answered, confidence)
+        first = ThresholdChoice(threshold, n_answered, ranked.n_wrong(n_answered), bound)
 
     # where one uncertainty ends: no threshold answers fewer of those that share it
-    counts = np.unique(np.searchsorted(rising, rising + TIE, side="right"))
-    errors = []
-    bounds = []
-    for count in counts.tolist():
-        n_errors = round_up(float(wrong[count - 1]))
-        errors.append(n_errors)
-        bounds.append(risk_bound(n_errors, count, confidence=confidence))
-    best = int(np.argmin(bounds))
-    n_surest = int(counts[best])
-    n_wrong = errors[best]
+    counts = np.unique(np.searchsorted(rising, rising + TIE, side="right")).tolist()
+    bounds = [ranked.bound(count, confidence) for count in counts]
+    lowest = min(bounds)
+    best = bounds.index(lowest)
+    n_surest = counts[best]
+    n_wrong = ranked.n_wrong(n_surest)
     rate = n_wrong / n_surest
 
     def suffices(size: int) -> bool:
@@ -300,27 +305,24 @@ def shortfall(
         start = first_count(size, risk=risk, confidence=confidence)
         if start is None:
             return False
-        scaled = counts[: best + 1] * size // n_questions
-        reached = np.flatnonzero(scaled >= start)
-        if not reached.size:
-            return False
-        place = int(reached[0])
-        n_tested = int(scaled[place])
-        # the errors of these questions stay; only the further ones err at that rate
-        n_further = n_tested - int(counts[place])
-        n_errors = errors[place] + math.ceil(rate * n_further - 1e-9)
-        return risk_bound(n_errors, n_tested, confidence=confidence) <= risk
+        for count in counts[: best + 1]:
+            n_tested = count * size // n_questions
+            if n_tested < start:
+                continue
+            # the errors of these questions stay; only the further ones err at that rate
+            n_further = n_tested - count
+            n_errors = ranked.n_wrong(count) + math.ceil(rate * n_further - 1e-9)
+            return risk_bound(n_errors, n_tested, confidence=confidence) <= risk
+        return False
 
     n_more: int | None = None
     if rate < risk:
-        for step in naturals(1):
+        for step in range(1, 95):  # up to a hundred times as many
             size = math.ceil(n_questions * 1.05**step)
-            if size > 100 * n_questions:
-                break
             if suffices(size):
                 n_more = size - n_questions
                 break
-    return Shortfall(n_surest, n_wrong, bounds[best], n_more, first, n_questions)
+    return Shortfall(n_surest, n_wrong, lowest, n_more, first, n_questions)
 
 
 def choose_audited_threshold(

@@ -44,11 +44,11 @@ class Ranking:
     """
 
     def __init__(self, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> None:
-        right, scores = check_shares(correct, uncertainty, name="uncertainty")
+        right, scores = check_shares(correct, uncertainty)
         order = np.argsort(scores, kind="stable")
         ordered = scores[order]
         self._order = order.astype(np.int32)
-        self._is_first = np.concatenate([[True], ordered[1:] != ordered[:-1]])
+        self._is_first = np.diff(ordered, prepend=-np.inf) > 0.0
         self._right = right[order]
         is_whole = (right == 0) | (right == 1)
         if is_whole.all():
@@ -117,7 +117,8 @@ def area_under_roc(tally: Tally) -> FloatArray:
     # in doubles, which hold every integer that is possible here: of whole verdicts the sum is exact
     twice_wins = np.einsum("rg,rg->r", wrong_in_group, twice_right, dtype=np.float64)
     wins = twice_wins / 2.0
-    pairs = wrong[:, -1].astype(np.float64) * tally.right[:, -1]
+    all_wrong = wrong[:, -1].astype(np.float64)
+    pairs = all_wrong * tally.right[:, -1]
     areas = np.full(wins.shape, np.nan)
     np.divide(wins, pairs, where=pairs > 0, out=areas)
     return areas
@@ -168,7 +169,8 @@ def accuracies_at(tally: Tally, retentions: Sequence[float]) -> FloatArray:
 
 @lru_cache(maxsize=1)
 def _harmonic_numbers(n: int) -> FloatArray:
-    return np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, n + 1))])
+    inverses = 1.0 / np.arange(1, n + 1)
+    return np.append(0.0, inverses.cumsum())
 
 
 def join_ties(values: npt.ArrayLike) -> FloatArray:
@@ -192,24 +194,28 @@ def join_ties(values: npt.ArrayLike) -> FloatArray:
 
 
 def check_shares(
-    correct: npt.ArrayLike, values: npt.ArrayLike, *, name: str
+    correct: npt.ArrayLike, uncertainty: npt.ArrayLike
 ) -> tuple[FloatArray, FloatArray]:
-    """Returns `correct` as numbers in [0, 1] and `values` as finite numbers, equally many and at least one."""
+    """Returns `correct` as numbers in [0, 1] and `uncertainty` as finite ones, equally many and at least one."""
     right = np.asarray(correct)
-    numbers = np.asarray(values)
-    if not _is_numeric(right) or not ((right >= 0) & (right <= 1)).all():
+    numbers = np.asarray(uncertainty)
+    are_shares = False
+    if _is_numeric(right):
+        is_share = (right >= 0) & (right <= 1)
+        are_shares = bool(is_share.all())
+    if not are_shares:
         raise ValueError(
             '"correct" must hold True and False (or 1 and 0, or a share of right between them); '
             f"got {_first_invalid(right)!r}. Omit, and count, rows whose correctness is not known"
         )
     if not _is_numeric(numbers) or not np.isfinite(numbers).all():
         raise ValueError(
-            f'"{name}" must hold finite numbers only; got {_first_invalid(numbers)!r}. '
+            f'"uncertainty" must hold finite numbers only; got {_first_invalid(numbers)!r}. '
             "Omit, and count, rows that have none"
         )
     if right.ndim != 1 or right.shape != numbers.shape or right.size == 0:
         raise ValueError(
-            f'"correct" and "{name}" must be equally long and not empty; got shapes {right.shape} and '
+            f'"correct" and "uncertainty" must be equally long and not empty; got shapes {right.shape} and '
             f"{numbers.shape}. Pass one value of each per answer"
         )
     return right.astype(np.float64), numbers.astype(np.float64)

@@ -297,12 +297,8 @@ def judge_clusters(
     chosen: Iterable[tuple[Statistics, Sequence[int]]], criterion: Criterion
 ) -> Iterator[tuple[Statistics, list[float | None]]]:
     """Yields the statistics with the verdict on each chosen cluster; `BATCH` questions are held and judged together."""
-
-    def predicted() -> Iterator[tuple[Statistics, list[Prediction]]]:
-        for statistics, clusters in chosen:
-            yield statistics, _predictions_of(statistics, clusters)
-
-    return _judge_together(predicted(), criterion)
+    predicted = ((each, _predictions_of(each, clusters)) for each, clusters in chosen)
+    return _judge_together(predicted, criterion)
 
 
 def _predictions_of(statistics: Statistics, clusters: Sequence[int]) -> list[Prediction]:
@@ -380,7 +376,8 @@ class HasVerdict(Protocol):
 
 def on_inside(judged: Iterable[HasVerdict], criterion: str) -> str | None:
     """Returns the line of `inside_in_words` on what was judged."""
-    n_judged = n_inside = 0
+    n_judged = 0
+    n_inside = 0
     for each in judged:
         n_judged += each.correct is not None
         n_inside += each.is_inside
@@ -406,4 +403,4 @@ def inside_in_words(n: int, n_judged: int, criterion: str) -> str | None:
 def mean_verdict(verdicts: Sequence[float | None]) -> float | None:
     """The mean of the known verdicts; None if no verdict is known."""
     known = [verdict for verdict in verdicts if verdict is not None]
-    return fmean(known) if len(known) > 1 else next(iter(known), None)
+    return fmean(known) if known else None

@@ -121,7 +121,7 @@ REMOVED: Mapping[str, Mapping[str, str]] = {
         "verbal_confidence": "confidence_vote_share reads what the agents stated",
     },
     "Samples": {"workers": "Files are read on all cores"},
-    "report": {"workers": "Pass n_processes"},
+    "report": {"workers": "One process writes it; coe-agents score --processes scores in several"},
     "solver": {"genetic": _SOLVER, "bayesian": _SOLVER},
     "choice": {"top_logprobs": _FIRST_TOKEN, "constrained": _FIRST_TOKEN},
     "measure": {"n_resamples": _INTERVAL, "divergence": _KL},

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from coe_agents.rulings.audits import Recalibration, Seen
     from coe_agents.types import SampledQuestion
 
+_HOW_TO_AUDIT = (
+    "--audit-rate 0.05 of ask and serve, beside --record; audit_rate = 0.05 in [record] of the configuration; or in "
+    "Python on_decision=Recording(audit_rate=0.05), of create_coe_graph or of the gate"
+)
 StoreOption = Annotated[
     str,
     typer.Option(
@@ -83,7 +87,7 @@ def harvest(
         print_lines(
             "Without audits nothing is known of the risk of what was let pass, or would have been (answers that were "
             "given, calls that no gate blocked), so that no threshold will be raised. To audit a share of it: "
-            "on_decision=Recording(audit_rate=0.05), of create_coe_graph or of the gate."
+            f"{_HOW_TO_AUDIT}."
         )
     if cases is not None:
         new = _append(cases, labelled)
@@ -272,7 +276,7 @@ def _describe(
     if outcome == "unaudited":
         return (
             f"The threshold stays: no answer was audited, and {escalations} cannot show the "
-            "risk of answers.\nAudit a share of them: create_coe_graph(..., on_decision=Recording(audit_rate=0.05))."
+            f"risk of answers.\nAudit a share of them: {_HOW_TO_AUDIT}."
         )
     if outcome == "few":
         return f"The threshold stays: {cases} are too few to show a risk of {risk:g} with {sure}."

@@ -1,4 +1,5 @@
 import re
+from inspect import signature
 
 import pytest
 
@@ -58,3 +59,11 @@ def test_report_says_what_an_argument_must_be(tmp_path, arguments, said):
     given = {"samples": tmp_path, "out": tmp_path / "page.html", **arguments}
     with pytest.raises((TypeError, ValueError), match=said):
         report(**given)
+
+
+def test_what_is_advised_for_a_removed_argument_is_there(tmp_path):
+    with pytest.raises(TypeError, match="which was removed") as refused:
+        report(tmp_path, tmp_path / "page.html", workers=2)
+    assert "score --processes" in str(refused.value)
+    for advised in re.findall(r"Pass (\w+)", str(refused.value)):
+        assert advised in signature(report).parameters

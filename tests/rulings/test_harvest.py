@@ -99,6 +99,24 @@ def test_labelled_answers_are_appended_by_one_process_at_a_time(tmp_path, store)
     assert "60 new labelled answers" in run(*arguments).stdout
 
 
+def test_without_audits_all_ways_to_audit_are_named(tmp_path, policy):
+    path = tmp_path / "store.sqlite"
+    out = tmp_path / "ruled.samples.jsonl"
+    with SqliteStore.from_conn_string(str(path)) as opened:
+        opened.setup()
+        ask(opened, policy, UNSURE, 3)
+        for case in pending_cases(opened):
+            rule(opened, case["id"], answer="Lyon")
+    harvested = run("harvest", "--store", path, "--out", out)
+    options = ("--current", policy, "--risk", 0.3, "--out", tmp_path / "new.json")
+    recalibrated = run("calibrate", out, *options)
+    for done in (harvested, recalibrated):
+        said = " ".join(done.stdout.split())
+        assert "--audit-rate 0.05 of ask and serve, beside --record" in said
+        assert "audit_rate = 0.05 in [record] of the configuration" in said
+        assert "on_decision=Recording(audit_rate=0.05)" in said
+
+
 def test_pending_cases_are_shown_and_ruled_on(store):
     done = run("audit", "--store", store)
     assert done.stdout.startswith("1 case waits for a ruling:")

@@ -58,7 +58,7 @@ class Finding:
 class _Known:
     """What is known of a server; who asks it holds the one place."""
 
-    found: Finding | None = None
+    finding: Finding | None = None
     asking: Places = field(default_factory=lambda: Places(1))
 
 
@@ -84,9 +84,9 @@ class Findings:
         turn = known.asking.queue()
         try:
             yield from known.asking.wait(turn, deadline.seconds_left())
-            if known.found is None or not known.found.holds:
-                known.found = yield from ask()
-            return known.found
+            if known.finding is None or not known.finding.holds:
+                known.finding = yield from ask()
+            return known.finding
         except AgentTimeoutError:
             return Finding(None, "a probe was not answered in time")
         finally:
@@ -95,8 +95,8 @@ class Findings:
     def note_sampling(self, server: Server) -> None:
         """Notes that responses differ: if the server ignored the temperature before, it has changed since."""
         known = self._known_of(server)
-        if known.found is None or known.found.is_ignored:
-            known.found = Finding(None, "", checked=-_DAY)
+        if known.finding is None or known.finding.is_ignored:
+            known.finding = Finding(None, "", checked=-_DAY)
 
 
 FINDINGS = Findings()

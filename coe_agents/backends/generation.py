@@ -207,11 +207,11 @@ def _draw_at_once(
     # where rows share a prompt, it is read once, and their first tokens are drawn from its logits
     n_shared = len(rows) - len(used)
     if n_shared * n_prompt_tokens >= _FEWEST_SAVED:
-        read = _generate(loaded, prompt_ids, prompt_mask, max_new_tokens=1, output_logits=True)
-        tokens = sampler(batch.ids, read.logits[0][owners]).argmax(-1)
+        out = _generate(loaded, prompt_ids, prompt_mask, max_new_tokens=1, output_logits=True)
+        tokens = sampler(batch.ids, out.logits[0][owners]).argmax(-1)
         going = _find_going(loaded, tokens.tolist(), rows, settings)
         ids = torch.cat([batch.ids, tokens[:, None]], 1)
-        batch.keep(going, ids, _select(read, owners[going]))
+        batch.keep(going, ids, _select(out, owners[going]))
         sampler.keep(going)
 
     while batch.rows and batch.ids.shape[1] < end:

@@ -60,8 +60,8 @@ class MathematicsMatch(NormalizedMatch):
             return f"={value}" if value.denominator == 1 else f"={float(value):.15g}"
         if is_quantity(normal) or not _is_mathematics(text):
             return normal
-        read = _value_of(text)
-        return normal if read is None else f"={read}"
+        canonical = _value_of(text)
+        return normal if canonical is None else f"={canonical}"
 
 
 _NUMBER = re.compile(r"(?P<number>-?(?:0|[1-9]\d{0,99})(?:\.\d{1,99}|/\d{1,99})?)(?P<percent>%?)")

@@ -56,13 +56,13 @@ def check_batch(
     advice = 'For a single question, call "cluster_responses"'
     several(responses, '"responses"', of="sequences of strings", advice=advice, kind=Iterable)
     batch = [check_strings(texts, name=f'"responses[{i}]"') for i, texts in enumerate(responses)]
-    asked = check_strings(questions, name='"questions"')
-    if len(batch) != len(asked):
+    question_texts = check_strings(questions, name='"questions"')
+    if len(batch) != len(question_texts):
         raise ValueError(
-            f'"responses" and "questions" must be equally long; got {len(batch)} and {len(asked)}. '
+            f'"responses" and "questions" must be equally long; got {len(batch)} and {len(question_texts)}. '
             'Pass one list of responses per question, and "" for a question that has no text'
         )
-    return batch, asked
+    return batch, question_texts
 
 
 def check_strings(texts: Sequence[str], *, name: str) -> list[str]:

@@ -129,7 +129,7 @@ def _clauses(text: str) -> Iterator[str]:
     """Yields the clauses in lower case, without openings like "Unfortunately," and without the items of a referral."""
     referring = False
     start = 0
-    breaks = [found.span() for found in _CLAUSE_BREAK.finditer(text)]
+    breaks = [match.span() for match in _CLAUSE_BREAK.finditer(text)]
     breaks += [(end, end) for end in sentence_ends(text)]
     for end, next_start in sorted(breaks):
         raw = text[start:end].strip()

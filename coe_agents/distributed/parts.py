@@ -142,9 +142,9 @@ def _read(content: bytes) -> tuple[dict[str, Question], list[Unit]]:
     """Returns the questions of a part by their ids, and what is missing."""
     questions = {}
     pending = []
-    for asked in unpack(content):
-        question = from_plain(asked["question"])
+    for pending_question in unpack(content):
+        question = from_plain(pending_question["question"])
         questions[question.id] = question
-        for agent in asked["agents"]:
+        for agent in pending_question["agents"]:
             pending.append((question.id, agent))
     return questions, pending

@@ -57,9 +57,9 @@ def cluster(address: str | None = None) -> Iterator[None]:
     context ends, they go to standard error.
     """
     address = address or os.environ.get("RAY_ADDRESS") or "local"
-    own: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     if address == "local":
-        own = {"include_dashboard": False}
+        options = {"include_dashboard": False}
         os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
         # Ray's switch for a cluster of one machine; it is read when Ray is imported
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
@@ -70,7 +70,7 @@ def cluster(address: str | None = None) -> Iterator[None]:
     _check_listens(address)
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # what it would log is raised, too
     with redirect_stdout(sys.stderr):
-        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **own)
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **options)
         try:
             yield
         finally:

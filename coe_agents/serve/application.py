@@ -263,23 +263,28 @@ class _Endpoints:
 
     async def answer(self, api: _Api, request: Request) -> Response:
         body = await read_object(request, max_bytes=self.max_bytes)
-        asked = await asyncio.to_thread(api.read, body, model=self.group.name)
-        limits = self.group.tighten(asked.coe)
-        self.group.check_question(asked.question, param=api.messages)
-        result = await _unless_gone(request, self.runs.run(asked.graph_input, limits))
+        chat_request = await asyncio.to_thread(api.read, body, model=self.group.name)
+        limits = self.group.tighten(chat_request.coe)
+        self.group.check_question(chat_request.question, param=api.messages)
+        result = await _unless_gone(request, self.runs.run(chat_request.graph_input, limits))
 
-        tools = list(asked.tools)
-        if asked.schema is not None:
-            tools.append(answer_tool(asked.schema))
+        tools = list(chat_request.tools)
+        if chat_request.schema is not None:
+            tools.append(answer_tool(chat_request.schema))
         decision = to_public(
-            result["decision"], tools, most_calls=asked.most_calls, must_call=asked.must_call
+            result["decision"],
+            tools,
+            most_calls=chat_request.most_calls,
+            must_call=chat_request.must_call,
         )
         if decision["action"] == "answer" and decision["answer"] is not None:
-            decision["answer"] = asked.cut(decision["answer"])
+            decision["answer"] = chat_request.cut(decision["answer"])
         note_decision(request.scope, decision)
 
-        reply = Reply(decision=decision, model=self.group.name, asked=asked, refusals=self.refusals)
-        if not asked.is_stream:
+        reply = Reply(
+            decision=decision, model=self.group.name, request=chat_request, refusals=self.refusals
+        )
+        if not chat_request.is_stream:
             return json_response(api.to_whole(reply))
         events = "".join(api.to_events(reply))
         return Response(events, media_type="text/event-stream")

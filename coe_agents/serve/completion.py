@@ -22,13 +22,13 @@ class Reply:
     Attributes:
         decision: As `to_public` returns it.
         model: The name of the group.
-        asked: The request.
+        request: What it answers.
         refusals: Where why there is no answer stands: in the field "refusal" alone, or in the "content", too.
     """
 
     decision: Fields
     model: str
-    asked: ChatRequest
+    request: ChatRequest
     refusals: Refusals = "content"
 
     @property
@@ -77,7 +77,7 @@ class Reply:
     @property
     def numbers(self) -> JsonObject:
         """The numbers of the decision, the claims of a long answer that is given, and no other text of a response."""
-        return to_numbers(self.decision, self.asked.ignored)
+        return to_numbers(self.decision, self.request.ignored)
 
 
 def to_completion(reply: Reply) -> JsonObject:
@@ -103,7 +103,7 @@ def to_chunks(reply: Reply) -> Iterator[str]:
     stream read nothing else of it.
     """
     head = _head(reply, "chat.completion.chunk")
-    if reply.asked.with_usage:
+    if reply.request.with_usage:
         head["usage"] = None
 
     def chunk(delta: Fields, end: str | None, **numbers: Any) -> str:
@@ -116,10 +116,10 @@ def to_chunks(reply: Reply) -> Iterator[str]:
         call["index"] = place
     yield chunk(message, None)
     yield chunk({}, _end(reply), coe=reply.numbers)
-    if reply.asked.with_usage:
+    if reply.request.with_usage:
         yield _event({**head, "choices": [], "usage": _usage(reply)})
     # who awaits a call alone would read none of this, and see no end of it
-    if reply.asked.must_call and reply.is_in_content:
+    if reply.request.must_call and reply.is_in_content:
         error = {
             "message": reply.refusal,
             "type": "refusal",

@@ -215,21 +215,21 @@ def _sample(
     if "streaming" in fields:
         always["stream"] = False
 
-    wanted = 1 if getattr(model, "temperature", None) == 0 else n_samples
+    n_wanted = 1 if getattr(model, "temperature", None) == 0 else n_samples
     seed = getattr(model, "seed", None)
-    takes_several = "n" in fields and wanted > 1
+    takes_several = "n" in fields and n_wanted > 1
     replies = list[Generation]()
     usages = list[Usage]()
-    while len(replies) < wanted:
-        missing = wanted - len(replies)
-        n_prompts = missing
+    while len(replies) < n_wanted:
+        n_missing = n_wanted - len(replies)
+        n_prompts = n_missing
         options = dict(always)
         if seed is not None:
             # replies that share a seed would be copies of one another
             options["seed"] = seed + len(replies)
             n_prompts = 1
         if takes_several:
-            options["n"] = missing
+            options["n"] = n_missing
             n_prompts = 1
         try:
             prompts = [conversation] * n_prompts
@@ -244,7 +244,7 @@ def _sample(
         if not received:
             hint = "Call the model directly to see why"
             raise AgentError(f"{type(model).__name__} gave no reply", hint=hint, retryable=True)
-        replies += received[:missing]
+        replies += received[:n_missing]
         usages.append(usage_of(result))
     return replies, add_usages(usages)
 

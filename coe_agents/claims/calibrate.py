@@ -1,11 +1,10 @@
 """Owns labelled claims: files of them (`*.claims.jsonl`), the `ClaimPolicy` chosen on them, and their figures."""
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +15,8 @@ from coe_agents.claims.policy import ClaimCalibration, ClaimPolicy
 from coe_agents.claims.support import Asked, Support
 from coe_agents.errors import SamplesError
 from coe_agents.evaluation.calibration.risk_control import (
+    keeps_risk,
     last_passing,
-    log_evidence,
     weighted_risk_bound,
 )
 from coe_agents.evaluation.metrics import rejection_accuracy
@@ -268,47 +267,33 @@ def calibrate_claims(
         raise ValueError(
             '"judged" must hold claims that another agent could support; got none. Add agents or labels'
         )
-    support_of_claims = np.concatenate([answer.between for answer in claims])
-    uncertainty = 1.0 - support_of_claims
-    wrong = 1.0 - np.concatenate([answer.right for answer in claims])
-    unit = _entities(claims)
-    n_units = int(unit.max()) + 1
-
-    rising = np.sort(uncertainty)
-    alike = np.ones(n_units)  # all questions were chosen with one probability
-    least_evidence = -math.log(1.0 - confidence) - 1e-9
-
-    def losses(threshold: float) -> FloatArray:
-        """Returns the share of wrong claims among the kept of each question; 0 where none is kept."""
-        kept = uncertainty <= threshold + TIE
-        n_kept = np.bincount(unit[kept], minlength=n_units)
-        n_wrong = np.bincount(unit[kept], weights=wrong[kept], minlength=n_units)
-        return np.divide(n_wrong, n_kept, out=np.zeros(n_units), where=n_kept > 0)
+    pooled = _Pooled.of(claims)
+    rising = np.sort(pooled.uncertainty)
+    alike = np.ones(pooled.n_entities)  # all questions were chosen with one probability
 
     def passes(n: int) -> bool:
-        threshold = float(rising[n - 1])
-        return log_evidence(losses(threshold), alike, risk) >= least_evidence
+        losses = pooled.losses(float(rising[n - 1]))
+        return keeps_risk(losses, alike, risk=risk, confidence=confidence)
 
     start = max(1, round(_FIRST * rising.size))
     chosen = last_passing(rising, start, passes)
     if chosen is None:
         return None
     threshold, n_kept = chosen
-    is_kept = uncertainty <= threshold + TIE
-    bound = weighted_risk_bound(losses(threshold), alike, confidence=confidence)
+    bound = weighted_risk_bound(pooled.losses(threshold), alike, confidence=confidence)
+    is_wrong_and_kept = pooled.is_kept(threshold) & ~pooled.right
     n_given = 0
     for answer in claims:
         keeps = 1.0 - answer.between <= threshold + TIE
-        if keeps.any():
-            n_given += 1
+        n_given += bool(keeps.any())
     calibration = ClaimCalibration(
         risk=risk,
         confidence=confidence,
         bound=min(risk, bound),
         n_claims=int(rising.size),
-        n_questions=n_units,
+        n_questions=pooled.n_entities,
         n_kept=n_kept,
-        n_wrong=int(wrong[is_kept].sum()),
+        n_wrong=int(is_wrong_and_kept.sum()),
         n_answers=len(claims),
         n_given=n_given,
         support=support,
@@ -316,14 +301,47 @@ def calibrate_claims(
     return ClaimPolicy(max(0.0, 1.0 - threshold), None, calibration)
 
 
-def _entities(claims: Sequence[JudgedClaims]) -> IntArray:
-    """Returns a number of the entity of each claim."""
-    number_of = dict[str, int]()
-    numbers = list[IntArray]()
-    for answer in claims:
-        number = number_of.setdefault(answer.entity, len(number_of))
-        numbers.append(np.full(answer.right.size, number))
-    return np.concatenate(numbers)
+class _Pooled(NamedTuple):
+    """The claims of many answers in one row.
+
+    Attributes:
+        uncertainty: 1 - support by the other agents.
+        uncertainty_within: 1 - support by the agent's own samples.
+        entity: The number of each one's entity.
+    """
+
+    uncertainty: FloatArray
+    uncertainty_within: FloatArray
+    right: BoolArray
+    entity: IntArray
+
+    @classmethod
+    def of(cls, answers: Sequence[JudgedClaims]) -> "_Pooled":
+        number_of = dict[str, int]()
+        entities = list[IntArray]()
+        for answer in answers:
+            number = number_of.setdefault(answer.entity, len(number_of))
+            entities.append(np.full(answer.right.size, number))
+        return cls(
+            uncertainty=1.0 - np.concatenate([answer.between for answer in answers]),
+            uncertainty_within=1.0 - np.concatenate([answer.within for answer in answers]),
+            right=np.concatenate([answer.right for answer in answers]),
+            entity=np.concatenate(entities),
+        )
+
+    @property
+    def n_entities(self) -> int:
+        return int(self.entity.max()) + 1
+
+    def is_kept(self, threshold: float) -> BoolArray:
+        return self.uncertainty <= threshold + TIE
+
+    def losses(self, threshold: float) -> FloatArray:
+        """Returns the share of wrong claims among the kept of each entity; 0 where none is kept."""
+        kept = self.is_kept(threshold)
+        n_kept = np.bincount(self.entity[kept], minlength=self.n_entities)
+        n_wrong = np.bincount(self.entity[kept & ~self.right], minlength=self.n_entities)
+        return n_wrong / np.maximum(n_kept, 1)
 
 
 def claim_figures(judged: Sequence[JudgedClaims], *, n_resamples: int = 1000) -> JsonObject:
@@ -343,43 +361,39 @@ def claim_figures(judged: Sequence[JudgedClaims], *, n_resamples: int = 1000) ->
 
 
 def _figures(claims: Sequence[JudgedClaims], n_resamples: int) -> JsonObject:
-    right = np.concatenate([answer.right for answer in claims])
-    entity = _entities(claims)
-    between = 1.0 - np.concatenate([answer.between for answer in claims])
-    within = 1.0 - np.concatenate([answer.within for answer in claims])
+    pooled = _Pooled.of(claims)
+    right = pooled.right
+    uncertainty = pooled.uncertainty
 
     precision = dict[str, float]()
-    if not np.isnan(between).any():
+    if not np.isnan(uncertainty).any():
         for share in KEPT_SHARES:
             precision[f"{share:g}"] = rejection_accuracy(
-                correct=right, uncertainty=between, retention=share
+                correct=right, uncertainty=uncertainty, retention=share
             )
     auroc_within = None
-    if not np.isnan(within).any():
-        auroc_within = _auroc(right, within, entity, n_resamples)
+    if not np.isnan(pooled.uncertainty_within).any():
+        auroc_within = _auroc(pooled, pooled.uncertainty_within, n_resamples)
 
     return {
         "n_claims": int(right.size),
         "n_answers": len(claims),
         "n_wrong": int((~right).sum()),
-        "auroc": _auroc(right, between, entity, n_resamples),
+        "auroc": _auroc(pooled, uncertainty, n_resamples),
         "auroc_within": auroc_within,
         "precision": precision,
     }
 
 
-def _auroc(
-    right: BoolArray, uncertainty: FloatArray, entity: IntArray, n_resamples: int
-) -> list[float | None]:
+def _auroc(claims: _Pooled, uncertainty: FloatArray, n_resamples: int) -> list[float | None]:
     if np.isnan(uncertainty).any():
         return [None, None, None]
-    ranking = Ranking(right, uncertainty)
+    ranking = Ranking(claims.right, uncertainty)
     value = float(area_under_roc(ranking.tally())[0])
 
-    n_entities = int(entity.max()) + 1
     drawn = []
-    for counts_of_entities in resamples(n_entities, n_resamples=n_resamples):
+    for counts_of_entities in resamples(claims.n_entities, n_resamples=n_resamples):
         # a claim is drawn as often as its entity
-        tally = ranking.tally(counts_of_entities[:, entity])
+        tally = ranking.tally(counts_of_entities[:, claims.entity])
         drawn.append(area_under_roc(tally))
     return to_plain(with_interval(value, np.concatenate(drawn)))

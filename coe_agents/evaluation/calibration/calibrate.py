@@ -95,6 +95,10 @@ class Judged:
             return None
         return self.correct
 
+    def verdict_if_answerable(self, policy: Calibration) -> float | None:
+        """Returns the same; None also where the policy could not answer, whatever its threshold."""
+        return self.verdict(policy) if policy.can_answer(self.measurement) else None
+
 
 def judge_samples(
     questions: Iterable[SampledQuestion],
@@ -140,7 +144,8 @@ def judge_samples(
         correct = None if None in leading else mean_verdict(leading)
         said = {}
         for place, name in enumerate(each.names):
-            said[name] = tuple(each.labels[each.agents == place].tolist())
+            labels = each.labels[each.agents == place]
+            said[name] = tuple(labels.tolist())
 
         row = _judged(each, correct, estimators)
         rows.append(replace(row, verdicts=tuple(verdicts), said=said))
@@ -280,10 +285,11 @@ def _weights_by_name(
     rows: Sequence[Judged], weights: Mapping[str, float] | WeightsFrom
 ) -> dict[str, float]:
     """Returns the weight with which each agent of the rows was measured; 1 unless they are given by name."""
+    given = weights if isinstance(weights, Mapping) else {}
     by_name = {}
     for row in rows:
         for name in row.measurement.agents:
-            by_name[name] = weights.get(name, 1.0) if isinstance(weights, Mapping) else 1.0
+            by_name[name] = given.get(name, 1.0)
 
     if not all(counts_agents_by(row.measurement, by_name) for row in rows):
         raise ValueError(
@@ -395,26 +401,22 @@ def answerable_rows(calibration: Calibration, rows: Sequence[Judged]) -> list[tu
     """Returns the rows that a calibrated policy can answer, each with the verdict on its answer, which is known."""
     answerable = []
     for row in measurable_rows(calibration, rows):
-        verdict = _verdict_if_answerable(calibration, row)
+        verdict = row.verdict_if_answerable(calibration)
         if verdict is not None:
             answerable.append((row, verdict))
     return answerable
-
-
-def _verdict_if_answerable(record: Calibration, row: Judged) -> float | None:
-    return row.verdict(record) if record.can_answer(row.measurement) else None
 
 
 def measurable_rows(record: Calibration, rows: Sequence[Judged]) -> list[Judged]:
     """Returns the rows of which a calibrated policy can compute its uncertainty."""
     measurable = []
     for row in rows:
-        lacks_support = (
-            record.proposer is not None and record.proposer not in row.measurement.proposals.support
-        )
-        if lacks_support or record.find_lacking(row.measurement):
+        measurement = row.measurement
+        if record.proposer is not None and record.proposer not in measurement.proposals.support:
             continue
-        if np.isfinite(record.uncertainty(row.measurement)):
+        if record.find_lacking(measurement):
+            continue
+        if np.isfinite(record.uncertainty(measurement)):
             measurable.append(row)
     return measurable
 
@@ -427,8 +429,9 @@ def _with_threshold(record: Calibration, rows: Sequence[Judged]) -> Calibration:
             f'the score "{record.score}" must be computable of every question; it is not of {lacking.size}, such as '
             f"{rows[lacking[0]].id!r:.80}. Name another one"
         )
-    verdicts = [_verdict_if_answerable(record, row) for row in rows]
-    return _complete_record(record, rows, scores, _choose_all(record, rows, verdicts, scores))
+    verdicts = [row.verdict_if_answerable(record) for row in rows]
+    choices = _choose_all(record, rows, verdicts, scores)
+    return _complete_record(record, rows, scores, choices)
 
 
 _Group = tuple[str, ...] | None
@@ -465,7 +468,8 @@ def _choose_all(
 
     common = groups.pop(None, [])
     chosen = {}
-    for group, places in sorted(groups.items(), key=lambda item: item[0] or ()):
+    for group in sorted(groups, key=lambda names: names or ()):
+        places = groups[group]
         threshold = choose(places)
         if threshold.threshold is not None or not group:
             chosen[group] = threshold
@@ -482,10 +486,11 @@ def _complete_record(
     scores: FloatArray,
     choices: Mapping[_Group, GroupThreshold],
 ) -> Calibration:
+    tools = {group[0]: threshold for group, threshold in choices.items() if group}
     return replace(
         record,
         **asdict(choices[None]),
-        tools={group[0]: threshold for group, threshold in choices.items() if group},
+        tools=tools,
         no_call=choices.get(()),
         agents=_agents(row.measurement for row in rows),
         uncertainties=tuple(np.sort(scores).tolist()),
@@ -583,5 +588,6 @@ def _agents(measurements: Iterable[Measurement]) -> dict[str, CalibratedAgent]:
     for name in sorted(counts):
         kinds = weightings[name]
         kind: AgentWeighting = "mixed" if len(kinds) > 1 else kinds.pop()
-        agents[name] = CalibratedAgent(min(counts[name]), max(counts[name]), kind)
+        n_responses = counts[name]
+        agents[name] = CalibratedAgent(min(n_responses), max(n_responses), kind)
     return agents

@@ -126,7 +126,7 @@ def weighted_risk_bound(
     limit = -math.log(1.0 - confidence)
 
     def excess(r: float) -> float:
-        return log_evidence(x, c / p, r) - limit
+        return _log_evidence(x, c / p, r) - limit
 
     highest = 1.0 - 1e-9
     if excess(highest) < 0.0:
@@ -355,10 +355,8 @@ def choose_audited_threshold(
     if start is None:
         return None
 
-    limit = -math.log(1.0 - confidence) - 1e-9
-
     def passes(n: int) -> bool:
-        return log_evidence(losses[:n], scale[:n], risk) >= limit
+        return keeps_risk(losses[:n], scale[:n], risk=risk, confidence=confidence)
 
     last = last_passing(scores[order], start, passes)
     if last is None:
@@ -397,8 +395,13 @@ def round_up(n_wrong: float) -> int:
     return math.ceil(n_wrong - 1e-9)
 
 
-def log_evidence(losses: FloatArray, scale: FloatArray, risk: float) -> float:
-    """The logarithm of e(r) in `weighted_risk_bound`; `scale` are c / p, in (0, 1]."""
+def keeps_risk(losses: FloatArray, scale: FloatArray, *, risk: float, confidence: float) -> bool:
+    """Returns whether the evidence of `weighted_risk_bound` shows the risk; `scale` are c / p, in (0, 1]."""
+    return _log_evidence(losses, scale, risk) >= -math.log(1.0 - confidence) - 1e-9
+
+
+def _log_evidence(losses: FloatArray, scale: FloatArray, risk: float) -> float:
+    """The logarithm of e(r) in `weighted_risk_bound`."""
     gains = scale * (risk - losses) / (1.0 - risk)
     log_capital = np.log1p(_BETS[:, None] * gains).sum(axis=1)
     return float(_mean_of_bets(log_capital))

@@ -50,10 +50,8 @@ def iter_statistics(
         answer_of = cache(canonical_answer)  # many texts are equal
         batch = []
         for question in together:
-            weights_of_responses = [
-                weight_of.get(response["agent"], 1.0) for response in question.responses
-            ]
-            if any(weight > 0.0 for weight in weights_of_responses):
+            agents = {response["agent"] for response in question.responses}
+            if any(weight_of.get(agent, 1.0) > 0.0 for agent in agents):
                 batch.append(_fill_answers(question, answer_of))
 
         labels = _cluster(batch, clusterer)

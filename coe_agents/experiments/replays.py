@@ -24,17 +24,7 @@ from coe_agents.evaluation.scoring.statistics import iter_statistics
 from coe_agents.experiments.comparison import PolicyOutcomes, Prices, with_cost
 from coe_agents.measurement.statistics import Statistics
 from coe_agents.measurement.weighting import Weighting
-from coe_agents.policy import (
-    CalibratedPolicy,
-    FixedRounds,
-    Measurement,
-    Policy,
-    RegimePolicy,
-    SupportPolicy,
-    ThresholdPolicy,
-    measure,
-    settle,
-)
+from coe_agents.policy import Measurement, Policy, measure, settle
 from coe_agents.policy.base import regime_thresholds
 from coe_agents.policy.bounds import Spent, price_of
 from coe_agents.policy.settle import Rules, representative_of
@@ -77,9 +67,6 @@ class ReplayedPolicy:
     prices: Prices = field(default_factory=dict)
 
 
-_OUR_POLICIES = (ThresholdPolicy, RegimePolicy, SupportPolicy, CalibratedPolicy)
-
-
 class Saved:
     """The saved responses of one question, clustered once; what they come to is computed once for each number used."""
 
@@ -117,20 +104,14 @@ class Saved:
 
     def _measure(self, counts: Counts, of: ReplayedPolicy) -> Measurement:
         """Returns the measurement of so many responses, made once for all policies that measure alike."""
-        with_contested = _may_read_contested(of.policy)
-        key = (counts, of.weighting, tuple(of.weights.items()), with_contested)
+        key = (counts, of.weighting, tuple(of.weights.items()))
         if key not in self._measured:
             rows, labels = self.take(counts)
             weights = None
             if of.weights:
                 weights = {row["agent"]: of.weights.get(row["agent"], 1.0) for row in rows}
             self._measured[key] = measure(
-                rows,
-                labels,
-                weights=weights,
-                weighting=of.weighting,
-                question=self.question.text,
-                with_contested=with_contested,
+                rows, labels, weights=weights, weighting=of.weighting, question=self.question.text
             )
         return self._measured[key]
 
@@ -173,15 +154,6 @@ class Saved:
             if cluster in clusters:
                 labels.append(row["correct"])
         return tuple(labels)
-
-
-def _may_read_contested(policy: Policy) -> bool:
-    """Returns whether a policy may read what proposals disagree about, which takes longer than all else: yours may."""
-    if isinstance(policy, FixedRounds):
-        return _may_read_contested(policy.then)
-    if isinstance(policy, CalibratedPolicy) and policy.calibration.is_of_own:
-        return True
-    return type(policy) not in _OUR_POLICIES
 
 
 def load_saved(questions: Iterable[SampledQuestion], clusterer: Clusterer) -> list[Saved]:

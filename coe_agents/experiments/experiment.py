@@ -6,14 +6,12 @@ It is written as CSV, PNG and SVG; text of models in it is escaped.
 import csv
 import io
 import math
-import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from coe_agents.checks import require
 from coe_agents.files import write
 from coe_agents.text import for_terminal
 
@@ -58,11 +56,6 @@ class Experiment:
     notes: Sequence[str] = ()
     width: float = 9.0
     height: float = 5.0
-
-    def __post_init__(self) -> None:
-        is_plain = re.fullmatch(r"[A-Za-z0-9][\w-]*", self.name, re.ASCII) is not None
-        must = '"name" must be letters, digits, "-" and "_", as files are named by it'
-        require(is_plain, must, self.name, 'Put other text into "title"')
 
     @property
     def heads(self) -> tuple[str, ...]:

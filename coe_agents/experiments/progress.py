@@ -139,14 +139,16 @@ class _Lines:
         *,
         is_kept: bool = True,
     ) -> None:
-        self._n_before, self._total = (sum(column) for column in zip(*totals.values(), strict=True))
+        self._n_before = sum(n_done for n_done, _ in totals.values())
+        self._total = sum(n_all for _, n_all in totals.values())
         self._what = what
         self._show = show
         self._every = every
         self._is_kept = is_kept
         self._shown_at = time.monotonic()
         self._first_at = 0.0
-        self._n_new = self._n_failed = 0
+        self._n_new = 0
+        self._n_failed = 0
         self._lock = Lock()
 
     def advance(self, name: str, failed: bool) -> None:

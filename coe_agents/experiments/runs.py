@@ -205,14 +205,17 @@ def _for_statistics(decision: Fields) -> JsonObject:
 
 
 def _row_of(item: Item) -> JsonObject:
-    row: JsonObject = {"id": item.id, "question": item.question, "action": item.action}
-    for name in _OF_DECISION:
-        row[name] = item.decision.get(name)
-    row["correct"] = item.correct
-    row["tokens"] = None if item.error is not None else item.tokens
-    row["seconds"] = item.seconds
-    row["error"] = item.error
-    return row
+    of_decision = {name: item.decision.get(name) for name in _OF_DECISION}
+    return {
+        "id": item.id,
+        "question": item.question,
+        "action": item.action,
+        **of_decision,
+        "correct": item.correct,
+        "tokens": None if item.error is not None else item.tokens,
+        "seconds": item.seconds,
+        "error": item.error,
+    }
 
 
 def _rows_of_rounds(item: Item) -> Iterator[JsonObject]:

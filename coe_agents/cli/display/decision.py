@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from rich.console import Console, Group
 from rich.padding import Padding
-from rich.table import Column, Table
+from rich.table import Table
 from rich.text import Text
 
 from coe_agents.cli.terminal import clean, create_console
@@ -246,33 +246,32 @@ def _claims(claims: Sequence[Fields]) -> Text:
 def _agents(decision: Fields, *, wide: bool) -> Table:
     longest = _BARS[wide]
     read = _reader_of(decision)
-    columns = (
-        Column(overflow="fold"),
-        Column(no_wrap=True),
-        Column(no_wrap=True),
-        Column(overflow="fold"),
-    )
-    table = Table(*columns, box=None, show_header=False, padding=(0, 1, 0, 0))
+    table = Table(box=None, show_header=False, padding=(0, 1, 0, 0))
+    table.add_column(overflow="fold")
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
     for name, agent in decision["agents"].items():
+        label = clean(name)
         answers = rank_texts(agent["distribution"].items())
-        for place, (answer, share) in enumerate(answers[:_SHOWN]):
-            label = Text(clean(name) if place == 0 else "", style="bold")
+        for answer, share in answers[:_SHOWN]:
             bar = Text(_bar("█", share, longest), style="cyan")
-            shown = Text(clean(read(answer), _MOST_CHARS))
-            table.add_row(label, bar, Text(f"{share:4.0%}"), shown)
+            shown = clean(read(answer), _MOST_CHARS)
+            table.add_row(Text(label, style="bold"), bar, f"{share:4.0%}", Text(shown))
+            label = ""  # which its first line has
+
         others = answers[_SHOWN:]
         if others:
             share = sum(share for _, share in others)
             n_others = quantity(len(others), "other")
-            cells = (_bar("░", share, longest), f"{share:4.0%}", n_others)
-            table.add_row("", *(Text(cell, style="dim") for cell in cells))
+            rest = _bar("░", share, longest)
+            table.add_row("", rest, f"{share:4.0%}", n_others, style="dim")
         if any(record.get("counted") == "once" for record in agent["sampling"]):
             remark = Text("one response: its temperature has no effect", style="yellow")
             table.add_row("", "", "", remark)
     for name, reason in decision["failed_agents"].items():
-        label = Text(clean(name), style="bold red")
-        failed = Text("failed", style="red")
-        table.add_row(label, failed, "", Text(clean(reason), style="red"))
+        failed = Text(clean(name), style="bold")
+        table.add_row(failed, "failed", "", Text(clean(reason)), style="red")
     return table
 
 

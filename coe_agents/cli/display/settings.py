@@ -31,8 +31,16 @@ def show_config(config: Config, notes: Sequence[str], *, path: str) -> None:
     heads = ("agent", "provider", "model", "samples", "T", "weight", "key")
     rows = []
     for agent in config.agents:
-        numbers = (str(agent.n_samples), f"{agent.temperature:g}", f"{agent.weight:g}")
-        rows.append((agent.name, agent.provider, _model(agent), *numbers, _key(agent)))
+        cells = [
+            agent.name,
+            agent.provider,
+            _model(agent),
+            str(agent.n_samples),
+            f"{agent.temperature:g}",
+            f"{agent.weight:g}",
+            _key(agent),
+        ]
+        rows.append(cells)
 
     settings = []
     for name in ("answers", "clusterer", "policy", "escalation", "judge", "graph"):
@@ -100,15 +108,12 @@ def _show_remarks(head: str, style: str, remarks: Iterable[str], *, console: Con
         console.print(Text.assemble((f"{head}: ", f"bold {style}"), clean(remark)))
 
 
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> Table:
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> Table:
     """Returns a table without lines; texts wrap, short names do not, and markup in them is shown as text."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    rows = list(rows)
-    are_short = all(len(name) <= _SHORT for name, *_ in rows)
-    first_head, *other_heads = heads
-    table.add_column(first_head, overflow="fold", no_wrap=are_short)
-    for head in other_heads:
+    for head in heads:
         table.add_column(head, overflow="fold")
+    table.columns[0].no_wrap = all(len(name) <= _SHORT for name, *_ in rows)
     for name, *cells in rows:
         table.add_row(_to_text(name, "bold"), *map(_to_text, cells))
     return table
@@ -133,7 +138,8 @@ def _agent_cells(report: AgentReport | None) -> Sequence[str | Text]:
     several = f"no, {quantity(report.n_requests, 'request')}"
     at_once = {True: "yes", False: several, None: "-"}[report.n_in_one_request]
     logprobs = {"all": "yes", "some": "on some", "none": "no"}[report.logprobs]
-    tokens = ["?" if n is None else str(n) for n in (report.input_tokens, report.output_tokens)]
+    n_tokens = (report.input_tokens, report.output_tokens)
+    tokens = ["?" if n is None else str(n) for n in n_tokens]
     return (
         Text("yes", style="green"),
         loading,

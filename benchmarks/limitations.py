@@ -165,7 +165,7 @@ def normalisation(
             group = judge_group(
                 compared, three, replace(setup, clusterer=clusterer, entailment=None)
             )
-            means = group.means("aleatoric", "epistemic", "coe")
+            means = [group.mean(part) for part in ("aleatoric", "epistemic", "coe")]
             ranked = [plain(group.auroc(score)) for score in ("epistemic", "coe")]
             rows.append((name, way, *means, *ranked, float(group.correct.mean()), group.n_ties))
 

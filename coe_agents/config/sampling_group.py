@@ -73,14 +73,14 @@ def judging_parts(config: Config) -> JsonObject:
 
 def describe(config: Config) -> str | JsonObject:
     """Returns the clusterer of a configuration by its name, else as its table, without addresses and keys."""
-    tinyworlds = _SECTION.validate_python(_TINYWORLD)
     table = config.clusterer.model_dump(mode="json", exclude=_OF_MACHINE)
+    tinyworlds = section_of("tinyworld")
     if table == tinyworlds.model_dump(mode="json", exclude=_OF_MACHINE):
         return "tinyworld"
     stated = {name: value for name, value in table.items() if value != {}}
+    if stated.keys() == {"kind"}:
+        return str(stated["kind"])
     recorded: JsonObject = redact_all(stated, config.secrets)
-    if recorded.keys() == {"kind"}:
-        return str(recorded["kind"])
     return recorded
 
 
@@ -312,7 +312,6 @@ def group_of_agents(
         participants.append(Participant(agent.name, n_samples, own_share))
 
         fields = {name: getattr(agent, name) for name in _STORED if hasattr(agent, name)}
-        fields["name"] = agent.name
         fields.update(model)
         if getattr(agent, "stated_confidence", False):
             fields["stated_confidence"] = True
@@ -347,12 +346,11 @@ class _Asking:
         """Returns an agent's reply; the short answers in it are found here, as a graph finds them."""
         message = {"role": "user", "content": question.prompt(with_context=self.passages)}
         request = AgentRequest(question=question.question, messages=[message], round=0)
-        answers = None
+        answers = self.answers if question.tools is None else None
         if question.tools is not None:
             where = f'"tools" of the question {question.id!r}'
             request["tools"] = check_tools(question.tools, where=where)
-        elif self.answers is not None:
-            answers = self.answers
+        if answers is not None:
             request["instruction"] = answers.instruction
         try:
             reply = await self.agents[name].asample(request)

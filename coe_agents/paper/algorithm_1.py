@@ -275,7 +275,7 @@ def sampling(
 def _sampling_figures(group: JudgedGroup, setup: ScoringSetup) -> Row:
     before = float(group.correct.mean())
     after = coordinate_group(group, setup, solver="greedy").accuracy
-    means = group.means("coe", "aleatoric", "epistemic")
+    means = [group.mean(part) for part in ("coe", "aleatoric", "epistemic")]
     return (before, after, *means, plain(group.auroc("coe")), group.n_ties)
 
 

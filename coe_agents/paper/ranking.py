@@ -72,16 +72,13 @@ class JudgedGroup:
             values.append(value)
         return join_ties(values) if values else None
 
-    def means(self, *estimators: str) -> list[float]:
-        """Returns the means of scores over the questions; those that a question lacks are left out."""
-        means = []
-        for estimator in estimators:
-            values = self.values(estimator)
-            if values is not None:
-                means.append(float(values.mean()))
-        return means
+    def mean(self, estimator: str) -> float:
+        """Returns the mean of a score over the questions; NaN if one lacks it."""
+        values = self.values(estimator)
+        return math.nan if values is None else float(values.mean())
 
     def auroc(self, estimator: str) -> float:
+        """Returns how well a score tells wrong answers from right ones; NaN if a question lacks it."""
         values = self.values(estimator)
         if values is None:
             return math.nan
@@ -100,8 +97,8 @@ def judge_group(
     A question is left out unless all of them responded and its correctness is known; a ValueError if none is left. Of
     each agent the first `n_samples` responses count; None: all.
     """
-    known = list[Statistics]()
-    verdicts = list[float]()
+    known = []
+    verdicts = []
     for statistics, verdict in setup.judge(of_agents(questions, agents, n_samples=n_samples)):
         if verdict is not None:
             known.append(statistics)

@@ -5,8 +5,7 @@ __all__ = ["main"]
 
 def main() -> None:
     """Runs the command."""
-    from coe_agents.cli.app import (
-        main,
-    )  # here: the processes of `score` import what starts the command
+    # here: the processes of `score` import what starts the command
+    from coe_agents.cli.app import main
 
     main()

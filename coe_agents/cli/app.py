@@ -122,9 +122,8 @@ def main() -> None:
 
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(
-                errors="replace"
-            )  # a character that the terminal cannot encode must not lose the answer
+            # a character that the terminal cannot encode must not lose the answer
+            stream.reconfigure(errors="replace")
     show_warnings()
     # torch and the like make half a million objects that stay: to visit them after each 700 new ones, Python's default,
     # takes a fifth of `ask`'s time. At the end the process frees them anyway
@@ -137,12 +136,7 @@ def main() -> None:
     except (ConfigurationError, DatasetError, SamplesError) as error:
         print_lines(f"coe-agents: {error}", to_stderr=True)
         sys.exit(Exit.FAILED if error.retryable else Exit.USAGE)  # the hub may be reachable later
-    except (
-        CoEError,
-        ImportError,
-        ValueError,
-        OSError,
-        sqlite3.Error,
-    ) as error:  # a full disk is SQLite's own error
+    # a full disk is SQLite's own error
+    except (CoEError, ImportError, ValueError, OSError, sqlite3.Error) as error:
         print_lines(f"coe-agents: {type(error).__name__}: {error}", to_stderr=True)
         sys.exit(Exit.FAILED)

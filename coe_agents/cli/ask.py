@@ -52,39 +52,35 @@ def ask(
         observed = {"callbacks": [record_nodes(nodes)]}
         with show_work("loading the group") as show:
             graph = _create_graph(settings, **recording)
-            result = _decide(graph, {"question": question}, show, **observed)
+            decision = _decide(graph, {"question": question}, show, **observed)
     seconds = time.perf_counter() - start
     if as_json:
         from coe_agents.decision.views import to_json
 
-        print_json(to_json(question, result["decision"], seconds))
+        print_json(to_json(question, decision, seconds))
     else:
         from coe_agents.cli.display.decision import show_decision
 
-        agents = {*result["decision"]["agents"], *result["decision"]["failed_agents"]}
-        show_decision(
-            question,
-            result["decision"],
-            seconds,
-            n_judged=sum(node not in agents for node in nodes),
-        )
-    raise typer.Exit(_BY_ACTION[result["decision"]["action"]])
+        agents = {*decision["agents"], *decision["failed_agents"]}
+        n_judged = sum(node not in agents for node in nodes)
+        show_decision(question, decision, seconds, n_judged=n_judged)
+    raise typer.Exit(_BY_ACTION[decision["action"]])
 
 
 def _decide(
     graph: Any, asked: Mapping[str, Any], show: Callable[[str], None], **config: Any
 ) -> Any:
-    """Returns the result of a graph on a question; `show` is passed what is done now."""
+    """Returns the decision of a graph on a question; `show` is passed what is done now."""
     from coe_agents.graph.events import Answering
 
     answering = Answering(show)
-    result = None
+    result: Any = None
     for mode, chunk in graph.stream(asked, config, stream_mode=["custom", "values"]):
         if mode == "values":
             result = chunk
         else:
             answering.note(chunk)
-    return result
+    return result["decision"]
 
 
 def record_nodes(nodes: list[str | None]) -> "BaseCallbackHandler":
@@ -124,7 +120,7 @@ def demo() -> None:
     def show_asked(request: str, note: str, asked: Any = graph, **options: Any) -> None:
         start = time.perf_counter()
         with show_work("asking") as show:
-            decision = _decide(asked, {"question": request, **options}, show)["decision"]
+            decision = _decide(asked, {"question": request, **options}, show)
         show_decision(request, decision, time.perf_counter() - start, note=note)
         for call in decision["calls"] or []:
             show_note(f"  {call['name']} was run: {tools[call['name']].invoke(call['args'])}")
@@ -152,10 +148,9 @@ def demo() -> None:
 
 def _create_graph(config: "Config | None", *, on_decision: Any = None, store: Any = None) -> Any:
     if config is None:
+        # without what reads configurations, which is slow to import
         from coe_agents.graph import GraphOptions
-        from coe_agents.tinyworld import (
-            tinyworld_graph,
-        )  # without what reads configurations, which is slow to import
+        from coe_agents.tinyworld import tinyworld_graph
 
         options = GraphOptions(on_unavailable="raise")
         return tinyworld_graph(on_decision=on_decision, options=options).compile(store=store)

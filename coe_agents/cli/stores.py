@@ -42,25 +42,26 @@ def open_recording(
 ) -> Iterator[dict[str, Any]]:
     """Yields the options "on_decision" and "store" of a graph, by a command's options or else by its configuration.
 
-    Both are None where nothing is recorded.
+    There are none where nothing is recorded.
     """
-    section = None if config is None else config.record
-    if store is None and section is not None and config is not None:
-        store = section.store if "://" in section.store else str(config.folder / section.store)
+    usual_rate = 0.0
+    if config is not None and config.record is not None:
+        usual_rate = config.record.audit_rate
+        if store is None:
+            store = config.record.store
+            if "://" not in store:
+                store = str(config.folder / store)
     if store is None:
         if audit_rate is not None:
             raise typer.BadParameter(
                 "it needs a store. Add --record FILE", param_hint="--audit-rate"
             )
-        yield {"on_decision": None, "store": None}
+        yield {}
         return
     recording = _ring.load("rulings:Recording")
-    usual = 0.0 if section is None else section.audit_rate
+    on_decision = recording(audit_rate=usual_rate if audit_rate is None else audit_rate)
     with open_store(store, may_be_new=True) as opened:
-        yield {
-            "on_decision": recording(audit_rate=usual if audit_rate is None else audit_rate),
-            "store": opened,
-        }
+        yield {"on_decision": on_decision, "store": opened}
 
 
 @contextmanager

@@ -150,9 +150,8 @@ def resumable() -> Iterator[None]:
 @contextmanager
 def ending_soon() -> Iterator[None]:
     """Ends the process soon after Ctrl-C in the block, unless `clean_up_after_interrupt` is called."""
-    if (
-        threading.current_thread() is not threading.main_thread()
-    ):  # signals reach the main thread only
+    # signals reach the main thread only
+    if threading.current_thread() is not threading.main_thread():
         yield
         return
     before = signal.signal(signal.SIGINT, _interrupt)
@@ -170,6 +169,8 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
 def _end() -> None:
     time.sleep(_GRACE)
     message = b"coe-agents: interrupted\n"
+    if sys.stderr is not None and sys.stderr.isatty():
+        message = _SHOW_CURSOR + message
     # no buffer is flushed: the main thread may hold its lock
-    os.write(2, (_SHOW_CURSOR if sys.stderr is not None and sys.stderr.isatty() else b"") + message)
+    os.write(2, message)
     os._exit(INTERRUPTED)

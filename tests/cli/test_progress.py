@@ -54,8 +54,8 @@ def test_who_has_answered_is_shown_while_a_group_is_asked():
     graph = create_coe_graph(agents, clusterer=NormalizedMatch(), policy=RegimePolicy())
     texts = []
     compiled = graph.compile()
-    result = _decide(compiled, {"question": "Capital?"}, texts.append)
-    assert result["decision"] == compiled.invoke({"question": "Capital?"})["decision"]
+    decision = _decide(compiled, {"question": "Capital?"}, texts.append)
+    assert decision == compiled.invoke({"question": "Capital?"})["decision"]
     assert texts[0].startswith("0 of ")
     assert texts[-1] == "1 of 2 agents answered: a"
 

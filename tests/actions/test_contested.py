@@ -348,6 +348,18 @@ NO_CALLS = [[call(n=math.nan)], [{"name": 3}]]
             id="omitted",
         ),
         pytest.param(
+            [[call(n=5)], [call(n=6)], [call(n=6)]],
+            {},
+            {"pay.n": [(6, "bc"), (5, "a")]},
+            id="most-mass-first",
+        ),
+        pytest.param(
+            FIVE_AND_SIX,
+            {"mass": [0.5 - 1e-10, 0.5 + 1e-10]},
+            {"pay.n": [(5, "a"), (6, "b")]},
+            id="equal-mass-but-for-rounding-comes-by-text",
+        ),
+        pytest.param(
             [[call(n=5)], [call(n=6)], [call(n=7)]],
             {"mass": [0.5, 0.5, 0]},
             {"pay.n": [(5, "a"), (6, "b"), (7, "c")]},

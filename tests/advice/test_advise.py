@@ -2,6 +2,7 @@
 
 import json
 from hashlib import sha256
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, roc_auc_score
 
 from coe_agents.advice import advise
+from coe_agents.advice.advice import _adjust, _Answers, _Group
 from coe_agents.evaluation.calibration.learned import fit_trust
 from coe_agents.policy import CalibratedPolicy
 from tests.cli.command import run
@@ -413,3 +415,31 @@ def test_scores_that_rank_all_questions_alike_have_no_interval(tmp_path):
 def test_what_is_no_row_is_refused_with_the_way_to_get_rows(rows):
     with pytest.raises(TypeError, match=r'"rows" must be .*; got .* Pass samples\.judge\(\)'):
         advise(rows)
+
+
+def test_the_highest_threshold_answers_where_just_the_risk_is_wrong_and_what_ties_with_it():
+    # of the 20 surest of the other fold 1 is wrong: just .05; with the next there are 2
+    surest = [0.1] * 20
+    others = [*surest, 0.2]
+    own = [0.1, 0.1 + 1e-10, 0.2]
+    right = np.ones(len(others) + len(own))
+    right[[0, 20]] = 0.0
+    answers = _Answers(right, np.array(others + own), np.ones(right.size, dtype=bool))
+    outside = np.arange(len(others))
+    inside = np.arange(len(others), right.size)
+    folds = SimpleNamespace(rows=right, _splits=[(outside, inside)])
+    is_answered = _Group.choose_answered(folds, answers, 0.05)
+    assert is_answered[inside].tolist() == [1.0, 1.0, 0.0]
+
+
+def test_p_values_are_those_of_holm():
+    def drawn(in_deviations):
+        return in_deviations, np.array([in_deviations - 1.0, in_deviations + 1.0])
+
+    adjusted = _adjust({"c": drawn(2.0), "a": drawn(-3.0), "b": drawn(2.1), "d": drawn(0.0)})
+    p_values = {key: adjusted[key].p for key in "abcd"}
+    raw = {key: 2 * norm.sf(z) for key, z in {"a": 3.0, "b": 2.1, "c": 2.0, "d": 0.0}.items()}
+    # the smallest of four counts four times, the next three times, and none is below the one before
+    expected = {"a": 4 * raw["a"], "b": 3 * raw["b"], "c": 3 * raw["b"], "d": 1.0}
+    assert 2 * raw["c"] < 3 * raw["b"]
+    assert p_values == pytest.approx(expected)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from coe_agents.measurement.weighted_vote import agreement_weights, to_weights
+from coe_agents.measurement.weighted_vote import Agreement, agreement_weights, to_weights
 from coe_agents.policy import measure
 from coe_agents.testing import create_response
 from tests.measurement.measurements import measured_texts as question
@@ -82,3 +82,10 @@ def test_what_has_no_weights_is_refused(questions, message):
 def test_agents_that_nobody_agrees_with_are_equals():
     # such is a resample of questions on which no two agents agree
     assert to_weights(np.zeros(4)).tolist() == [0.25] * 4
+
+
+@pytest.mark.parametrize(("lowest", "odd"), [(0.37, "a"), (0.38, None)])
+def test_an_agent_is_the_odd_one_out_below_three_quarters_of_every_other_agreement(lowest, odd):
+    # .375 is three quarters of .5, the next lowest; that c agrees more says nothing of a
+    agreement = {"c": 0.9, "a": lowest, "b": 0.5}
+    assert Agreement({}, {}, agreement, n_questions=1).odd_one_out == odd

@@ -70,9 +70,9 @@ def test_agents_are_numbered_as_they_appear_and_weights_and_shares_sum_to_1():
 
 def test_texts_rank_by_support_and_equal_ones_by_text_repetitions_together_and_names_as_sorted():
     # 1e-10 apart is equal, 1e-8 is not
-    nearly = ("b", 0.3 - 1e-10)
-    ranked = rank_texts([nearly, ("a", 0.3), ("c", 0.4)])
-    assert ranked == [("c", 0.4), ("a", 0.3), nearly]
+    nearly = ("a", 0.3 - 1e-10)
+    ranked = rank_texts([("b", 0.3), nearly, ("c", 0.4)])
+    assert ranked == [("c", 0.4), nearly, ("b", 0.3)]
     ranked = rank_texts([("a", 0.3 - 1e-8), ("b", 0.3)])
     assert [text for text, _ in ranked] == ["b", "a"]
 

@@ -325,15 +325,8 @@ class Examination:
 def examine(config: Config | None, *, timeout: float) -> Examination:
     """Probes the clusterer and all agents at once, each for at most `timeout` seconds."""
     notes = _notes_of(config)
-    agents = _probes_of_agents(config)
-    probes = list(agents.values())
-    clusterer = tinyworld_clusterer() if config is None else create_clusterer(config)
-    ask_clusterer = probe_of(clusterer)
-    if ask_clusterer is not None:
-        address = None if config is None else getattr(config.clusterer, "base_url", None)
-        probes.append(_Probe("clusterer", address, ask_clusterer))
+    probes = _probes_of(config)
     needs_logprobs = config is not None and config.graph.weighting == "probability"
-
     results = all_within(timeout, {probe.part: probe.ask for probe in probes})
     late = Problem(
         error=f"no reply within {timeout:g} s",
@@ -344,29 +337,16 @@ def examine(config: Config | None, *, timeout: float) -> Examination:
     devices = set[str]()
     for probe in probes:
         result = results[probe.part] or late
-        where = probe.part
-        if probe.address:
-            where += f" at {probe.address}"
+        faults, further_notes = _judge(probe, result, needs_logprobs=needs_logprobs)
+        problems += faults
+        notes += further_notes
         if isinstance(result, Problem):
-            problems.append(replace(result, part=where))
             continue
-
         reports[probe.part] = result
         if result.device:
             devices.add(result.device)
-        if isinstance(result, ClustererReport):
-            where += f" {result.model}"
-            faults = _faults_of_clusterer(result)
-            notes += _notes_of_cosines(result)
-        else:
-            faults = _faults_of_agent(
-                result, needs_logprobs=needs_logprobs, is_single=probe.is_single
-            )
-            for note in _notes_of_agent(result, is_single=probe.is_single):
-                notes.append(f"{probe.part}: {note}")
-        problems += [replace(fault, part=where) for fault in faults]
     return Examination(
-        agents={name: reports.get(probe.part) for name, probe in agents.items()},
+        agents={probe.agent: reports.get(probe.part) for probe in probes if probe.agent},
         clusterer=reports.get("clusterer"),
         versions=versions(),
         device=", ".join(sorted(devices)) or "none: no model runs in this process",
@@ -374,6 +354,69 @@ def examine(config: Config | None, *, timeout: float) -> Examination:
         notes=notes,
         late=None in results.values(),
     )
+
+
+class _Probe(NamedTuple):
+    """What asks a part of the group.
+
+    Attributes:
+        agent: The agent's name; None for the clusterer.
+        address: That of its server.
+        is_single: Whether the group takes one response of it a round.
+    """
+
+    agent: str | None
+    address: str | None
+    ask: Callable[[], AgentReport | ClustererReport | Problem]
+    is_single: bool = False
+
+    @property
+    def part(self) -> str:
+        return "clusterer" if self.agent is None else f"agent {self.agent}"
+
+
+def _probes_of(config: Config | None) -> list[_Probe]:
+    probes = list[_Probe]()
+    address = None
+    if config is None:
+        clusterer: Clusterer = tinyworld_clusterer()
+        for agent in tinyworld_agents(n_samples=N_SAMPLES):
+            probes.append(_Probe(agent.name, None, partial(probe_agent, agent)))
+    else:
+        with_tools = config.clusterer.kind == "actions"
+        created = create_agents(config, n_samples=N_SAMPLES)
+        for section, agent in zip(config.agents, created, strict=True):
+            ask = partial(probe_agent, agent, with_tools=with_tools)
+            is_single = section.n_samples == 1
+            probes.append(_Probe(agent.name, section.base_url, ask, is_single))
+        clusterer = create_clusterer(config)
+        address = getattr(config.clusterer, "base_url", None)
+
+    ask_clusterer = probe_of(clusterer)
+    if ask_clusterer is not None:
+        probes.append(_Probe(None, address, ask_clusterer))
+    return probes
+
+
+def _judge(
+    probe: _Probe, result: AgentReport | ClustererReport | Problem, *, needs_logprobs: bool
+) -> tuple[list[Problem], list[str]]:
+    """Returns what is wrong with a part, and what else is to be said of it."""
+    where = probe.part
+    if probe.address:
+        where += f" at {probe.address}"
+    if isinstance(result, Problem):
+        return [replace(result, part=where)], []
+
+    if isinstance(result, ClustererReport):
+        where += f" {result.model}"
+        faults = _faults_of_clusterer(result)
+        notes = _notes_of_cosines(result)
+    else:
+        faults = _faults_of_agent(result, needs_logprobs=needs_logprobs, is_single=probe.is_single)
+        notes = _notes_of_agent(result, is_single=probe.is_single)
+    problems = [replace(fault, part=where) for fault in faults]
+    return problems, [f"{probe.part}: {note}" for note in notes]
 
 
 def _notes_of(config: Config | None) -> list[str]:
@@ -409,31 +452,6 @@ def _shared_notes(config: Config) -> Iterator[str]:
         if len(names) > 1 and names not in noted:
             noted.append(names)
             yield f"{', '.join(names)} share the {what} {for_terminal(value)}: they may err together"
-
-
-class _Probe(NamedTuple):
-    """What asks a part of the group, its server's address, and whether the group takes one response of it a round."""
-
-    part: str
-    address: str | None
-    ask: Callable[[], AgentReport | ClustererReport | Problem]
-    is_single: bool = False
-
-
-def _probes_of_agents(config: Config | None) -> dict[str, _Probe]:
-    """Returns the probe of each agent, by its name."""
-    probes = dict[str, _Probe]()
-    if config is None:
-        for agent in tinyworld_agents(n_samples=N_SAMPLES):
-            probes[agent.name] = _Probe(f"agent {agent.name}", None, partial(probe_agent, agent))
-        return probes
-    with_tools = config.clusterer.kind == "actions"
-    created = create_agents(config, n_samples=N_SAMPLES)
-    for section, agent in zip(config.agents, created, strict=True):
-        ask = partial(probe_agent, agent, with_tools=with_tools)
-        is_single = section.n_samples == 1
-        probes[agent.name] = _Probe(f"agent {agent.name}", section.base_url, ask, is_single)
-    return probes
 
 
 def versions() -> dict[str, str | None]:
@@ -524,7 +542,7 @@ def _inseparable(report: ClustererReport) -> str:
     lowest, highest = report.cosines
     furthest, nearest = map(_quoted, report.pairs)
     note = (
-        f"clusterer: no threshold tells answers apart by this model: {furthest} mean the same and have a cosine of "
+        f"no threshold tells answers apart by this model: {furthest} mean the same and have a cosine of "
         f"{lowest:g}; {nearest} do not, and have one of {highest:g}"
     )
     if report.threshold is not None and report.threshold > highest:
@@ -540,11 +558,11 @@ def _notes_of_cosines(report: ClustererReport) -> Iterator[str]:
     if lowest <= highest:
         yield _inseparable(report)
     elif _fault_of_threshold(report) is None:
-        yield f"clusterer: {cosines}; your threshold = {report.threshold:g} lies between them"
+        yield f"{cosines}; your threshold = {report.threshold:g} lies between them"
     else:
-        yield f"clusterer: {cosines}"
+        yield cosines
     yield (
-        "clusterer: these pairs are ours, most of them sentences. Cosines of short answers are others: "
+        "these pairs are ours, most of them sentences. Cosines of short answers are others: "
         "EmbeddingSimilarity.cosines in Python has those of pairs of your own (docs/concepts.md)"
     )
 

@@ -436,31 +436,38 @@ class ModelAgent:
         if not may_be_probed(self.model(), request, self.on_greedy):
             return reply
 
-        def probe(server: Server, prompt: str, temperature: float) -> Steps[AgentReply]:
-            probing = AgentRequest(
-                question=prompt,
-                messages=[],
-                round=request["round"],
-                n_samples=request["n_samples"],
-                temperature=temperature,
-            )
-            asker = replace(self._asker, server=server)
-            # a server that refuses the temperature would show nothing by its replies
-            _, stories = yield from ask(
-                asker, probing, [HumanMessage(prompt)], needed="temperature"
-            )
-            return stories
-
         return (
             yield from examine(
                 reply,
                 self._asker.server,
-                probe,
+                partial(self._probe, ask, request),
                 deadline,
                 on_greedy=self.on_greedy,
                 temperature=request["temperature"],
             )
         )
+
+    def _probe(
+        self,
+        ask: Callable[..., Steps[tuple[Drawn, AgentReply]]],
+        request: AgentRequest,
+        server: Server,
+        prompt: str,
+        temperature: float,
+    ) -> Steps[AgentReply]:
+        """Sends a server a prompt as often as the request asks, without the system prompt."""
+        probing = AgentRequest(
+            question=prompt,
+            messages=[],
+            round=request["round"],
+            n_samples=request["n_samples"],
+            temperature=temperature,
+        )
+        asker = replace(self._asker, server=server)
+        messages = [HumanMessage(prompt)]
+        # a server that refuses the temperature would show nothing by its replies
+        _, reply = yield from ask(asker, probing, messages, needed="temperature")
+        return reply
 
     def _with_settings(self, request: AgentRequest) -> AgentRequest:
         """Returns the request with the agent's number, temperature and tools where it names none."""

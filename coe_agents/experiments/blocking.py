@@ -4,7 +4,7 @@ import asyncio
 import atexit
 import inspect
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from functools import cache, wraps
 from typing import Any, ParamSpec, Protocol, TypeVar
 
@@ -31,13 +31,10 @@ def create_awaited(
     prepare: Callable[_Arguments, Prepared[_Result]], name: str, *, owner: str | None = None
 ) -> Callable[_Arguments, Coroutine[Any, Any, _Result]]:
     """Returns the coroutine function of this name that prepares and collects; `owner` as of `refuse_arguments`."""
-    known = names_of_arguments(prepare)
-    signature = inspect.signature(prepare)
 
     @wraps(prepare)
     async def call(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
-        refuse_others(name, kwargs, known=known, owner=owner)
-        refuse_places(name, signature, args, kwargs)
+        check_arguments(name, prepare, args, kwargs, owner=owner)
         return await prepare(*args, **kwargs).collect()
 
     return with_signature(call, name, returns=_collected(prepare))
@@ -47,13 +44,10 @@ def create_blocking(
     prepare: Callable[_Arguments, Prepared[_Result]], name: str, *, owner: str | None = None
 ) -> Callable[_Arguments, _Result]:
     """Returns the function of this name that prepares and collects; Ctrl-C cancels it, and waits for its end."""
-    known = names_of_arguments(prepare)
-    signature = inspect.signature(prepare)
 
     @wraps(prepare)
     def call(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
-        refuse_others(name, kwargs, known=known, owner=owner)
-        refuse_places(name, signature, args, kwargs)
+        check_arguments(name, prepare, args, kwargs, owner=owner)
         prepared = prepare(*args, **kwargs)
         has_ended = threading.Event()
         notes: list[str] = []
@@ -94,17 +88,23 @@ def with_signature(function: _Function, name: str, *, returns: Any) -> _Function
     return function
 
 
-def refuse_places(
-    function: str, signature: inspect.Signature, places: Sequence[object], names: Iterable[str]
+def check_arguments(
+    function: str,
+    called: Callable[..., object],
+    places: Sequence[object],
+    names: Collection[str],
+    *,
+    owner: str | None = None,
 ) -> None:
-    """Raises a TypeError where more arguments are given by their places than may be, or a needed one is not given.
+    """Raises a TypeError for an argument that is not known, for one too many without a name, and for a missing one.
 
-    It is for a function that stands for another one, of which Python's own error would have the name.
+    `function` is the name of a function that stands for the one `called`, whose name Python's own error would have.
     """
+    refuse_others(function, names, known=names_of_arguments(called), owner=owner)
     takes_place = []
     needed = []
     only_named = []
-    for name, parameter in signature.parameters.items():
+    for name, parameter in inspect.signature(called).parameters.items():
         if parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD:
             takes_place.append(name)
         elif parameter.kind is inspect.Parameter.KEYWORD_ONLY:

@@ -1,6 +1,5 @@
 """Owns `calibrate`: from samples to a policy that keeps a stated risk."""
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
@@ -9,7 +8,6 @@ from typing import TYPE_CHECKING, ParamSpec
 
 from typing_extensions import TypeIs
 
-from coe_agents._removed import names_of_arguments, refuse_others
 from coe_agents.checks import at_field, flag
 from coe_agents.clustering import Clusterer
 from coe_agents.errors import NoThresholdError
@@ -23,7 +21,7 @@ from coe_agents.evaluation.calibration.calibrate import calibrate as calibrate_r
 from coe_agents.evaluation.calibration.risk_control import Shortfall
 from coe_agents.evaluation.origin import Judging, Origin, ResolvedJudging
 from coe_agents.evaluation.scoring.correctness import Criterion, on_inside
-from coe_agents.experiments.blocking import refuse_places, with_signature
+from coe_agents.experiments.blocking import check_arguments, with_signature
 from coe_agents.experiments.judging import (
     JudgedSamples,
     JudgingArguments,
@@ -192,13 +190,10 @@ _Arguments = ParamSpec("_Arguments")
 def _with_threshold(
     calibrates: Callable[_Arguments, CalibrationResult],
 ) -> Callable[_Arguments, CalibratedPolicy]:
-    known = names_of_arguments(calibrates)
-    signature = inspect.signature(calibrates)
 
     @wraps(calibrates)
     def calibrate(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> CalibratedPolicy:
-        refuse_others("calibrate", kwargs, known=known)
-        refuse_places("calibrate", signature, args, kwargs)
+        check_arguments("calibrate", calibrates, args, kwargs)
         result = calibrates(*args, **kwargs)
         if not result.is_usable:
             said = " ".join(result.policy.calibration.statements())

@@ -19,6 +19,7 @@ from coe_agents.cli.options import (
 )
 from coe_agents.cli.terminal import clean, print_json, print_lines, show_work, shows_progress
 from coe_agents.text import quantity
+from coe_agents.types import JsonObject
 
 if TYPE_CHECKING:
     from coe_agents.advice.advice import Advice, Difference, Observed, TrustCheck
@@ -73,13 +74,7 @@ def advise(
     with open_samples(samples, scoring) as questions:
         observed = read_observed(questions)
         if observed is not None:
-            if as_json:
-                print_json({"observed": asdict(observed)})
-            else:
-                print_lines(_observed_in_words(observed))
-            if out is not None:
-                reason = "observed calls say what blocking costs, and calibrate no policy"
-                _end_without_policy(out, reason, to_stderr=as_json)
+            _show_observed(observed, out, as_json=as_json)
             return
 
         setting, judging = create_setting(scoring, samples)
@@ -96,14 +91,7 @@ def advise(
     calibration = None if policy is None else policy.calibration
 
     if as_json:
-        of_policy = None
-        if calibration is not None:
-            of_policy = {name: getattr(calibration, name) for name in _OF_POLICY}
-        plain = _plain(asdict(advice))
-        plain["useless"] = advice.useless
-        plain["policy"] = of_policy
-        plain["judged"] = judging.to_json()
-        print_json(plain)
+        print_json({**_to_json(advice, calibration), "judged": judging.to_json()})
     else:
         print_lines("\n".join(_in_words(advice, calibration)))
         print_lines(judging.note())
@@ -116,6 +104,25 @@ def advise(
     policy.save(out)
     use = f'[policy] kind = "calibrated", path = "{clean(out.name)}"'
     print_lines(f"Wrote {clean(str(out))}. To use it: {use}", to_stderr=as_json)
+
+
+def _show_observed(observed: "Observed", out: Path | None, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"observed": asdict(observed)})
+    else:
+        print_lines(_observed_in_words(observed))
+    if out is not None:
+        reason = "observed calls say what blocking costs, and calibrate no policy"
+        _end_without_policy(out, reason, to_stderr=as_json)
+
+
+def _to_json(advice: "Advice", calibration: "Calibration | None") -> JsonObject:
+    plain: JsonObject = _plain(asdict(advice))
+    plain["useless"] = advice.useless
+    plain["policy"] = None
+    if calibration is not None:
+        plain["policy"] = {name: getattr(calibration, name) for name in _OF_POLICY}
+    return plain
 
 
 def _end_without_policy(out: Path, reason: str, *, to_stderr: bool) -> NoReturn:
@@ -335,7 +342,7 @@ def _caution(agreement: "Agreement", check: "TrustCheck | None") -> str:
     change = f"accuracy {check.equal:.3f} with equal weights, {check.weighted:.3f} with these"
     compared = f"On {labelled}: {change} ({_with_interval(check.difference, '+.3f')})."
 
-    lightest = min(agreement.weights, key=lambda name: agreement.weights[name])
+    lightest = min(agreement.weights, key=agreement.weights.__getitem__)
     if lightest == check.best and len(agreement.weights) > 2:
         best = f"{clean(check.best)} (right in {check.agents[check.best]:.1%})"
         return f"{compared}\nThe best model, {best}, is the odd one out: do not use these weights."

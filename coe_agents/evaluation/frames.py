@@ -28,6 +28,8 @@ def to_pandas(frame: Any) -> Any:
 def plain_rows(frame: Any) -> list[JsonObject]:
     """Returns the rows of a data frame, without what is missing in them."""
     rows = []
-    for row in json.loads(to_pandas(frame).to_json(orient="records")):
-        rows.append({name: value for name, value in row.items() if value is not None})
+    content = to_pandas(frame).to_json(orient="records")
+    for row in json.loads(content):
+        present = {name: value for name, value in row.items() if value is not None}
+        rows.append(present)
     return rows

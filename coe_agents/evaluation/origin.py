@@ -48,8 +48,11 @@ def in_words(judging: Judging | None) -> str:
     """Returns each part of it that is not empty, by its name."""
     if judging is None:
         return "not recorded"
-    parts = judging.to_json().items()
-    return ", ".join(f"{part} {_name(value)}" for part, value in parts if value)
+    parts = []
+    for part, value in judging.to_json().items():
+        if value:
+            parts.append(f"{part} {_name(value)}")
+    return ", ".join(parts)
 
 
 def _name(value: object) -> str:
@@ -133,7 +136,9 @@ class ResolvedJudging:
             return None
         changes = []
         for part, source in self.sources.items():
-            change = _change(getattr(self.used, part), getattr(self.recorded, part))
+            used = getattr(self.used, part)
+            recorded = getattr(self.recorded, part)
+            change = _change(used, recorded)
             if change is not None:
                 by = "" if source == part else f", by {source}"
                 changes.append(f"{part}: {change}{by}")
@@ -216,7 +221,9 @@ def _read(path: Path, read: Callable[[JsonObject], _T], *, holds: str, hint: str
 
 
 def _to_origin(settings: Fields) -> Origin:
-    agents = {agent["name"]: _asked(agent) for agent in settings.get("agents", [])}
+    agents = {}
+    for agent in settings.get("agents", []):
+        agents[agent["name"]] = _asked(agent)
     prompt = None
     no_answers = None
     if "prompt" in settings:
@@ -403,7 +410,8 @@ def read_run(folder: Path) -> Run:
             items[item.id] = item
         else:
             errors[item.id] = item.error
-    return Run(folder.resolve().name, items, errors, read_settings(folder), read_prices(folder))
+    name = folder.resolve().name
+    return Run(name, items, errors, read_settings(folder), read_prices(folder))
 
 
 def iter_items(folder: Path) -> Iterator[Item]:
@@ -474,10 +482,10 @@ def _is_inside(row: Fields) -> bool:
     """Returns whether the answer to a question that has one is wrong, though a reference is in it."""
     references = row.get("references")
     answer = row.get("answer")
-    # a line of an older release has less, and what was edited may have anything
-    if row["correct"] != 0.0 or not isinstance(answer, str) or not isinstance(references, list):
+    if row["correct"] != 0.0 or not row.get("answerable", True):
         return False
-    if not row.get("answerable", True):
+    # a line of an older release has less, and what was edited may have anything
+    if not isinstance(answer, str) or not isinstance(references, list):
         return False
 
     is_action = row["decision"].get("calls") is not None

@@ -99,7 +99,8 @@ async def ask_each(
 
     async def work(agent: Participant, waiting: Iterator[Question]) -> None:
         for question in waiting:
-            note((question.id, agent.name), await _rows(agent, question, group))
+            rows = await _rows(agent, question, group)
+            note((question.id, agent.name), rows)
 
     works = []
     for agent in group.participants:
@@ -123,11 +124,13 @@ async def run_all(works: Iterable[Coroutine[Any, Any, None]]) -> None:
 
 async def _rows(agent: Participant, question: Question, group: SampledGroup) -> list[JsonObject]:
     try:
-        rows = _to_rows(agent, question, await group.ask(agent.name, question), group.secrets)
+        reply = await group.ask(agent.name, question)
+        rows = _to_rows(agent, question, reply, group.secrets)
         if group.annotate is not None and not is_failed(rows):
             await group.annotate(agent.name, question, rows)
     except Exception as error:
-        return [to_failure(agent.name, question, describe_error(error, secrets=group.secrets))]
+        reason = describe_error(error, secrets=group.secrets)
+        return [to_failure(agent.name, question, reason)]
     return rows
 
 
@@ -148,8 +151,9 @@ def _to_rows(
     error = f"got {len(responses)} of {quantity(n_samples, 'response')}: {why}"
     # where there are too many, it is not known which one is wrong
     rows = rows[: n_samples - 1]
-    failure = to_failure(agent.name, question, safe_message(error, secrets), index=len(rows))
-    return [*rows, failure]
+    message = safe_message(error, secrets)
+    rows.append(to_failure(agent.name, question, message, index=len(rows)))
+    return rows
 
 
 def to_sample(question: Question, response: Response) -> JsonObject:
@@ -190,7 +194,5 @@ def to_sample(question: Question, response: Response) -> JsonObject:
 
 def to_failure(agent: str, question: Question, error: str, *, index: int = 0) -> JsonObject:
     """Returns the row of a failed unit; it names no tools, unlike that of an invalid proposal: see `is_failure`."""
-    return {
-        **to_sample(question, create_response(agent, "", index=index, error=error)),
-        "tools": None,
-    }
+    response = create_response(agent, "", index=index, error=error)
+    return {**to_sample(question, response), "tools": None}

@@ -144,7 +144,11 @@ def to_folds(identifiers: Sequence[str], wrong: npt.ArrayLike) -> IntArray:
     shares = np.asarray(wrong, dtype=np.float64)
     hashes = [hash_of(identifier) for identifier in identifiers]
     n_questions = len(hashes)
-    order = sorted(range(n_questions), key=lambda i: (shares[i], hashes[i]))
+
+    def rank(place: int) -> tuple[float, bytes]:
+        return shares[place], hashes[place]
+
+    order = sorted(range(n_questions), key=rank)
     fold = np.empty(n_questions, dtype=np.int64)
     fold[order] = np.arange(n_questions) % _N_FOLDS
     return fold
@@ -161,7 +165,9 @@ def fit_support(
     lack an agent are left out. It needs another agent, and two right and two wrong proposals to questions that have all
     agents.
     """
-    agents = set[str]().union(*[measurement.agents for measurement in measurements])
+    agents = set[str]()
+    for measurement in measurements:
+        agents.update(measurement.agents)
     others = tuple(sorted(agents - {proposer}))
     must = f'"measurements" must have "{proposer}" and another agent'
     has_others = bool(others) and proposer in agents

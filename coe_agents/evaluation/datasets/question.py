@@ -81,4 +81,5 @@ def without_repeats(references: Iterable[str]) -> tuple[str, ...]:
 
 def draw_key(seed: int, id: str) -> bytes:
     """Returns what questions are sorted by: as if by chance, and by their ids alone, whatever the order of a file."""
-    return hashlib.sha256(repr(("asked", seed, id)).encode()).digest()
+    drawn = repr(("asked", seed, id))
+    return hashlib.sha256(drawn.encode()).digest()

@@ -330,7 +330,8 @@ def _id(record: Fields, text: str) -> str:
     """Returns the record's id, or one that is the same wherever the same text occurs."""
     identity = record.get("id")
     if identity is None:
-        return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]
+        content = text.encode(errors="replace")
+        return hashlib.sha256(content).hexdigest()[:16]
     if isinstance(identity, int) and not isinstance(identity, bool):
         return str(identity)
     return _text(record, "id")

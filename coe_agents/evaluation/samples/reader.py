@@ -145,7 +145,9 @@ class Samples:
             said += f" by {len(names)} agents"
         elif names:
             said += f" by {', '.join(names)}"
-        place = str(self.paths[0]) if len(self.paths) == 1 else f"{len(self.paths)} files"
+        place = f"{len(self.paths)} files"
+        if len(self.paths) == 1:
+            place = str(self.paths[0])
         return f"<Samples: {for_screen(f'{said}, in {place}')}>"
 
     def __iter__(self) -> Iterator[SampledQuestion]:
@@ -360,9 +362,8 @@ class SamplesPart:
 def without_rulings(questions: Iterable[SampledQuestion]) -> Iterator[SampledQuestion]:
     """Yields the questions; refuses cases that were seen with unequal probabilities, which no count may pool."""
     for question in questions:
-        if any(
-            "seen_probability" in sample for sample in (*question.responses, *question.failures)
-        ):
+        samples = (*question.responses, *question.failures)
+        if any("seen_probability" in sample for sample in samples):
             case = f"the case {question.id[:50]!r} was seen with a probability of its own"
             hint = "For samples of harvest: calibrate --current POLICY, or, of a gate that only observed, advise"
             raise SamplesError(f"{case}, and its errors cannot be counted like others", hint=hint)
@@ -379,16 +380,17 @@ def files_of(paths: Iterable[str | Path]) -> list[Path]:
         if not isinstance(named, str | PathLike):
             raise TypeError(f"{where} must be paths; got {type(named).__name__}. {advice}")
         path = Path(named)
-        matching = [] if path.exists() else sorted(glob.glob(str(named), recursive=True))
-        if path.is_dir() and not (path / SAMPLES).exists():
-            hint = f"Pass files, or a folder that `sample` wrote: {SAMPLES}"
-            raise SamplesError(f"{path} holds no samples", hint=hint)
         if path.is_dir():
+            if not (path / SAMPLES).exists():
+                hint = f"Pass files, or a folder that `sample` wrote: {SAMPLES}"
+                raise SamplesError(f"{path} holds no samples", hint=hint)
             files.append(path / SAMPLES)
-        elif matching:
-            files += [Path(match) for match in matching]
-        else:
+        elif path.exists():
             files.append(path)
+        else:
+            matching = sorted(glob.glob(str(named), recursive=True))
+            # one that matches nothing is named when it is opened
+            files += [Path(match) for match in matching] or [path]
     return files
 
 
@@ -411,7 +413,8 @@ def _read_question(files: Sequence[RecordFile], rows: Sequence[Row]) -> SampledQ
         _, file, record, _ = row
         return files[file].place(record)
 
-    records: list[JsonObject] = json.loads(f"[{','.join([text for *_, text in rows])}]")
+    texts = ",".join([text for *_, text in rows])
+    records: list[JsonObject] = json.loads(f"[{texts}]")
     _number_responses(records)
     samples = [to_sample(record) for record in records]
     seen: dict[tuple[str, int, int], int] = {}
@@ -430,15 +433,14 @@ def _read_question(files: Sequence[RecordFile], rows: Sequence[Row]) -> SampledQ
             )
         seen[key] = number
     ordered = [samples[seen[key]] for key in sorted(seen)]  # the canonical order
-    lists = sorted(
-        {tuple(sample["references"]) for sample in ordered}
-    )  # in an order that no agent decides
+    references: dict[str, None] = {}
+    # in an order that no agent decides
+    for accepted in sorted({tuple(sample["references"]) for sample in ordered}):
+        references |= dict.fromkeys(accepted)
     return SampledQuestion(
         id=ordered[0]["id"],
         text=ordered[0]["question"],
-        references=tuple(
-            dict.fromkeys(reference for references in lists for reference in references)
-        ),
+        references=tuple(references),
         responses=tuple([sample for sample in ordered if sample["error"] is None]),
         failures=tuple([sample for sample in ordered if sample["error"] is not None]),
     )

@@ -392,12 +392,11 @@ class _Columns:
             means[name] = total / self._agreement_counts[name]
 
         scores = _to_arrays(self._scores)
-        scores[BEST_SINGLE_MODEL] = best_single_model(
-            _to_arrays(self._entropies), correct, np.asarray(self._halves).astype(np.bool_)
-        )
-        scores[TRUSTED_VOTE_SHARE] = trusted_vote_share(
-            _to_arrays(self._supports), means, n_rows=len(correct)
-        )
+        entropies = _to_arrays(self._entropies)
+        halves = np.asarray(self._halves).astype(np.bool_)
+        scores[BEST_SINGLE_MODEL] = best_single_model(entropies, correct, halves)
+        supports = _to_arrays(self._supports)
+        scores[TRUSTED_VOTE_SHARE] = trusted_vote_share(supports, means, n_rows=len(correct))
         return scores
 
 
@@ -431,13 +430,12 @@ def best_single_model(
             whole.append(join_ties(values))
     score = not_chosen.copy()
 
-    for half in (False, True):
-        other = halves != half
+    for other in (halves, ~halves):
         if not whole or not other.any():
             return not_chosen
-        areas = np.array(
-            [auroc(correct=correct[other], uncertainty=values[other]) for values in whole]
-        )
+        areas = np.empty(len(whole))
+        for place, values in enumerate(whole):
+            areas[place] = auroc(correct=correct[other], uncertainty=values[other])
         if np.isnan(areas).any():
             return not_chosen
         best = np.array(whole)[areas > areas.max() - TIE]

@@ -64,17 +64,11 @@ class Ranking:
     def tally(self, counts: npt.NDArray[np.integer[Any]] | None = None) -> Tally:
         """Tallies the answers, or resamples that hold row i `counts[:, i]` times.
 
-        Of resamples, neighbouring groups are one where all of their answers are equally right: the order of such
-        answers changes no metric, so that they may as well tie.
+        Neighbouring groups are one where all of their answers are equally right: the order of such answers changes no
+        metric, so that they may as well tie.
         """
         if counts is None:
-            starts = np.flatnonzero(self._is_first)
-            columns = np.append(starts, self._right.size)
-            once = np.ones((1, self._right.size), dtype=np.int32)
-            answers = _running(once)
-            right = _running(once * self._right)
-            return Tally(answers[:, columns], right[:, columns])
-
+            counts = np.ones((1, self._right.size), dtype=np.int32)
         drawn = counts.take(self._order, axis=1)
         drawn_right = drawn * self._right
         kind = np.int32 if self._right.dtype == np.bool_ else np.float64

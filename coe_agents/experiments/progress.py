@@ -16,6 +16,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.spinner import Spinner
+from rich.text import Text
 
 from coe_agents.activity import COUNT, activities
 from coe_agents.checks import flag
@@ -113,8 +114,10 @@ class _Display(Progress):
     def get_renderables(self) -> Iterable[RenderableType]:
         if self.tasks:
             yield self.make_tasks_table(self.tasks)
-        if now := for_screen("; ".join(activities())):
-            self._spinner.update(text=now)
+        now = for_screen("; ".join(activities()))
+        if now:
+            # as a Text, since brackets in a str are markup
+            self._spinner.update(text=Text(now))
             yield self._spinner
 
 

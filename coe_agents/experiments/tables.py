@@ -198,7 +198,7 @@ def show_claim_figures(console: Console, figures: Fields) -> None:
         if has_own_samples:
             cells.append(_estimate(agent["auroc_within"]))
         cells += map(_number, agent["precision"].values())
-        table.add_row(*cells)
+        table.add_row(*map(Text, cells))
     console.print(table)
     console.print(
         "Intervals: 95 %, over entities. The last columns: how many are right among so many of most support.",

@@ -69,9 +69,9 @@ def test_a_terminal_has_a_bar_for_each_agent():
 def test_a_terminal_shows_what_is_done_now():
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, width=100)
-    with announce("loading a\x1b[2Jb"), progress({}, console=console, is_kept=False):
+    with announce("loading a\x1b[2Jb[/c]"), progress({}, console=console, is_kept=False):
         pass
-    assert "loading a\ufffd[2Jb" in out.getvalue()
+    assert "loading a\ufffd[2Jb[/c]" in out.getvalue()
 
 
 def test_without_a_terminal_what_is_not_kept_leaves_no_line():

@@ -1,6 +1,10 @@
 import csv
+from io import StringIO
+
+from rich.console import Console
 
 from coe_agents.experiments.experiment import Experiment, draw_to, to_csv
+from coe_agents.experiments.tables import show_claim_figures
 
 EVIL = r"\input{/etc/passwd} 100% & $x_1$ #^~ <b>" + "\x1b[31m"
 
@@ -31,3 +35,16 @@ def test_csv_keeps_all_digits_and_no_formula_and_pictures_their_text_and_no_math
     drawn = paths[1].read_text()
     assert "$x_1$ #^~ &lt;b&gt;" in drawn
     assert "<tspan" not in drawn  # of which mathematics would be made
+
+
+def test_brackets_in_the_name_of_an_agent_are_text_in_the_table_of_claims():
+    figures = {
+        "n_claims": 4,
+        "n_wrong": 1,
+        "auroc": [0.5, 0.4, 0.6],
+        "auroc_within": None,
+        "precision": {"0.5": 1.0},
+    }
+    out = StringIO()
+    show_claim_figures(Console(file=out, width=100), {"agents": {"a[/b]": figures}})
+    assert "a[/b]" in out.getvalue()

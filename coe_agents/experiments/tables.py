@@ -108,7 +108,7 @@ def _print_remarks(console: Console, report: Fields, *, has_areas: bool) -> None
         resamples = quantity(details["n_resamples"], "paired bootstrap resample")
         line = f"[low, high]: 95 % intervals, {resamples}."
         if _has_undefined(report):
-            line += " - means undefined: all answers are right, or all are wrong."
+            line += " - means undefined: its answers, or those of each resample, are all right or all wrong."
         _note(console, line)
 
 

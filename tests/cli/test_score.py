@@ -72,7 +72,10 @@ def test_score_of_a_proposer(tmp_path):
     assert "Is the first response of a wrong?" in shown
     assert "a tool is called" in shown
     assert "9, 0.667" in shown
-    assert "- means undefined" in " ".join(shown.split())
+    # of the 3 that call nothing 1 is wrong, but in none of so few resamples are there right and wrong ones
+    assert "3, 0.667" in shown
+    because = "its answers, or those of each resample, are all right or all wrong."
+    assert f"- means undefined: {because}" in " ".join(shown.split())
 
 
 AGENT = '[[agents]]\nname = "a"\nprovider = "tinyworld"\nmodel = "tiny-llama"\n'

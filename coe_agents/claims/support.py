@@ -7,7 +7,6 @@ claim, and how far it contradicts it, both in [0, 1]; what is left of 1 is silen
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import chain
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 from coe_agents.checks import has_method, integer
 from coe_agents.claims.measure import FloatArray
 from coe_agents.claims.splitting import sentences
-from coe_agents.claims.wording import Particulars, particulars, words
+from coe_agents.claims.wording import particulars, words
 from coe_agents.clustering.answers import strip_reasoning
 from coe_agents.clustering.protocols import (
     CONTRADICTION,
@@ -72,51 +71,30 @@ class Overlap:
 
 def _overlap(claims: Sequence[str], texts: Sequence[str]) -> FloatArray:
     judged = np.zeros((len(claims), len(texts), 2))
-    if not claims:
-        return judged
-    uncited = [_CITATION.sub("", claim) for claim in claims]
-    words_of_claims = [words(claim) for claim in uncited]
-    particulars_of_claims = [particulars(claim) for claim in uncited]
-    n_words = np.array([len(claim) for claim in words_of_claims])
-    n_words = np.maximum(n_words, 1)
-
-    columns = dict[str, int]()  # of the words of all claims
-    for word in chain.from_iterable(words_of_claims):
-        columns.setdefault(word, len(columns))
-    words_held = _held(words_of_claims, columns)
-
-    for number, text in enumerate(texts):  # one by one, since together they may be large
-        parts = passages(text)
-        if not parts:
-            continue
-        words_of_parts = [words(part) for part in parts]
-        n_shared = words_held @ _held(words_of_parts, columns).T
-        shares = n_shared / n_words[:, None]
-        for row, claim in enumerate(particulars_of_claims):
-            judged[row, number, 0] = _best_share(claim, shares[row], parts)
+    parts_of_texts = [passages(text) for text in texts]
+    for row, claim in enumerate(claims):
+        uncited = _CITATION.sub("", claim)
+        for number, parts in enumerate(parts_of_texts):
+            judged[row, number, 0] = _best_share(uncited, parts)
     return judged
 
 
-def _best_share(claim: Particulars, shares: FloatArray, parts: Sequence[str]) -> float:
+def _best_share(claim: str, parts: Sequence[str]) -> float:
     """Returns the share of the claim's words in the best part that agrees with it; 0 where none does."""
-    best_first = np.argsort(-shares, kind="stable")
-    for place in best_first[:_TRIED]:
-        share = float(shares[place])
-        if not share:
+    wanted = words(claim)
+    for place in _best_first(wanted, parts)[:_TRIED]:
+        n_shared = len(wanted & words(parts[place]))
+        if not n_shared:
             break
-        if claim.agree_with(particulars(parts[place])):
-            return share
+        if particulars(claim).agree_with(particulars(parts[place])):
+            return n_shared / len(wanted)
     return 0.0
 
 
-def _held(sets: Sequence[frozenset[str]], columns: dict[str, int]) -> NDArray[np.float32]:
-    """Returns which of the words each set holds, as zeros and ones of shape `(n_sets, n_words)`."""
-    n_words = max(len(columns), 1)
-    held = np.zeros((len(sets), n_words), dtype=np.float32)
-    for row, words_of_one in enumerate(sets):
-        for word in words_of_one & columns.keys():
-            held[row, columns[word]] = 1.0
-    return held
+def _best_first(wanted: frozenset[str], parts: Sequence[str]) -> list[int]:
+    """Returns the places of the parts, those that share the most words first; of equally good ones the earlier."""
+    n_shared = [len(wanted & words(part)) for part in parts]
+    return sorted(range(len(parts)), key=n_shared.__getitem__, reverse=True)
 
 
 @lru_cache(maxsize=4096)
@@ -204,12 +182,5 @@ class EntailedBy:
 
     def _premise(self, claim: str, text: str) -> str:
         parts = passages(text)
-        words_of_claim = words(claim)
-
-        def n_shared(place: int) -> int:
-            return len(words_of_claim & words(parts[place]))
-
-        # the sort is stable: of equally good ones the earlier stand first
-        best_first = sorted(range(len(parts)), key=n_shared, reverse=True)
-        shown = sorted(best_first[: self.n_passages])
+        shown = sorted(_best_first(words(claim), parts)[: self.n_passages])
         return " ".join(parts[place] for place in shown)

@@ -254,30 +254,31 @@ def probe_of(clusterer: Clusterer) -> Callable[[], ClustererReport | Problem] | 
     if isinstance(model, ChatEntailment):
         model = model.model
 
-    def probe() -> ClustererReport | Problem:
-        start = time.perf_counter()
-        try:
-            loaded = _load(model)
-            [labels] = clusterer.cluster([[ANSWER, PARAPHRASE, OTHER]], [QUESTION])
-            answer, paraphrase, other = labels
-            cosines = pairs = threshold = None
-            if isinstance(clusterer, EmbeddingSimilarity):
-                cosines, pairs = _hardest_pairs(clusterer)
-                threshold = clusterer.threshold
-        except Exception as error:
-            return _to_problem(error, clusterer)
-        return ClustererReport(
-            model=_name_of(model),
-            joins_paraphrase=paraphrase == answer,
-            joins_other=other == answer,
-            seconds=round(time.perf_counter() - start, 3),
-            device=getattr(loaded, "device", None),
-            cosines=cosines,
-            pairs=pairs,
-            threshold=threshold,
-        )
+    return partial(_probe_clusterer, clusterer, model)
 
-    return probe
+
+def _probe_clusterer(clusterer: Clusterer, model: object) -> ClustererReport | Problem:
+    start = time.perf_counter()
+    try:
+        loaded = _load(model)
+        [labels] = clusterer.cluster([[ANSWER, PARAPHRASE, OTHER]], [QUESTION])
+        answer, paraphrase, other = labels
+        cosines = pairs = threshold = None
+        if isinstance(clusterer, EmbeddingSimilarity):
+            cosines, pairs = _hardest_pairs(clusterer)
+            threshold = clusterer.threshold
+    except Exception as error:
+        return _to_problem(error, clusterer)
+    return ClustererReport(
+        model=_name_of(model),
+        joins_paraphrase=paraphrase == answer,
+        joins_other=other == answer,
+        seconds=round(time.perf_counter() - start, 3),
+        device=getattr(loaded, "device", None),
+        cosines=cosines,
+        pairs=pairs,
+        threshold=threshold,
+    )
 
 
 def _name_of(model: object) -> str:

@@ -178,21 +178,24 @@ class Strategies:
         self._by_name: dict[str, Strategy] = {}
         for regime, strategy in complete.items():
             one_of(regime, 'a key of "strategies"', REGIMES)
-            if isinstance(strategy, str):
-                self._by_regime[regime] = strategy, _named(strategy, _OURS)
-            elif isinstance(strategy, type):
-                raise TypeError(
-                    f"a strategy must be an object, not a class; got {strategy.__name__}. Call it, or pass its name"
-                )
-            elif callable(strategy):
-                name = name_of(strategy)
-                self._by_regime[regime] = name, strategy
-                self._by_name.setdefault(name, strategy)
-            else:
-                raise TypeError(
-                    f'a strategy must be a name or a callable; got {type(strategy).__name__} for "{regime}". '
-                    "Pass a function from RoundContext to RoundPlan"
-                )
+            self._by_regime[regime] = self._read(strategy, regime)
+
+    def _read(self, strategy: str | Strategy, regime: str) -> tuple[str, Strategy]:
+        """Returns a strategy with its name, by which a policy may call one of the user's, too."""
+        if isinstance(strategy, str):
+            return strategy, _named(strategy, _OURS)
+        if isinstance(strategy, type):
+            raise TypeError(
+                f"a strategy must be an object, not a class; got {strategy.__name__}. Call it, or pass its name"
+            )
+        if not callable(strategy):
+            raise TypeError(
+                f'a strategy must be a name or a callable; got {type(strategy).__name__} for "{regime}". '
+                "Pass a function from RoundContext to RoundPlan"
+            )
+        name = name_of(strategy)
+        self._by_name.setdefault(name, strategy)
+        return name, strategy
 
     @property
     def may_clarify(self) -> bool:

@@ -70,7 +70,7 @@ class _Ranked(NamedTuple):
     def n_wrong(self, n: int) -> int:
         return round_up(float(self.sums_wrong[n - 1]))
 
-    def bound(self, n: int, confidence: float) -> float:
+    def risk_bound(self, n: int, confidence: float) -> float:
         return risk_bound(self.n_wrong(n), n, confidence=confidence)
 
 
@@ -238,13 +238,13 @@ def choose_threshold(
         return NO_THRESHOLD
 
     def passes(n: int) -> bool:
-        return ranked.bound(n, confidence) <= risk * (1.0 + 1e-9)
+        return ranked.risk_bound(n, confidence) <= risk * (1.0 + 1e-9)
 
     last = last_passing(ranked.rising, start, passes)
     if last is None:
         return NO_THRESHOLD
     threshold, n = last
-    return ThresholdChoice(threshold, n, ranked.n_wrong(n), ranked.bound(n, confidence))
+    return ThresholdChoice(threshold, n, ranked.n_wrong(n), ranked.risk_bound(n, confidence))
 
 
 class Shortfall(NamedTuple):
@@ -288,12 +288,12 @@ def shortfall(
     if start is not None:
         threshold = float(rising[start - 1])
         n_answered = int(np.searchsorted(rising, threshold + TIE, side="right"))
-        bound = ranked.bound(n_answered, confidence)
+        bound = ranked.risk_bound(n_answered, confidence)
         first = ThresholdChoice(threshold, n_answered, ranked.n_wrong(n_answered), bound)
 
     # where one uncertainty ends: no threshold answers fewer of those that share it
     counts = np.unique(np.searchsorted(rising, rising + TIE, side="right")).tolist()
-    bounds = [ranked.bound(count, confidence) for count in counts]
+    bounds = [ranked.risk_bound(count, confidence) for count in counts]
     lowest = min(bounds)
     best = bounds.index(lowest)
     n_surest = counts[best]

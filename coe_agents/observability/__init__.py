@@ -166,9 +166,7 @@ class CoETelemetry(BaseCallbackHandler):
             self._open(run, name, about)
 
     def on_chain_end(self, outputs: Any, *, run_id: UUID, **kwargs: Any) -> None:
-        run = self._runs.pop(run_id, None)
-        if run is None:
-            return
+        run = self._take(run_id)
         if run.span is not None:
             for update in _updates(outputs):
                 self._describe(run, run.span, update)
@@ -178,9 +176,7 @@ class CoETelemetry(BaseCallbackHandler):
         self._close(run)
 
     def on_chain_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
-        run = self._runs.pop(run_id, None)
-        if run is None:
-            return
+        run = self._take(run_id)
         if run.span is not None and not is_control_flow(error):
             # the text of any other error is a client's own, which may quote a key: the agent's span has it, redacted
             message = str(error) if isinstance(error, CoEError) else ""
@@ -210,9 +206,7 @@ class CoETelemetry(BaseCallbackHandler):
         self._open(run, name, about, SpanKind.CLIENT)
 
     def on_llm_end(self, response: Any, *, run_id: UUID, **kwargs: Any) -> None:
-        run = self._runs.pop(run_id, None)
-        if run is None:
-            return
+        run = self._take(run_id)
         if run.span is not None:
             _set_usage(run.span, usage_of(response))
         self._close(run)
@@ -238,9 +232,7 @@ class CoETelemetry(BaseCallbackHandler):
         self._open(run, name, about)
 
     def on_tool_end(self, output: Any, *, run_id: UUID, **kwargs: Any) -> None:
-        run = self._runs.pop(run_id, None)
-        if run is not None:
-            self._close(run)
+        self._close(self._take(run_id))
 
     on_llm_error = on_tool_error = on_chain_error
 
@@ -250,6 +242,10 @@ class CoETelemetry(BaseCallbackHandler):
         run = _Run(parent, context, node=node)
         self._runs[run_id] = run
         return run
+
+    def _take(self, run_id: UUID) -> _Run:
+        """Returns a run that has ended; one whose beginning was not seen has no span."""
+        return self._runs.pop(run_id, _Run(None))
 
     def _open(
         self, run: _Run, name: str, attributes: Fields, kind: SpanKind = SpanKind.INTERNAL

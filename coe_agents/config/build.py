@@ -32,7 +32,7 @@ from coe_agents.config import schema
 from coe_agents.config.models import FieldError, create_chat_model, create_embeddings
 from coe_agents.config.schema import Config, ModelSection, load_config
 from coe_agents.errors import CoEError, ConfigurationError, prints_secret, secrets_of
-from coe_agents.extensions import NO_ENTRY_POINTS, did_you_mean, is_reference, load_extension
+from coe_agents.extensions import did_you_mean, load_extension
 from coe_agents.files import missing_model
 from coe_agents.graph import CoEContext, GraphOptions, create_coe_graph
 from coe_agents.graph.nodes.claims import AnswerJudge
@@ -162,9 +162,7 @@ def clusterer_of(section: schema.ClustererSection, *, folder: Path) -> Clusterer
     """
     match section:
         case schema.CustomPart():
-            named: Clusterer = create_named(
-                "clusterer", section.kind, section.options, folder=folder
-            )
+            named: Clusterer = _create_named("clusterer", section, folder)
             return named
         case schema.NormalizedClusterer():
             return NormalizedMatch()
@@ -220,9 +218,7 @@ def create_policy(config: Config) -> Policy:
     with _faults_at(config, type(section), "policy"):
         match section:
             case schema.CustomPart():
-                named: Policy = create_named(
-                    "policy", section.kind, section.options, folder=config.folder
-                )
+                named: Policy = _create_named("policy", section, config.folder)
                 return named
             case schema.ThresholdSection():
                 return ThresholdPolicy(section.max_coe, otherwise=section.otherwise)
@@ -359,12 +355,12 @@ def _field_of(error: Exception, section: type[BaseModel]) -> tuple[str, ...]:
     return (field, *option) if field in section.model_fields else ()
 
 
-def create_named(part: str, kind: str, options: Mapping[str, Any], *, folder: Path) -> Any:
-    """Calls the class or function that `kind` names with the options, and checks that it returns such a part."""
-    label = f'{part} "{kind}"'
-    create = _load_named(
-        part, kind, folder, field="kind", wanted=f"a class or function that creates a {part}"
-    )
+def _create_named(part: str, section: schema.CustomPart, folder: Path) -> Any:
+    """Calls the class or function that a section names with its options, and checks that it returns such a part."""
+    options = section.options
+    label = f'{part} "{section.kind}"'
+    wanted = f"a class or function that creates a {part}"
+    create = _load_named(part, section.kind, folder, field="kind", wanted=wanted)
     _check_options(create, options, label)
     try:
         created = create(**options)
@@ -398,10 +394,6 @@ def create_named(part: str, kind: str, options: Mapping[str, Any], *, folder: Pa
 
 
 def _load_named(part: str, name: str, folder: Path, *, field: str, wanted: str) -> Any:
-    if not is_reference(name):
-        raise FieldError(
-            field, f'{part} must be "package.module:name"; got "{name}". {NO_ENTRY_POINTS}'
-        )
     try:
         loaded = load_extension(part, name, folder=folder)
     except ConfigurationError as error:

@@ -24,6 +24,7 @@ _OPTIONS = {"device", "dtype", "max_tokens", "revision", "seed", "stop", "temper
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _HARMLESS = (
     schema.NormalizedClusterer,
+    schema.MathematicsClusterer,
     schema.EntailmentClusterer,
     schema.ActionsClusterer,
     schema.ThresholdSection,
@@ -54,12 +55,9 @@ def load_found() -> Config:
 
 def _excesses(config: Config) -> Iterator[tuple[str, _Place]]:
     """Yields what the file asks for beyond what it may, and where."""
-    sections: list[tuple[object, _Place]] = [
-        (config.clusterer, ("clusterer",)),
-        (config.policy, ("policy",)),
-        (config.escalation, ("escalation",)),
-        (config.judge, ("judge",)),
-    ]
+    sections: list[tuple[object, _Place]] = []
+    for name in ("clusterer", "policy", "escalation", "judge"):
+        sections.append((getattr(config, name), (name,)))
     for number, agent in enumerate(config.agents):
         sections.append((agent, ("agents", number)))
     for section, place in sections:

@@ -79,6 +79,13 @@ def test_what_runs_code_or_sends_anything_is_refused_unless_the_file_is_named(
     assert load_named(None, ModelOptions()) is not None
 
 
+@pytest.mark.parametrize("kind", ["short", "mathematics", "sentences"])
+def test_the_file_that_init_writes_is_obeyed_where_it_is_found(kind, found):
+    models = ("--model", "tinyworld:tiny-llama", "--model", "transformers:owner/name")
+    run("config", "init", *models, "--answers", kind)
+    assert load_named(None, ModelOptions()).answers.kind == kind
+
+
 def test_the_server_of_the_users_environment_may_be_asked_with_its_key(found, monkeypatch):
     monkeypatch.setenv("OPENAI_BASE_URL", "http://gpu.example/v1")
     monkeypatch.setenv("OPENAI_API_KEY", "secret-of-the-test")

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from math import isfinite
 from types import NoneType
-from typing import Any, cast, get_args
+from typing import Any, NamedTuple, cast, get_args
 
 from coe_agents.actions import canonical_action
 from coe_agents.actions.canonical import read_action
@@ -26,67 +26,68 @@ def _are(kind: type) -> Callable[[list[Any]], bool]:
     return lambda values: {kind}.issuperset(map(type, values))
 
 
-def _is_of_no_such_type(_: Any) -> bool:
-    return False
-
-
 _LARGEST_COUNT = 2**53  # a double holds it exactly: figures are computed with it
 _COUNT = "an integer of at least 0, and at most 2**53"
 _REQUIRED = object()
 _Kinds = Mapping[type, Callable[[Any], bool] | None]
 _TEXT: _Kinds = {str: None}
 _TEXT_OR_NULL: _Kinds = {str: None, NoneType: None}
-# by field: the types of its values, with what is asked of them besides; what is valid, in words; and the default
-_FIELDS: Mapping[str, tuple[_Kinds, str, Any]] = {
-    "id": (_TEXT, "a string", _REQUIRED),
-    "agent": ({str: bool}, "a string that is not empty", _REQUIRED),
-    "index": ({int: _is_count}, _COUNT, _REQUIRED),
-    "text": (_TEXT, "a string", _REQUIRED),
-    "question": (_TEXT, "a string", ""),
-    "references": ({list: _are(str)}, "a list of strings", []),
-    "round": ({int: _is_count}, _COUNT, 0),
-    "answer": (_TEXT_OR_NULL, "a string or null", None),
-    "logprob": (
+
+
+class _Field(NamedTuple):
+    """The types of a field's values, with what is asked of them besides; what is valid, in words; and the default."""
+
+    kinds: _Kinds
+    valid: str
+    default: Any = _REQUIRED
+
+    def accepts(self, value: object) -> bool:
+        if type(value) not in self.kinds:
+            return False
+        check = self.kinds[type(value)]
+        return check is None or check(value)
+
+
+_FIELDS: Mapping[str, _Field] = {
+    "id": _Field(_TEXT, "a string"),
+    "agent": _Field({str: bool}, "a string that is not empty"),
+    "index": _Field({int: _is_count}, _COUNT),
+    "text": _Field(_TEXT, "a string"),
+    "question": _Field(_TEXT, "a string", ""),
+    "references": _Field({list: _are(str)}, "a list of strings", []),
+    "round": _Field({int: _is_count}, _COUNT, 0),
+    "answer": _Field(_TEXT_OR_NULL, "a string or null", None),
+    "logprob": _Field(
         {int: _is_log_probability, float: _is_log_probability, NoneType: None},
         "a finite number of at most 0, or null",
         None,
     ),
-    "n_tokens": ({int: _is_count, NoneType: None}, f"{_COUNT}, or null", None),
-    "correct": ({bool: None, NoneType: None}, "true, false or null", None),
-    "error": (_TEXT_OR_NULL, "a string or null", None),
-    "calls": (
+    "n_tokens": _Field({int: _is_count, NoneType: None}, f"{_COUNT}, or null", None),
+    "correct": _Field({bool: None, NoneType: None}, "true, false or null", None),
+    "error": _Field(_TEXT_OR_NULL, "a string or null", None),
+    "calls": _Field(
         {list: _are(dict), NoneType: None},
         'a list of objects with "name" and "args", or null',
         None,
     ),
-    "tools": (
-        {list: _are(dict), NoneType: None},
-        "a list of JSON schemas with a name, or null",
-        None,
+    "tools": _Field(
+        {list: _are(dict), NoneType: None}, "a list of JSON schemas with a name, or null", None
     ),
-    "end": (
+    "end": _Field(
         {str: get_args(End).__contains__},
         'one of "whole", "cut", "filtered" and "unknown"',
         "whole",
     ),
-    "confidence": (
-        {int: None, float: isfinite, NoneType: None},
-        "a number in [0, 1], or null",
-        None,
+    "confidence": _Field(
+        {int: None, float: isfinite, NoneType: None}, "a number in [0, 1], or null", None
     ),
 }
 
 
-_CHECKS: dict[tuple[str, type], Callable[[Any], bool] | None] = {}
-_REQUIRED_FIELDS: list[str] = []
-_DEFAULTS: JsonObject = {}
-for _field, (_kinds, _, _default) in _FIELDS.items():
-    for _kind, _check in _kinds.items():
-        _CHECKS[_field, _kind] = _check
-    if _default is _REQUIRED:
-        _REQUIRED_FIELDS.append(_field)
-    else:
-        _DEFAULTS[_field] = _default
+_REQUIRED_FIELDS = [name for name, field in _FIELDS.items() if field.default is _REQUIRED]
+_DEFAULTS = {
+    name: field.default for name, field in _FIELDS.items() if field.default is not _REQUIRED
+}
 
 
 def _show(value: Any) -> str:
@@ -122,7 +123,7 @@ def from_loose(record: Fields) -> JsonObject:
     values: JsonObject = {}
     for field, value in record.items():
         if value is not None and field in _FIELDS:
-            values[field] = _from_cell(value, _FIELDS[field][0])
+            values[field] = _from_cell(value, _FIELDS[field].kinds)
         elif value is not None or field == "text":
             values[field] = value or ""
     return values
@@ -144,7 +145,7 @@ def _from_cell(cell: Any, kinds: _Kinds) -> Any:
 
 def valid_values(field: str) -> str:
     """Returns which values of a field are valid, in words."""
-    return _FIELDS[field][1]
+    return _FIELDS[field].valid
 
 
 def missing_fields(record: Fields, *, is_numbered: bool = True) -> list[str]:
@@ -160,11 +161,10 @@ def find_faults(record: Fields, *, is_numbered: bool = True) -> list[str]:
     """Returns all that is wrong with a line: required fields that it lacks, and values that are not valid."""
     faults = []
     for field in missing_fields(record, is_numbered=is_numbered):
-        faults.append(f'"{field}" is missing: {_FIELDS[field][1]}')
+        faults.append(f'"{field}" is missing: {valid_values(field)}')
     for field, value in record.items():
-        is_valid = _CHECKS.get((field, type(value)), _is_of_no_such_type)
-        if is_valid is not None and not is_valid(value) and field in _FIELDS:
-            faults.append(f'"{field}" must be {_FIELDS[field][1]}; got {_show(value)}')
+        if field in _FIELDS and not _FIELDS[field].accepts(value):
+            faults.append(f'"{field}" must be {valid_values(field)}; got {_show(value)}')
     if not faults and record.get("calls") is not None:
         try:
             _answer_of(record)

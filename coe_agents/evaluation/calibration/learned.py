@@ -49,7 +49,7 @@ def fit_trust(
     """
     # here, since importing it takes as long as scoring a thousand questions
     from scipy.optimize import minimize
-    from scipy.special import softmax
+    from scipy.special import softmax, xlogy
 
     n_agents = len(distributions[0])
     informative = []
@@ -75,9 +75,7 @@ def fit_trust(
         """Returns the penalised negative log-likelihood, and its gradient."""
         chances = softmax(shares @ slopes + absent, axis=1)
         # of clusters that are not right, nothing is added
-        positive = np.maximum(chances, 1e-300)
-        log_chances = np.log(np.where(targets > 0, positive, 1.0))
-        log_likelihood = (targets * log_chances).sum()
+        log_likelihood = xlogy(targets, np.maximum(chances, 1e-300)).sum()
         gradient = np.einsum("qc,qca->a", chances - targets, shares)
 
         deviations = slopes - slopes.mean()

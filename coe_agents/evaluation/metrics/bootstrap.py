@@ -58,57 +58,40 @@ def estimate_all(
         By score and metric: (value, low, high), and (value - reference's, low, high), empty without the reference. All
         NaN where the metric is; a resample in which it is NaN (all answers right, or all wrong) does not count.
     """
-    rankings, places = _distinct(correct, scores)
-    values = [_all_metrics(ranking)[:, 0] for ranking in rankings]
+    rankings = {name: Ranking(correct, values) for name, values in scores.items()}
+    values = {name: _all_metrics(ranking)[:, 0] for name, ranking in rankings.items()}
 
     # each process has every n-th ranking
-    n_shares = min(n_processes, len(rankings))
-    shares = [rankings[start::n_shares] for start in range(n_shares)]
-    resample = partial(_resample, n=np.size(correct), n_resamples=n_resamples)
-    spread: list[FloatArray] = [np.empty(0)] * len(rankings)
-    for start, of_share in enumerate(map_in_processes(resample, shares, n_processes)):
-        spread[start::n_shares] = of_share
+    names = list(rankings)
+    shares = [names[start::n_processes] for start in range(n_processes)]
+    resample = partial(_resample, rankings, n=np.size(correct), n_resamples=n_resamples)
+    spread: dict[str, FloatArray] = {}
+    for of_share in map_in_processes(resample, shares, n_processes):
+        spread |= of_share
 
-    base = places.get(reference)
     estimates = {}
     differences = {}
-    for name, place in places.items():
-        estimates[name] = _estimates(values[place], spread[place])
-        if base is not None and name != reference:
-            difference = values[place] - values[base]
-            paired_spread = spread[place] - spread[base]
+    for name in names:
+        estimates[name] = _estimates(values[name], spread[name])
+        if reference in names and name != reference:
+            difference = values[name] - values[reference]
+            paired_spread = spread[name] - spread[reference]
             differences[name] = _estimates(difference, paired_spread)
     return estimates, differences
 
 
-def _resample(rankings: Sequence[Ranking], *, n: int, n_resamples: int) -> list[FloatArray]:
-    """Returns the metrics of the resamples of each ranking, shape `(n_metrics, n_resamples)`."""
-    blocks = []
+def _resample(
+    rankings: Mapping[str, Ranking], names: Sequence[str], *, n: int, n_resamples: int
+) -> dict[str, FloatArray]:
+    """Returns the metrics of the resamples of each ranking that is named, shape `(n_metrics, n_resamples)`."""
+    blocks: dict[str, list[FloatArray]] = {name: [] for name in names}
     for counts in resamples(n, n_resamples=n_resamples):
         # as bytes, since each ranking reads them in an order of its own
         smallest_type = np.min_scalar_type(counts.max())
         narrow = counts.astype(smallest_type)
-        block = [_all_metrics(ranking, narrow) for ranking in rankings]
-        blocks.append(np.array(block))
-    return list(np.concatenate(blocks, axis=2))
-
-
-def _distinct(
-    correct: npt.ArrayLike, scores: Mapping[str, npt.ArrayLike]
-) -> tuple[list[Ranking], dict[str, int]]:
-    """Returns the rankings that differ, and which of them each score has: many rank alike, and are tallied once."""
-    rankings: list[Ranking] = []
-    places = {}
-    for name, values in scores.items():
-        ranking = Ranking(correct, values)
-        for place, known in enumerate(rankings):
-            if known.ranks_like(ranking):
-                places[name] = place
-                break
-        else:
-            places[name] = len(rankings)
-            rankings.append(ranking)
-    return rankings, places
+        for name in names:
+            blocks[name].append(_all_metrics(rankings[name], narrow))
+    return {name: np.concatenate(of_ranking, axis=1) for name, of_ranking in blocks.items()}
 
 
 def _all_metrics(

@@ -48,18 +48,13 @@ class Ranking:
         order = np.argsort(scores, kind="stable")
         ordered = scores[order]
         self._order = order.astype(np.int32)
-        self._is_first = np.diff(ordered, prepend=-np.inf) > 0.0
+        is_first = np.diff(ordered, prepend=-np.inf) > 0.0
         self._right = right[order]
         is_whole = (right == 0) | (right == 1)
         if is_whole.all():
             self._right = self._right.astype(np.bool_)
-        starts = np.flatnonzero(self._is_first)
+        starts = np.flatnonzero(is_first)
         self._runs = _join_equal(starts, self._right)
-
-    def ranks_like(self, other: "Ranking") -> bool:
-        """Whether another ranking of the same answers has the same order and ties, and so the same tallies."""
-        ties_alike = np.array_equal(self._is_first, other._is_first)
-        return ties_alike and np.array_equal(self._order, other._order)
 
     def tally(self, counts: npt.NDArray[np.integer[Any]] | None = None) -> Tally:
         """Tallies the answers, or resamples that hold row i `counts[:, i]` times.

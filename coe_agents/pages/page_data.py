@@ -9,7 +9,7 @@ import base64
 import gzip
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
 from importlib import resources
@@ -260,7 +260,7 @@ def check_jinja() -> None:
         raise ImportError('a page needs Jinja; pip install "coe-agents[evaluation]"')
 
 
-def read_parts(*names: str) -> str:
+def _read(*names: str) -> str:
     """Returns parts of pages, one after the other: scripts are one module then."""
     folder = resources.files("coe_agents.pages").joinpath("html")
     return "".join(folder.joinpath(name).read_text("utf-8") for name in names)
@@ -271,13 +271,12 @@ def _read_shared(name: str) -> str:
     return resources.files("coe_agents").joinpath("page_parts", name).read_text("utf-8")
 
 
-STYLE = ("page.css",)
-SCRIPT = ("base.js", "table.js")
-"""What the report and the page of runs share."""
-
-
-def render(template: str, *, style: str, script: str, **values: Any) -> str:
+def render(
+    template: str, *, styles: Sequence[str] = (), scripts: Sequence[str], **values: Any
+) -> str:
     """Returns the page: a template in the frame of all pages ("frame.html"), with values, which are escaped.
+
+    `styles` and `scripts` are the parts that it has beside those of all pages.
 
     The frame reads of them `title`, the heading; `topic`, what the page is about, beside its title in the browser; and
     `facts`, the sentences that it begins with. Both from `pack`: the script reads `overview` at once, and one of the
@@ -286,13 +285,13 @@ def render(template: str, *, style: str, script: str, **values: Any) -> str:
     from jinja2 import DictLoader, Environment, StrictUndefined
     from markupsafe import Markup
 
-    style = _read_shared("parts.css") + style
-    script = _read_shared("parts.js") + script
-    frame = DictLoader({"frame.html": read_parts("frame.html")})
+    style = _read_shared("parts.css") + _read("page.css", *styles)
+    script = _read_shared("parts.js") + _read("base.js", "table.js", *scripts)
+    frame = DictLoader({"frame.html": _read("frame.html")})
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, loader=frame
     )
-    return environment.from_string(template).render(
+    return environment.from_string(_read(template)).render(
         **values,
         quantity=quantity,
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),

@@ -15,7 +15,7 @@ from coe_agents.evaluation.scoring.scores import (
 )
 from coe_agents.measurement.estimators import BASELINE, group_scores, name_of
 from coe_agents.measurement.wording import lacking_in_words
-from coe_agents.pages.page_data import SCRIPT, STYLE, Rows, check_jinja, pack, read_parts, render
+from coe_agents.pages.page_data import Rows, check_jinja, pack, render
 from coe_agents.policy import Policy
 from coe_agents.text import quantity
 from coe_agents.types import (
@@ -24,8 +24,6 @@ from coe_agents.types import (
     Fields,
     SampledQuestion,
 )
-
-_SCRIPT = (*SCRIPT, "charts.js", "plane.js", "questions.js", "start.js")
 
 
 def create_page(
@@ -59,9 +57,8 @@ def create_page(
     if note is not None:
         facts.append(note)
     return render(
-        read_parts("page.html"),
-        style=read_parts(*STYLE),
-        script=read_parts(*_SCRIPT),
+        "page.html",
+        scripts=["charts.js", "plane.js", "questions.js", "start.js"],
         title=title,
         topic="uncertainty of a group of models",
         facts=facts,

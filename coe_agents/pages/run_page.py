@@ -11,20 +11,8 @@ from coe_agents.checks import is_number
 from coe_agents.evaluation.origin import Item, Run
 from coe_agents.experiments.comparison import compare_outcomes, in_words, outcomes_of, to_experiment
 from coe_agents.experiments.experiment import format_cell
-from coe_agents.pages.page_data import (
-    BLOCK,
-    SCRIPT,
-    STYLE,
-    check_jinja,
-    cut,
-    pack,
-    read_parts,
-    render,
-    shorten,
-)
+from coe_agents.pages.page_data import BLOCK, check_jinja, cut, pack, render, shorten
 from coe_agents.types import Fields, JsonObject
-
-_SCRIPT = ("rounds.js", "decisions.js", "run.js")
 
 
 def create_run_page(run: Run, *, n_resamples: int = 1000) -> str:
@@ -53,9 +41,9 @@ def create_run_page(run: Run, *, n_resamples: int = 1000) -> str:
         cells = (figure, *numbers)
         lines.append([format_cell(cell) for cell in cells])
     return render(
-        read_parts("run.html"),
-        style=read_parts(*STYLE, "run.css"),
-        script=read_parts(*SCRIPT, *_SCRIPT),
+        "run.html",
+        styles=["run.css"],
+        scripts=["rounds.js", "decisions.js", "run.js"],
         title=run.name,
         topic="decisions of a group of models",
         facts=facts,

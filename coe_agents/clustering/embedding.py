@@ -75,18 +75,18 @@ class EmbeddingSimilarity:
         for texts in lines:
             if len(set(texts)) > 1:
                 compared |= dict.fromkeys(texts)
-        direction_of = dict[str, NDArray[np.float64]]()
-        if compared:
-            directions = self._directions(list(compared))
-            direction_of = dict(zip(compared, directions, strict=True))
+        if not compared:
+            return [[0] * len(texts) for texts in lines]
+        directions = self._directions(list(compared))
+        place_of = {text: place for place, text in enumerate(compared)}
 
         labels = []
         for texts in lines:
-            distinct = list(dict.fromkeys(texts))
-            label_of = dict.fromkeys(distinct, 0)
+            distinct = dict.fromkeys(texts)
+            label_of = dict.fromkeys(texts, 0)
             if len(distinct) > 1:
-                directions = np.array([direction_of[text] for text in distinct])
-                clusters = _greedy(directions, self.threshold)
+                places = [place_of[text] for text in distinct]
+                clusters = _greedy(directions[places], self.threshold)
                 label_of = dict(zip(distinct, clusters, strict=True))
             labels.append([label_of[text] for text in texts])
         return labels

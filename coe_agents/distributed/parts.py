@@ -8,7 +8,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from coe_agents.distributed.ray_cluster import Pool, cut_parts, pack, unpack, work_through
+from coe_agents.distributed.ray_cluster import Pool, Work, cut_parts, pack, unpack, work_through
 from coe_agents.evaluation.datasets.question import Question, from_plain
 from coe_agents.evaluation.origin import DECIDER
 from coe_agents.evaluation.sample_collection import SampledGroup, ask_each, to_failure
@@ -41,7 +41,7 @@ def decide_parts(
     """
     pending = pending_questions(questions, store)
     parts = cut_parts(map(asdict, pending), size)
-    for content in work_through(parts, partial(_Deciding, create), pool, fail_questions):
+    for content in work_through(parts, partial(_create_decider, create), pool, fail_questions):
         for row, seconds in unpack(content):
             keep(store, timings, row, seconds)
             on_row(row)
@@ -57,19 +57,16 @@ def fail_questions(content: bytes, reason: str) -> bytes:
     return pack(rows)
 
 
-class _Deciding:
-    def __init__(self, create: Callable[[], RunGroup]) -> None:
-        self._group = create()
+def _create_decider(create: Callable[[], RunGroup]) -> Work:
+    group = create()
 
-    async def __call__(self, content: bytes) -> bytes:
+    async def decide(content: bytes) -> bytes:
         questions = [from_plain(plain) for plain in unpack(content)]
         decided = list[tuple[Row, float]]()
-
-        def note(row: Row, seconds: float) -> None:
-            decided.append((row, seconds))
-
-        await decide_each(questions, self._group, note)
+        await decide_each(questions, group, lambda row, seconds: decided.append((row, seconds)))
         return pack(decided)
+
+    return decide
 
 
 Rows = Sequence[Mapping[str, Any]]
@@ -94,7 +91,7 @@ def sample_parts(
     those of `work_through`.
     """
     parts = cut_parts(_to_ask(questions, store, agents), size)
-    for content in work_through(parts, partial(_Asking, create), pool, fail_part):
+    for content in work_through(parts, partial(_create_asker, create), pool, fail_part):
         replies = dict[Unit, Rows]()
         for (question, agent), rows in unpack(content):  # JSON made lists of the units
             replies[question, agent] = rows
@@ -113,19 +110,18 @@ def _to_ask(
             yield {"question": asdict(question), "agents": missing}
 
 
-class _Asking:
-    def __init__(self, create: Callable[[], SampledGroup]) -> None:
-        self._group = create()
+def _create_asker(create: Callable[[], SampledGroup]) -> Work:
+    group = create()
 
-    async def __call__(self, content: bytes) -> bytes:
+    async def ask(content: bytes) -> bytes:
         questions, pending = _read(content)
         replies = list[tuple[Unit, Rows]]()
-
-        def note(unit: Unit, rows: Rows) -> None:
-            replies.append((unit, rows))
-
-        await ask_each(questions.values(), self._group, pending, note)
+        await ask_each(
+            questions.values(), group, pending, lambda unit, rows: replies.append((unit, rows))
+        )
         return pack(replies)
+
+    return ask
 
 
 def fail_part(content: bytes, reason: str) -> bytes:

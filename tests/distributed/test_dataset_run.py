@@ -9,7 +9,7 @@ from dataclasses import asdict
 import pytest
 
 from coe_agents import ThresholdPolicy
-from coe_agents.distributed.parts import _Deciding, fail_questions
+from coe_agents.distributed.parts import _create_decider, fail_questions
 from coe_agents.distributed.ray_cluster import cut_parts, unpack
 from coe_agents.evaluation.datasets.question import Question
 from coe_agents.evaluation.datasets.sources import on_disk
@@ -55,7 +55,7 @@ def test_a_part_of_any_size_gives_the_lines_of_a_run_in_one_process(tmp_path):
             for content in reversed(
                 list(cut_parts(map(asdict, pending_questions(asked, store)), size))
             ):
-                for row, seconds in unpack(asyncio.run(_Deciding(create)(content))):
+                for row, seconds in unpack(asyncio.run(_create_decider(create)(content))):
                     keep(store, timings, row, seconds)
             store.finish()
         assert (folder / DECISIONS).read_bytes() == (tmp_path / "one" / DECISIONS).read_bytes()

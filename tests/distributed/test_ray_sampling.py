@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from coe_agents.distributed.parts import _Asking, _to_ask, fail_part
+from coe_agents.distributed.parts import _create_asker, _to_ask, fail_part
 from coe_agents.distributed.ray_cluster import Pool, cluster, cut_parts, unpack, work_through
 from coe_agents.errors import ConfigurationError
 from coe_agents.evaluation.datasets.question import Question
@@ -56,7 +56,7 @@ def ask_all(folder, failing=()):
         return groups[-1]
 
     with store_in(folder) as store:
-        work = _Asking(create)
+        work = _create_asker(create)
         for part in parts_of(store):
             store.append(((*unit,), rows) for unit, rows in unpack(asyncio.run(work(part))))
         store.finish()

@@ -90,13 +90,18 @@ def sample_to(
     """Runs the function `sample` as the options say, and prints where the responses are, and what failed.
 
     `config`, None for tinyworld, is what the options name. `scoring` says how the answers are judged; what the folder
-    already records stays.
+    already records stays. Without it, questions need no references.
     """
     # slow to import: mistakes above are reported first
     from coe_agents.evaluation import Samples
     from coe_agents.evaluation.origin import origin_of
-    from coe_agents.experiments import sampling
+    from coe_agents.experiments import evaluating, sampling
 
+    prepare = sampling.prepare
+    ask = sampling.sample
+    if scoring is not None:
+        prepare = evaluating.prepare_for_score
+        ask = evaluating.sample_for_score
     arguments = _arguments_of(options, config)
     is_new = origin_of([options.out]).judging is None
     if is_new and scoring is not None and scoring.correctness is not None:
@@ -104,9 +109,9 @@ def sample_to(
         arguments["correctness"] = scoring.correctness
     with resumable():
         if engine is None:
-            samples = sampling.sample(**arguments)
+            samples = ask(**arguments)
         else:
-            _sample_on_cluster(engine, sampling.prepare(**arguments), options.out)
+            _sample_on_cluster(engine, prepare(**arguments), options.out)
             samples = Samples(options.out)
     _show_samples(samples)
 

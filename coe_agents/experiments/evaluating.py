@@ -1,15 +1,18 @@
 """Owns `evaluate`: models are asked, and their responses scored."""
 
 from collections.abc import Mapping
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from coe_agents._removed import names_of_arguments, refuse_others
 from coe_agents.checks import at_field, require
 from coe_agents.clustering import NormalizedMatch
+from coe_agents.errors import DatasetError
 from coe_agents.evaluation.scoring.correctness import create_criterion
 from coe_agents.experiments.asking import Models, Questions, config_of, is_configuration
-from coe_agents.experiments.judging import JudgingArguments, check_proposer_name, check_resamples
-from coe_agents.experiments.sampling import sample
+from coe_agents.experiments.blocking import create_blocking
+from coe_agents.experiments.judging import JudgingArguments, check_proposer, check_resamples
+from coe_agents.experiments.sampling import Sampling, prepare
 from coe_agents.experiments.scoring import Evaluation, score
 from coe_agents.measurement.weighting import Weighting
 from coe_agents.presets import check_answers
@@ -37,6 +40,10 @@ def evaluate(
         proposer: As of `score`.
         arguments: Further ones of `sample`, such as `n_samples`, `out`, `clusterer` and `correctness`.
 
+    Raises:
+        DatasetError: The questions cannot be read, or none of them has references. Nobody is asked then.
+        ValueError: As of `sample` and `score`, before anybody is asked.
+
     Example:
         >>> from coe_agents.testing import ScriptedAgent
         >>> agents = [ScriptedAgent(name, ["Paris", "Paris"]) for name in ("a", "b")]
@@ -44,14 +51,21 @@ def evaluate(
         >>> evaluate(agents, asked, progress=False, resamples=10).figures["accuracy"]
         1.0
     """
-    known = [*names_of_arguments(evaluate), *names_of_arguments(sample)]
+    known = [*names_of_arguments(evaluate), *names_of_arguments(prepare)]
     refuse_others("evaluate", arguments, known=known)
     # what only the score reads is checked before anybody is asked
     JudgingArguments(weighting=weighting)
     check_resamples(resamples)
-    check_proposer_name(proposer)
     config = _check_model_of_criterion(models, arguments)
-    samples = sample(models, questions, **arguments)
+
+    @wraps(prepare)
+    def prepare_for_proposer(*args: Any, **kwargs: Any) -> Sampling:
+        sampling = prepare_for_score(*args, **kwargs)
+        check_proposer(proposer, [agent.name for agent in sampling.group.participants])
+        return sampling
+
+    ask = create_blocking(prepare_for_proposer, "sample")
+    samples = ask(models, questions, **arguments)
     return score(
         samples,
         config=config,
@@ -60,6 +74,22 @@ def evaluate(
         proposer=proposer,
         progress=arguments.get("progress", True),
     )
+
+
+@wraps(prepare)
+def prepare_for_score(*args: Any, **kwargs: Any) -> Sampling:
+    """Prepares what `sample` does; a DatasetError where none of the questions could be scored."""
+    sampling = prepare(*args, **kwargs)
+    for question in sampling.dataset.questions:
+        if question.references or not question.answerable:
+            return sampling
+    raise DatasetError(
+        f"no question of {sampling.dataset.source} has references, so that nothing could be scored",
+        hint='Give "references"; or sample alone, and label the responses',
+    )
+
+
+sample_for_score = create_blocking(prepare_for_score, "sample")
 
 
 def _check_model_of_criterion(models: Models, arguments: Mapping[str, Any]) -> "Config | None":

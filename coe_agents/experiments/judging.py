@@ -255,18 +255,13 @@ def check_resamples(resamples: object) -> None:
     integer(resamples, '"resamples"', least=1, advice="1000 is the default")
 
 
-def check_proposer_name(proposer: object) -> None:
-    """Refuses what is no name of a proposer."""
-    if proposer is not None:
-        what = "the name of an agent"
-        instance(proposer, str, '"proposer"', what=what, advice="Omit it for none")
-
-
 def check_proposer(proposer: str | None, agents: Iterable[str]) -> None:
     """Refuses a proposer that is no agent of the samples."""
-    check_proposer_name(proposer)
+    if proposer is None:
+        return
+    instance(proposer, str, '"proposer"', what="the name of an agent", advice="Omit it for none")
     names = sorted(agents)
-    if proposer is not None and proposer not in names:
+    if proposer not in names:
         from coe_agents.extensions import did_you_mean
 
         hint = did_you_mean(proposer, names) or f"The samples have {', '.join(names)}"

@@ -77,3 +77,12 @@ def test_a_judge_may_say_what_is_right_beside_the_clusterer_without_a_model(tmp_
     figures = json.loads(done.stdout)
     assert (figures["correctness"], figures["accuracy"]) == ("judge j", 1.0)
     assert figures["details"]["clusterer"] == "NormalizedMatch"
+
+
+def test_questions_without_references_are_sampled_and_not_evaluated(tmp_path):
+    (tmp_path / "only.csv").write_text("question\nWhat is the capital of France?\n")
+    given = ("--dataset", tmp_path / "only.csv", "--out", tmp_path / "run")
+    refused = run("evaluate", *given, code=2)
+    assert "only.csv has references, so that nothing could be scored" in refused.stderr
+    assert not (tmp_path / "run").exists()
+    assert run("sample", *given).stdout.startswith("1 question, 3 agents")

@@ -667,6 +667,13 @@ def test_a_question_needs_no_references_until_it_is_scored(tmp_path):
         score(sample(silent, ["Q?", "R?"], **SILENT), **SILENT)
 
 
+def test_evaluate_asks_nobody_where_nothing_could_be_scored():
+    people = agents()
+    with pytest.raises(DatasetError, match=r"a list has references.* Give \"references\""):
+        evaluate(people, ["Q?", "R?"], **SILENT)
+    assert not any(agent.requests for agent in people)
+
+
 def test_evaluate_samples_and_scores():
     evaluation = evaluate(agents(), asked(2), resamples=2, clusterer=NormalizedMatch(), **SILENT)
     assert (evaluation.figures["n_scored"], evaluation.figures["accuracy"]) == (2, 1.0)
@@ -867,6 +874,7 @@ def test_what_asks_says_what_an_argument_must_be_before_anybody_is_asked(functio
         (evaluate, {"weighting": 5}, '"weighting" must be one of auto, frequency, probability'),
         (evaluate, {"resamples": "all"}, '"resamples" must be an integer of at least 1'),
         (evaluate, {"proposer": 5}, '"proposer" must be the name of an agent; got int'),
+        (evaluate, {"proposer": "c"}, '"proposer" must be an agent of the samples; got "c"'),
         (evaluate, {"correctness": "entailment", "answers": 5}, '"answers" must be a preset'),
     ],
 )

@@ -28,7 +28,11 @@ class Prepared(Protocol[_Collected_co]):
 
 
 def create_awaited(
-    prepare: Callable[_Arguments, Prepared[_Result]], name: str, *, owner: str | None = None
+    prepare: Callable[_Arguments, Prepared[_Result]],
+    name: str,
+    *,
+    returns: type[_Result],
+    owner: str | None = None,
 ) -> Callable[_Arguments, Coroutine[Any, Any, _Result]]:
     """Returns the coroutine function of this name that prepares and collects; `owner` as of `refuse_arguments`."""
 
@@ -37,47 +41,49 @@ def create_awaited(
         check_arguments(name, prepare, args, kwargs, owner=owner)
         return await prepare(*args, **kwargs).collect()
 
-    return with_signature(call, name, returns=_collected(prepare))
+    return with_signature(call, name, returns=returns)
 
 
 def create_blocking(
-    prepare: Callable[_Arguments, Prepared[_Result]], name: str, *, owner: str | None = None
+    prepare: Callable[_Arguments, Prepared[_Result]],
+    name: str,
+    *,
+    returns: type[_Result],
+    owner: str | None = None,
 ) -> Callable[_Arguments, _Result]:
-    """Returns the function of this name that prepares and collects; Ctrl-C cancels it, and waits for its end."""
+    """Returns the function of this name that prepares, and waits for what is collected."""
 
     @wraps(prepare)
     def call(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
         check_arguments(name, prepare, args, kwargs, owner=owner)
-        prepared = prepare(*args, **kwargs)
-        has_ended = threading.Event()
-        notes: list[str] = []
+        return _wait_for(prepare(*args, **kwargs))
 
-        async def work() -> _Result:
-            try:
-                return await prepared.collect()
-            except asyncio.CancelledError as error:
-                notes.extend(getattr(error, "__notes__", ()))
-                raise
-            finally:
-                has_ended.set()
+    return with_signature(call, name, returns=returns)
 
-        future = asyncio.run_coroutine_threadsafe(work(), _background_loop())
+
+def _wait_for(prepared: Prepared[_Result]) -> _Result:
+    """Returns what is collected; Ctrl-C cancels it, and waits for its end."""
+    has_ended = threading.Event()
+    notes: list[str] = []
+
+    async def work() -> _Result:
         try:
-            return future.result()
-        except KeyboardInterrupt as error:
-            future.cancel()
-            has_ended.wait(_GRACE)
-            for note in notes:
-                error.add_note(note)
+            return await prepared.collect()
+        except asyncio.CancelledError as error:
+            notes.extend(getattr(error, "__notes__", ()))
             raise
+        finally:
+            has_ended.set()
 
-    return with_signature(call, name, returns=_collected(prepare))
-
-
-def _collected(prepare: Callable[..., Prepared[Any]]) -> Any:
-    """Returns what `collect` of the prepared returns, as its hint says."""
-    prepared: Any = inspect.signature(prepare).return_annotation
-    return inspect.signature(prepared.collect).return_annotation
+    future = asyncio.run_coroutine_threadsafe(work(), _background_loop())
+    try:
+        return future.result()
+    except KeyboardInterrupt as error:
+        future.cancel()
+        has_ended.wait(_GRACE)
+        for note in notes:
+            error.add_note(note)
+        raise
 
 
 def with_signature(function: _Function, name: str, *, returns: Any) -> _Function:

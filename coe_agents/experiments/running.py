@@ -283,5 +283,5 @@ def _group_of(
     )
 
 
-run = create_blocking(prepare, "run", owner="create_coe_graph")
-arun = create_awaited(prepare, "arun", owner="create_coe_graph")
+run = create_blocking(prepare, "run", returns=Runs, owner="create_coe_graph")
+arun = create_awaited(prepare, "arun", returns=Runs, owner="create_coe_graph")

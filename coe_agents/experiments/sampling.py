@@ -303,5 +303,5 @@ def _group_of(
     return replace(group, settings={**group.settings, "sha256": fingerprint(agents, answers)})
 
 
-sample = create_blocking(prepare, "sample")
-asample = create_awaited(prepare, "asample")
+sample = create_blocking(prepare, "sample", returns=Samples)
+asample = create_awaited(prepare, "asample", returns=Samples)

@@ -448,8 +448,12 @@ def _fit_policy(policy: Policy, group: AskedGroup, *, has_escalation: bool) -> P
     cautions: list[str | Warning] = list(_cautions_of(fitted, group))
     if has_escalation and never_escalates(fitted):
         of_policy = f'no action of {type(fitted).__name__} is "escalate"'
-        advice = 'Let the policy escalate, such as by otherwise="escalate", or omit "escalation"'
-        cautions.append(f'{of_policy}, so "escalation" is never asked. {advice}')
+        advice = 'Set "otherwise" to it'
+        if hasattr(fitted, "actions"):
+            advice = 'Make it one of "actions"'
+        cautions.append(
+            f'{of_policy}, so "escalation" is never asked. {advice}, or omit "escalation"'
+        )
     if differences:
         cautions.append(UnkeptRiskWarning("; ".join(differences)))
     for caution in cautions:

@@ -213,8 +213,10 @@ ASKING += [FixedRounds(2, then=ESCALATE), Deciding(actions={"low": "escalate"})]
 
 @pytest.mark.parametrize("policy", SILENT)
 def test_who_decides_beside_a_policy_that_never_escalates_is_said_to_be_never_asked(policy):
-    with pytest.warns(UserWarning, match='is "escalate", so "escalation" is never asked'):
+    with pytest.warns(UserWarning, match='is "escalate", so "escalation" is never asked') as told:
         graph(*trio(), policy=policy, escalation=AskPerson())
+    named = "actions" if hasattr(policy, "actions") else "otherwise"
+    assert f'"{named}"' in str(told[0].message)
     graph(*trio(), policy=policy)
 
 

@@ -115,12 +115,12 @@ def open_dataset(
     else:
         asked = list(_to_questions(questions, columns or {}))
         try:
-            found = QuestionsOnDisk("a list", on_disk(asked, seed=seed), len(asked))
+            found = QuestionsOnDisk("a list", on_disk(asked, seed=seed))
         except ConflictError as error:
             raise DatasetError(str(error), hint="Give every question an id of its own") from error
         if not asked:
             raise DatasetError("there is no question", hint="Pass at least one")
-    chosen = QuestionsOnDisk(found.source, found.questions.first(limit or None), found.n_records)
+    chosen = QuestionsOnDisk(found.source, found.questions.first(limit or None))
     return chosen, _describe(found, map(asdict, chosen.questions), limit or 0)
 
 
@@ -173,7 +173,7 @@ def _describe(dataset: QuestionsOnDisk, questions: Iterable[object], limit: int)
     digest.update(b"]")
     return {
         "source": dataset.source,
-        "n_records": dataset.n_records,
+        "n_records": dataset.questions.n_records,
         "n_questions": len(dataset.questions),
         "limit": limit,
         "sha256": digest.hexdigest(),

@@ -21,7 +21,7 @@ def find_questions(
         return open_questions(dataset, split=split, seed=seed, columns=columns)
     chosen = split or "validation"
     questions = tinyworld_questions(chosen)
-    return QuestionsOnDisk(f"tinyworld, {chosen}", on_disk(questions, seed=seed), len(questions))
+    return QuestionsOnDisk(f"tinyworld, {chosen}", on_disk(questions, seed=seed))
 
 
 def tinyworld_questions(split: str = "validation") -> tuple[Question, ...]:

@@ -46,7 +46,7 @@ def test_each_half_holds_its_facts(split):
         (fact.id, fact.question, fact.references) for fact in facts
     ]
     opened = find_questions("tinyworld", split, seed=0)
-    assert (opened.source, opened.n_records) == (f"tinyworld, {split}", len(facts))
+    assert (opened.source, opened.questions.n_records) == (f"tinyworld, {split}", len(facts))
     assert sorted(question.id for question in opened.questions) == sorted(
         question.id for question in found
     )

@@ -52,6 +52,11 @@ class DrawnQuestions(Sized, Iterable[Question]):
         self._table = table
         self._n = n_questions
 
+    @property
+    def n_records(self) -> int:
+        """How many records there were: more than questions where some repeat one, as in TriviaQA on the hub."""
+        return self._table.n_rows
+
     def __len__(self) -> int:
         return self._n
 
@@ -70,12 +75,10 @@ class QuestionsOnDisk:
     Attributes:
         source: The file, or the dataset's name on the hub with its configuration and split.
         questions: In the order in which they are asked.
-        n_records: How many records were read: more than questions where some repeat one, as in TriviaQA on the hub.
     """
 
     source: str
     questions: DrawnQuestions
-    n_records: int
 
 
 def on_disk(questions: Iterable[Question], *, seed: int) -> DrawnQuestions:
@@ -114,21 +117,13 @@ def open_questions(
         ImportError: If `datasets` is needed and not installed.
     """
     name, records = _records(source, split)
-    n_records = 0
-
-    def questions() -> Iterator[Question]:
-        nonlocal n_records
-        for question in iter_questions(name, records, columns or {}):
-            n_records += 1
-            yield question
-
     try:
-        ordered = on_disk(questions(), seed=seed)
+        ordered = on_disk(iter_questions(name, records, columns or {}), seed=seed)
     except ConflictError as error:
         raise DatasetError(
             f"{name}: {error}", hint="Give every question an id of its own"
         ) from error
-    return QuestionsOnDisk(name, ordered, n_records)
+    return QuestionsOnDisk(name, ordered)
 
 
 def _records(source: str, split: str | None) -> tuple[str, Iterator[PlacedRecord]]:

@@ -297,7 +297,7 @@ class _Reading(NamedTuple):
     """How the records of a file become samples, and whether these have an index."""
 
     number: int
-    to_samples: Callable[[JsonObject], Iterable[JsonObject]] = lambda record: [record]
+    to_samples: Callable[[JsonObject], Iterable[JsonObject]]
     is_numbered: bool = False
 
 

@@ -30,10 +30,10 @@ def test_the_questions_are_those_of_a_subset_in_memory(tmp_path, seed):
         _, question = to_question(record)
         same.setdefault(question.id, []).append(question)
     whole = [merge(each) for each in same.values()]
-    assert (found.source, found.n_records) == (path, 400)
+    assert (found.source, found.questions.n_records) == (path, 400)
     expected = sorted(whole, key=lambda question: draw_key(seed, question.id))
     assert list(found.questions) == expected
-    assert len(found.questions) == len(expected) < found.n_records
+    assert len(found.questions) == len(expected) < found.questions.n_records
     for limit in (1, 30, 10_000, None):
         assert list(found.questions.first(limit)) == expected[:limit]
 

@@ -42,7 +42,7 @@ def test_squad_as_published(tmp_path):
     )
     assert [question.id for question in trivia.questions] == ["tc_33"]
     twice = opened(written(tmp_path / "twice.json", [HUB_TRIVIA, HUB_TRIVIA]))
-    assert (twice.n_records, len(twice.questions)) == (2, 1)
+    assert (twice.questions.n_records, len(twice.questions)) == (2, 1)
 
 
 FIRST, SAME = (
@@ -130,7 +130,10 @@ def hub(tmp_path, monkeypatch):
 def test_a_name_of_the_hub_is_read_by_its_configuration_and_split(hub, monkeypatch):
     monkeypatch.setitem(PUBLISHED, "triviaqa", Published(str(hub), PUBLISHED["triviaqa"].config))
     found = opened("triviaqa")
-    assert (found.n_records, [question.id for question in found.questions]) == (2, ["tc_33"])
+    assert (found.questions.n_records, [question.id for question in found.questions]) == (
+        2,
+        ["tc_33"],
+    )
     assert found.source == f"{hub} (rc.nocontext), validation"
     with pytest.raises(
         DatasetError,

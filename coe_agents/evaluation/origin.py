@@ -382,9 +382,9 @@ class Run:
 
     name: str
     items: Mapping[str, Item]
-    errors: Mapping[str, str] = field(default_factory=dict)
-    settings: Fields = field(default_factory=dict)
-    prices: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    errors: Mapping[str, str]
+    settings: Fields
+    prices: Mapping[str, Mapping[str, float]]
 
     @property
     def criterion(self) -> str:
@@ -403,15 +403,21 @@ class Run:
 
 def read_run(folder: Path) -> Run:
     """Reads a run; a SamplesError if it is not one, or holds two decisions on one question."""
-    items: dict[str, Item] = {}
-    errors: dict[str, str] = {}
-    for item in iter_items(folder):
-        if item.error is None:
-            items[item.id] = item
-        else:
-            errors[item.id] = item.error
+    items, errors = split_failed(iter_items(folder))
     name = folder.resolve().name
     return Run(name, items, errors, read_settings(folder), read_prices(folder))
+
+
+def split_failed(items: Iterable[Item]) -> tuple[dict[str, Item], dict[str, str]]:
+    """Returns the items that are decided, and why the others failed, each by id."""
+    decided = {}
+    errors = {}
+    for item in items:
+        if item.error is None:
+            decided[item.id] = item
+        else:
+            errors[item.id] = item.error
+    return decided, errors
 
 
 def iter_items(folder: Path) -> Iterator[Item]:

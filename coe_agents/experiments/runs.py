@@ -17,11 +17,12 @@ from coe_agents.evaluation.origin import (
     origin_of,
     read_prices,
     read_settings,
+    split_failed,
 )
 from coe_agents.evaluation.scoring.correctness import on_inside
 from coe_agents.experiments.shown import Shown, create_axes
 from coe_agents.text import for_screen, quantity
-from coe_agents.types import Fields, JsonObject
+from coe_agents.types import JsonObject
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -80,13 +81,7 @@ class Runs(Shown):
     @cached_property
     def outcomes(self) -> Run:
         """What statistics need of the decisions, which fits in memory where the decisions do not."""
-        items: dict[str, Item] = {}
-        errors: dict[str, str] = {}
-        for item in self:
-            if item.error is None:
-                items[item.id] = replace(item, decision=_for_statistics(item.decision))
-            else:
-                errors[item.id] = item.error
+        items, errors = split_failed(map(_for_statistics, self))
         return Run(self.name, items, errors, self.settings, self.prices)
 
     def to_frame(self, *, rounds: bool = False) -> Any:
@@ -192,8 +187,11 @@ class Runs(Shown):
         return lines
 
 
-def _for_statistics(decision: Fields) -> JsonObject:
-    """Returns the part of a decision that comparisons read."""
+def _for_statistics(item: Item) -> Item:
+    """Returns the item with the part of its decision that comparisons read."""
+    if item.error is not None:
+        return item
+    decision = item.decision
     agents = {}
     for name, agent in decision["agents"].items():
         sampling = []
@@ -201,7 +199,8 @@ def _for_statistics(decision: Fields) -> JsonObject:
             sampling.append({key: each.get(key) for key in ("n_requests", "max_tokens")})
         counts = {key: agent[key] for key in ("n_responses", "lacking") if key in agent}
         agents[name] = {**counts, "sampling": sampling}
-    return {**{name: decision[name] for name in _FOR_STATISTICS}, "agents": agents}
+    figures = {name: decision[name] for name in _FOR_STATISTICS}
+    return replace(item, decision={**figures, "agents": agents})
 
 
 def _row_of(item: Item) -> JsonObject:

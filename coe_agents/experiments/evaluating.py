@@ -8,6 +8,7 @@ from coe_agents._removed import names_of_arguments, refuse_others
 from coe_agents.checks import at_field, require
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.errors import DatasetError
+from coe_agents.evaluation import Samples
 from coe_agents.evaluation.scoring.correctness import create_criterion
 from coe_agents.experiments.asking import Models, Questions, config_of, is_configuration
 from coe_agents.experiments.blocking import create_blocking
@@ -64,7 +65,7 @@ def evaluate(
         check_proposer(proposer, [agent.name for agent in sampling.group.participants])
         return sampling
 
-    ask = create_blocking(prepare_for_proposer, "sample")
+    ask = create_blocking(prepare_for_proposer, "sample", returns=Samples)
     samples = ask(models, questions, **arguments)
     return score(
         samples,
@@ -89,7 +90,7 @@ def prepare_for_score(*args: Any, **kwargs: Any) -> Sampling:
     )
 
 
-sample_for_score = create_blocking(prepare_for_score, "sample")
+sample_for_score = create_blocking(prepare_for_score, "sample", returns=Samples)
 
 
 def _check_model_of_criterion(models: Models, arguments: Mapping[str, Any]) -> "Config | None":

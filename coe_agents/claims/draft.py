@@ -226,10 +226,8 @@ def _drafts(responses: Sequence[Response], weights: Mapping[str, float]) -> list
         return responses[place]["round"], responses[place]["index"]
 
     earliest: dict[str, int] = {}
-    for place, response in enumerate(responses):
-        name = response["agent"]
-        if name not in earliest or order(place) < order(earliest[name]):
-            earliest[name] = place
+    for place in sorted(range(len(responses)), key=order):
+        earliest.setdefault(responses[place]["agent"], place)
 
     drafts = list[int]()
     for name, place in earliest.items():

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from coe_agents.checks import number
 from coe_agents.evaluation.metrics import tallies
-from coe_agents.evaluation.metrics.tallies import FloatArray, Ranking, RankingMetric
+from coe_agents.evaluation.metrics.tallies import FloatArray, Ranking
 
 RETENTIONS = (0.8, 0.9, 0.95, 1.0)
 """The shares of answers, the most certain ones, whose accuracy is reported."""
@@ -50,7 +50,8 @@ def auroc(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> float:
     >>> auroc(correct=[True, True], uncertainty=[0.1, 0.5])
     nan
     """
-    return _value(tallies.area_under_roc, correct, uncertainty)
+    tally = Ranking(correct, uncertainty).tally()
+    return float(tallies.area_under_roc(tally)[0])
 
 
 def aurac(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> float:
@@ -65,7 +66,8 @@ def aurac(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> float:
     >>> round(aurac(correct=[True, False], uncertainty=[0.1, 0.9]), 4)  # (1 + 1/2) / 2
     0.75
     """
-    return _value(tallies.area_under_accuracy, correct, uncertainty)
+    tally = Ranking(correct, uncertainty).tally()
+    return float(tallies.area_under_accuracy(tally)[0])
 
 
 def rejection_accuracy(
@@ -88,7 +90,9 @@ def rejection_accuracy(
     0.75
     """
     number(retention, '"retention"', above=0, most=1, advice="Pass a share such as 0.8")
-    return _value(lambda tally: tallies.accuracies_at(tally, [retention])[0], correct, uncertainty)
+    tally = Ranking(correct, uncertainty).tally()
+    [accuracies] = tallies.accuracies_at(tally, [retention])
+    return float(accuracies[0])
 
 
 def accuracy_rejection_curve(*, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> Curve:
@@ -127,9 +131,3 @@ def paper_area(accuracies: FloatArray) -> FloatArray:
     """
     a80, a90, a95, a100 = accuracies
     return np.asarray(0.1 * (a80 / 2.0 + a90 + a95 + a100 / 2.0))
-
-
-def _value(metric: RankingMetric, correct: npt.ArrayLike, uncertainty: npt.ArrayLike) -> float:
-    tally = Ranking(correct, uncertainty).tally()
-    values = metric(tally)
-    return float(values[0])

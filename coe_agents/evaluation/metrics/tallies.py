@@ -4,7 +4,7 @@ All metrics are formulas over a `Tally`, whose leading axis holds resamples. So 
 are computed by the same code, and the order of tied rows never matters.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -29,10 +29,6 @@ class Tally(NamedTuple):
 
     answers: CountArray
     right: CountArray | FloatArray
-
-
-RankingMetric = Callable[[Tally], FloatArray]
-"""From a tally to one value per resample."""
 
 
 class Ranking:

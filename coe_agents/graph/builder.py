@@ -123,9 +123,10 @@ def create_coe_graph(
             `decide`. See `coe_agents.policy` for its optional hooks.
         max_rounds: After this many rounds "another_round" becomes "abstain"; by default 1, or as many as a
             `FixedRounds` asks for.
-        token_budget: The most tokens of all agents together, input and output: a further round is asked for as far as
-            the tokens of those before it say that it fits, and not where servers tell no tokens. Where not one response
-            of each agent fits, the policy's `otherwise` is done. The first request of each agent is always sent.
+        token_budget: The tokens of all agents together, input and output, up to which a further round is asked. The
+            first round is always asked. A further one is asked as far as the tokens of the rounds before it say that it
+            fits, and not where servers tell no tokens. Where not one response of each agent fits, the policy's
+            `otherwise` is done.
         deadline: "another_round" becomes the policy's `otherwise` after this many seconds for the question. Agents that
             are still sampling get the time that is left: a `ModelAgent` then returns what it has; another agent is cut
             off half a second later in an asynchronous run, and cannot be stopped in a synchronous one. If the policy
@@ -163,8 +164,9 @@ def create_coe_graph(
 
     Warns:
         UserWarning: A `RegimePolicy` has a threshold out of reach, a `ThresholdPolicy` one that no split exceeds, a
-            `CalibratedPolicy` was calibrated with another clusterer (by its class) or group, or with other weights, or
-            a policy that never escalates, as its `otherwise` or `actions` say, stands beside an `escalation`.
+            `CalibratedPolicy` was calibrated with another clusterer (by its class) or group, or with other weights, a
+            policy that never escalates, as its `otherwise` or `actions` say, stands beside an `escalation`, or a
+            `token_budget` or `cost_budget` stands beside one round, which it does not bound.
 
     Example:
         >>> from coe_agents.testing import ScriptedAgent
@@ -180,8 +182,7 @@ def create_coe_graph(
 
     members = _check_agents(agents_of(agents, where='"agents"'))
     weight_of = _weights_of(members, weights)
-    at_least = quorum(len(members), min_agents)
-    integer(at_least, '"min_agents"', least=1, most=len(members), advice="Omit it for a majority")
+    _check_quorum(min_agents, n_agents=len(members))
 
     group = AskedGroup(
         agents={agent.name: AskedAgent.of(agent) for agent in members},
@@ -200,6 +201,7 @@ def create_coe_graph(
         epistemic_threshold=epistemic,
     )
     cost_budget = create_cost_budget(options.cost_budget, members, '"cost_budget"')
+    _warn_of_idle_budgets(rounds, token_budget=token_budget, cost_budget=options.cost_budget)
     rules = Rules(bounds=bounds, min_agents=min_agents, cost_budget=cost_budget)
     parts = _GraphParts(
         agents=members,
@@ -424,6 +426,11 @@ def _check_agents(agents: Sequence[Agent]) -> Sequence[Agent]:
     return agents
 
 
+def _check_quorum(min_agents: int | None, *, n_agents: int) -> None:
+    at_least = quorum(n_agents, min_agents)
+    integer(at_least, '"min_agents"', least=1, most=n_agents, advice="Omit it for a majority")
+
+
 def _weights_of(agents: Sequence[Agent], weights: Mapping[str, float] | None) -> dict[str, float]:
     """Returns the weight of each agent: the one that is passed for it, or else its own."""
     weight_of = {agent.name: agent.weight for agent in agents}
@@ -459,6 +466,16 @@ def _fit_policy(policy: Policy, group: AskedGroup, *, has_escalation: bool) -> P
     for caution in cautions:
         warnings.warn(caution, stacklevel=4)  # of whoever calls, past `refuses_removed`
     return fitted
+
+
+def _warn_of_idle_budgets(rounds: int, **budgets: float | None) -> None:
+    """Warns of a budget of further rounds in a graph that has none."""
+    given = [f'"{name}"' for name, budget in budgets.items() if budget is not None]
+    if given and rounds == 1:
+        why = '"max_rounds" is 1, and the first round is always asked'
+        advice = 'Raise "max_rounds", or omit the budget'
+        message = f"nothing is bounded by {' and '.join(given)}: {why}. {advice}"
+        warnings.warn(message, stacklevel=4)  # of whoever calls, past `refuses_removed`
 
 
 def _cautions_of(policy: Policy, group: AskedGroup) -> list[str]:

@@ -39,10 +39,11 @@ class GraphOptions:
         compares_texts: Whether proposals that call nothing are one only where their texts are, by the clusterer of
             answers; by default they are one, whatever they say. `coe-agents serve` sets it, so that a caller who adds
             tools does not loosen the gate.
-        cost_budget: The most that the agents' requests may cost, in the currency of their prices (`price_per_million`
-            of `ModelAgent`). A further round is not begun where a response of each agent would cost more than what is
-            left, as far as the rounds before it tell, nor where a server tells no tokens. An arbiter's requests are not
-            counted.
+        cost_budget: The cost of the agents' requests up to which a further round is asked, in the currency of their
+            prices (`price_per_million` of `ModelAgent`). The first round is always asked, so that with `max_rounds` of
+            1 this bounds nothing. A further round is asked only if a response of each agent costs no more than what is
+            left, as far as the rounds before it tell, and not where a server tells no tokens. An arbiter's requests are
+            not counted.
 
     Raises:
         TypeError: If a value is of the wrong kind.

@@ -225,8 +225,8 @@ class CoECouncil(GuardsTools[CouncilState]):
             these calls. `max_blocked` is then at least one more. Without a checkpointer the run ends, and says so.
         min_providers: Of so many providers at least must the members be that vote for what goes on. Providers are as
             LangChain names them; members whose provider is not known count as of one.
-        cost_budget: The most that the members' requests of a run may cost, in the currency of their prices: once it is
-            spent, no member is asked, and calls are withheld. The driver is then asked first. See `price_per_million`
+        cost_budget: The cost of the members' requests of a run, in the currency of their prices: once it is spent, no
+            member is asked, and calls are withheld. The driver is then asked first. See `price_per_million`
             of `ModelAgent`.
         on_decision: What each judged turn is passed to, as in a graph: `coe_agents.rulings.Recording`, which keeps what
             an observing council would have blocked, and what people decide; or a function of the

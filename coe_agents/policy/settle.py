@@ -15,7 +15,7 @@ from coe_agents.measurement.wording import beside, coe_in_words
 from coe_agents.policy.base import Decision, Policy, count_votes, otherwise, quorum, without_tie
 from coe_agents.policy.bounds import THRESHOLDS, Bounds, CostBudget, Spent
 from coe_agents.text import quantity
-from coe_agents.types import ANSWERABLE, AnswerKind, Cause
+from coe_agents.types import ANSWERABLE, Action, AnswerKind, Cause
 
 _NO_ANSWER: Mapping[AnswerKind, tuple[Cause, str]] = {
     "refusal": ("refusal", "a refusal is not an answer"),
@@ -168,20 +168,25 @@ def _within(
 
 def _within_bounds(decision: Decision, rules: Rules, spent: Spent, policy: Policy) -> Decision:
     """Returns the wish for another round, or what takes its place where a bound of the run forbids one."""
-    clause = None
-    cause: Cause = "budget"
-    action = otherwise(policy)
     for bounds in (rules.bounds, rules.limits):
-        if bounds is not None and clause is None:
-            clause = bounds.end_of_rounds(spent)
-            if clause is not None:
-                cause = bounds.cause_of_end(spent)
-                if bounds.end_by_number(spent) is not None:
-                    action = "abstain"
-    if clause is None and rules.cost_budget is not None:
-        clause = rules.cost_budget.end(spent)
-    if clause is None:
-        return decision
+        if bounds is None:
+            continue
+        clause = bounds.end_by_number(spent)
+        if clause is not None:
+            return _no_further_round("abstain", decision, clause, "rounds")
+        clause = bounds.end_of_rounds(spent)
+        if clause is not None:
+            cause = bounds.cause_of_end(spent)
+            return _no_further_round(otherwise(policy), decision, clause, cause)
+
+    clause = None if rules.cost_budget is None else rules.cost_budget.end(spent)
+    if clause is not None:
+        return _no_further_round(otherwise(policy), decision, clause, "budget")
+    return decision
+
+
+def _no_further_round(action: Action, decision: Decision, clause: str, cause: Cause) -> Decision:
+    """Returns what takes the place of another round; a policy whose `otherwise` is another round abstains."""
     if action == "another_round":
         action = "abstain"
     return Decision(action, None, f"{decision.reason}; {clause}", cause=cause)

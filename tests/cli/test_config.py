@@ -215,6 +215,7 @@ ODD = {
     "0.7\n": "note: a max_coe of 0.7 answers agents that are split in two",
     '0.5\notherwise = "another_round"\n': 'note: coe.toml:17: policy.otherwise: "another_round" '
     'becomes "abstain", because max_rounds of [graph]',
+    "0.5\n[graph]\ntoken_budget = 9\n": 'note: nothing is bounded by "token_budget"',
     '0.5\n[escalation]\nkind = "arbiter"\nmodel = "hub/model"\n': ""
     'note: no action of ThresholdPolicy is "escalate", so "escalation" is never asked',
 }

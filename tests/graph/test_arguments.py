@@ -80,7 +80,8 @@ def test_ask_passes_all_on_and_raises_where_no_agent_answered():
         "Q?", saying("x", "y"), weights={"a": 0.0, "b": 1.0}, options=GraphOptions(retries=0)
     )
     assert decision.answer == "y"
-    assert ask("Q?", saying("x", "y"), min_agents=2, token_budget=100).action == "abstain"
+    bounds = {"max_rounds": 2, "token_budget": 100}
+    assert ask("Q?", saying("x", "y"), min_agents=2, **bounds).action == "abstain"
 
 
 @pytest.mark.parametrize(("max_rounds", "n_rounds"), [(None, 2), (2, 2), (3, 2)])

@@ -1,10 +1,12 @@
 """A bound in money: from the tokens that agents report and the prices that are known."""
 
+import warnings
+
 import pytest
 
 from coe_agents import ModelAgent, create_coe_graph
 from coe_agents.graph import GraphOptions
-from coe_agents.policy import Decision
+from coe_agents.policy import Decision, FixedRounds, ThresholdPolicy
 from coe_agents.policy.bounds import CostBudget, Spent, create_cost_budget, price_of
 from coe_agents.testing.driver import ScriptedDriver
 from tests.doubles import ScriptedAgent
@@ -88,6 +90,28 @@ def test_a_graph_ends_where_the_money_is_spent():
     decision = graph.invoke({"question": "?"})["decision"]
     assert (decision["cause"], decision["n_rounds"]) == ("budget", 1)
     assert "cost_budget of 1" in decision["reason"]
+
+
+@pytest.mark.parametrize("max_rounds", [None, 1])
+def test_a_budget_of_further_rounds_warns_where_there_are_none(max_rounds):
+    with pytest.warns(UserWarning, match='nothing is bounded by "cost_budget": "max_rounds" is 1'):
+        create_coe_graph(
+            [priced("a")], max_rounds=max_rounds, options=GraphOptions(cost_budget=1.0)
+        )
+    with pytest.warns(UserWarning, match='by "token_budget" and "cost_budget"'):
+        create_coe_graph(
+            [priced("a")],
+            max_rounds=max_rounds,
+            token_budget=9,
+            options=GraphOptions(cost_budget=1.0),
+        )
+
+
+def test_a_policy_that_asks_a_number_of_rounds_has_further_ones():
+    policy = FixedRounds(2, then=ThresholdPolicy(0.5))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        create_coe_graph([priced("a")], policy=policy, options=GraphOptions(cost_budget=1.0))
 
 
 def test_a_member_whose_price_is_not_known_is_named():

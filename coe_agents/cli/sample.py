@@ -95,23 +95,23 @@ def sample_to(
     # slow to import: mistakes above are reported first
     from coe_agents.evaluation import Samples
     from coe_agents.evaluation.origin import origin_of
-    from coe_agents.experiments import evaluating, sampling
+    from coe_agents.experiments.blocking import wait_for
+    from coe_agents.experiments.evaluating import check_can_be_scored
+    from coe_agents.experiments.sampling import prepare
 
-    prepare = sampling.prepare
-    ask = sampling.sample
-    if scoring is not None:
-        prepare = evaluating.prepare_for_score
-        ask = evaluating.sample_for_score
     arguments = _arguments_of(options, config)
     is_new = origin_of([options.out]).judging is None
     if is_new and scoring is not None and scoring.correctness is not None:
         arguments["clusterer"] = scoring.clusterer
         arguments["correctness"] = scoring.correctness
     with resumable():
+        sampling = prepare(**arguments)
+        if scoring is not None:
+            check_can_be_scored(sampling)
         if engine is None:
-            samples = ask(**arguments)
+            samples = wait_for(sampling)
         else:
-            _sample_on_cluster(engine, prepare(**arguments), options.out)
+            _sample_on_cluster(engine, sampling, options.out)
             samples = Samples(options.out)
     _show_samples(samples)
 

@@ -56,12 +56,12 @@ def create_blocking(
     @wraps(prepare)
     def call(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
         check_arguments(name, prepare, args, kwargs, owner=owner)
-        return _wait_for(prepare(*args, **kwargs))
+        return wait_for(prepare(*args, **kwargs))
 
     return with_signature(call, name, returns=returns)
 
 
-def _wait_for(prepared: Prepared[_Result]) -> _Result:
+def wait_for(prepared: Prepared[_Result]) -> _Result:
     """Returns what is collected; Ctrl-C cancels it, and waits for its end."""
     has_ended = threading.Event()
     notes: list[str] = []

@@ -1,17 +1,15 @@
 """Owns `evaluate`: models are asked, and their responses scored."""
 
 from collections.abc import Mapping
-from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from coe_agents._removed import names_of_arguments, refuse_others
 from coe_agents.checks import at_field, require
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.errors import DatasetError
-from coe_agents.evaluation import Samples
 from coe_agents.evaluation.scoring.correctness import create_criterion
 from coe_agents.experiments.asking import Models, Questions, config_of, is_configuration
-from coe_agents.experiments.blocking import create_blocking
+from coe_agents.experiments.blocking import wait_for
 from coe_agents.experiments.judging import JudgingArguments, check_proposer, check_resamples
 from coe_agents.experiments.sampling import Sampling, prepare
 from coe_agents.experiments.scoring import Evaluation, score
@@ -58,17 +56,11 @@ def evaluate(
     JudgingArguments(weighting=weighting)
     check_resamples(resamples)
     config = _check_model_of_criterion(models, arguments)
-
-    @wraps(prepare)
-    def prepare_for_proposer(*args: Any, **kwargs: Any) -> Sampling:
-        sampling = prepare_for_score(*args, **kwargs)
-        check_proposer(proposer, [agent.name for agent in sampling.group.participants])
-        return sampling
-
-    ask = create_blocking(prepare_for_proposer, "sample", returns=Samples)
-    samples = ask(models, questions, **arguments)
+    sampling = prepare(models, questions, **arguments)
+    check_can_be_scored(sampling)
+    check_proposer(proposer, [agent.name for agent in sampling.group.participants])
     return score(
-        samples,
+        wait_for(sampling),
         config=config,
         weighting=weighting,
         resamples=resamples,
@@ -77,20 +69,15 @@ def evaluate(
     )
 
 
-@wraps(prepare)
-def prepare_for_score(*args: Any, **kwargs: Any) -> Sampling:
-    """Prepares what `sample` does; a DatasetError where none of the questions could be scored."""
-    sampling = prepare(*args, **kwargs)
+def check_can_be_scored(sampling: Sampling) -> None:
+    """Raises a DatasetError where none of the questions could be scored."""
     for question in sampling.dataset.questions:
         if question.references or not question.answerable:
-            return sampling
+            return
     raise DatasetError(
         f"no question of {sampling.dataset.source} has references, so that nothing could be scored",
         hint='Give "references"; or sample alone, and label the responses',
     )
-
-
-sample_for_score = create_blocking(prepare_for_score, "sample", returns=Samples)
 
 
 def _check_model_of_criterion(models: Models, arguments: Mapping[str, Any]) -> "Config | None":

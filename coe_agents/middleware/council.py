@@ -40,6 +40,7 @@ from coe_agents.graph.people import drop_replies
 from coe_agents.middleware.council_request import Replies, ToolSchemas, TurnRequest
 from coe_agents.middleware.council_review import (
     PendingProposal,
+    ReviewedProposal,
     apply_decisions,
     ask_about_proposal,
     canonical_among,
@@ -348,7 +349,7 @@ class CoECouncil(GuardsTools[CouncilState]):
             members = members or self._start(turn)
             replies = self._by_name([member.result() for member in members])
             result = self._deliberation.rule(self._proposals(turn, message, response, replies))
-        settled = self._settle(turn, message, response, result)
+        settled = self._carry_out(turn, message, response, result)
         run_steps(self._pass_on(turn, message, result, settled))
         return settled
 
@@ -383,7 +384,7 @@ class CoECouncil(GuardsTools[CouncilState]):
                 member.cancel()
             if unfinished:
                 await asyncio.gather(*unfinished, return_exceptions=True)
-        settled = self._settle(turn, message, response, result)
+        settled = self._carry_out(turn, message, response, result)
         await arun_steps(self._pass_on(turn, message, result, settled))
         return settled
 
@@ -395,11 +396,8 @@ class CoECouncil(GuardsTools[CouncilState]):
         if pending is None:
             return {"jump_to": turn["jump"]} if turn.get("jump") else None
 
-        if is_own(pending, self.name):
-            reviewed = apply_decisions(pending, ask_about_proposal(pending))
-        elif pending.get("is_asked_anew") and not is_shared():
-            reviewed = give_up(pending)
-        else:
+        reviewed = self._reviewed(pending)
+        if reviewed is None:
             # another task asks about it, in which no reply to a former request counts
             anew = mark_pending({**pending, "is_asked_anew": True}, self.name)
             drop_replies()
@@ -409,26 +407,32 @@ class CoECouncil(GuardsTools[CouncilState]):
         if reviewed.calls:
             # of several replies to one request, one counts
             reply = VouchedAction(f"{pending['action_key']} person", frozenset({"person"}))
-            why_not = yield from REGISTER.start(reply, "person", None, runtime.store)
+            why_not = yield from REGISTER.start(
+                reply, "person", None, runtime.store, calls_tool=False
+            )
         if why_not is not None:
             reviewed = take_back(reviewed, why_not)
         _emit(runtime, reviewed.decision)
         if why_not is None:  # else the reply that counts has been passed on
             yield from self._pass_on_review(pending, reviewed.decision)
-        proposed = list[ToolCall]()
-        for message in pending["messages"]:
-            if isinstance(message, AIMessage):
-                proposed += message.tool_calls
-        forms = {}
-        for call in reviewed.calls:
-            id_ = call["id"] or ""
-            if call in proposed and id_ in pending["forms"]:  # no form is known of an edited call
-                forms[id_] = pending["forms"][id_]
+        forms = _forms_of(pending, reviewed.calls)
         vouched = self._vouch(
             pending["action_key"], reviewed.message_id, reviewed.calls, forms, "person"
         )
         now = {**turn, "vouched": vouched, "pending": None, "jump": None}
         return {**reviewed.update, _KEY: {self.name: now}, "council": reviewed.decision}
+
+    def _reviewed(self, pending: PendingProposal) -> ReviewedProposal | None:
+        """Returns what a person decided on a proposal; None where it is to be asked about anew.
+
+        That is where the request bears no mark of this process. Once it has been asked anew, and no secret is shared
+        with whatever process marked it, asking again would never end.
+        """
+        if is_own(pending, self.name):
+            return apply_decisions(pending, ask_about_proposal(pending))
+        if pending.get("is_asked_anew") and not is_shared():
+            return give_up(pending)
+        return None
 
     def _waits(self, state: Any) -> bool:
         """Returns whether a proposal waits for a person, who is asked about it anew: no model is asked again."""
@@ -554,7 +558,7 @@ class CoECouncil(GuardsTools[CouncilState]):
                 return message
         return None
 
-    def _settle(
+    def _carry_out(
         self,
         turn: TurnRequest,
         driver: AIMessage,
@@ -569,15 +573,11 @@ class CoECouncil(GuardsTools[CouncilState]):
         n_before = self._turn(turn.request.state).get("n_blocked", 0)
         asks_person = self._asks_person(result, n_before)
         waiting = driver if message is None and asks_person else message
-        n_calls = 0 if waiting is None else len(self._gated_calls(waiting, turn))
-        if n_calls > turn.n_places:
+        too_many = None if waiting is None else self._why_not_together(waiting, turn)
+        if too_many is not None:
             asks_person = False
             message = None
-            reason = (
-                f"{n_calls} calls of one message would have to run together, and this run has places for "
-                f'{turn.n_places:g} ("max_concurrency" of its config); propose fewer calls at once'
-            )
-            decision = _closed(decision, "limit_of_caller", reason)
+            decision = _closed(decision, "limit_of_caller", too_many)
         if message is not None:
             chosen = response if message is driver else turn.respond(message)
             if chosen is not None:
@@ -598,7 +598,22 @@ class CoECouncil(GuardsTools[CouncilState]):
             # if this is lost in a crash, the model is asked again: only a checkpoint holds what is sealed
             return self._returned(turn, ModelResponse([]), decision, pending=pending, jump="model")
 
-        n_blocked = n_before + 1
+        return self._block(turn, driver, decision, n_before + 1)
+
+    def _why_not_together(self, message: AIMessage, turn: TurnRequest) -> str | None:
+        """Returns why the gated calls of a message cannot run, where the run has not a place for each of them."""
+        n_calls = len(self._gated_calls(message, turn))
+        if n_calls <= turn.n_places:
+            return None
+        return (
+            f"{n_calls} calls of one message would have to run together, and this run has places for "
+            f'{turn.n_places:g} ("max_concurrency" of its config); propose fewer calls at once'
+        )
+
+    def _block(
+        self, turn: TurnRequest, driver: AIMessage, decision: CouncilDecision, n_blocked: int
+    ) -> ExtendedModelResponse[Any]:
+        """Returns what takes the place of a proposal: replies to its calls, or the end of the run."""
         is_text = not driver.tool_calls and not driver.invalid_tool_calls
         if is_text or n_blocked >= self._max_blocked:
             withheld = ModelResponse[Any]([withheld_answer(decision)])
@@ -851,6 +866,21 @@ def _check_clusterer(clusterer: object) -> None:
             '"clusterer" of CoECouncil must compare exactly; got ActionMatch(text="loose"), which is for '
             "scoring: it merges 4.9e-10 and 0. Give an argument the rule Text(), or Within(...)"
         )
+
+
+def _forms_of(pending: PendingProposal, calls: Sequence[ToolCall]) -> dict[str, list[str]]:
+    """Returns the forms in which calls were compared, by their ids; of a call that a person edited none is known."""
+    proposed = list[ToolCall]()
+    for message in pending["messages"]:
+        if isinstance(message, AIMessage):
+            proposed += message.tool_calls
+
+    forms = {}
+    for call in calls:
+        id_ = call["id"] or ""
+        if call in proposed and id_ in pending["forms"]:
+            forms[id_] = pending["forms"][id_]
+    return forms
 
 
 def _check_votes(members: Sequence[Agent], policy: Policy | None, min_votes: int | None) -> Policy:

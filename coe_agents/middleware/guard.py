@@ -114,7 +114,7 @@ class GuardsTools(AgentMiddleware[_State, Any, Any]):
         self._check_names(request)
         if self._observes:
             return handler(request)
-        withheld = run_steps(self._admit_unguarded(request))
+        withheld = run_steps(self._admit_before_tool(request))
         if withheld is not None:
             return withheld
         result = handler(self._guarded(request))
@@ -128,7 +128,7 @@ class GuardsTools(AgentMiddleware[_State, Any, Any]):
         self._check_names(request)
         if self._observes:
             return await handler(request)
-        withheld = await arun_steps(self._admit_unguarded(request))
+        withheld = await arun_steps(self._admit_before_tool(request))
         if withheld is not None:
             return withheld
         result = await handler(self._guarded(request))
@@ -199,8 +199,11 @@ class GuardsTools(AgentMiddleware[_State, Any, Any]):
         """Returns the names of tools that the agent does not have, by what names them."""
         return {self.name: self._gated.missing_among(known)}
 
-    def _admit_unguarded(self, request: ToolCallRequest) -> Steps[ToolMessage | None]:
-        """Admits a call whose tool other middleware will bring, unguarded; returns the reply to one that may not."""
+    def _admit_before_tool(self, request: ToolCallRequest) -> Steps[ToolMessage | None]:
+        """Returns the reply to a call that may not run, where its tool is not known yet: other middleware brings it.
+
+        The tool is guarded where it is put into this request. Where it is not, nothing else stands before it.
+        """
         if request.tool is not None or not self._gates_call(request):
             return None
         admitted = yield from self._admit(request, request.tool_call)
@@ -224,7 +227,9 @@ class GuardsTools(AgentMiddleware[_State, Any, Any]):
                 return not_run(call, fault, advice=advice)
 
         runtime = request.runtime
-        why_not = yield from REGISTER.start(action, call["id"] or "", runtime, runtime.store)
+        why_not = yield from REGISTER.start(
+            action, call["id"] or "", runtime, runtime.store, calls_tool=tool is not None
+        )
         if why_not is None:
             return action
         return not_run(call, why_not, advice="Propose it again if it is still to be done.")

@@ -8,6 +8,7 @@ import sqlite3
 import threading
 import uuid
 import weakref
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -39,6 +40,8 @@ _MEMORIES = weakref.WeakKeyDictionary[BaseCheckpointSaver[Any], tuple[object, st
 _NAMING = threading.Lock()
 _INTERRUPTED: Any = object()
 """What stands for the invocation of a tool that interrupted the run, and is to be called again."""
+_ENDED: Any = object()
+"""What stands for an invocation that nothing can be a retry of: it is over, or of another process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +61,15 @@ class _Started:
     """What this process knows of an action.
 
     Attributes:
-        invocations: The invocation of each call's tool.
-        retried: The calls whose tool was called before in the same invocation, and came to an end.
+        invocations: A weak reference to the invocation of each call's tool, `_INTERRUPTED` or `_ENDED`.
+        n_calls: How often the tool of each call was called in that invocation, by its id.
         waiting: The calls that are at their tools.
         why_not: Why none of its calls may run; None while they may.
         runs: Whether its calls may run now.
     """
 
     invocations: dict[str, Any] = field(default_factory=dict)
-    retried: set[str] = field(default_factory=set)
+    n_calls: Counter[str] = field(default_factory=Counter)
     waiting: list[Future[str | None]] = field(default_factory=list)
     why_not: str | None = None
     runs: bool = False
@@ -155,18 +158,22 @@ class Register:
         call_id: str,
         invocation: object | None,
         store: BaseStore | None,
+        *,
+        calls_tool: bool = True,
     ) -> Steps[str | None]:
-        """Returns why a call may not run, or None if it may; waits until all calls of its action are at their tools.
+        """Returns why a call may not run, or None if it may.
 
-        `invocation` is the same object in all retries inside one invocation of a tool, and in nothing else; None where
-        nothing is retried.
+        It waits until all calls of the action are at their tools, for `SECONDS_TO_GATHER` at most. `invocation` is the
+        same object in all retries inside one invocation of a tool, and in nothing else; None where nothing is retried.
+        `calls_tool` says whether the tool is called next: where other middleware brings it, the call is admitted before
+        it is there, too.
         """
         try:
             if store is not None and action.key not in self._started:
                 kept = yield Call(store.get, store.aget, (_NAMESPACE, action.key))
                 if kept is not None:
                     self._restore(action, kept.value)
-            gathered, is_last = self._arrive(action, call_id, invocation)
+            gathered, is_last = self._arrive(action, call_id, invocation, calls_tool=calls_tool)
             if is_last:
                 yield from self._keep(action, store)
                 self._decide(action.key)
@@ -194,7 +201,7 @@ class Register:
         """
         with self._lock:
             started = self._started[action.key]
-            if call_id in started.retried:
+            if started.n_calls[call_id] > 1:
                 return
             started.invocations[call_id] = _INTERRUPTED
         yield from self._keep(action, store)
@@ -208,25 +215,26 @@ class Register:
         self._decide(key)
 
     def _arrive(
-        self, action: VouchedAction, call_id: str, invocation: object | None
+        self, action: VouchedAction, call_id: str, invocation: object | None, *, calls_tool: bool
     ) -> tuple[Future[str | None], bool]:
-        """Returns what says why a call may not run, None if it may, and whether this call is what it waits for."""
+        """Returns what says why a call may not run, None if it may, and whether it is the last call of its action."""
         gathered = Future[str | None]()
         with self._lock:
             started = self._started.setdefault(action.key, _Started())
-            former: Any = started.invocations.get(call_id)
+            former = started.invocations.get(call_id)
             is_open = former is _INTERRUPTED or (former is None and not started.runs)
             if started.why_not is None and is_open:
-                started.invocations[call_id] = _over
+                started.invocations[call_id] = _ENDED
                 if invocation is not None:
                     started.invocations[call_id] = weakref.ref(invocation)
+                started.n_calls[call_id] = int(calls_tool)
                 started.waiting.append(gathered)
                 gathered.set_running_or_notify_cancel()  # who stops waiting must not cancel it
                 return gathered, action.ids == started.invocations.keys()
 
-            is_retry = started.runs and invocation is not None and former is not None
-            if is_retry and former() is invocation:
-                started.retried.add(call_id)
+            running = former() if isinstance(former, weakref.ref) else None
+            if started.runs and running is not None and running is invocation:
+                started.n_calls[call_id] += calls_tool
                 gathered.set_result(None)
             else:
                 gathered.set_result(started.why_not or SPENT)
@@ -264,7 +272,7 @@ class Register:
         """Takes over what another process, or this one before it ended, has started."""
         interrupted: Any = record.get("interrupted")
         started = _Started(runs=True)
-        started.invocations = dict.fromkeys(action.ids, _over)
+        started.invocations = dict.fromkeys(action.ids, _ENDED)
         if is_mark(record.get("mark"), self._record(action, interrupted)["mark"]):
             for id_ in action.ids:
                 if id_ in interrupted:
@@ -274,10 +282,6 @@ class Register:
             started.why_not = UNVERIFIED
         with self._lock:
             self._started.setdefault(action.key, started)
-
-
-def _over() -> None:
-    """The reference to an invocation that is no more."""
 
 
 REGISTER = Register()

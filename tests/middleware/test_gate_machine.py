@@ -142,14 +142,18 @@ def votes_of_those_who_answered(self, proposals):
         return RULE(self, proposals)
 
 
-def alone(self, action, call_id, *rest):
+def alone(self, action, call_id, *rest, **options):
     """Each call by itself, without waiting for the others."""
     return START(
-        self, once.VouchedAction(action.key + call_id, frozenset({call_id})), call_id, *rest
+        self,
+        once.VouchedAction(action.key + call_id, frozenset({call_id})),
+        call_id,
+        *rest,
+        **options,
     )
 
 
-def always(self, action, call_id, *rest):
+def always(self, action, call_id, *rest, **options):
     yield from ()
 
 
@@ -221,7 +225,7 @@ def ask_whatever_was_replied(proposed, state, gate, marked, driver):
 
 def interrupt_whatever_ran(self, action, call_id, store):
     """A call whose retry asks a person waits, though it has run."""
-    self._started[action.key].retried.clear()
+    self._started[action.key].n_calls.clear()
     return INTERRUPT(self, action, call_id, store)
 
 
@@ -232,9 +236,9 @@ def keep_for_a_while(self, action, store):
         yield Call(store.put, store.aput, (once._NAMESPACE, action.key, record), {"index": False})
 
 
-def run_where_the_store_fails(self, *args):
+def run_where_the_store_fails(self, *args, **options):
     """What cannot be looked up counts as not started."""
-    why_not = yield from START(self, *args)
+    why_not = yield from START(self, *args, **options)
     return None if why_not == "the store of the runs failed" else why_not
 
 

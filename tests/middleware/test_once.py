@@ -127,9 +127,9 @@ async def test_the_rest_of_an_action_does_not_run_when_one_of_its_calls_is_cance
     left = asyncio.Event()
     arrive = once.Register._arrive
 
-    def observed(self, action, call_id, invocation):
+    def observed(self, action, call_id, invocation, **options):
         waiting.set()
-        return arrive(self, action, call_id, invocation)
+        return arrive(self, action, call_id, invocation, **options)
 
     class Impatient(AgentMiddleware):
         async def awrap_tool_call(self, request, handler):
@@ -442,6 +442,69 @@ def test_a_tool_that_asks_a_person_is_called_again_when_the_run_is_resumed(
             other_process()
         resume()
         assert bank.transfers == [("Ann", "yes")]
+
+
+class Shows(AgentMiddleware):
+    """Shows the model a tool that the agent does not have."""
+
+    def __init__(self, shown):
+        self.shown = shown
+
+    def wrap_model_call(self, request, handler):
+        return handler(request.override(tools=[*request.tools, self.shown]))
+
+
+class Brings(AgentMiddleware):
+    """Brings the tool of a call."""
+
+    def __init__(self, brought):
+        self.brought = brought
+
+    def wrap_tool_call(self, request, handler):
+        return handler(request.override(tool=self.brought))
+
+
+@pytest.mark.parametrize("store", [None, InMemoryStore()])
+def test_a_brought_tool_that_asks_a_person_is_called_again_too_but_not_for_its_retry(
+    store, other_process
+):
+    burnt = []
+
+    @tool
+    def burn(to: str) -> str:
+        """Burns money."""
+        burnt.append((to, interrupt("sure?")))
+        return "burnt"
+
+    def agent(*behind):
+        """Its council admits the call before the tool is there, and again at the tool."""
+        burns = call("burn", to="Ann")
+        council = CoECouncil(members([[burns], "Done."]), policy=SupportPolicy(0.6))
+        return create_agent(
+            ScriptedDriver(script=[says(burns), DONE]),
+            Bank().tools,
+            middleware=[Shows(burn), council, *behind, Brings(burn)],
+            checkpointer=InMemorySaver(),
+            store=store,
+        )
+
+    def resume(compiled):
+        if store is not None:
+            other_process()
+        return compiled.invoke(Command(resume="yes"), THREAD)
+
+    once_called = agent()
+    once_called.invoke(PAY, THREAD)
+    resume(once_called)
+    assert burnt == [("Ann", "yes")]
+
+    burnt.clear()
+    called_twice = agent(CallsTwice())
+    called_twice.invoke(PAY, THREAD)
+    resume(called_twice)
+    state = resume(called_twice)
+    assert once.SPENT in replies(state)[0].text
+    assert burnt == [("Ann", "yes")]
 
 
 class CallsTwice(AgentMiddleware):

@@ -9,6 +9,8 @@ from typing_extensions import TypedDict
 JsonObject: TypeAlias = dict[str, Any]
 Fields: TypeAlias = Mapping[str, Any]
 """A `JsonObject`, or another mapping of names to values, that is only read."""
+Weights: TypeAlias = Mapping[str, float]
+"""What agents weigh, by name."""
 
 FinalAction = Literal["answer", "abstain", "escalate"]
 Action = Literal["answer", "abstain", "escalate", "another_round"]

@@ -41,11 +41,11 @@ from coe_agents.measurement.weighted_vote import (
     fill_confidences,
     weighted_votes,
 )
-from coe_agents.types import SampledQuestion
+from coe_agents.types import SampledQuestion, Weights
 from coe_agents.uncertainty.ties import TIE, shares_lead
 
 
-def shares_right(rows: Sequence[Judged], weights: Mapping[str, float] | None = None) -> FloatArray:
+def shares_right(rows: Sequence[Judged], weights: Weights | None = None) -> FloatArray:
     """Returns the share of each leading answer that is right under weights, shape `(n,)`, in [0, 1].
 
     Clusters that tie for the lead count by their mean; NaN where no verdict on them is known, or no agent of a weight
@@ -93,7 +93,7 @@ class TrustCheck:
 
 
 def check_weights(
-    rows: Sequence[Judged], weights: Mapping[str, float], *, n_resamples: int = 1000
+    rows: Sequence[Judged], weights: Weights, *, n_resamples: int = 1000
 ) -> TrustCheck | None:
     """Compares the accuracy with `weights` to that with equal ones, on the labelled rows; None without labels.
 
@@ -345,16 +345,16 @@ def _best(gains: Mapping[_Name, Difference], usual: _Name) -> _Name:
     return best
 
 
-_Fit = Callable[[Sequence[Judged]], Mapping[str, float]]
+_Fit = Callable[[Sequence[Judged]], Weights]
 """From rows of the other folds to the agents' weights by name."""
 
 
-def _equally(rows: Sequence[Judged]) -> Mapping[str, float]:
+def _equally(rows: Sequence[Judged]) -> Weights:
     agents = rows[0].measurement.agents
     return dict.fromkeys(agents, 1.0 / len(agents))
 
 
-def _by_agreement(rows: Sequence[Judged]) -> Mapping[str, float]:
+def _by_agreement(rows: Sequence[Judged]) -> Weights:
     try:
         return agreement_weights([row.measurement for row in rows], n_resamples=1).weights
     except ValueError:  # one agent alone, or none that ever agree

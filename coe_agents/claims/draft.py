@@ -19,7 +19,12 @@ from coe_agents.clustering.protocols import EntailmentModel
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.decision.data import ClaimAction, ClaimData, ClaimedAnswer
 from coe_agents.text import quantity
-from coe_agents.types import DEFAULT_ALEATORIC_THRESHOLD, DEFAULT_EPISTEMIC_THRESHOLD, Response
+from coe_agents.types import (
+    DEFAULT_ALEATORIC_THRESHOLD,
+    DEFAULT_EPISTEMIC_THRESHOLD,
+    Response,
+    Weights,
+)
 from coe_agents.uncertainty import regime
 
 
@@ -98,7 +103,7 @@ class Claims:
         """
         return [self._decide(responses, weights or {}) for responses in questions]
 
-    def _decide(self, responses: Sequence[Response], weights: Mapping[str, float]) -> ClaimedAnswer:
+    def _decide(self, responses: Sequence[Response], weights: Weights) -> ClaimedAnswer:
         claims_of, problems = self._split(responses, weights)
         if not claims_of:
             return _nothing("; ".join(["no draft has claims that could be judged", *problems]))
@@ -123,7 +128,7 @@ class Claims:
         return best.answer(self.policy, has_others=has_others)
 
     def _split(
-        self, responses: Sequence[Response], weights: Mapping[str, float]
+        self, responses: Sequence[Response], weights: Weights
     ) -> tuple[dict[int, Sequence[Claim]], list[str]]:
         """Returns the claims of each draft, by its place, and what is wrong with those that have none."""
         places = _drafts(responses, weights)
@@ -149,7 +154,7 @@ class Claims:
         responses: Sequence[Response],
         claims_of: Mapping[int, Sequence[Claim]],
         judged: NDArray[np.floating[Any]],
-        weights: Mapping[str, float],
+        weights: Weights,
     ) -> list["_Draft"]:
         """Returns the drafts with what was measured of their claims; `judged` has those of one behind the other."""
         names = [response["agent"] for response in responses]
@@ -219,7 +224,7 @@ class _Draft(NamedTuple):
         return ClaimedAnswer(answer=answer, claims=data, reason=reason)
 
 
-def _drafts(responses: Sequence[Response], weights: Mapping[str, float]) -> list[int]:
+def _drafts(responses: Sequence[Response], weights: Weights) -> list[int]:
     """Returns the place of each trusted agent's first response, unless it gives no answer."""
 
     def order(place: int) -> tuple[int, int]:

@@ -3,12 +3,13 @@
 Everything here is NumPy: no text, no model.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from coe_agents.types import Weights
 from coe_agents.uncertainty import collaborative_entropy
 
 FloatArray = npt.NDArray[np.float64]
@@ -39,11 +40,7 @@ class MeasuredClaims:
 
 
 def measure_claims(
-    judged: npt.ArrayLike,
-    agents: Sequence[str],
-    *,
-    draft: int,
-    weights: Mapping[str, float] | None = None,
+    judged: npt.ArrayLike, agents: Sequence[str], *, draft: int, weights: Weights | None = None
 ) -> MeasuredClaims:
     """Returns what the judgement of a draft's claims says.
 

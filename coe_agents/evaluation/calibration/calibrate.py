@@ -58,7 +58,7 @@ from coe_agents.policy.calibrated import (
     GroupThreshold,
     counts_agents_by,
 )
-from coe_agents.types import SampledQuestion
+from coe_agents.types import SampledQuestion, Weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ def judge_samples(
     criterion: Criterion = CRITERIA["reference_or_label"],
     every_cluster: bool = False,
     proposer: str | None = None,
-    weights: Mapping[str, float] | None = None,
+    weights: Weights | None = None,
     score: str | None = None,
     estimator: Estimator | None = None,
 ) -> list[Judged]:
@@ -178,7 +178,7 @@ def calibrate(
     proposer: str | None = None,
     clusterer: str,
     correctness: str,
-    weights: Mapping[str, float] | WeightsFrom = "equal",
+    weights: Weights | WeightsFrom = "equal",
     origin: Origin | None = None,
     estimator: Estimator | None = None,
 ) -> CalibratedPolicy:
@@ -281,9 +281,7 @@ def _with_verdict(rows: Sequence[Judged], proposer: str | None) -> list[Judged]:
     return proposed
 
 
-def _weights_by_name(
-    rows: Sequence[Judged], weights: Mapping[str, float] | WeightsFrom
-) -> dict[str, float]:
+def _weights_by_name(rows: Sequence[Judged], weights: Weights | WeightsFrom) -> dict[str, float]:
     """Returns the weight with which each agent of the rows was measured; 1 unless they are given by name."""
     given = weights if isinstance(weights, Mapping) else {}
     by_name = {}
@@ -338,7 +336,7 @@ def check_score(
 
 
 def check_weights_from(
-    weights: Mapping[str, float] | WeightsFrom, *, score: str, halves: bool = False
+    weights: Weights | WeightsFrom, *, score: str, halves: bool = False
 ) -> WeightsFrom:
     """Returns where the weights of the score are from: "equal" where they are given by name.
 

@@ -1,6 +1,6 @@
 """Owns the statistics of saved questions: their responses, clustered in batches, and measured together."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import islice, permutations
@@ -17,7 +17,7 @@ from coe_agents.clustering.protocols import ENTAILMENT
 from coe_agents.clustering.refusals import response_text
 from coe_agents.measurement.statistics import Statistics, compute_statistics
 from coe_agents.measurement.weighting import Weighting
-from coe_agents.types import SampledQuestion
+from coe_agents.types import SampledQuestion, Weights
 from coe_agents.uncertainty import collaborative_entropy
 
 BATCH = 64
@@ -33,7 +33,7 @@ def iter_statistics(
     weighting: Weighting = "auto",
     entailment: EntailmentModel | None = None,
     proposer: str | None = None,
-    weights: Mapping[str, float] | None = None,
+    weights: Weights | None = None,
 ) -> Iterator[Statistics]:
     """Yields the statistics of each question that has a response; a few questions are held at a time.
 
@@ -69,7 +69,7 @@ def _compute_all(
     labels: Sequence[Sequence[int]],
     weighting: Weighting,
     proposer: str | None,
-    weight_of: Mapping[str, float],
+    weight_of: Weights,
 ) -> list[Statistics]:
     """Returns the statistics of each question; those with the same agents are computed together."""
     places_by_agents: dict[tuple[str, ...], list[int]] = {}

@@ -24,7 +24,7 @@ from coe_agents.evaluation.datasets.sources import QuestionsOnDisk, on_disk
 from coe_agents.evaluation.frames import is_frame, plain_rows
 from coe_agents.presets import agents_of
 from coe_agents.tinyworld.questions import find_questions
-from coe_agents.types import Agent
+from coe_agents.types import Agent, JsonObject
 
 TINYWORLD = "tinyworld"
 Models: TypeAlias = "Sequence[str | BaseChatModel | Agent] | str | Path | Config"
@@ -88,7 +88,7 @@ def open_dataset(
     seed: int,
     limit: int | None,
     columns: Mapping[str, str] | None = None,
-) -> tuple[QuestionsOnDisk, dict[str, Any]]:
+) -> tuple[QuestionsOnDisk, JsonObject]:
     """Returns the questions in the order that a seed draws, the first `limit` of them, and what settings record.
 
     Raises:
@@ -160,7 +160,7 @@ def _records(questions: Any) -> Iterable[Any]:
     return list(questions)
 
 
-def _describe(dataset: QuestionsOnDisk, questions: Iterable[object], limit: int) -> dict[str, Any]:
+def _describe(dataset: QuestionsOnDisk, questions: Iterable[object], limit: int) -> JsonObject:
     """Returns what the settings of a run say about its dataset; `questions` are those chosen.
 
     The digest is that of a list of JSON, of which one value at a time is in memory.

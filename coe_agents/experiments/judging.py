@@ -1,6 +1,6 @@
 """Owns how saved answers are judged: as a call says, else as the samples recorded it."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,7 +24,7 @@ from coe_agents.evaluation.scoring.correctness import Criterion, create_criterio
 from coe_agents.evaluation.scoring.scores import ScoringSetup
 from coe_agents.experiments.progress import count_questions
 from coe_agents.measurement.weighting import WEIGHTINGS, Weighting
-from coe_agents.types import SampledQuestion
+from coe_agents.types import Fields, JsonObject, SampledQuestion
 
 if TYPE_CHECKING:
     from coe_agents.config.schema import Config
@@ -92,7 +92,7 @@ def create_setup(
         from coe_agents.config.schema import load_config
 
         config = load_config(Path(config))
-    named: dict[str, dict[str, Any]] = {
+    named: dict[str, JsonObject] = {
         "clusterer": {"clusterer": _name_of(clusterer)},
         "correctness": {"correctness": getattr(correctness, "name", correctness)},
         "the policy": {"correctness": arguments.calibrated},
@@ -150,7 +150,7 @@ def _name_of(clusterer: Clusterer | str | None) -> Any:
 
 
 def _create_clusterer(
-    name: str | Mapping[str, Any],
+    name: str | Fields,
     source: str,
     arguments: JudgingArguments,
     recorded: Clusterer | None,

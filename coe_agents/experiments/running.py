@@ -50,6 +50,7 @@ from coe_agents.graph import create_coe_graph
 from coe_agents.graph.builder import GraphArguments
 from coe_agents.presets import short_answers
 from coe_agents.text import quantity, redact_all
+from coe_agents.types import Fields, JsonObject
 
 ModelsOrGraph: TypeAlias = "Models | StateGraph[Any, Any, Any, Any] | Runnable[Any, Any]"
 """As of `sample`, or a graph: of `create_coe_graph`, of `create_sequential_graph`, or compiled, of your own."""
@@ -77,7 +78,7 @@ class Running:
     group: RunGroup
     config: Config | None
     creating: Mapping[str, Any]
-    settings: Mapping[str, Any]
+    settings: Fields
     out: Path | None
     name: str
     is_shown: bool
@@ -247,7 +248,7 @@ def _group_of(
     """Returns the group of a graph that was built in Python, or of agents for which one is built."""
     answers = arguments.get("answers")
     clusterer = arguments.get("clusterer")
-    settings: dict[str, Any] = {"coe_agents": coe_agents.__version__, "seed": seed, **keys}
+    settings: JsonObject = {"coe_agents": coe_agents.__version__, "seed": seed, **keys}
     graph = parts
     secrets: frozenset[str] = frozenset()
     if isinstance(parts, list):

@@ -48,7 +48,7 @@ from coe_agents.experiments.judging import HOW_TO_CLUSTER
 from coe_agents.experiments.progress import progress as show_progress
 from coe_agents.presets import check_answers, short_answers
 from coe_agents.text import quantity
-from coe_agents.types import MOST_SAMPLES, Agent
+from coe_agents.types import MOST_SAMPLES, Agent, Fields
 
 
 class RareSampleArguments(TypedDict, total=False):
@@ -82,7 +82,7 @@ class Sampling:
     group: SampledGroup
     config: Config | None
     asking: Mapping[str, Any]
-    settings: Mapping[str, Any]
+    settings: Fields
     out: Path | None
     clusterer: Clusterer | None
     is_shown: bool

@@ -67,7 +67,7 @@ def _overview(run: Run) -> JsonObject:
     columns: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
     for key in (*run.items, *run.errors):
         item = run.items.get(key)
-        ids.append(cut(key, _SHORT))
+        ids.append(_short(key))
         texts.append("" if item is None else cut(item.question))
         for name, value in _line(run, key).items():
             columns[name].append(value)
@@ -93,15 +93,15 @@ def _line(run: Run, key: str) -> JsonObject:
         line: JsonObject = dict.fromkeys(_COLUMNS)
         line["state"] = "failed"
         line["rounds"] = []
-        line["reason"] = cut(run.errors[key], _SHORT)
+        line["reason"] = _short(run.errors[key])
         return line
 
     decision = item.decision
     return {
         "state": _state(item),
         "leading": item.leading_correct,
-        "answer": _cut_or_none(decision.get("answer")),
-        "reason": _cut_or_none(decision.get("reason")) or "",
+        "answer": _short_or_none(decision.get("answer")),
+        "reason": _short_or_none(decision.get("reason")) or "",
         "regime": _text(decision.get("regime")),
         "coe": _number(decision.get("coe")),
         "rounds": [_bar(data) for data in _trajectory(item)],
@@ -137,22 +137,22 @@ def _detail(item: Item) -> JsonObject:
 
     failures = []
     for name, why in decision["failed_agents"].items():
-        failures.append([cut(str(name), _SHORT), cut(str(why))])
+        failures.append([_short(name), cut(str(why))])
     tokens = []
     for name, usage in decision["tokens"].items():
-        tokens.append([cut(str(name), _SHORT), usage["input_tokens"], usage["output_tokens"]])
+        tokens.append([_short(name), usage["input_tokens"], usage["output_tokens"]])
     return {
         "question": cut(item.question),
         "action": item.action,
-        "answer": _cut_or_none(decision.get("answer")),
-        "reason": _cut_or_none(decision.get("reason")),
-        "by": cut(decision["decided_by"], _SHORT),
+        "answer": _short_or_none(decision.get("answer")),
+        "reason": _short_or_none(decision.get("reason")),
+        "by": _short(decision["decided_by"]),
         "escalated": item.is_escalated,
         "correct": item.correct,
         "conformity": _number(decision.get("conformity")),
-        "agents": [cut(name, _SHORT) for name in agents],
+        "agents": [_short(name) for name in agents],
         "rounds": rounds,
-        "names": [cut(name, _SHORT) for name in decision["agents"]],
+        "names": [_short(name) for name in decision["agents"]],
         "support": _support(decision),
         "claims": [_claim(_mapping(claim)) for claim in claims],
         "failures": failures[:_MOST],
@@ -180,7 +180,7 @@ def _support(decision: Fields) -> list[list[Any]]:
         number = _number(share)
         if number is not None:
             by_agent = [_number(distribution.get(text)) for distribution in distributions]
-            support.append([cut(text, _SHORT), number, by_agent])
+            support.append([_short(text), number, by_agent])
     support.sort(key=lambda answer: -answer[1])
     return support[:_MOST]
 
@@ -191,9 +191,9 @@ def _claim(claim: Fields) -> JsonObject:
         shares = _mapping(value)
         supports = _number(shares.get("supports"))
         contradicts = _number(shares.get("contradicts"))
-        agents.append([cut(str(name), _SHORT), supports, contradicts])
+        agents.append([_short(name), supports, contradicts])
     return {
-        "text": _cut_or_none(claim.get("text")) or "",
+        "text": _short_or_none(claim.get("text")) or "",
         "action": _text(claim.get("action")),
         "support": _number(claim.get("support_between")),
         "agents": agents[:_MOST],
@@ -211,13 +211,13 @@ def _round(data: Fields, agents: Sequence[str], correct: float | None) -> JsonOb
             change = "took over"
         elif flips.get(name) is True:
             change = "changed"
-        said.append([_cut_or_none(leading.get(name)), change])
+        said.append([_short_or_none(leading.get(name)), change])
 
     return {
-        "strategy": _cut_or_none(data.get("strategy")),
+        "strategy": _short_or_none(data.get("strategy")),
         "regime": _text(data.get("regime")),
-        "answer": _cut_or_none(data.get("answer")),
-        "led": [cut(str(text), _SHORT) for text in _list(data.get("led"))[:_MOST]],
+        "answer": _short_or_none(data.get("answer")),
+        "led": [_short(text) for text in _list(data.get("led"))[:_MOST]],
         "correct": correct,
         "tokens": _number(data.get("tokens")),
         "responses": _number(data.get("n_responses")),
@@ -238,8 +238,12 @@ def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _cut_or_none(value: object) -> str | None:
-    return cut(value, _SHORT) if isinstance(value, str) else None
+def _short(text: object) -> str:
+    return cut(str(text), _SHORT)
+
+
+def _short_or_none(value: object) -> str | None:
+    return _short(value) if isinstance(value, str) else None
 
 
 def _number(value: object) -> float | None:

@@ -12,6 +12,7 @@ do, made without arguments. Pass it to `score(..., estimators={"my_score": my_sc
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
+from operator import attrgetter
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -32,128 +33,14 @@ from coe_agents.measurement.weighted_vote import (
 )
 from coe_agents.measurement.weighting import stated_confidences, token_confidences
 
-
-class _ScoreName(NamedTuple):
-    label: str
-    group: str
-    explanation: str
-
+Estimator = Callable[[Statistics], float | None]
+"""Computes a score of one question: higher = less sure; None where it cannot be computed."""
 
 BEST_SINGLE_MODEL = "best_single_model"
-SCORES_OF_SETS = (BEST_SINGLE_MODEL, TRUSTED_VOTE_SHARE)
-"""The scores that no estimator computes: they need all questions, not one."""
-
-_PROPOSAL, _OTHER = "The judged proposal", "Other estimators"
-_TABLE: Mapping[str, Mapping[str, tuple[str, str]]] = {
-    _PROPOSAL: {
-        "support": (
-            "Support of the others",
-            "1 - the other agents' mean probability of what is proposed",
-        ),
-        "own_entropy": (
-            "Entropy of the proposer",
-            "semantic entropy of the proposer's own responses",
-        ),
-    },
-    "Collaborative Entropy and its parts": {
-        "coe": ("CoE", "Collaborative Entropy: the aleatoric plus the epistemic part, in nats"),
-        "coe_js": ("CoE, Jensen-Shannon", "CoE with this divergence between the agents"),
-        "coe_hellinger": ("CoE, Hellinger", "CoE with this distance between the agents"),
-        "coe_wasserstein": (
-            "CoE, Wasserstein",
-            "CoE with this distance; meanings are 1 apart without an entailment model",
-        ),
-        "aleatoric": (
-            "Aleatoric part of CoE",
-            "how unsure each agent is by itself; the mean of agents",
-        ),
-        "epistemic": ("Epistemic part of CoE", "how much the agents differ from one another"),
-    },
-    "Entropies": {
-        "semantic_entropy": (
-            "Semantic entropy, mean of agents",
-            "entropy of each agent's meanings; equals the aleatoric part",
-        ),
-        "pooled_semantic_entropy": (
-            "Semantic entropy, pooled",
-            "entropy of the meanings of all responses, as if of one agent",
-        ),
-        BEST_SINGLE_MODEL: (
-            "Semantic entropy, best agent",
-            "of the agent that ranked answers best on the other half",
-        ),
-    },
-    "Agreement": {
-        VOTE_SHARE: ("Vote share", "1 - the leading meaning's share of the group"),
-        TRUSTED_VOTE_SHARE: (
-            "Trusted vote share",
-            "vote share in which agents count by how far the others agree with them",
-        ),
-        CONFIDENCE_VOTE_SHARE: (
-            "Vote share by confidence",
-            "vote share in which agents count by how sure they are",
-        ),
-        "pooled_disagreement": (
-            "Disagreement, pooled",
-            "chance that any two responses of the group differ",
-        ),
-    },
-    "Log-probabilities": {
-        "regular_entropy": (
-            "Regular entropy",
-            "mean negative log-probability of whole responses, whatever they mean",
-        )
-    },
-    "Stated by the agents": {
-        "p_false": ("P(False)", "the probability that an agent gives to its response being false")
-    },
-    _OTHER: {},
-}
-"""By group and score, in reading order: what reports call it, and what it measures, in a line."""
-
-_NAMES = {
-    score: _ScoreName(label, group, explanation)
-    for group, scores in _TABLE.items()
-    for score, (label, explanation) in scores.items()
-}
-PROPOSAL_SCORES = tuple(_TABLE[_PROPOSAL])
-"""The scores of whether one agent's proposal is wrong."""
-GROUP_SCORES = tuple(score for score in _NAMES if score not in (*PROPOSAL_SCORES, *SCORES_OF_SETS))
-"""All other scores that an estimator computes."""
-
-BASELINE = (
-    "coe",
-    "epistemic",
-    "semantic_entropy",
-    "best_single_model",
-    "vote_share",
-    "regular_entropy",
-    "p_false",
-)
-"""The scores that reports show first."""
-
-
-def name_of(score: str) -> _ScoreName:
-    """Returns how a score is shown; one that is not built in keeps its own name."""
-    return _NAMES.get(score) or _ScoreName(
-        score, _OTHER, "registered by another package or by the caller"
-    )
-
-
-def group_scores(scores: Iterable[str]) -> dict[str, list[str]]:
-    """Returns scores by the group in which they are shown, groups and members in reading order."""
-    places = {name: place for place, name in enumerate(_NAMES)}
-    groups: dict[str, list[str]] = {group: [] for group in _TABLE}
-    for score in sorted(scores, key=lambda name: places.get(name, len(places))):
-        groups[name_of(score).group].append(score)
-    return {group: names for group, names in groups.items() if names}
-
-
-Estimator = Callable[[Statistics], float | None]
 
 
 def support(statistics: Statistics) -> float | None:
-    """1 - the mean over the other agents of their probability of the proposal's cluster, in [0, 1].
+    """Lack of support: 1 - the mean over the other agents of their probability of the proposal's cluster, in [0, 1].
 
     CoE does not know whose answer is judged; this does. Higher = less sure. None if there is no other agent, or no
     proposal.
@@ -246,23 +133,204 @@ def _figure(name: str, statistics: Statistics) -> float | None:
     return statistics.figures[name]  # computed for many questions at once
 
 
-_OF_RESPONSES = (confidence_vote_share, regular_entropy, p_false)
-_OF_PROPOSALS = (support, own_entropy)
-ESTIMATORS: Mapping[str, Estimator] = {name: partial(_figure, name) for name in GROUP_SCORES} | {
-    estimator.__name__: estimator for estimator in _OF_RESPONSES
-}
-"""The built-in estimators."""
+def _support_figure(name: str, measurement: Measurement) -> float:
+    return float(support_figures(np.array(measurement.support))[name])
 
-PROPOSAL_ESTIMATORS: Mapping[str, Estimator] = {
-    estimator.__name__: estimator for estimator in _OF_PROPOSALS
+
+def _confidence_vote_share_of(measurement: Measurement) -> float:
+    return float(1.0 - weighted_votes(measurement, None, score=CONFIDENCE_VOTE_SHARE).max())
+
+
+class _Score(NamedTuple):
+    """A row of the table of scores.
+
+    Attributes:
+        label: What reports call the score.
+        explanation: What the score measures, in a line.
+        estimator: Computes the score of one question's statistics. None for a score that needs all questions at once:
+            those are computed in `coe_agents.evaluation.scoring`.
+        of_measurement: Computes the score of a measurement, which may lack the responses; None where it takes these.
+    """
+
+    label: str
+    explanation: str
+    estimator: Estimator | None
+    of_measurement: Callable[[Measurement], float] | None = None
+
+
+_PROPOSAL, _OTHER = "The judged proposal", "Other estimators"
+_GROUPS: Mapping[str, Mapping[str, _Score]] = {
+    _PROPOSAL: {
+        "support": _Score(
+            "Support of the others",
+            "lack of support: 1 - the other agents' mean probability of what is proposed",
+            support,
+        ),
+        "own_entropy": _Score(
+            "Entropy of the proposer",
+            "semantic entropy of the proposer's own responses",
+            own_entropy,
+        ),
+    },
+    "Collaborative Entropy and its parts": {
+        "coe": _Score(
+            "CoE",
+            "Collaborative Entropy: the aleatoric plus the epistemic part, in nats",
+            partial(_figure, "coe"),
+            of_measurement=attrgetter("coe"),
+        ),
+        "coe_js": _Score(
+            "CoE, Jensen-Shannon",
+            "CoE with this divergence between the agents",
+            partial(_figure, "coe_js"),
+        ),
+        "coe_hellinger": _Score(
+            "CoE, Hellinger",
+            "CoE with this distance between the agents",
+            partial(_figure, "coe_hellinger"),
+        ),
+        "coe_wasserstein": _Score(
+            "CoE, Wasserstein",
+            "CoE with this distance; meanings are 1 apart without an entailment model",
+            partial(_figure, "coe_wasserstein"),
+        ),
+        "aleatoric": _Score(
+            "Aleatoric part of CoE",
+            "how unsure each agent is by itself; the mean of agents",
+            partial(_figure, "aleatoric"),
+            of_measurement=attrgetter("aleatoric"),
+        ),
+        "epistemic": _Score(
+            "Epistemic part of CoE",
+            "how much the agents differ from one another",
+            partial(_figure, "epistemic"),
+            of_measurement=attrgetter("epistemic"),
+        ),
+    },
+    "Entropies": {
+        "semantic_entropy": _Score(
+            "Semantic entropy, mean of agents",
+            "entropy of each agent's meanings; equals the aleatoric part",
+            partial(_figure, "semantic_entropy"),
+        ),
+        "pooled_semantic_entropy": _Score(
+            "Semantic entropy, pooled",
+            "entropy of the meanings of all responses, as if of one agent",
+            partial(_figure, "pooled_semantic_entropy"),
+        ),
+        BEST_SINGLE_MODEL: _Score(
+            "Semantic entropy, best agent",
+            "of the agent that ranked answers best on the other half",
+            None,
+        ),
+    },
+    "Agreement": {
+        VOTE_SHARE: _Score(
+            "Vote share",
+            "1 - the leading meaning's share of the group",
+            partial(_figure, VOTE_SHARE),
+            of_measurement=partial(_support_figure, VOTE_SHARE),
+        ),
+        TRUSTED_VOTE_SHARE: _Score(
+            "Trusted vote share",
+            "vote share in which agents count by how far the others agree with them",
+            None,
+        ),
+        CONFIDENCE_VOTE_SHARE: _Score(
+            "Vote share by confidence",
+            "vote share in which agents count by how sure they are",
+            confidence_vote_share,
+            of_measurement=_confidence_vote_share_of,
+        ),
+        "pooled_disagreement": _Score(
+            "Disagreement, pooled",
+            "chance that any two responses of the group differ",
+            partial(_figure, "pooled_disagreement"),
+            of_measurement=partial(_support_figure, "pooled_disagreement"),
+        ),
+    },
+    "Log-probabilities": {
+        "regular_entropy": _Score(
+            "Regular entropy",
+            "mean negative log-probability of whole responses, whatever they mean",
+            regular_entropy,
+        )
+    },
+    "Stated by the agents": {
+        "p_false": _Score(
+            "P(False)", "the probability that an agent gives to its response being false", p_false
+        )
+    },
+    _OTHER: {},
 }
+"""All built-in scores, by group and name, in reading order."""
+
+_TABLE: Mapping[str, _Score] = {
+    name: score for scores in _GROUPS.values() for name, score in scores.items()
+}
+_GROUP_OF = {name: group for group, scores in _GROUPS.items() for name in scores}
+
+SCORES_OF_SETS = tuple(name for name, score in _TABLE.items() if score.estimator is None)
+"""The scores that no estimator computes: they need all questions, not one."""
+
+
+def _estimators(groups: Iterable[str]) -> dict[str, Estimator]:
+    """Returns the estimators of the scores of these groups, by name, in reading order."""
+    estimators: dict[str, Estimator] = {}
+    for group in groups:
+        for name, score in _GROUPS[group].items():
+            if score.estimator is not None:
+                estimators[name] = score.estimator
+    return estimators
+
+
+PROPOSAL_ESTIMATORS: Mapping[str, Estimator] = _estimators([_PROPOSAL])
 """The built-in estimators of whether the proposal of `Statistics.proposer` is wrong: its first response."""
+PROPOSAL_SCORES = tuple(PROPOSAL_ESTIMATORS)
+"""The scores of whether one agent's proposal is wrong."""
 
+ESTIMATORS: Mapping[str, Estimator] = _estimators(group for group in _GROUPS if group != _PROPOSAL)
+"""All other built-in estimators."""
 
 RUN_TIME_SCORES = tuple(name for name in ESTIMATORS if name != p_false.__name__)
 """The built-in scores that can be computed of one new question; P(False) needs a further request to each agent."""
 DEFAULT_SCORE = VOTE_SHARE
 """What `calibrate` compares with a threshold: it ranks best on saved responses, see `benchmarks/defaults.py`."""
+
+
+BASELINE = (
+    "coe",
+    "epistemic",
+    "semantic_entropy",
+    "best_single_model",
+    "vote_share",
+    "regular_entropy",
+    "p_false",
+)
+"""The scores that reports show first."""
+
+
+class _ScoreName(NamedTuple):
+    label: str
+    group: str
+    explanation: str
+
+
+def name_of(score: str) -> _ScoreName:
+    """Returns how a score is shown; a score that is not built in keeps its own name."""
+    known = _TABLE.get(score)
+    if known is None:
+        return _ScoreName(score, _OTHER, "an estimator of the caller's own")
+    return _ScoreName(known.label, _GROUP_OF[score], known.explanation)
+
+
+def group_scores(scores: Iterable[str]) -> dict[str, list[str]]:
+    """Returns scores by the group in which they are shown, groups and members in reading order."""
+    places = {name: place for place, name in enumerate(_TABLE)}
+    groups: dict[str, list[str]] = {group: [] for group in _GROUPS}
+    for score in sorted(scores, key=lambda name: places.get(name, len(places))):
+        groups[name_of(score).group].append(score)
+    return {group: names for group, names in groups.items() if names}
 
 
 def score_of(measurement: Measurement, name: str) -> float | None:
@@ -282,18 +350,9 @@ def score_of(measurement: Measurement, name: str) -> float | None:
     >>> round(score_of(measure(said, [0, 0, 1]), "vote_share"), 4)
     0.3333
     """
-    parts = {
-        "coe": measurement.coe,
-        "aleatoric": measurement.aleatoric,
-        "epistemic": measurement.epistemic,
-    }
-    if name in parts:
-        return parts[name]
-    if name == CONFIDENCE_VOTE_SHARE:
-        return float(1.0 - weighted_votes(measurement, None, score=name).max())
-    of_support = support_figures(np.array(measurement.support))
-    if name in of_support:
-        return float(of_support[name])
+    known = _TABLE.get(name)
+    if known is not None and known.of_measurement is not None:
+        return known.of_measurement(measurement)
     if name in measurement.run.scores:
         return measurement.run.scores[name]
     return compute_score(measurement, name, find_score(name))

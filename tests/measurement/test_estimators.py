@@ -83,6 +83,28 @@ def test_by_hand_where_two_agents_are_sure_of_different_answers(statistics):
         score_of(other, "coe_js")
 
 
+def test_a_figure_is_read_by_the_name_of_its_score(statistics):
+    (one,) = statistics(said("x x y z", "y y w x", "z x y y"))
+    distinct = {name: float(place) for place, name in enumerate(one.figures)}
+    found = values(replace(one, figures=distinct))
+    assert {name: found[name] for name in distinct} == distinct
+
+
+def test_a_figure_of_a_measurement_is_that_of_its_responses(statistics):
+    (one,) = statistics(said("x x y z", "y y w x", "z x y y"))
+    bare = replace(one.measurement, run=Run())
+    found = values(one)
+    for name in (
+        "coe",
+        "aleatoric",
+        "epistemic",
+        "vote_share",
+        "confidence_vote_share",
+        "pooled_disagreement",
+    ):
+        assert score_of(bare, name) == pytest.approx(found[name])
+
+
 def test_everything_is_lowest_at_consensus_and_an_entailment_model_sets_the_distances(statistics):
     (one,) = statistics(said("x x", "x x", logprob=0.0, n_tokens=1, p_false=0.0, confidence=1.0))
     lowest = dict.fromkeys(ESTIMATORS, 0.0)

@@ -197,12 +197,13 @@ class Store:
 
     def finish(self) -> None:
         """Puts all units in order, so that the file depends neither on who answered first nor on interruptions."""
-        in_order = {unit: self._kept[unit] for unit in self._units if unit in self._kept}
-        self._rewrite(in_order.values())
+        in_order = [unit for unit in self._units if unit in self._kept]
+        self._rewrite(map(self._kept.__getitem__, in_order))
         os.close(self._file)
         self._file = self._open()
         start = 0
-        for unit, kept in in_order.items():
+        for unit in in_order:
+            kept = self._kept[unit]
             self._kept[unit] = kept._replace(start=start)
             start += kept.size
 

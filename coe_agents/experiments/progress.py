@@ -30,7 +30,7 @@ Advance = Callable[[str, bool], None]
 def progress(
     totals: Mapping[str, tuple[int, int]],
     *,
-    what: tuple[str, str] = ("request", "requests"),
+    what: str = "request",
     console: Console | None = None,
     every: float = 10.0,
     is_shown: bool = True,
@@ -42,7 +42,7 @@ def progress(
 
     Args:
         totals: For each agent how many are done so far and in the end.
-        what: What is done, one and several.
+        what: What is done, as a noun for one.
         console: Where it is shown.
         every: Seconds between two lines, also while nothing gets done; 0 for one whenever something is.
         is_shown: Whether anything is.
@@ -91,9 +91,7 @@ def count_questions(n_questions: int, *, is_shown: bool) -> Iterator[None]:
     """Shows how many questions of saved samples were worked on in the block."""
     flag(is_shown, '"progress"')
     totals = {"questions": (0, n_questions)}
-    with progress(
-        totals, what=("question", "questions"), is_shown=is_shown, is_kept=False
-    ) as advance:
+    with progress(totals, what="question", is_shown=is_shown, is_kept=False) as advance:
 
         def count(n: int) -> None:
             for _ in range(n):
@@ -136,7 +134,7 @@ class _Lines:
     def __init__(
         self,
         totals: Mapping[str, tuple[int, int]],
-        what: tuple[str, str],
+        what: str,
         show: Callable[[str], None],
         every: float,
         *,
@@ -194,7 +192,7 @@ class _Lines:
         """Shows a line now."""
         self._shown_at = time.monotonic()
         n_done = self._n_before + self._n_new
-        parts = [f"{n_done} of {quantity(self._total, *self._what)}"]
+        parts = [f"{n_done} of {quantity(self._total, self._what)}"]
         if self._n_new > 1:
             rate = (self._n_new - 1) / max(self._shown_at - self._first_at, 1e-9)
             n_left = self._total - n_done

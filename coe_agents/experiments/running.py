@@ -112,7 +112,7 @@ class Running:
             note_what_is_missing(lambda: quantity(store.n_pending, "question is", "questions are")),
             show_progress(
                 {"questions": (n_all - store.n_pending, n_all)},
-                what=("question", "questions"),
+                what="question",
                 is_shown=self.is_shown,
             ) as advance,
         ):

@@ -35,8 +35,8 @@ from coe_agents.errors import CoEError, ConfigurationError, prints_secret, secre
 from coe_agents.extensions import did_you_mean, load_extension
 from coe_agents.files import missing_model
 from coe_agents.graph import CoEContext, GraphOptions, create_coe_graph
-from coe_agents.graph.nodes.claims import AnswerJudge
-from coe_agents.graph.nodes.finish import OnDecision
+from coe_agents.graph.answer_judge import AnswerJudge
+from coe_agents.graph.on_decision import OnDecision
 from coe_agents.graph.options import OnUnavailable
 from coe_agents.graph.state import CoEInput, CoEOutput, CoEState
 from coe_agents.policy import AgentWeights, CalibratedPolicy, Policy, RegimePolicy, ThresholdPolicy

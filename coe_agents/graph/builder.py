@@ -16,17 +16,19 @@ from coe_agents.clustering import Clusterer, NormalizedMatch
 from coe_agents.clustering.answers import canonical_answer
 from coe_agents.clustering.protocols import AnswerPreset
 from coe_agents.errors import CheckpointError
+from coe_agents.graph.answer_judge import AnswerJudge
 from coe_agents.graph.context import CoEContext, RunSettings
 from coe_agents.graph.nodes.agent import agent_node, fan_out
 from coe_agents.graph.nodes.another_round import another_round_node
-from coe_agents.graph.nodes.claims import AnswerJudge, claims_node
+from coe_agents.graph.nodes.claims import claims_node
 from coe_agents.graph.nodes.clarify import clarify_node
 from coe_agents.graph.nodes.cluster import cluster_node
 from coe_agents.graph.nodes.coordinator import advice_on_sentences, coordinator_node
 from coe_agents.graph.nodes.escalation import Escalation, escalation_node
-from coe_agents.graph.nodes.finish import OnDecision, Recorder, check_on_decision, finish_node
+from coe_agents.graph.nodes.finish import finish_node
 from coe_agents.graph.nodes.measure import measure_node
 from coe_agents.graph.nodes.prepare import History, prepare_node
+from coe_agents.graph.on_decision import OnDecision, Recorder, check_on_decision
 from coe_agents.graph.options import Canonicalize, GraphOptions
 from coe_agents.graph.people import check_checkpointer
 from coe_agents.graph.resuming import CoEStateGraph

@@ -17,9 +17,9 @@ from coe_agents._steps import Steps, invoke
 from coe_agents.checks import integer
 from coe_agents.decision.data import DecisionData, view
 from coe_agents.graph.context import CoEContext
-from coe_agents.graph.nodes.finish import WITHHELD
 from coe_agents.graph.resuming import CoEStateGraph
 from coe_agents.graph.runnables import BriefNode, check_compiled, steps_node
+from coe_agents.graph.withheld import WITHHELD
 from coe_agents.types import FinalAction, Uncertainty
 
 NextQuestion: TypeAlias = Callable[[str, str], str | None]

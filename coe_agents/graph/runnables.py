@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from langchain_core.runnables import Runnable, RunnableConfig
+from langgraph.constants import TAG_NOSTREAM
 
 from coe_agents._steps import Steps, arun_steps, run_steps
 from coe_agents.graph.state import read_state
@@ -94,3 +95,8 @@ def check_compiled(graph: object) -> Runnable[Any, Any]:
             "Omit it: inside an agent the graph uses the agent's"
         )
     return graph
+
+
+def disable_streaming(config: RunnableConfig) -> RunnableConfig:
+    """Keeps an agent's samples out of `stream_mode="messages"`: nothing is shown before the gate."""
+    return {**config, "tags": [*(config.get("tags") or []), TAG_NOSTREAM]}

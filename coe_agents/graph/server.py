@@ -18,10 +18,10 @@ from typing_extensions import TypedDict
 from coe_agents.decision.refusal import why_not
 from coe_agents.decision.views import to_numbers
 from coe_agents.graph.context import CoEContext
-from coe_agents.graph.nodes.finish import withheld_message
 from coe_agents.graph.resuming import CoEStateGraph
 from coe_agents.graph.runnables import TwoForms
 from coe_agents.graph.state import CoEInput
+from coe_agents.graph.withheld import withheld_message
 
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]

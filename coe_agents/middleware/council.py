@@ -35,7 +35,7 @@ from coe_agents.clustering import (
 )
 from coe_agents.decision.data import view
 from coe_agents.errors import AgentError, is_control_flow
-from coe_agents.graph.nodes.finish import OnDecision, Recorder, check_on_decision, pass_on
+from coe_agents.graph.on_decision import OnDecision, Recorder, check_on_decision, pass_on
 from coe_agents.graph.people import drop_replies
 from coe_agents.middleware.council_request import Replies, ToolSchemas, TurnRequest
 from coe_agents.middleware.council_review import (

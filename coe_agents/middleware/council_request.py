@@ -40,7 +40,7 @@ from coe_agents.agents import ModelAgent
 from coe_agents.agents.requests.chat_models import without_streaming
 from coe_agents.decision import GroupDecision
 from coe_agents.decision.case import DecidedCase
-from coe_agents.graph.nodes.agent import disable_streaming
+from coe_agents.graph.runnables import disable_streaming
 from coe_agents.middleware.deliberation import CouncilResult, TurnProposals
 from coe_agents.middleware.driver import AsyncHandler, Driver, Handler
 from coe_agents.middleware.once import n_places, new_action

@@ -7,7 +7,7 @@ from typing import Any, TypeGuard
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, ToolMessage
 
-from coe_agents.graph.nodes.finish import withheld_message
+from coe_agents.graph.withheld import withheld_message
 from coe_agents.middleware.deliberation import CouncilDecision
 from coe_agents.middleware.reviewer import NOT_RUN
 from coe_agents.text import as_sentence, for_log

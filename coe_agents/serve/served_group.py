@@ -24,7 +24,7 @@ from coe_agents.errors import ConfigurationError, GroupUnavailableError
 from coe_agents.extensions import did_you_mean
 from coe_agents.graph import GraphOptions, create_coe_graph
 from coe_agents.graph.context import CallersLimits
-from coe_agents.graph.nodes.finish import OnDecision
+from coe_agents.graph.on_decision import OnDecision
 from coe_agents.policy import CalibratedPolicy, Policy
 from coe_agents.policy.base import regime_thresholds
 from coe_agents.policy.bounds import NAMES, Bounds

@@ -11,7 +11,6 @@ from contextvars import ContextVar
 from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.constants import TAG_NOSTREAM
 from langgraph.runtime import get_runtime
 from langgraph.types import Send
 
@@ -28,7 +27,7 @@ from coe_agents.errors import (
 )
 from coe_agents.graph import events
 from coe_agents.graph.context import RunSettings
-from coe_agents.graph.runnables import TwoForms, steps_node
+from coe_agents.graph.runnables import TwoForms, disable_streaming, steps_node
 from coe_agents.graph.state import AskedRequest, CoEState, SavedState, check_request, seconds_since
 from coe_agents.prompts import STRUCTURED
 from coe_agents.text import safe_message
@@ -163,11 +162,6 @@ async def cut_off(seconds: float) -> AsyncIterator[None]:
         if not limit.expired():  # the agent's own
             raise
         raise _past_deadline() from error
-
-
-def disable_streaming(config: RunnableConfig) -> RunnableConfig:
-    """Keeps an agent's samples out of `stream_mode="messages"`: nothing is shown before the gate."""
-    return {**config, "tags": [*(config.get("tags") or []), TAG_NOSTREAM]}
 
 
 def _past_deadline() -> AgentTimeoutError:

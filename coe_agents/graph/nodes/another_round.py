@@ -8,8 +8,7 @@ from langchain_core.runnables.config import set_config_context
 from langgraph.types import Overwrite
 
 from coe_agents.graph.context import RunSettings
-from coe_agents.graph.nodes.agent import disable_streaming
-from coe_agents.graph.runnables import TwoForms
+from coe_agents.graph.runnables import TwoForms, disable_streaming
 from coe_agents.graph.shown_tools import proposals_in_words
 from coe_agents.graph.state import (
     CoEState,

@@ -8,8 +8,8 @@ from langgraph.types import Command
 from coe_agents.decision.group_decision import agents_as_data
 from coe_agents.errors import GroupUnavailableError
 from coe_agents.graph import events
+from coe_agents.graph.answer_judge import GivenClaims
 from coe_agents.graph.context import RunSettings
-from coe_agents.graph.nodes.claims import GivenClaims
 from coe_agents.graph.options import OnUnavailable
 from coe_agents.graph.state import (
     CoEState,

@@ -13,9 +13,8 @@ from coe_agents.clustering.answers import parse_choice
 from coe_agents.clustering.refusals import answer_kind
 from coe_agents.decision.data import AgentTokens, view
 from coe_agents.graph import events
-from coe_agents.graph.nodes.agent import disable_streaming
 from coe_agents.graph.people import AskPerson, faults
-from coe_agents.graph.runnables import TwoForms, steps_node
+from coe_agents.graph.runnables import TwoForms, disable_streaming, steps_node
 from coe_agents.graph.state import CoEState
 from coe_agents.measurement.weighting import rank_texts
 from coe_agents.types import DECIDERS, Candidate, Cause, EscalatedCase, FinalAction, Ruling, Usage

@@ -1,31 +1,26 @@
-"""Owns the end of a run: the decision as data and as a message, and to whom the decided case is passed."""
+"""Owns the node that ends a run: the decision as data and as a message, and the decided case for `on_decision`."""
 
 import hashlib
 import json
 import uuid
-import warnings
-from collections.abc import Callable, Mapping
-from inspect import iscoroutinefunction
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from collections.abc import Mapping
+from typing import Any
 
 from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableConfig
 
-from coe_agents._steps import Call, Steps
+from coe_agents._steps import Steps
 from coe_agents.actions.canonical import read_action
 from coe_agents.actions.structured import ANSWER
-from coe_agents.checks import has_method
 from coe_agents.clustering.refusals import response_text
 from coe_agents.decision.case import DecidedCase
 from coe_agents.decision.group_decision import create_decision
-from coe_agents.errors import describe_error
+from coe_agents.graph.on_decision import OnDecision, pass_on
 from coe_agents.graph.runnables import BriefNode, TwoForms, steps_node
 from coe_agents.graph.state import CoEState, new_responses
+from coe_agents.graph.withheld import withheld_message
 from coe_agents.rounds.trajectory import conformity
-from coe_agents.types import WITHHELD_MARK, End, Response, end_of, usable
-
-WITHHELD = {"abstain": "I will not answer this: ", "escalate": "This needs someone else: "}
-"""How the message of a run begins that gives no answer."""
+from coe_agents.types import End, Response, end_of, usable
 
 
 def finish(state: CoEState) -> dict[str, Any]:
@@ -91,14 +86,6 @@ def _failures(state: CoEState) -> dict[str, str]:
     return failures
 
 
-def withheld_message(
-    action: str, reason: str, *, id: str | None = None, **metadata: Any
-) -> AIMessage:
-    """Returns the message in place of an answer that is withheld, under the mark by which it is known."""
-    text = f"{WITHHELD[action]}{reason}."
-    return AIMessage(text, id=id, response_metadata={**metadata, WITHHELD_MARK: True})
-
-
 def _end_of_answer(state: CoEState, answer: str | None) -> End | None:
     """Returns how the responses that are the answer ended, where none of them is whole; else None."""
     ends: set[End] = set()
@@ -145,37 +132,6 @@ def _calls_of(
     return [{**call, "id": f"call_{uuid.uuid4().hex}"} for call in calls]
 
 
-@runtime_checkable
-class Recorder(Protocol):
-    """Anything that records decided cases: `coe_agents.rulings.Recording`."""
-
-    def check(self) -> None:
-        """Refuses a run whose cases could not be recorded, before any agent is asked."""
-        ...
-
-    def record(self, case: DecidedCase) -> Steps[None]:
-        """Records a case. It warns where its store fails: the answer is worth more than its record."""
-        ...
-
-
-OnDecision: TypeAlias = Recorder | Callable[[DecidedCase], object]
-"""A recorder, or a function of the decided case; an asynchronous run calls the function in a thread."""
-
-
-def check_on_decision(on_decision: object, where: str) -> None:
-    """Refuses, by a TypeError, what is neither a recorder nor a function."""
-    is_function = callable(on_decision) and not isinstance(on_decision, type)
-    if not is_function:
-        has_method(on_decision, "record", where, advice="Pass Recording(), or a function")
-        return
-    call = getattr(on_decision, "__call__", None)  # noqa: B004 - of an object, its method
-    if iscoroutinefunction(on_decision) or iscoroutinefunction(call):
-        raise TypeError(
-            f"{where} must be a plain function; got {on_decision!r:.200}, which nobody would await. "
-            'Write "def": an asynchronous run calls it in a thread'
-        )
-
-
 def finish_node(on_decision: OnDecision | None) -> TwoForms:
     """Returns the node that ends a run, and passes the case on if somebody is to be told."""
     if on_decision is None:
@@ -196,21 +152,6 @@ def finish_node(on_decision: OnDecision | None) -> TwoForms:
         return update
 
     return steps_node(steps, name="finish")
-
-
-def pass_on(case: DecidedCase, on_decision: OnDecision) -> Steps[None]:
-    """Passes a decided case on; where that fails it warns, and the decision stands."""
-    if isinstance(on_decision, Recorder):
-        yield from on_decision.record(case)
-        return
-    try:
-        yield Call(on_decision, None, (case,))
-    except Exception as error:  # the answer is worth more than what the function does with it
-        function = getattr(on_decision, "__qualname__", type(on_decision).__name__)
-        described = describe_error(error, on_decision)
-        warnings.warn(
-            f'"on_decision", {function}, failed, and the decision stands: {described}', stacklevel=2
-        )
 
 
 def _id_of_turn(state: CoEState, config: RunnableConfig) -> str:

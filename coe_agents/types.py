@@ -64,6 +64,11 @@ CAUSES: tuple[Cause, ...] = get_args(Cause)
 - "policy": any other reason of a policy.
 """
 Rung = Literal["n-logprobs", "n", "each-logprobs", "each", "choice"]
+"""How an agent was asked for its samples: see `Sampling`.
+
+The first four are the forms of request in order, best first, and an agent takes the first that its server accepts.
+"choice" stands beside them: the probabilities of choices were asked for, in place of samples.
+"""
 
 MOST_SAMPLES = 500
 """The most responses that a `ModelAgent` samples in a round."""

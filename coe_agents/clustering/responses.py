@@ -1,4 +1,6 @@
-"""Owns the entry points: responses in, labels out, with refusals and empty responses in clusters of their own.
+"""Owns what the rest of the package calls of clustering: responses in, labels out.
+
+Refusals and empty responses have clusters of their own; a clusterer is given the answers alone.
 
 A greedy clusterer's result depends on the order of the responses, and theirs on the agents' names. So the clusterer is
 given each question's answers in an order of their own: the most frequent first, then the shortest, then by text. The

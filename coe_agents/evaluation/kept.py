@@ -1,7 +1,7 @@
-"""Owns what models said of saved texts, kept in the folder of a run, so that none is loaded for it again.
+"""Owns what is kept of the models that compared or judged saved responses, so that none is loaded for it again.
 
-The file holds numbers under hashes: no text, and nothing that is run. Whoever may write to the folder may change a
-verdict by it, as by the samples themselves.
+These are probabilities, vectors and verdicts, in a file in the folder of the run: numbers under hashes, no text, and
+nothing that is run. Whoever may write to the folder may change a verdict by the file, as by the samples themselves.
 """
 
 import json

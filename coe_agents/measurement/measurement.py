@@ -46,7 +46,9 @@ class Sampled(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What belongs to the run of which a measurement is, and is not computed from the responses' clusters.
+    """What belongs to the run that a measurement is of: what went before, what is left, and the responses themselves.
+
+    Nothing of it is computed from the clusters, but for `scores`.
 
     Attributes:
         history: The rounds before this one, in order.
@@ -54,7 +56,8 @@ class Run:
         conformity: The share of agents that changed to the leading answer in a debate: see
             `coe_agents.rounds.trajectory.conformity`; None without a debate.
         scores: Scores of uncertainty by name, where they were computed before; see `coe_agents.measurement.estimators`.
-        sampled: What was measured, for the scores that were not; None where it is not kept.
+        sampled: The question, its sampled responses and their labels, of which further scores can be computed; None
+            where they are not kept.
     """
 
     history: tuple[RoundData, ...] = ()

@@ -1,4 +1,9 @@
-"""Owns the bounds of a run: thresholds, samples, rounds, tokens and time, in one value wherever they are set."""
+"""Owns the bounds of a run: thresholds, samples, rounds, tokens and time, in one value wherever they are set.
+
+A *bound* is a value of `Bounds`. A *limit* is a bound that a caller sets, beside the operator's: it only makes a run
+stricter (`Rules.limits`). A *budget* is a bound of what further rounds may spend: `token_budget`, and `CostBudget` in
+money.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -55,6 +60,10 @@ class Spent:
 @dataclass(frozen=True, kw_only=True)
 class Bounds:
     """The bounds of a run; None leaves a bound open.
+
+    `max_rounds`, `token_budget` and `deadline` end the rounds. The other fields end nothing, and stand here since they
+    are set in the same places: the thresholds, which a policy and the reported regime compare with CoE and its parts,
+    and `n_samples`, the size of a round.
 
     Raises:
         TypeError: If a value is no number, or no whole one where it must be.

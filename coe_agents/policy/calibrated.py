@@ -156,7 +156,9 @@ class GroupThreshold:
 class Calibration:
     """What a policy was calibrated on, and the result.
 
-    The methods raise a `KeyError` where learned support needs an agent that was not measured.
+    How far an agent counts has three values here: `weights` are the user's, with which the questions were measured;
+    `trust` was found by the calibration, and counts in the score; `learned_support` was learned from labels, and counts
+    for a proposal. The methods raise a `KeyError` where learned support needs an agent that was not measured.
 
     Attributes:
         risk: The highest allowed share of wrong answers among those given, in (0, 1).
@@ -180,16 +182,16 @@ class Calibration:
         fit: What the weights, or the learned support, were fitted on. "whole": the questions on which the threshold was
             chosen, too; the guarantee is then empirical. "halves": the other half of the questions, so that the
             guarantee is that of equal weights. None where nothing was fitted.
-        proposer: The agent whose first response is judged; None where the group's answer is. The uncertainty is then
-            1 - `proposal_support`, unless support was learned, and `threshold`, `n_questions`, `n_answered`, `n_wrong`
-            and `bound` are those of the proposals that no group below contains.
+        proposer: The agent whose first response is judged; None where the group's answer is judged. With a proposer the
+            uncertainty is 1 - `proposals.support` of a measurement, unless support was learned, and `threshold`,
+            `n_questions`, `n_answered`, `n_wrong` and `bound` are of the proposals that no group below contains.
         tools: The thresholds of the tools that have one of their own, by name: of proposals that call only this tool.
         no_call: Of proposals that call nothing; None where there were none.
         weights: The weights of the agents by name with which the questions were measured; None: equal ones.
         prompt: What was said to the agents around a question, as JSON; "" for nothing, None where that is not known.
         answers: What is recorded of the preset by which they were asked for answers; "" for none, None where not known.
-        score: What the uncertainty is. Always "support" with a proposer; else an estimator's name, such as
-            "vote_share". "coe" where it is not given, as in files of former versions.
+        score: What the uncertainty is. With a proposer always "support", the lack of it; else an estimator's name, such
+            as "vote_share". "coe" where it is not given, as in files of former versions.
         estimator: What computes the score where it is no built-in one. It is code, so no file has it.
     """
 

@@ -75,8 +75,8 @@ def coordinate(
             the iterations stop, not the steps.
         epsilon: Above 0; the change of CoE, in the divergence's unit, below which the iterations stop.
         max_iterations: At least 1; at it, the last state is returned with `converged=False`.
-        solver: A name from the table or of an installed "coe_agents.solvers" entry point, or a callable that takes the
-            distributions and returns the next ones, shape `(n_agents, n_clusters)`.
+        solver: A name from the table; "package.module:name", whose code is run; or a callable that takes the
+            distributions and returns the next distributions, shape `(n_agents, n_clusters)`.
 
     Returns:
         The last distributions and weights, and the trajectory of CoE. Distributions that are certain from the start

@@ -43,7 +43,7 @@ class Source:
 
     @property
     def form(self) -> "Format":
-        """The form that has the fields of the first record; our own where no other has."""
+        """The first row of `_FORMATS` all of whose fields the first record has; our own form where there is none."""
         for each in _FORMATS:
             if each.fields <= self.first.keys():
                 return each

@@ -1,6 +1,7 @@
 """Owns reading samples: saved responses, one a record, grouped by question whatever order the records are in.
 
-Each record is judged by the one table of `line`, and DuckDB sorts the samples by question.
+`formats` says how a record of each tool becomes samples, `line` checks the fields of each sample, and DuckDB sorts the
+samples by question.
 """
 
 import glob
@@ -246,7 +247,7 @@ class Samples:
                 is_numbered = source.form is OWN and not source.is_loose
                 records = read_records(file)
                 reading = _Reading(number, source.to_samples, is_numbered)
-            self._table.add(_judge(records, reading, faults))
+            self._table.add(_read_samples(records, reading, faults))
         except OSError as error:
             said = str(error).split("\nPossible", 1)[0].splitlines()
             raise SamplesError(f"{file.path} cannot be read: {' '.join(said)}") from error
@@ -301,12 +302,12 @@ class _Reading(NamedTuple):
     is_numbered: bool = False
 
 
-def _judge(
+def _read_samples(
     records: Iterable[tuple[int, str | bytes | JsonObject]],
     reading: _Reading,
     faults: dict[int, str],
 ) -> Iterator[Row]:
-    """Yields the samples of a file, and notes what is wrong with faulty records, up to so many."""
+    """Yields the samples of a file; notes in `faults` what is wrong with faulty records, up to `MOST_FAULTS`."""
     for record, text in records:
         samples: list[JsonObject] = []
         wrong: list[str] = []

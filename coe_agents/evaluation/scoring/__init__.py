@@ -1,1 +1,4 @@
-"""Owns scoring: statistics of each question, estimators over them, the criterion of correctness, and score vectors."""
+"""Owns scoring: the statistics of each saved question, the criterion of correctness, and the vectors of scores.
+
+The estimators over the statistics stand in `coe_agents.measurement`, since policies need them, too.
+"""

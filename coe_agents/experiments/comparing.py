@@ -1,7 +1,7 @@
 """Owns `compare`: runs side by side, or policies replayed on saved responses."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -164,22 +164,8 @@ def compare_policies(
 ) -> Comparison:
     """Replays policies on saved responses; see `compare`."""
     # before the responses are clustered, which may take long
-    loaded: dict[str, Policy | ReplayedPolicy] = {}
-    criteria = set()
-    for name, policy in policies.items():
-        if isinstance(policy, str | Path):
-            loaded[name] = _policy_of_file(Path(policy), name)
-        else:
-            advice = "Pass RegimePolicy(), for example"
-            has_method(policy, "decide", f'"policies" {name!r}', advice=advice)
-            rounds_of(policy, max_rounds)  # raises an error if it is no number of rounds
-            loaded[name] = policy
-        calibration = _calibration_of(loaded[name])
-        if calibration is not None:
-            criteria.add(calibration.correctness)
-    if len(criteria) == 1 and criteria <= CRITERIA.keys():
-        judging = replace(judging, calibrated=criteria.pop())
-
+    loaded = _load_policies(policies, max_rounds)
+    judging = replace(judging, calibrated=_criterion_of(loaded.values()))
     with open_samples(samples) as questions:
         setup, resolved = create_setup(questions.paths, judging, recorded=questions.clusterer)
         with count_questions(len(questions), is_shown=progress):
@@ -210,6 +196,34 @@ def compare_policies(
         judged=resolved.to_json(),
         note=resolved.note(),
     )
+
+
+def _load_policies(
+    policies: Mapping[str, Policy | str | Path], max_rounds: int | None
+) -> dict[str, Policy | ReplayedPolicy]:
+    """Returns the policies by name, those of files with what is around them there."""
+    loaded: dict[str, Policy | ReplayedPolicy] = {}
+    for name, policy in policies.items():
+        if isinstance(policy, str | Path):
+            loaded[name] = _policy_of_file(Path(policy), name)
+            continue
+        advice = "Pass RegimePolicy(), for example"
+        has_method(policy, "decide", f'"policies" {name!r}', advice=advice)
+        rounds_of(policy, max_rounds)  # raises an error if it is no number of rounds
+        loaded[name] = policy
+    return loaded
+
+
+def _criterion_of(policies: Iterable[Policy | ReplayedPolicy]) -> str | None:
+    """Returns by what all calibrated policies were judged, if it is one criterion and needs no model."""
+    criteria = set()
+    for policy in policies:
+        calibration = _calibration_of(policy)
+        if calibration is not None:
+            criteria.add(calibration.correctness)
+    if len(criteria) == 1 and criteria <= CRITERIA.keys():
+        return criteria.pop()
+    return None
 
 
 def _calibration_of(policy: Any) -> Calibration | None:

@@ -64,12 +64,14 @@ def normalize_answer(text: str) -> str:
     """
     if _WORDS.fullmatch(text):
         words = text.lower().rstrip(".").split()
-        if _NOT_PLAIN.isdisjoint(words):  # no other rule changes these
+        if _NOT_PLAIN.isdisjoint(
+            words
+        ):  # no rule changes these but `fold_case` and `drop_articles`
             *others, last = words
             kept = [word for word in others if word not in _ARTICLES]
             return " ".join([*kept, last])
 
-    if _PLAIN_NUMBER.fullmatch(text):
+    if _PLAIN_NUMBER.fullmatch(text):  # no rule changes it
         return text
 
     normalized = text
@@ -154,7 +156,10 @@ def join_initials(text: str) -> str:
 
 
 def spell_out_numero(text: str) -> str:
-    """The word for the abbreviation before a number; without its full stop, "no" may be the answer "No"."""
+    """The word for the abbreviation before digits; without its full stop, "no" may be the answer "No".
+
+    So may "No." before a number word: "No. One of them is."
+    """
     return _NUMERO.sub("number ", text)
 
 
@@ -582,7 +587,7 @@ _QUANTITY = re.compile(
 )
 
 _WORDS = re.compile(r"[A-Za-z][A-Za-z ]*\.?")
-"""The most frequent answers: letters of English, spaces, and a full stop."""
+"""The most frequent answers: letters of English, spaces, and a full stop. Read the short way, but for `_NOT_PLAIN`."""
 _PLAIN_NUMBER = re.compile(r"-?[1-9][0-9]*(?:\.[0-9]{0,300}[1-9]|/[1-9][0-9]*)?")
 _NORMAL = re.compile("[a-z0-9 à-öø-ÿ]*")
 _MOST_PASSES = 4
@@ -591,3 +596,4 @@ _FEW_CHARACTERS = 1_000
 _WORD = re.compile("[a-z]+")
 _NUMBER_WORD = frozenset({*_VALUES, *_ORDINALS, *_SCALES})
 _NOT_PLAIN = _NUMBER_WORD | {"a", "minus", "plus"}
+"""The words that a rule reads. A new rule names its own here; texts of other words alone never reach it."""

@@ -210,6 +210,7 @@ def test_equal_answers(group):
         (r"\Delta", r"\delta", r"\Sigma", r"\sigma"),
         ("ΔT", "δT", "T"),
         ("No one", "No. 1", "one"),
+        ("No. One", "number one"),  # "No. One of them is."
         ("No, 5", "No. 5", "5", "#5", "numbers 5", "number 50"),
         ("No.", "number", "5"),
         ("first", "one", "second", "second place"),
@@ -264,17 +265,38 @@ def test_what_is_normal_stays(text):
     assert normalize_answer(once) == once
 
 
+def by_the_long_way(text):
+    """What the rules alone make of a text."""
+    with pytest.MonkeyPatch.context() as patch:
+        for short_way in ("_WORDS", "_PLAIN_NUMBER"):
+            patch.setattr(normalized, short_way, re.compile("(?!)"))
+        return normalize_answer(text)
+
+
+OF_RULES = [text for rule in RULES for text in (*rule.same, *rule.other)]
+WORDS_OF_RULES = sorted({word for text in OF_RULES for word in re.findall("[A-Za-z]+", text)})
 PIECES = st.sampled_from(
-    ["", *" .AU", " .", "the", "an", "Paris", "PARIS", "one", "Twenty", "hundred", "and"]
+    [
+        *["", *" .AU", " .", "the", "an", "Paris", "PARIS", "one", "Twenty", "hundred", "and"],
+        *WORDS_OF_RULES,
+    ]
 )
 
 
 @given(st.lists(PIECES, max_size=7).map(" ".join), PIECES)
 def test_plain_words_are_what_the_long_way_makes_of_them(text, end):
-    found = normalize_answer(text + end)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(normalized, "_WORDS", re.compile("(?!)"))
-        assert normalize_answer(text + end) == found
+    assert normalize_answer(text + end) == by_the_long_way(text + end)
+
+
+@pytest.mark.parametrize("word", WORDS_OF_RULES)
+def test_a_word_that_a_rule_reads_is_not_plain(word):
+    for text in (word, f"Paris {word}", f"{word} Paris", f"Paris {word} Paris"):
+        assert normalize_answer(text) == by_the_long_way(text)
+
+
+@given(st.from_regex(r"-?[0-9]{1,4}(\.[0-9]{0,3}|/[0-9]{1,3})?", fullmatch=True))
+def test_a_plain_number_is_what_the_long_way_makes_of_it(text):
+    assert normalize_answer(text) == by_the_long_way(text)
 
 
 @given(

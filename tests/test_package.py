@@ -214,3 +214,20 @@ def test_workflows_test_every_python_that_the_package_names():
     named = [line.rpartition(" ")[2] for line in project["classifiers"] if "Python :: 3." in line]
     assert workflow["jobs"]["test"]["strategy"]["matrix"]["python"] == named
     assert project["requires-python"] == f">={named[0]}"
+
+
+def packages_of(row):
+    return {name.strip(" `") for name in row.split("|")}
+
+
+def test_contributing_lists_the_layers_as_they_are_checked():
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    ring, *core = contracts["contracts"][0]["layers"]
+    page = (ROOT / "CONTRIBUTING.md").read_text()
+    of_core = page.partition("| packages | own |\n")[2].partition("\n\n")[0]
+    of_ring = page.partition("| room | owns |\n")[2].partition("\n\n")[0]
+
+    rows = [re.split(r"(?<!\\)\|", line)[1].replace("\\", "") for line in of_core.splitlines()[1:]]
+    assert [packages_of(row) for row in rows] == [packages_of(layer) for layer in reversed(core)]
+    rooms = {line.split("|")[1].strip(" `") for line in of_ring.splitlines()[1:]}
+    assert rooms == packages_of(ring)

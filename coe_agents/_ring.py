@@ -1,7 +1,7 @@
 """Owns the table of the ring: rooms that the core never imports, and that may be taken away with their tests and pages.
 
-The core finds what it needs of a room here, by name, when it is needed; so do the faces of packages what stands above
-them, in the core, too.
+It is the one door to a higher layer. The core finds a part of a room here, by the part's name, when the part is needed.
+A package of the core finds a part of a higher layer of the core here, too: `coe_agents.evaluation.calibrate`.
 """
 
 from collections.abc import Mapping

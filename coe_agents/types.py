@@ -95,9 +95,9 @@ class Response(TypedDict):
             none. None: a text, of a model that was shown no tools. Nothing has run them.
         confidence: How sure the model said it is that its answer is right, in [0, 1]; None where it did not say, or was
             not asked. `text` does not contain it, and `logprob` and `n_tokens` do not cover it.
-        end: How the reply ended, by what its provider says. A gate counts whole ones only; among answers a filtered one
-            counts as an empty one. A response that an earlier version stored lacks it, and is whole.
-        fault: In a failure of one reply, what is wrong with it; absent of others.
+        end: How the reply ended, by what its provider says. A gate counts whole replies only; among answers a filtered
+            reply counts as an empty one. A response that an earlier version stored lacks the field, and is whole.
+        fault: In a failure of one reply, what is wrong with the reply; absent of other failures.
     """
 
     agent: str
@@ -156,7 +156,7 @@ def create_response(
 
 
 def end_of(response: Response) -> End:
-    """Returns how a response ended; one that an earlier version stored is whole."""
+    """Returns how a response ended; a response that an earlier version stored is whole."""
     return response.get("end", "whole")
 
 
@@ -323,9 +323,9 @@ class RoundData(Uncertainty):
 
     Attributes:
         round: The round, from 0.
-        strategy: How it was asked; None for the first.
+        strategy: How the round was asked; None for the first round.
         answer: The leading cluster's most probable response; None if nothing was measured.
-        led: The representative of the leading cluster; on a tie those of all leading clusters, sorted by text.
+        led: The representative of the leading cluster; on a tie of each leading cluster, sorted by text.
         leading: Each agent's most probable answer, by name. If several of its answers tie, the one that the group
             supports most, then the first by text.
         entropies: Each agent's semantic entropy, in nats, by name.

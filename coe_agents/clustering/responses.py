@@ -2,10 +2,10 @@
 
 Refusals and empty responses have clusters of their own; a clusterer is given the answers alone.
 
-A greedy clusterer's result depends on the order of the responses, and theirs on the agents' names. So the clusterer is
-given each question's answers in an order of their own: the most frequent first, then the shortest, then by text. The
-commonest wording represents its cluster, so that the first comparisons settle most answers, and a short wording says
-little that a paraphrase might lack. Equal texts share a cluster.
+A greedy clusterer's result depends on the order of the responses, and that order on the agents' names. So the
+clusterer is given each question's answers in an order of their own: the most frequent first, then the shortest, then by
+text. The commonest wording represents its cluster, so that the first comparisons settle most answers, and a short
+wording says little that a paraphrase might lack. Equal texts share a cluster.
 """
 
 import operator
@@ -81,7 +81,7 @@ def cluster_many(
 def cluster_with_former(
     responses: Sequence[str], former: Sequence[str], *, question: str, clusterer: Clusterer
 ) -> tuple[list[int], list[int]]:
-    """Clusters as `cluster_responses`, and finds the clusters of texts of a former round among those of the responses.
+    """Clusters as `cluster_responses`, and finds the cluster of each text of a former round among these clusters.
 
     The former texts are placed last, so that they represent no cluster that a response could join.
     """
@@ -96,7 +96,7 @@ def _cluster_batch(
     questions: Sequence[str],
     clusterer: Clusterer,
 ) -> list[list[int]]:
-    """Returns the labels of each question's texts and then of those placed last."""
+    """Returns the labels of each question's texts, and then of the texts placed last."""
     # of each question, the cluster of each text: its kind, until the answers have a label
     clusters = list[dict[str, Any]]()
     answers = list[list[str]]()

@@ -26,7 +26,7 @@ _DIGEST = 32
 
 
 def path_of_kept(samples: Sequence[Path]) -> Path | None:
-    """Returns the file in the folder of the run that the first of the samples is of; None if it is of none.
+    """Returns the file in the folder of the run whose samples come first; None if the first samples are of no run.
 
     Nothing is written beside other samples, where nobody expects a file, or where a link leads.
     """
@@ -42,7 +42,7 @@ def path_of_kept(samples: Sequence[Path]) -> Path | None:
 
 @dataclass(frozen=True)
 class Kept:
-    """A model that is created, and asked, for what its file does not hold: one that entails, embeds or judges.
+    """A model that entails, embeds or judges, and is created, and asked, only for the numbers that its file lacks.
 
     A file that is damaged is replaced, with a warning; a value that is damaged is asked for again. Where no file can
     be written, or it is locked, nothing is kept.
@@ -68,7 +68,7 @@ class Kept:
         return self._recall(texts, lambda new: self.create().embed_documents(new))
 
     def judge(self, predictions: Sequence[Prediction]) -> list[float | None]:
-        """Returns the verdict on each prediction; see `Criterion`. One that is not known is not kept."""
+        """Returns the verdict on each prediction; see `Criterion`. A verdict that is not known is not kept."""
 
         def ask(new: Sequence[Prediction]) -> list[list[float | None]]:
             return [[verdict] for verdict in self.create().judge(new)]

@@ -15,13 +15,16 @@ class AnswerJudge(Protocol):
     def decide(
         self, questions: Sequence[Sequence[Response]], *, weights: Mapping[str, float] | None = None
     ) -> Sequence[ClaimedAnswer]:
-        """Returns what is given of the responses to each question."""
+        """Returns the answer that is given to each question: the claims of its responses that may be given."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class GivenClaims:
-    """The policy of a turn whose answer was judged claim by claim: it gives what is left, whatever the clusters are."""
+    """The policy of a turn whose answer was judged claim by claim: it gives the claims that are left.
+
+    What the clusters are plays no part.
+    """
 
     claimed: ClaimedAnswer
 

@@ -107,9 +107,9 @@ def create_coe_graph(
 
     The input is `{"question": str}` or `{"messages": [...]}`, whose last human text is the question then; with
     `"choices": ["approve", "reject"]` a reply counts only if it consists of one of these, and with `"tools": [...]` the
-    agents propose tool calls (see `CoEInput`): once the gate answers, `decision["calls"]` holds those to run, as does
-    the last message. Append it and their results to the conversation, and ask again with it: the agents see the last
-    question and all that follows. Calls without a result are left out of what they see. The output
+    agents propose tool calls (see `CoEInput`): once the gate answers, `decision["calls"]` holds the calls to run, as
+    does the last message. Append this message and the calls' results to the conversation, and ask again with it: the
+    agents see the last question and all that follows, but for calls without a result. The output
     holds `decision` (see `coe_agents.decision.DecisionData`), `messages` with the answer or the refusal at the end,
     `responses` in canonical order with failures last, `labels`, the cluster of each response, and `former_responses`,
     which later rounds replaced. The context of a run may change agents, samples, thresholds and bounds: see
@@ -151,10 +151,10 @@ def create_coe_graph(
         answer_judge: `coe_agents.claims.Claims()` judges answers in texts claim by claim: of the draft with the most
             content that the other models support, these claims are given, and `decision["claims"]` holds each.
             It decides in place of `policy`, which remains for turns with choices or tools. None judges whole answers.
-        on_decision: What each decided case is passed to: `coe_agents.rulings.Recording`, which keeps those on which
-            people are to rule in the store with which the graph is compiled; or a function of the case, a dictionary
-            with "id", "question", "conversation", "decision", "leading" (the leading answer), "responses" and "labels".
-            If the function or the store fails, a warning says so, and the decision stands.
+        on_decision: What each decided case is passed to: `coe_agents.rulings.Recording`, which keeps the cases on
+            which people are to rule in the store with which the graph is compiled; or a function of the case: a
+            dictionary with "id", "question", "conversation", "decision", "leading" (the leading answer), "responses"
+            and "labels". If the function or the store fails, a warning says so, and the decision stands.
         options: What few users change: see `coe_agents.graph.GraphOptions`.
 
     Raises:

@@ -62,7 +62,7 @@ def regular_entropy(statistics: Statistics) -> float | None:
     """Predictive entropy, the mean over agents of the mean of -logprob, in nats; higher = less sure.
 
     The Monte Carlo estimate of the entropy of an agent's distribution over whole texts (Kadavath et al., 2022). Long
-    responses have more of it. None if an agent has no log-probability.
+    responses have a higher entropy. None if an agent has no log-probability.
     """
     surprisals: list[float | None] = []
     for sample in statistics.responses:
@@ -75,8 +75,8 @@ def regular_entropy(statistics: Statistics) -> float | None:
 def p_false(statistics: Statistics) -> float | None:
     """The mean over agents of the mean of the samples' field `p_false`, in [0, 1]; higher = less sure.
 
-    It is an agent's probability that its response is false (Kadavath et al., 2022). Agents without one are omitted, and
-    so are values that are not probabilities; None if no agent has one.
+    `p_false` is an agent's probability that its response is false (Kadavath et al., 2022). Agents without the field are
+    omitted, and so are values that are no probabilities; None if no agent is left.
     """
     means = _means(statistics, _probabilities_of_falsity(statistics))
     return fmean(means) if means else None
@@ -85,8 +85,8 @@ def p_false(statistics: Statistics) -> float | None:
 def confidence_vote_share(statistics: Statistics) -> float:
     """1 - the vote share by the agents' confidences, in [0, 1]; higher = less sure.
 
-    The score of `coe_agents.measurement.weighted_vote` with the weights of the statistics. Without any confidence it is
-    that of "vote_share".
+    The score of `coe_agents.measurement.weighted_vote` with the weights of the statistics. Without any confidence the
+    score is "vote_share".
     """
     stated: dict[str, float] = {}
     for name, values in stated_confidences(statistics.responses).items():
@@ -119,7 +119,7 @@ def _probabilities_of_falsity(statistics: Statistics) -> list[float | None]:
 
 
 def _means(statistics: Statistics, values: Sequence[float | None]) -> list[float]:
-    """The mean of the known values of each agent that has one; `values` are those of the responses."""
+    """Returns the mean of each agent's known values, of agents that have any; `values` has one of each response."""
     if values.count(None) == len(values):
         return []
     by_agent: dict[int, list[float]] = {}
@@ -149,7 +149,8 @@ class _Score(NamedTuple):
         explanation: What the score measures, in a line.
         estimator: Computes the score of one question's statistics. None for a score that needs all questions at once:
             those are computed in `coe_agents.evaluation.scoring`.
-        of_measurement: Computes the score of a measurement, which may lack the responses; None where it takes these.
+        of_measurement: Computes the score of a measurement, which may lack the responses; None of a score that takes
+            the responses.
     """
 
     label: str
@@ -338,8 +339,8 @@ def score_of(measurement: Measurement, name: str) -> float | None:
 
     Args:
         measurement: Of the responses to one question.
-        name: One of `RUN_TIME_SCORES`, or an estimator's: see `find_score`, by which its code is run, so that no name
-            from a file may come here. CoE and its parts are those of the measurement.
+        name: One of `RUN_TIME_SCORES`, or the name of an estimator. `find_score` runs the estimator's code, so that no
+            name from a file may come here. CoE and its parts are read from the measurement.
 
     Raises:
         ValueError: The score is computed of responses, which the measurement does not have, and was not before.

@@ -31,15 +31,15 @@ class Statistics:
         weighting: How responses count, as asked for.
         names: The agents that responded, in the order of the rows of `distributions`.
         agents: The row of each response's agent.
-        log_probs: Each response's length-normalised log-probability; 0 for those of an agent that counts by frequency.
+        log_probs: Each response's length-normalised log-probability; 0 where its agent counts by frequency.
         counts_by_probability: Whether each agent's responses count by probability, in the order of the rows.
         distributions: Shape `(n_agents, n_clusters)`, by the weighting asked for.
         support: The ensemble mean of each cluster, shape `(n_clusters,)`.
         leading: The clusters that share the lead: one, or more on a tie.
         entropies: The semantic entropy of each agent, in the order of the rows.
-        figures: Scores by name; None where it cannot be computed: see `compute_figures`.
-        proposer: The agent whose first response is judged; None where the group's answer is.
-        weights: Of the agents by name, 1 for those without. They change `support`, `leading`, `figures` and
+        figures: Scores by name; None for a score that cannot be computed: see `compute_figures`.
+        proposer: The agent whose first response is judged; None where the group's answer is judged.
+        weights: The weights of agents by name; other agents have 1. They change `support`, `leading`, `figures` and
             `measurement`.
         measured: The measurement that these statistics are of; None: `measurement` computes it.
     """
@@ -100,7 +100,7 @@ class Statistics:
 
     @cached_property
     def proposal(self) -> int | None:
-        """The place of the proposer's first response, that of the lowest round and index; None without one."""
+        """The place of the proposer's first response, by round and index; None without a response of it."""
         for place, response in enumerate(self.responses):
             if response["agent"] == self.proposer:
                 return place
@@ -216,9 +216,9 @@ def compute_statistics(
 
 
 def statistics_of(measurement: Measurement) -> Statistics | None:
-    """Returns the statistics of the responses that a measurement is of; None where it does not have them.
+    """Returns the statistics of the responses of a measurement; None where the measurement does not have them.
 
-    There are no references and no verdicts: what is computed of them can be computed of a new question.
+    The statistics hold no references and no verdicts, so that their scores can be computed of a new question, too.
     """
     if measurement.run.sampled is None:
         return None

@@ -86,8 +86,8 @@ class Bounds:
     )
     max_rounds: int | None = _bound('After this many rounds "another_round" becomes "abstain".')
     token_budget: int | None = _bound(
-        "The tokens of all agents together, input and output. A further round is made smaller where it would use more "
-        "than what is left, as far as those before it tell, or not begun; nor is it where a server tells no tokens."
+        "The tokens of all agents together, input and output. A further round that would use more tokens than are left "
+        "is made smaller, or not begun, as far as the rounds before tell. Where a server tells no tokens, there is none."
     )
     deadline: float | None = _bound("The seconds for the question; see `create_coe_graph`.")
 
@@ -118,7 +118,7 @@ class Bounds:
         return values
 
     def change(self, **values: Any) -> Self:
-        """Returns these bounds with those that are among some values, such as the arguments of a graph, by name."""
+        """Returns these bounds, changed by the bounds among some values, such as the arguments of a graph."""
         bounds = {name: value for name, value in values.items() if name in NAMES}
         return replace(self, **bounds)
 

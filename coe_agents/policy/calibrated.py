@@ -135,7 +135,7 @@ def check_risk(risk: object, confidence: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class GroupThreshold:
-    """The threshold of some proposals: those that call one tool, or those that call none.
+    """The threshold of some proposals: of all that call one tool, or of all that call none.
 
     Attributes:
         threshold: The highest uncertainty that passes, finite; None if none keeps the risk.
@@ -161,21 +161,21 @@ class Calibration:
     for a proposal. The methods raise a `KeyError` where learned support needs an agent that was not measured.
 
     Attributes:
-        risk: The highest allowed share of wrong answers among those given, in (0, 1).
+        risk: The highest allowed share of wrong answers among the answers given, in (0, 1).
         confidence: The probability, over calibration sets, that the risk is kept, in (0, 1).
         threshold: The highest uncertainty that is answered, in the unit of `score`, finite, and at least 0 unless the
             score is an estimator of your own; None if no threshold keeps the risk, so that nothing is answered.
         n_questions: How many questions the threshold was chosen on.
-        n_answered: How many of them the threshold answers.
+        n_answered: How many of these questions the threshold answers.
         n_wrong: How many of these answers were wrong, shares of mixed labels added up and rounded up.
         bound: The upper confidence bound of the risk at the threshold, in [0, 1]; None without a threshold.
         agents: The agents, by name.
         clusterer: The name of the clusterer.
         correctness: The name of the criterion of correctness.
-        date: When it was calibrated, in ISO 8601.
+        date: When the policy was calibrated, in ISO 8601.
         uncertainties: The uncertainty of each question, in ascending order; drift is measured against them.
         trust: The weights of the agents in the score, by name, which also choose the answer (but with
-            "trusted_vote_share", which judges the answer of equal weights); None: those of the measurement.
+            "trusted_vote_share", which judges the answer of equal weights); None: the measurement's weights.
         trust_from: "agreement" or "learned", where `trust` or `learned_support` is from; None without.
         learned_support: What was learned of whose support of the proposer counts; None without.
         n_ties: How many of the questions had tied leading clusters, which are never answered.
@@ -415,7 +415,7 @@ class Calibration:
         return sorted(set(self.learned_support.agents) - measurement.agents.keys())
 
     def proposer_of(self, measurement: Measurement) -> str | None:
-        """Returns the agent whose proposal is judged: the one that the measurement names, else `proposer`.
+        """Returns the agent whose proposal is judged: the proposer that the measurement names, else `proposer`.
 
         So the driver of a council, which has a name of its own there, is judged as the agent of the calibration.
         """
@@ -433,9 +433,9 @@ class Calibration:
         return None if names is None else tuple(names)
 
     def threshold_of(self, measurement: Measurement) -> float | None:
-        """Returns the threshold of what is judged: that of its tool or of calling nothing, else the common one.
+        """Returns the threshold of the judged proposal: of its tool or of calling nothing, else the common threshold.
 
-        Of a proposal that calls several tools, the lowest of their thresholds and the common one.
+        Of a proposal that calls several tools it is the lowest of the tools' thresholds and the common one.
         """
         names = self.group_of(measurement)
         if names is None:
@@ -619,7 +619,7 @@ class CalibratedPolicy:
         return Decision("answer", answer, reason, trusted_answer=is_trusted, cause="confident")
 
     def mismatches(self, measurement: Measurement) -> list[str]:
-        """Returns how the measured agents differ from those of the calibration, one sentence per difference."""
+        """Returns how the measured agents differ from the calibrated agents, one sentence per difference."""
         calibrated = self.calibration.agents
         proposer = self.calibration.proposer
         judged = self.calibration.proposer_of(measurement)

@@ -30,8 +30,8 @@ class Rules:
     Attributes:
         bounds: Of the run, which the policy is told.
         limits: Of the caller, at least as strict; None where the caller sets none. The policy is not told.
-        min_agents: How many agents must answer; None for a majority of those that are asked.
-        min_votes: How many agents other than its proposer must vote for what is answered; None for no such number.
+        min_agents: How many agents must answer; None for a majority of the agents that are asked.
+        min_votes: How many agents other than its proposer must vote for an answer; None for no such number.
         cost_budget: Of the run; None for none.
     """
 
@@ -55,7 +55,7 @@ def settle(
 ) -> Decision:
     """Returns the decision of a policy on a measurement, within what no policy can overrule.
 
-    It is pure but for `policy.decide`. The answer of the decision is one that may be given as it is.
+    It is pure but for `policy.decide`. The answer of the decision may be given as it is.
 
     Args:
         policy: Proposes the decision.

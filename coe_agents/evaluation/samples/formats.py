@@ -32,7 +32,7 @@ class Source:
         first: Its first record.
         is_loose: Whether its cells are texts, numbers and nulls, as in a table, rather than our fields.
         columns: By a name of ours, what the file calls it.
-        questions: By id, those that a file without questions is joined with; None where none are given.
+        questions: By id, the questions that a file without questions is joined with; None where none are given.
     """
 
     path: Path
@@ -56,8 +56,9 @@ class Source:
 class Format(NamedTuple):
     """A form of records: its name, the fields by which it is known, and what yields the samples of a record.
 
-    A sample without an index is numbered in the order of the file. A ValueError says what is wrong with a record; a
-    KeyError, TypeError or AttributeError that it lacks what its form has.
+    A sample without an index is numbered in the order of the file. What yields the samples raises a ValueError that
+    says what is wrong with a record, or a KeyError, TypeError or AttributeError where the record lacks what its form
+    has.
     """
 
     name: str

@@ -70,12 +70,12 @@ class Samples:
     block of a `with`, else when nothing refers to the object.
 
     Args:
-        paths: Files of samples: JSON Lines, a JSON array, CSV or Parquet; those that end in ".gz" are compressed. A
+        paths: Files of samples: JSON Lines, a JSON array, CSV or Parquet; compressed where a name ends in ".gz". A
             folder means the samples of the run in it, and a pattern such as ``runs/*.jsonl`` the files that it matches.
             Logs of inspect_ai, samples of lm-evaluation-harness, batch output of OpenAI and trajectories of tau-bench
             are recognised by their own fields.
         columns: By a field of ours, what the files call it.
-        questions: A file of questions, for responses that hold none, such as batch output; its ids are theirs.
+        questions: A file of questions, for responses that hold none, such as batch output; both have the same ids.
 
     Raises:
         SamplesError: A file cannot be read, records are malformed (up to 20 are listed), or the files hold no record.
@@ -372,7 +372,7 @@ def without_rulings(questions: Iterable[SampledQuestion]) -> Iterator[SampledQue
 
 
 def files_of(paths: Iterable[str | Path]) -> list[Path]:
-    """Returns the files of samples that are named, in a folder of a run that is, or that match a pattern."""
+    """Returns the files of samples of some paths: of a file, of the folder of a run, or of a pattern."""
     where = "files of samples"
     advice = "Pass rows in a data frame: Samples.from_frame(frame)"
     several(paths, where, of="paths", advice=advice, kind=Iterable)

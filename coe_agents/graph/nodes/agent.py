@@ -133,9 +133,9 @@ def agent_node(
 
 
 def in_time(asked: AskedRequest, *, graded: bool) -> tuple[AgentRequest, float | None]:
-    """Returns what the agent is asked, with the seconds that are left, and when to cut it off.
+    """Returns the request to the agent, with the seconds that are left, and when to cut the agent off.
 
-    `graded`: whether it may give probabilities where it must choose.
+    `graded`: whether the agent may give probabilities where it must choose.
     """
     request = asked.copy()
     seconds = request.pop("seconds", None)

@@ -22,7 +22,8 @@ from coe_agents.types import DECIDERS, Candidate, Cause, EscalatedCase, FinalAct
 Escalation = Runnable[EscalatedCase, Ruling] | Callable[[EscalatedCase], Any]
 """What decides an escalated case: an `Arbiter`, an `AskPerson`, or any function or Runnable that returns a `Ruling`.
 
-One that calls LangGraph's `interrupt` must have the attribute `interrupts = True`: its graph needs a checkpointer.
+A function or Runnable that calls LangGraph's `interrupt` must have the attribute `interrupts = True`: its graph needs a
+checkpointer. Only an `AskPerson` counts as a person; all others decide as arbiters.
 """
 
 

@@ -87,7 +87,7 @@ class Bounds:
     max_rounds: int | None = _bound('After this many rounds "another_round" becomes "abstain".')
     token_budget: int | None = _bound(
         "The tokens of all agents together, input and output. A further round that would use more tokens than are left "
-        "is made smaller, or not begun, as far as the rounds before tell. Where a server tells no tokens, there is none."
+        "is made smaller, or not begun, as far as the rounds before tell. If a server tells no tokens, none is begun."
     )
     deadline: float | None = _bound("The seconds for the question; see `create_coe_graph`.")
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +25,7 @@ PAGE = "docs/your_own_files.md"
 """The page that says which files are read."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Source:
     """What is known of a file beside its records.
 
@@ -41,7 +42,7 @@ class Source:
     columns: Mapping[str, str] = field(default_factory=dict)
     questions: Mapping[str, Question] | None = None
 
-    @property
+    @cached_property
     def form(self) -> "Format":
         """The first row of `_FORMATS` all of whose fields the first record has; our own form where there is none."""
         for each in _FORMATS:
@@ -71,7 +72,7 @@ def _own(record: JsonObject, source: Source) -> Iterator[JsonObject]:
     record = by_our_names(record, source.columns)
     for name in REFERENCE_NAMES:
         if name in record and "references" not in record:
-            record["references"] = texts_of(record[name])
+            record = {**record, "references": texts_of(record[name])}
     if source.is_loose:
         record = from_loose(record)
         if "references" in record:

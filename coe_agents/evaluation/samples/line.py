@@ -1,7 +1,8 @@
 """Owns one line of samples: its fields, and which values are valid."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from math import isfinite
 from types import NoneType
 from typing import Any, NamedTuple, cast, get_args
@@ -84,7 +85,9 @@ _FIELDS: Mapping[str, _Field] = {
 }
 
 
-_REQUIRED_FIELDS = [name for name, field in _FIELDS.items() if field.default is _REQUIRED]
+_REQUIRED_FIELDS = dict.fromkeys(
+    [name for name, field in _FIELDS.items() if field.default is _REQUIRED]
+).keys()
 _DEFAULTS = {
     name: field.default for name, field in _FIELDS.items() if field.default is not _REQUIRED
 }
@@ -160,11 +163,13 @@ def missing_fields(record: Fields, *, is_numbered: bool = True) -> list[str]:
 def find_faults(record: Fields, *, is_numbered: bool = True) -> list[str]:
     """Returns all that is wrong with a line: required fields that it lacks, and values that are not valid."""
     faults = []
-    for field in missing_fields(record, is_numbered=is_numbered):
-        faults.append(f'"{field}" is missing: {valid_values(field)}')
-    for field, value in record.items():
-        if field in _FIELDS and not _FIELDS[field].accepts(value):
-            faults.append(f'"{field}" must be {valid_values(field)}; got {_show(value)}')
+    if not record.keys() >= _REQUIRED_FIELDS:
+        for field in missing_fields(record, is_numbered=is_numbered):
+            faults.append(f'"{field}" is missing: {valid_values(field)}')
+    if not _are_valid(record):
+        for field, value in record.items():
+            if field in _FIELDS and not _FIELDS[field].accepts(value):
+                faults.append(f'"{field}" must be {valid_values(field)}; got {_show(value)}')
     if not faults and record.get("calls") is not None:
         try:
             _answer_of(record)
@@ -174,6 +179,29 @@ def find_faults(record: Fields, *, is_numbered: bool = True) -> list[str]:
                 'A proposal that nothing could run is a failure: set "calls" to null, and "error" to what was wrong'
             )
     return faults
+
+
+def _are_valid(record: Fields) -> bool:
+    """Returns whether all values of a line are valid: mostly they are, and then nobody needs to know which is not."""
+    checks = _checks_of(tuple(record), tuple(map(type, record.values())))
+    return checks is not None and all(check(record[field]) for field, check in checks)
+
+
+@lru_cache(maxsize=1024)
+def _checks_of(
+    fields: Sequence[str], kinds: Sequence[type]
+) -> Sequence[tuple[str, Callable[[Any], bool]]] | None:
+    """Returns what is to be asked of the values of such a line; None if one is of a type that is not valid."""
+    checks = []
+    for field, kind in zip(fields, kinds, strict=True):
+        if field not in _FIELDS:
+            continue
+        if kind not in _FIELDS[field].kinds:
+            return None
+        check = _FIELDS[field].kinds[kind]
+        if check is not None:
+            checks.append((field, check))
+    return checks
 
 
 def to_sample(record: JsonObject) -> Sample:

@@ -308,7 +308,8 @@ def _read_samples(
     faults: dict[int, str],
 ) -> Iterator[Row]:
     """Yields the samples of a file; notes in `faults` what is wrong with faulty records, up to `MOST_FAULTS`."""
-    for record, text in records:
+    for record, content in records:
+        text = _decode(content) if isinstance(content, bytes) else content
         samples: list[JsonObject] = []
         wrong: list[str] = []
         try:
@@ -331,7 +332,21 @@ def _read_samples(
         for sample in samples:
             # SQL has no text with an unpaired surrogate
             key = sample["id"].encode("utf-8", "surrogatepass")
-            yield key, reading.number, record, json.dumps(sample)
+            if sample is parsed and isinstance(text, str):
+                kept = text
+            else:
+                kept = json.dumps(sample)
+            yield key, reading.number, record, kept
+
+
+def _decode(line: bytes) -> str | bytes:
+    """Returns a line of UTF-8 as a text, which is parsed sooner; a line that begins otherwise stays as it is."""
+    begins_as_utf_8 = line[:1] == b"{" and line[1:2] != b"\0"
+    if not begins_as_utf_8:
+        return line
+    with suppress(UnicodeDecodeError):
+        return line.decode()
+    return line
 
 
 def _unrecognised(

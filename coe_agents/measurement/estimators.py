@@ -273,26 +273,22 @@ _GROUP_OF = {name: group for group, scores in _GROUPS.items() for name in scores
 
 SCORES_OF_SETS = tuple(name for name, score in _TABLE.items() if score.estimator is None)
 """The scores that no estimator computes: they need all questions, not one."""
+_ALL_ESTIMATORS: Mapping[str, Estimator] = {
+    name: score.estimator for name, score in _TABLE.items() if score.estimator is not None
+}
 
-
-def _estimators(groups: Iterable[str]) -> dict[str, Estimator]:
-    """Returns the estimators of the scores of these groups, by name, in reading order."""
-    estimators: dict[str, Estimator] = {}
-    for group in groups:
-        for name, score in _GROUPS[group].items():
-            if score.estimator is not None:
-                estimators[name] = score.estimator
-    return estimators
-
-
-PROPOSAL_ESTIMATORS: Mapping[str, Estimator] = _estimators([_PROPOSAL])
+PROPOSAL_ESTIMATORS: Mapping[str, Estimator] = {
+    name: _ALL_ESTIMATORS[name] for name in _GROUPS[_PROPOSAL]
+}
 """The built-in estimators of whether the proposal of `Statistics.proposer` is wrong: its first response."""
 PROPOSAL_SCORES = tuple(PROPOSAL_ESTIMATORS)
 """The scores of whether one agent's proposal is wrong."""
-
-ESTIMATORS: Mapping[str, Estimator] = _estimators(group for group in _GROUPS if group != _PROPOSAL)
+ESTIMATORS: Mapping[str, Estimator] = {
+    name: estimator
+    for name, estimator in _ALL_ESTIMATORS.items()
+    if name not in PROPOSAL_ESTIMATORS
+}
 """All other built-in estimators."""
-
 RUN_TIME_SCORES = tuple(name for name in ESTIMATORS if name != p_false.__name__)
 """The built-in scores that can be computed of one new question; P(False) needs a further request to each agent."""
 DEFAULT_SCORE = VOTE_SHARE

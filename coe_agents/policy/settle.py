@@ -168,16 +168,15 @@ def _within(
 
 def _within_bounds(decision: Decision, rules: Rules, spent: Spent, policy: Policy) -> Decision:
     """Returns the wish for another round, or what takes its place where a bound of the run forbids one."""
-    for bounds in (rules.bounds, rules.limits):
-        if bounds is None:
-            continue
-        clause = bounds.end_by_number(spent)
-        if clause is not None:
-            return _no_further_round("abstain", decision, clause, "rounds")
+    in_force = [rules.bounds]
+    if rules.limits is not None:
+        in_force.append(rules.limits)
+    for bounds in in_force:
         clause = bounds.end_of_rounds(spent)
         if clause is not None:
             cause = bounds.cause_of_end(spent)
-            return _no_further_round(otherwise(policy), decision, clause, cause)
+            action = "abstain" if cause == "rounds" else otherwise(policy)
+            return _no_further_round(action, decision, clause, cause)
 
     clause = None if rules.cost_budget is None else rules.cost_budget.end(spent)
     if clause is not None:

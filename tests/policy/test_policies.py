@@ -141,6 +141,21 @@ def test_money_that_is_left_opens_no_other_bound(n_rounds, cost, action):
     assert found.action == action
 
 
+@pytest.mark.parametrize(
+    ("limits", "action", "cause"),
+    [
+        ({"max_rounds": 1}, "abstain", "rounds"),
+        ({"token_budget": 5}, "escalate", "budget"),
+        ({"max_rounds": 3}, "another_round", "uncertain"),
+    ],
+)
+def test_a_limit_of_the_caller_forbids_another_round_that_the_run_allows(limits, action, cause):
+    rules = Rules(bounds=Bounds(max_rounds=3), limits=Bounds(**limits))
+    policy = Deciding(Decision("another_round", cause="uncertain"), otherwise="escalate")
+    found = settle(policy, measurement(), rules, asked="a", answered="a", spent=Spent(tokens=9))
+    assert (found.action, found.cause) == (action, cause)
+
+
 @pytest.mark.parametrize(("budget", "n"), [(None, 4), (60, 4), (30, 4), (20, 2), (12, 1)])
 def test_fewer_responses_are_asked_for_only_where_the_tokens_left_are_too_few(budget, n):
     # 10 tokens are spent, and a response takes 5: of 4 more responses of one agent, 20

@@ -407,9 +407,7 @@ class CoECouncil(GuardsTools[CouncilState]):
         if reviewed.calls:
             # of several replies to one request, one counts
             reply = VouchedAction(f"{pending['action_key']} person", frozenset({"person"}))
-            why_not = yield from REGISTER.start(
-                reply, "person", None, runtime.store, calls_tool=False
-            )
+            why_not = yield from REGISTER.start(reply, "person", None, runtime.store)
         if why_not is not None:
             reviewed = take_back(reviewed, why_not)
         _emit(runtime, reviewed.decision)

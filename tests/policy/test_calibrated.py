@@ -554,6 +554,14 @@ def test_the_proposal_of_an_agent_is_judged_whatever_leads_and_under_whatever_na
     assert decide(CALIBRATION, with_proposals(measurement(0.1), proposer="b")).action == "answer"
 
 
+def test_other_agents_are_listed_by_their_names_however_many_they_are():
+    calibrated = dict.fromkeys("hgfedcba", CalibratedAgent(3, 4, "frequency"))
+    policy = CalibratedPolicy(replace(CALIBRATION, agents=calibrated))
+    others = policy.mismatches(measurement(0.0, agents=tuple("zyxwvuts")))
+    missing = [f"{name} is missing" for name in "abcdefgh"]
+    assert others[:16] == missing + [f"{name} is new" for name in "stuvwxyz"]
+
+
 def test_all_differences_of_a_group_are_listed_in_order():
     calibration = replace(
         CALIBRATION, agents=dict.fromkeys("abcd", CalibratedAgent(3, 4, "frequency"))

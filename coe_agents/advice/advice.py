@@ -156,8 +156,9 @@ class Advice:
         n_questions: How many questions have all agents and a verdict on every cluster; all figures are of these.
         accuracy: Of the leading answer with equal weights; tied answers count by their mean.
         best: The agent that is right most often by itself; of equals the first by name.
-        best_accuracy: Of the agent alone that is the best one on the other folds.
-        over_best: The accuracy of the group with the advised weights less that.
+        best_overall: How often it is right, on the very questions that say it is the best.
+        best_accuracy: Of the agent alone that is the best one on the other folds, which may be another in each.
+        over_best: The accuracy of the group with the advised weights less `best_accuracy`.
         score: The vote share, unless another score ranks better with p < 0.05; a score that takes weights where such
             are advised.
         scores: The AUROC within folds by score.
@@ -180,6 +181,7 @@ class Advice:
     n_questions: int
     accuracy: Estimate
     best: str
+    best_overall: float
     best_accuracy: Estimate
     over_best: Difference
     score: str
@@ -271,7 +273,7 @@ def advise(rows: Sequence[Judged], *, n_resamples: int = 1000) -> Advice:
         answers = answers._replace(uncertainty=join_ties(scores[score]))
 
     coverage, realised = group.coverages(answers)
-    best, right_alone = group.best_alone()
+    best, best_overall, right_alone = group.best_alone()
     gain_over_best = group.mean(answers.right - right_alone)
     losses = group.sample_losses()
     fifth = choose_escalated(group.votes, ESCALATED)
@@ -279,6 +281,7 @@ def advise(rows: Sequence[Judged], *, n_resamples: int = 1000) -> Advice:
         n_questions=len(group.rows),
         accuracy=with_interval(*group.mean(right)),
         best=best,
+        best_overall=best_overall,
         best_accuracy=with_interval(*group.mean(right_alone)),
         over_best=_adjust({best: gain_over_best})[best],
         score=score,
@@ -423,16 +426,17 @@ class _Group:
             uncertainty[inside] = 1.0 - self.support[inside] @ trust
         return uncertainty
 
-    def best_alone(self) -> tuple[str, FloatArray]:
-        """Returns the agent that is right most often, and how right the best one of the other folds is."""
+    def best_alone(self) -> tuple[str, float, FloatArray]:
+        """Returns the agent that is right most often, how often, and how right the best one of the other folds is."""
         alone = [shares_right(self.rows, {name: 1.0}) for name in self.agents]
         right_of_each = np.array(alone)
         right_of_best = np.empty(len(self.rows))
         for outside, inside in self._splits:
             accuracies = right_of_each[:, outside].mean(axis=1)
             right_of_best[inside] = alone[accuracies.argmax()][inside]
-        best = int(right_of_each.mean(axis=1).argmax())
-        return self.agents[best], right_of_best
+        of_all = right_of_each.mean(axis=1)
+        best = int(of_all.argmax())
+        return self.agents[best], float(of_all[best]), right_of_best
 
     def choose_answered(self, answers: _Answers, risk: float) -> FloatArray:
         """Returns 1 for each question that is answered, at the highest threshold that keeps the risk on other folds."""

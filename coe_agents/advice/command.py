@@ -197,11 +197,23 @@ def _best_alone(advice: "Advice") -> str:
     """Returns whether the group answers better than its best agent."""
     gain = advice.over_best
     right = _with_interval(advice.best_accuracy, ".1%")
-    told = f"The best agent alone, {clean(advice.best)}, is right in {right}"
-    if gain.value > 0.0 and gain.p < 0.05:
-        return f"{told}: the group is better, {_difference(gain)}"
-    verdict = "as good for an answer" if gain.p >= 0.05 else "better"
-    return f"{told}: it is {verdict} (the group's gain is {_difference(gain)})"
+    name = clean(advice.best)
+    told = f"The best agent alone, {name}, is right in {right}"
+    if not math.isclose(advice.best_accuracy[0], advice.best_overall):
+        # another agent is the best one of some folds: the figure is not of the one that is named
+        told = (
+            f"The best agent alone, chosen for each fifth on the others, is right in {right} "
+            f"({name}, the best of all, in {advice.best_overall:.1%})"
+        )
+
+    of_group = "the group's gain over it"
+    if advice.weights != "equal":
+        of_group += f", with {advice.weights} weights,"
+    gained = f"({of_group} is {_difference(gain)})"
+    if gain.p >= 0.05:
+        return f"{told}: it is as good for an answer {gained}"
+    better = "the group" if gain.value > 0.0 else "it"
+    return f"{told}: {better} is better {gained}"
 
 
 def _observed_in_words(observed: "Observed") -> str:
@@ -325,8 +337,22 @@ def weights(
     print_lines(_caution(agreement, check))
     print_lines(judging.note())
     print_lines(on_inside(rows, setting.criterion.name))
-    if out is not None:
-        print_lines(f'Wrote {clean(str(out))}. To use it: [graph] weights = "{clean(out.name)}"')
+    if out is None:
+        return
+    use = f'To use it: [graph] weights = "{clean(out.name)}"'
+    if check is not None and _are_harmful(agreement, check):
+        use = "Keep equal weights: the labels advise against these."
+    print_lines(f"Wrote {clean(str(out))}. {use}")
+
+
+def _are_harmful(agreement: "Agreement", check: "TrustCheck") -> bool:
+    """Returns whether labels advise against the weights: the best model counts least, or accuracy is shown to fall."""
+    return _is_best_lightest(agreement, check) or check.difference[2] < 0
+
+
+def _is_best_lightest(agreement: "Agreement", check: "TrustCheck") -> bool:
+    lightest = min(agreement.weights, key=agreement.weights.__getitem__)
+    return lightest == check.best and len(agreement.weights) > 2
 
 
 def _caution(agreement: "Agreement", check: "TrustCheck | None") -> str:
@@ -342,14 +368,12 @@ def _caution(agreement: "Agreement", check: "TrustCheck | None") -> str:
     change = f"accuracy {check.equal:.3f} with equal weights, {check.weighted:.3f} with these"
     compared = f"On {labelled}: {change} ({_with_interval(check.difference, '+.3f')})."
 
-    lightest = min(agreement.weights, key=agreement.weights.__getitem__)
-    if lightest == check.best and len(agreement.weights) > 2:
+    if _is_best_lightest(agreement, check):
         best = f"{clean(check.best)} (right in {check.agents[check.best]:.1%})"
         return f"{compared}\nThe best model, {best}, is the odd one out: do not use these weights."
 
-    _, low, high = check.difference
-    if low > 0:
+    if check.difference[1] > 0:
         return f"{compared} They help."
-    if high < 0:
+    if _are_harmful(agreement, check):
         return f"{compared} They do harm here: do not use them."
     return f"{compared} No difference is shown.\n{harm}"

@@ -313,6 +313,7 @@ def test_the_best_agent_alone_is_chosen_on_the_other_folds(advised):
 
     best_of_all = each_alone.mean(axis=1).argmax()
     assert found["best"] == AGENTS[best_of_all]
+    assert found["best_overall"] == pytest.approx(each_alone.mean(axis=1).max())
     assert found["best_accuracy"][0] == pytest.approx(alone.mean())
     if found["weights"] == "equal":
         gain = (program.right - alone).mean()
@@ -383,14 +384,42 @@ def test_answers_that_are_all_right_leave_nothing_to_compare(tmp_path):
     assert said.count("\n") == 11
 
 
-def test_a_policy_that_needs_weights_has_them(tmp_path):
-    # a is always right; b and c agree with it by turns, and where all differ, equal weights are a lottery
+def test_a_named_agent_is_given_no_accuracy_but_its_own(tmp_path):
+    # a and b are right by turns, almost equally often: on some folds the one is the best, on others the other
+    texts = [("r", "x", "x"), ("y", "r", "x")] * 30 + [("r", "y", "x")]
+    samples = write(tmp_path / "s.samples.jsonl", _said_by_abc(texts))
+
+    found = json.loads(run("advise", samples, "--resamples", 20, "--json").stdout)
+    said = run("advise", samples, "--resamples", 20).stdout
+    assert found["best"] == "a"
+    assert found["best_overall"] == pytest.approx(31 / 61)
+    assert found["best_accuracy"][0] < found["best_overall"]
+    assert (
+        f"chosen for each fifth on the others, is right in {found['best_accuracy'][0]:.1%}" in said
+    )
+    assert "(a, the best of all, in 50.8%)" in said
+
+
+def test_the_gain_over_the_best_agent_says_with_which_weights(tmp_path):
     texts = [("r", "r", "x"), ("r", "x", "r")] * 23 + [("r", "x", "y")] * 14
+    samples = write(tmp_path / "s.samples.jsonl", _said_by_abc(texts))
+    said = run("advise", samples, "--resamples", 50).stdout
+    assert "The best agent alone, a, is right in 100.0%" in said
+    assert "(the group's gain over it, with agreement weights, is " in said
+
+
+def _said_by_abc(texts):
     rows = []
     for number, of_question in enumerate(texts):
         for agent, text in zip("abc", of_question, strict=True):
             rows.append(row(f"q{number:03}", agent, 0, text, references=["r"]))
-    samples = write(tmp_path / "s.samples.jsonl", rows)
+    return rows
+
+
+def test_a_policy_that_needs_weights_has_them(tmp_path):
+    # a is always right; b and c agree with it by turns, and where all differ, equal weights are a lottery
+    texts = [("r", "r", "x"), ("r", "x", "r")] * 23 + [("r", "x", "y")] * 14
+    samples = write(tmp_path / "s.samples.jsonl", _said_by_abc(texts))
     policy = tmp_path / "policy.json"
 
     done = run("advise", samples, "--resamples", 50, "--out", policy)

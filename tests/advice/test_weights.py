@@ -52,19 +52,37 @@ def test_weights_need_no_labels_and_the_graph_reads_them(tmp_path):
     )
 
 
+# right is "r": the odd one out is always right
+ODD_IS_RIGHT = {"a": "xyxyxyxy", "b": "xyxyxyxr", "c": "rrrrrrrr"}
+# b and c agree with a by turns, and where all three differ, a is right
+MOST_AGREED_IS_RIGHT = {"a": "rrrrrrrr", "b": "rrxyvwxy", "c": "klrrklmn"}
+# d is the lightest and always wrong, c is right where a and b agree on what is wrong
+TWO_ARE_WRONG = {
+    "a": "x" * 30,
+    "b": "x" * 30,
+    "c": "r" * 30,
+    "e": "r" * 20 + "x" * 10,
+    "d": "z" * 30,
+}
+
+
 @pytest.mark.parametrize(
-    ("texts", "told"),
+    ("texts", "told", "use"),
     [
-        # right is "r": the odd one out is always right
         (
-            {"a": "xyxyxyxy", "b": "xyxyxyxr", "c": "rrrrrrrr"},
+            ODD_IS_RIGHT,
             "best model, c (right in 100.0%), is the odd one out",
+            "Keep equal weights: the labels advise against these.",
         ),
-        # b and c agree with a by turns, and where all three differ, a is right
-        ({"a": "rrrrrrrr", "b": "rrxyvwxy", "c": "klrrklmn"}, "They help"),
+        (MOST_AGREED_IS_RIGHT, "They help", 'To use it: [graph] weights = "w.toml"'),
+        (TWO_ARE_WRONG, "They do harm", "Keep equal weights: the labels advise against these."),
     ],
 )
-def test_labels_tell_whether_the_weights_help(tmp_path, texts, told):
+def test_labels_tell_whether_the_weights_help_and_whether_to_use_them(tmp_path, texts, told, use):
     rows = [{**each, "references": ["r"]} for each in said(**texts)]
     samples = write(tmp_path / "s.samples.jsonl", rows)
-    assert told in run("weights", samples).stdout
+    written = tmp_path / "w.toml"
+
+    shown = run("weights", samples, "--out", written).stdout
+    assert told in shown
+    assert f"Wrote {written}. {use}" in shown

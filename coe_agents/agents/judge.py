@@ -185,6 +185,11 @@ class ChatEntailment:
         self._lock = threading.Lock()
         self._agent = ModelAgent("ChatEntailment", model, n_samples=1, temperature=0.0)
 
+    @property
+    def model_name(self) -> str | None:
+        """The name of the model, by which a calibration knows it; None if its client tells none."""
+        return self._agent.model_name
+
     def predict(self, pairs: Sequence[_Pair]) -> NDArray[np.float64]:
         """Returns the probabilities of contradiction, neutral and entailment for each (premise, hypothesis).
 

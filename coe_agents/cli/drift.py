@@ -89,8 +89,9 @@ def _compare(
         score=calibration.score,
         estimator=calibration.estimator,
     )
-    clusterer = type(setting.clusterer).__name__
-    report = check_drift(policy, rows, clusterer=clusterer, correctness=setting.criterion.name)
+    report = check_drift(
+        policy, rows, clusterer=setting.clusterer, correctness=setting.criterion.name
+    )
     if as_json:
         print_json({**asdict(report), "holds": report.holds, "judged": judging.to_json()})
     else:

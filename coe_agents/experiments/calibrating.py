@@ -149,7 +149,7 @@ def calibrate_samples(
                 progress=progress,
             )
     _check_rows(rows, proposer, weights)
-    compared_by, judged_right_by = _names_in(rows)
+    compared_by, judged_right_by = _judged_by(rows)
     policy = calibrate_rows(
         rows,
         risk=risk,
@@ -177,11 +177,11 @@ def _check_weights(
         raise at_field(error, "halves" if halves else "weights") from None
 
 
-def _names_in(rows: JudgedSamples) -> tuple[str, str]:
+def _judged_by(rows: JudgedSamples) -> tuple[str | Clusterer, str]:
     """Returns the clusterer and the criterion that a policy records."""
     if rows.setup is None:
         return str(rows.judging.used.clusterer), rows.judging.used.correctness
-    return type(rows.setup.clusterer).__name__, rows.setup.criterion.name
+    return rows.setup.clusterer, rows.setup.criterion.name
 
 
 _Arguments = ParamSpec("_Arguments")

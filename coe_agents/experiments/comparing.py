@@ -186,7 +186,7 @@ def compare_policies(
         outcome = replay(saved, replayed, setup.criterion, n_failed=n_failed)
         calibration = _calibration_of(replayed.policy)
         if calibration is not None:
-            differs = judged_otherwise(calibration, clusterer, criterion)
+            differs = judged_otherwise(calibration, setup.clusterer, criterion)
             outcome = replace(outcome, notes=[*outcome.notes, *differs])
         outcomes.append(outcome)
     return compare_outcomes(

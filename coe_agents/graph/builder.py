@@ -14,6 +14,7 @@ from coe_agents._removed import refuses_removed
 from coe_agents.checks import at_field, has_method, instance, integer, one_of, require
 from coe_agents.clustering import Clusterer, NormalizedMatch
 from coe_agents.clustering.answers import canonical_answer
+from coe_agents.clustering.described import describe_clusterer
 from coe_agents.clustering.protocols import AnswerPreset
 from coe_agents.errors import CheckpointError
 from coe_agents.graph.answer_judge import AnswerJudge
@@ -166,9 +167,9 @@ def create_coe_graph(
 
     Warns:
         UserWarning: A `RegimePolicy` has a threshold out of reach, a `ThresholdPolicy` one that no split exceeds, a
-            `CalibratedPolicy` was calibrated with another clusterer (by its class) or group, or with other weights, a
-            policy that never escalates, as its `otherwise` or `actions` say, stands beside an `escalation`, or a
-            `token_budget` or `cost_budget` stands beside one round, which it does not bound.
+            `CalibratedPolicy` was calibrated with another clusterer, another option or model of it, another group, or
+            other weights, a policy that never escalates, as its `otherwise` or `actions` say, stands beside an
+            `escalation`, or a `token_budget` or `cost_budget` stands beside one round, which it does not bound.
 
     Example:
         >>> from coe_agents.testing import ScriptedAgent
@@ -186,9 +187,11 @@ def create_coe_graph(
     weight_of = _weights_of(members, weights)
     _check_quorum(min_agents, n_agents=len(members))
 
+    clusterer_name, clusterer_options = describe_clusterer(clusterer)
     group = AskedGroup(
         agents={agent.name: AskedAgent.of(agent) for agent in members},
-        clusterer=type(clusterer).__name__,
+        clusterer=clusterer_name,
+        clusterer_options=clusterer_options,
         weights=weight_of,
         answers="" if answers is None else answers.recorded,
     )

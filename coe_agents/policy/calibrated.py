@@ -40,7 +40,7 @@ from coe_agents.policy.base import Decision, Otherwise, check_otherwise
 from coe_agents.policy.saved import check_weights, load_saved, with_tuples
 from coe_agents.policy.support import LearnedSupport
 from coe_agents.text import for_prompt, for_screen, quantity
-from coe_agents.types import ANSWERABLE
+from coe_agents.types import ANSWERABLE, JsonObject
 from coe_agents.uncertainty.ties import TIE
 
 _FORMAT = "coe-agents calibrated policy 2"
@@ -171,6 +171,7 @@ class Calibration:
         bound: The upper confidence bound of the risk at the threshold, in [0, 1]; None without a threshold.
         agents: The agents, by name.
         clusterer: The name of the clusterer.
+        clusterer_options: Its options, such as its threshold, and the name of its model; None where they are not known.
         correctness: The name of the criterion of correctness.
         date: When the policy was calibrated, in ISO 8601.
         uncertainties: The uncertainty of each question, in ascending order; drift is measured against them.
@@ -219,6 +220,7 @@ class Calibration:
     prompt: str | None = None
     answers: str | None = None
     score: str = ""
+    clusterer_options: JsonObject | None = None
     estimator: Estimator | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -229,6 +231,9 @@ class Calibration:
             text = getattr(self, name)
             must = f'"{name}" must be a string or null'
             _require(text is None or isinstance(text, str), must, text)
+        options = self.clusterer_options
+        must = '"clusterer_options" must be an object or null'
+        _require(options is None or isinstance(options, dict), must, options)
         if not self.score:
             usual = "coe" if self.proposer is None else SUPPORT
             object.__setattr__(self, "score", usual)

@@ -4,8 +4,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from coe_agents.clustering.described import differing_options
 from coe_agents.policy.calibrated import AskedAgent, CalibratedAgent, CalibratedPolicy, Calibration
 from coe_agents.policy.fixed_rounds import FixedRounds
+from coe_agents.types import JsonObject
 
 _Policy = TypeVar("_Policy")
 
@@ -15,12 +17,14 @@ class AskedGroup:
     """A group as a guarantee sees it.
 
     Attributes:
+        clusterer_options: Its options, see `coe_agents.clustering.described`; None where they are not known.
         prompt: What is said to them around a question; "" for nothing.
         answers: What is recorded of the preset by which they are asked for answers; "" for none.
     """
 
     agents: Mapping[str, AskedAgent]
     clusterer: str
+    clusterer_options: JsonObject | None = None
     weights: Mapping[str, float] = field(default_factory=dict)
     prompt: str = ""
     answers: str = ""
@@ -41,6 +45,8 @@ def differences(calibration: Calibration, group: AskedGroup) -> list[str]:
     for part, now, then in parts:
         if now != then:
             clauses.append(f"{part} {now} differs from {then} at calibration")
+    if group.clusterer == calibration.clusterer:
+        clauses += differing_options(group.clusterer_options, calibration.clusterer_options)
 
     if calibration.prompt not in (None, group.prompt):
         clauses.append("the questions are asked in other words than at calibration")

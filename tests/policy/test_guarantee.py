@@ -1,10 +1,11 @@
 from dataclasses import replace
 
 import pytest
+from langchain_core.embeddings import DeterministicFakeEmbedding
 
-from coe_agents import CalibratedPolicy, ask, create_coe_graph
-from coe_agents.clustering import NormalizedMatch
-from coe_agents.policy.calibrated import AskedAgent
+from coe_agents import CalibratedPolicy, ask, calibrate, create_coe_graph, sample
+from coe_agents.clustering import EmbeddingSimilarity, NormalizedMatch
+from coe_agents.policy.calibrated import AskedAgent, UnkeptRiskWarning
 from coe_agents.policy.fixed_rounds import FixedRounds
 from coe_agents.policy.guarantee import AskedGroup, differences, hold_to_group
 from coe_agents.testing import ScriptedAgent
@@ -51,6 +52,46 @@ def test_what_differs_is_named():
     asked_shortly = replace(RECORDED, answers="short")
     [said] = differences(asked_shortly, SAME)
     assert said == "the preset of answers, none, differs from short at calibration"
+
+
+def test_an_option_of_the_clusterer_differs_where_both_are_known():
+    then = replace(RECORDED, clusterer_options={"threshold": 0.93, "model": "small"})
+    at_half = replace(SAME, clusterer_options={"threshold": 0.5, "model": "small"})
+    changed = ["threshold 0.5 of the clusterer differs from threshold 0.93 at calibration"]
+    assert differences(then, at_half) == changed
+    for known in (None, then.clusterer_options):
+        assert differences(then, replace(SAME, clusterer_options=known)) == []
+    assert differences(RECORDED, at_half) == []
+    of_another_class = replace(at_half, clusterer="EmbeddingSimilarity")
+    assert differences(then, of_another_class) == [
+        "clusterer EmbeddingSimilarity differs from NormalizedMatch at calibration"
+    ]
+
+
+def test_a_calibrated_risk_does_not_hold_at_another_threshold_of_the_clusterer(tmp_path):
+    def compares(threshold):
+        return EmbeddingSimilarity(DeterministicFakeEmbedding(size=4), threshold=threshold)
+
+    def group():
+        return [ScriptedAgent(name, ["Paris", "Paris"]) for name in "ab"]
+
+    asked = [{"question": f"Question {n}?", "references": ["Paris"]} for n in range(60)]
+    samples = sample(group(), asked, clusterer=compares(0.93), progress=False)
+    calibrated = calibrate(samples, risk=0.2, clusterer=compares(0.93), progress=False)
+    calibrated.save(tmp_path / "policy.json")
+    policy = CalibratedPolicy.load(tmp_path / "policy.json")
+
+    def reason_at(threshold):
+        graph = create_coe_graph(group(), clusterer=compares(threshold), policy=policy)
+        return graph.compile().invoke({"question": "Capital of France?"})["decision"]["reason"]
+
+    promise = "(risk at most 0.2 with confidence 0.9)"
+    assert promise in reason_at(0.93)
+    changed = "threshold 0.5 of the clusterer differs from threshold 0.93 at calibration"
+    with pytest.warns(UnkeptRiskWarning, match=changed):
+        reason = reason_at(0.5)
+    assert changed in reason
+    assert promise not in reason
 
 
 def test_how_an_agent_is_asked_differs():

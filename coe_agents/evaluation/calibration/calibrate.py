@@ -9,6 +9,7 @@ import numpy as np
 
 from coe_agents.checks import instance, one_of, require
 from coe_agents.clustering import Clusterer
+from coe_agents.clustering.described import describe_clusterer
 from coe_agents.evaluation.calibration.learned import fit_support, fit_trust
 from coe_agents.evaluation.calibration.risk_control import (
     NO_THRESHOLD,
@@ -176,7 +177,7 @@ def calibrate(
     score: str | None = None,
     halves: bool = False,
     proposer: str | None = None,
-    clusterer: str,
+    clusterer: str | Clusterer,
     correctness: str,
     weights: Weights | WeightsFrom = "equal",
     origin: Origin | None = None,
@@ -213,7 +214,8 @@ def calibrate(
             proposer. None: "support" with a proposer, else "vote_share".
         halves: Whether weights are fitted on one half and the threshold is chosen on the other.
         proposer: The agent whose first response is judged; None: the group's answer is.
-        clusterer: What the clusterer is called, for the record.
+        clusterer: What compared the answers, for the record; or what it is called, and then no graph's options of it
+            are compared with those of the calibration.
         correctness: What the criterion is called, for the record.
         weights: "equal"; "agreement" or "learned", which the policy then has itself, for the first two scores; of a
             proposer "learned": whose support counts. Or the agents' weights by name with which the rows were measured;
@@ -232,6 +234,7 @@ def calibrate(
     judged = _with_verdict(rows, proposer)
     by_name = _weights_by_name(judged, weights)
 
+    name, options = describe_clusterer(clusterer)
     record = Calibration(
         risk=risk,
         confidence=confidence,
@@ -241,7 +244,8 @@ def calibrate(
         n_wrong=0,
         bound=None,
         agents={},
-        clusterer=clusterer,
+        clusterer=name,
+        clusterer_options=options,
         correctness=correctness,
         date=datetime.now(UTC).isoformat(timespec="seconds"),
         uncertainties=(),

@@ -14,6 +14,8 @@ import numpy as np
 
 from coe_agents._removed import refuses_removed
 from coe_agents.checks import number, require, share
+from coe_agents.clustering import Clusterer
+from coe_agents.clustering.described import describe_clusterer, differing_options
 from coe_agents.errors import SamplesError
 from coe_agents.evaluation.calibration.calibrate import Judged, measurable_rows
 from coe_agents.evaluation.calibration.risk_control import risk_bound, round_up
@@ -155,14 +157,14 @@ def check_drift(
     policy: CalibratedPolicy,
     rows: Sequence[Judged],
     *,
-    clusterer: str,
+    clusterer: str | Clusterer,
     correctness: str | None = None,
 ) -> Drift:
     """Compares new judged questions with what a policy was calibrated on.
 
     The rows are from `judge_samples`, with `every_cluster` where the score chooses the answer, with the policy's
-    proposer and weights, by the clusterer of that name and, where given, by the criterion `correctness`. Where their
-    verdicts are missing, only the uncertainties are compared.
+    proposer and weights, by that clusterer, or one of that name, and, where given, by the criterion `correctness`.
+    Where their verdicts are missing, only the uncertainties are compared.
 
     Raises:
         ValueError: No question can be measured as the policy needs it.
@@ -238,7 +240,10 @@ def _compare_risk(interval: tuple[float, float], stated: float) -> Risk:
 
 
 def _mismatches(
-    policy: CalibratedPolicy, rows: Sequence[Judged], clusterer: str, correctness: str | None
+    policy: CalibratedPolicy,
+    rows: Sequence[Judged],
+    clusterer: str | Clusterer,
+    correctness: str | None,
 ) -> tuple[str, ...]:
     lines: dict[str, None] = {}
     for row in rows:
@@ -248,16 +253,16 @@ def _mismatches(
 
 
 def judged_otherwise(
-    calibration: Calibration, clusterer: str, correctness: str | None
+    calibration: Calibration, clusterer: str | Clusterer, correctness: str | None
 ) -> list[str]:
-    """Returns a line on each of the two by which answers are judged otherwise than a policy was calibrated.
+    """Returns a line on each part by which answers are judged otherwise than a policy was calibrated.
 
     What the policy does not know is "", and no other one.
     """
-    lines = []
-    if calibration.clusterer not in ("", clusterer):
-        line = f"clusters come from {clusterer}, and from {calibration.clusterer} when calibrated"
-        lines.append(line)
+    name, options = describe_clusterer(clusterer)
+    lines = differing_options(options, calibration.clusterer_options)
+    if calibration.clusterer not in ("", name):
+        lines = [f"clusters come from {name}, and from {calibration.clusterer} when calibrated"]
     if correctness is not None and calibration.correctness not in ("", correctness):
         line = (
             f"answers are judged by {correctness}, and by {calibration.correctness} when calibrated"

@@ -1,8 +1,10 @@
 from dataclasses import replace
 
 import pytest
+from langchain_core.embeddings import FakeEmbeddings
 from scipy.stats import binomtest
 
+from coe_agents.clustering import EmbeddingSimilarity
 from coe_agents.evaluation import check_drift
 from coe_agents.evaluation.calibration.calibrate import calibrate
 from coe_agents.policy import CalibratedPolicy
@@ -64,6 +66,21 @@ def test_ties_are_counted_and_not_answered(policy, rows):
     found = check_drift(CalibratedPolicy(threshold), pairs, clusterer="NormalizedMatch")
     assert (found.n_ties, found.coverage) == (n_ties, (100 - n_ties) / 100)
     assert found.n_judged == 100 - n_ties
+
+
+def test_another_option_of_the_clusterer_is_a_mismatch(policy, rows):
+    then = {"clusterer": "EmbeddingSimilarity", "clusterer_options": {"threshold": 0.93}}
+    calibrated = CalibratedPolicy(replace(policy.calibration, **then))
+    new = rows(group(60, seed=1))
+
+    def mismatches(threshold):
+        clusterer = EmbeddingSimilarity(FakeEmbeddings(size=2), threshold=threshold)
+        return check_drift(calibrated, new, clusterer=clusterer).mismatches
+
+    assert mismatches(0.93) == ()
+    assert mismatches(0.5) == (
+        "threshold 0.5 of the clusterer differs from threshold 0.93 at calibration",
+    )
 
 
 def test_another_group_is_a_mismatch(policy, rows):

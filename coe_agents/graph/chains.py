@@ -17,6 +17,7 @@ from coe_agents._steps import Steps, invoke
 from coe_agents.checks import integer
 from coe_agents.decision.data import DecisionData, view
 from coe_agents.graph.context import CoEContext
+from coe_agents.graph.nodes.prepare import NO_QUESTION
 from coe_agents.graph.resuming import CoEStateGraph
 from coe_agents.graph.runnables import BriefNode, check_compiled, steps_node
 from coe_agents.graph.withheld import WITHHELD
@@ -115,10 +116,7 @@ def create_sequential_graph(
             if isinstance(message, HumanMessage):
                 text = message.text.strip()
         if not text:
-            raise ValueError(
-                'the input must hold a "question", or "messages" with a text of the user; got neither. '
-                'Call the graph with {"question": "..."}'
-            )
+            raise ValueError(NO_QUESTION)
         return {"asked": text, **cleared}
 
     def ask(state: SequenceState, config: RunnableConfig) -> Steps[Command[Any]]:

@@ -1,9 +1,11 @@
 from dataclasses import replace
 
 import pytest
+from langgraph.graph import START, MessagesState, StateGraph
 
 from coe_agents import AskPerson, RegimePolicy, SupportPolicy, ThresholdPolicy, create_coe_graph
 from coe_agents.clustering import NormalizedMatch
+from coe_agents.graph import create_sequential_graph
 from coe_agents.policy import CalibratedPolicy, Decision, FixedRounds
 from coe_agents.rounds import Debate
 from tests.doubles import ScriptedAgent
@@ -109,6 +111,24 @@ def test_a_question_with_a_conversation_joins_it(turns):
 def test_nothing_asked_is_an_error(given):
     with pytest.raises(Exception, match="question"):
         graph(*trio()).compile().invoke(given)
+
+
+class WithoutQuestion(MessagesState, total=False):
+    """A state around the group that has no key for its question."""
+
+    decision: dict
+
+
+@pytest.mark.parametrize("is_chain", [False, True])
+def test_a_question_that_the_state_around_lacks_is_told_of(is_chain):
+    node = graph(*trio()).compile()
+    if is_chain:
+        node = create_sequential_graph(node, next_question=lambda *_: None).compile()
+    outer = StateGraph(WithoutQuestion)
+    outer.add_node("gate", node)
+    outer.add_edge(START, "gate")
+    with pytest.raises(ValueError, match='must have the key "question", too: LangGraph drops'):
+        outer.compile().invoke({"question": "Capital of France?"})
 
 
 def test_a_calibration_of_another_clusterer_or_group_is_warned_of():

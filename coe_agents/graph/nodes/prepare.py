@@ -21,6 +21,12 @@ from coe_agents.graph.state import STATE_VERSION, CoEState, PlanData, Turn, begi
 from coe_agents.types import WITHHELD_MARK
 
 History = Literal["conversation", "question"]
+NO_QUESTION = (
+    'the input must hold a "question", or "messages" with a text of the user; got neither. Call the graph with '
+    '{"question": "..."}. Where it is a node of another graph, that graph\'s state must have the key "question", too: '
+    "LangGraph drops a key that a state lacks"
+)
+"""What is said of an input that asks nothing."""
 
 
 class QuestionTooLongError(ValueError):
@@ -117,10 +123,7 @@ def _last_question(messages: Sequence[AnyMessage], new: Sequence[AnyMessage]) ->
         # the calls answered the former turn: its question is still open
         texts = _human_texts(messages)
     if not texts:
-        raise ValueError(
-            'the input must hold a "question", or "messages" with a text of the user; got neither. '
-            'Call the graph with {"question": "..."}'
-        )
+        raise ValueError(NO_QUESTION)
     return texts[-1]
 
 

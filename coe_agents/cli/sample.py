@@ -19,6 +19,7 @@ from coe_agents.cli.inputs import (
     ray_options,
 )
 from coe_agents.cli.options import (
+    Criteria,
     EngineOptions,
     Exit,
     JsonOption,
@@ -43,11 +44,28 @@ SAMPLE_EPILOG = (
 )
 
 
+RecordedOption = Annotated[
+    Literal[Criteria, "judge"] | None,
+    typer.Option(
+        metavar="NAME",
+        help="When an answer is right, which a new run records for the commands that judge it: see `score`. With judge "
+        "--config must have a [judge]. Default: reference_or_label; for the dataset tinyworld, judged by its own "
+        "entailment model, entailment.",
+    ),
+]
+
+
 @expand_options
-def sample(sampling: SamplingOptions, engine: EngineOptions) -> None:
+def sample(
+    sampling: SamplingOptions, engine: EngineOptions, correctness: RecordedOption = None
+) -> None:
     """Ask every agent the questions of a dataset, and store each response as it arrives."""
-    config = load_quietly(find_config(sampling.config))
-    sample_to(sampling, config, engine=ray_options(engine))
+    file = find_config(sampling.config)
+    config = load_quietly(file)
+    if correctness == "judge" or (correctness == "entailment" and file is not None):
+        # a model that is missing is reported before anybody is asked
+        create_setting(ScoringOptions(correctness=correctness, config=file), [sampling.out])
+    sample_to(sampling, config, engine=ray_options(engine), correctness=correctness)
 
 
 @expand_options
@@ -85,12 +103,13 @@ def sample_to(
     config: "Config | None",
     *,
     engine: EngineOptions | None = None,
+    correctness: str | None = None,
     scoring: ScoringOptions | None = None,
 ) -> None:
     """Runs the function `sample` as the options say, and prints where the responses are, and what failed.
 
     `config`, None for tinyworld, is what the options name. `scoring` says how the answers are judged; what the folder
-    already records stays. Without it, questions need no references.
+    already records stays. Without it, questions need no references, and `correctness` must be what the folder records.
     """
     # slow to import: mistakes above are reported first
     from coe_agents.evaluation import Samples
@@ -99,7 +118,7 @@ def sample_to(
     from coe_agents.experiments.evaluating import check_can_be_scored
     from coe_agents.experiments.sampling import prepare
 
-    arguments = _arguments_of(options, config)
+    arguments = {**_arguments_of(options, config), "correctness": correctness}
     is_new = origin_of([options.out]).judging is None
     if is_new and scoring is not None and scoring.correctness is not None:
         arguments["clusterer"] = scoring.clusterer

@@ -292,8 +292,8 @@ class Item:
         correct: Whether the answer is right, in [0, 1]; None without an answer, or where it is not known.
         verdicts: Whether the group's leading answer was right after each round; None where there was none.
         is_escalated: Whether the policy escalated, whoever decided then.
-        decision: The graph's whole decision, as `coe_agents.decision.DecisionData` describes it; `GroupDecision.from_data`
-            makes an object of it. Without one it is {}.
+        decision: The graph's whole decision, {} without one; see `coe_agents.decision.DecisionData`.
+            `GroupDecision.from_data` makes an object of it.
         seconds: How long it took; None if that is not known.
         cost: By the prices of the tokens; None where an agent has none.
         error: Why the group failed, without a decision; None where it decided.

@@ -205,3 +205,47 @@ def test_proposals_are_sampled_and_an_invalid_one_is_a_response_not_a_failure(tm
     assert valid["calls"] == [{"name": "pay", "args": {"amount": 5}}]
     assert valid["error"] is None
     run("score", str(out), "--clusterer", "actions", "--json", code=2)  # no verdict is known
+
+
+def test_a_criterion_is_recorded_for_all_that_judge_the_run(tmp_path):
+    data = questions(tmp_path, {"question": "Which?", "references": ["Paris"]})
+    out = tmp_path / "r"
+    with served(("It is Paris.",)) as server:
+        agent = AGENT.format(name="a", url=server.url, more="")
+        path = config(tmp_path, agent, clusterer='kind = "normalized"')
+        command = ("sample", "--dataset", data, "--config", path, "--out", out, "--correctness")
+        run(*command, "contains")
+        judged = json.loads((out / SETTINGS).read_bytes())["judged"]
+        assert judged == {"clusterer": "normalized", "correctness": "contains"}
+        scored = run("score", out, "--resamples", 5).stdout
+        assert "right by contains" in scored
+        assert "Not judged as the run recorded" not in scored
+
+        run(*command, "contains")
+        other = run(*command, "f1", code=2).stderr
+        assert "judged.correctness: 'contains' there, 'f1' here" in other
+
+
+@pytest.mark.parametrize("correctness", ["judge", "entailment"])
+def test_a_criterion_without_its_model_is_refused_before_anybody_is_asked(tmp_path, correctness):
+    data = questions(tmp_path, {"question": "Which?", "references": ["Paris"]})
+    with served() as server:
+        agent = AGENT.format(name="a", url=server.url, more="")
+        path = config(tmp_path, agent, clusterer='kind = "normalized"')
+        command = ("sample", "--dataset", data, "--config", path, "--out", tmp_path / "r")
+        refused = run(*command, "--correctness", correctness, code=2)
+        assert server.requests == []
+    assert "--correctness" in refused.stderr
+    assert "model" in refused.stderr
+
+
+def test_a_judge_is_recorded_by_its_model(tmp_path):
+    data = questions(tmp_path, {"question": "Which?", "references": ["Paris"]})
+    with served(("Paris",)) as server:
+        judge = table("judge", provider="openai", model="j", base_url=server.url)
+        agent = AGENT.format(name="a", url=server.url, more="")
+        path = config(tmp_path, agent, clusterer='kind = "normalized"', more=judge)
+        out = tmp_path / "r"
+        run("sample", "--dataset", data, "--config", path, "--out", out, "--correctness", "judge")
+    judged = json.loads((out / SETTINGS).read_bytes())["judged"]
+    assert judged == {"clusterer": "normalized", "correctness": "judge", "judge": "openai:j"}

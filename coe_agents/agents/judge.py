@@ -3,7 +3,7 @@
 import logging
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,8 +24,9 @@ from coe_agents.checks import integer, require
 from coe_agents.clustering.answers import strip_reasoning
 from coe_agents.clustering.protocols import ENTAILMENT_LABELS
 from coe_agents.clustering.refusals import answer_kind
-from coe_agents.errors import NoChoiceError, describe_error, is_control_flow
-from coe_agents.text import for_prompt, quantity
+from coe_agents.clustering.unjudged import no_verdict, note_unjudged
+from coe_agents.errors import NoChoiceError, describe_error, is_control_flow, secrets_of
+from coe_agents.text import for_prompt, quantity, safe_message
 from coe_agents.types import (
     DECIDERS,
     Agent,
@@ -198,7 +199,8 @@ class ChatEntailment:
 
         Raises:
             CoEError: If the model fails; pairs that wait are not asked then. It is a `NoChoiceError` if there is no
-                verdict on any of three or more pairs: such a judge would make all answers look different.
+                verdict on any of three or more pairs: such a judge would make all answers look different. In a graph,
+                one that gives no verdict on any pair of a question fails, however few they are.
         """
         if not pairs:
             return np.zeros((0, len(ENTAILMENT_LABELS)))
@@ -213,29 +215,42 @@ class ChatEntailment:
                 n_pairs = quantity(len(distinct), "pair")
                 error.add_note(f"raised while ChatEntailment judged {n_pairs}")
                 raise
-        self._note_unclear(judged)
+        self._note_unclear(dict(zip(distinct, judged, strict=True)))
 
         row_of = dict[_Pair, _Row]()
         for pair, row in zip(distinct, judged, strict=True):
             row_of[pair] = row if isinstance(row, tuple) else _NEUTRAL
         return np.array([row_of[pair] for pair in pairs])
 
-    def _note_unclear(self, judged: Sequence[_Row | NoChoiceError | None]) -> None:
-        """Logs and counts the pairs without a verdict; a NoChoiceError if the judge gave none at all."""
-        failures = [row for row in judged if isinstance(row, NoChoiceError)]
+    def _note_unclear(self, judged: Mapping[_Pair, _Row | NoChoiceError | None]) -> None:
+        """Logs, counts and notes the pairs without a verdict; a NoChoiceError if the judge gave none at all."""
+        name = type(self).__name__
+        failures = [row for row in judged.values() if isinstance(row, NoChoiceError)]
+        failure = ""
+        if failures:
+            # a reply may repeat a key
+            secrets = secrets_of(self._agent, failures[0])
+            failure = safe_message(str(failures[0]), secrets)
         n_pairs = len(judged)
         if len(failures) == n_pairs >= _FEW:
-            message = (
-                f"the judge gave no verdict on any of {n_pairs} pairs; on the first: {failures[0]}"
-            )
-            raise NoChoiceError(message, retryable=False)
+            raise NoChoiceError(no_verdict(name, n_pairs, failure), retryable=False)
 
-        n_unclear = len(failures) + judged.count(None)
+        unclear = [pair for pair, row in judged.items() if not isinstance(row, tuple)]
+        with note_unjudged() as noted:
+            noted.judged |= judged.keys() - {*unclear}
+            noted.note(name, unclear, failure=failure)
+
+        n_unclear = len(unclear)
         if n_unclear:
             with self._lock:
                 self.n_unclear += n_unclear
-            pairs = quantity(n_pairs, "pair")
-            _LOG.warning("%d of %s could not be judged: taken as neutral", n_unclear, pairs)
+            _LOG.warning(
+                "%d of %s could not be judged by %s, and count as neutral: on the first, %s",
+                n_unclear,
+                quantity(n_pairs, "pair"),
+                name,
+                failure or f"what differs is not among the {prompts.MAX_JUDGED} characters shown",
+            )
 
     def _judge(self, pair: _Pair) -> _Row | NoChoiceError | None:
         premise, hypothesis = pair
@@ -256,6 +271,7 @@ class ChatEntailment:
                     messages, ENTAILMENT_LABELS, methods=("sampled",), config=config
                 )
         except NoChoiceError as error:
+            error.hint = ""  # it is for whoever words the question
             return error
         return tuple(choice.probabilities[label] for label in ENTAILMENT_LABELS)
 

@@ -24,6 +24,7 @@ from coe_agents.clustering.protocols import (
     check_probabilities,
 )
 from coe_agents.clustering.refusals import answer_kind
+from coe_agents.clustering.unjudged import note_unjudged
 
 
 class Asked(NamedTuple):
@@ -153,7 +154,7 @@ class EntailedBy:
         """Returns the judgement of each question; see `Support`.
 
         Raises:
-            CoEError: If the model fails.
+            CoEError: If the model fails, or is a chat model that gives no verdict on any pair.
             ValueError: If it returns something else than probabilities.
         """
         # equal pairs are asked about once, and each is written to all of its places
@@ -171,9 +172,11 @@ class EntailedBy:
 
         if places_of:
             pairs = list(places_of)
-            probabilities = check_probabilities(
-                self.model.predict(pairs), n_pairs=len(pairs), model=self.model
-            )
+            with note_unjudged() as noted:
+                probabilities = check_probabilities(
+                    self.model.predict(pairs), n_pairs=len(pairs), model=self.model
+                )
+            noted.check()
             rows = probabilities[:, [ENTAILMENT, CONTRADICTION]]
             for places, row in zip(places_of.values(), rows, strict=True):
                 for place in places:

@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 
 from coe_agents.checks import integer
 from coe_agents.clustering.protocols import ENTAILMENT_LABELS, EntailmentModel, check_probabilities
+from coe_agents.clustering.unjudged import note_unjudged
 
 
 class CachedEntailment:
     """An entailment model that asks `model` only for pairs that it does not know; safe to share between threads.
 
     Use it if the same responses are clustered again: in a second round, or with another threshold. Beyond `max_pairs`,
-    the oldest pairs are deleted. Texts are kept as hashes only.
+    the oldest pairs are deleted. Texts are kept as hashes only. A pair on which a judge gave no verdict is not kept.
 
     Args:
         model: Judges the pairs that are new.
@@ -58,15 +59,23 @@ class CachedEntailment:
             known = {key: self._rows[key] for key in keys if key in self._rows}
 
         unknown = {}
+        remembered = set()
         for key, pair in zip(keys, pairs, strict=True):
-            if key not in known:
+            if key in known:
+                remembered.add(pair)
+            else:
                 unknown[key] = pair
-        if unknown:
-            returned = self.model.predict(list(unknown.values()))
-            rows = check_probabilities(returned, n_pairs=len(unknown), model=self.model)
-            judged = dict(zip(unknown, rows, strict=True))
-            known |= judged
-            self._keep(judged)
+        with note_unjudged() as noted:
+            noted.judged |= remembered
+            if unknown:
+                returned = self.model.predict(list(unknown.values()))
+                rows = check_probabilities(returned, n_pairs=len(unknown), model=self.model)
+                judged = dict(zip(unknown, rows, strict=True))
+                known |= judged
+                for key, pair in unknown.items():
+                    if pair in noted.unjudged:
+                        del judged[key]
+                self._keep(judged)
 
         # without a pair the shape is not known otherwise
         shape = (len(keys), len(ENTAILMENT_LABELS))

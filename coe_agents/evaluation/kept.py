@@ -7,7 +7,7 @@ nothing that is run. Whoever may write to the folder may change a verdict by the
 import json
 import sqlite3
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import astuple, dataclass
 from hashlib import sha256
@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coe_agents.clustering.unjudged import note_unjudged
 from coe_agents.evaluation.samples.store import SETTINGS, folder_of
 from coe_agents.evaluation.scoring.correctness import Prediction
 
@@ -60,8 +61,11 @@ class Kept:
     name: str = ""
 
     def predict(self, pairs: Sequence[tuple[str, str]]) -> _Rows:
-        """Returns the probabilities of each pair; see `EntailmentModel`."""
-        return self._recall(pairs, lambda new: self.create().predict(new))
+        """Returns the probabilities of each pair; see `EntailmentModel`. A pair that had no verdict is not kept."""
+        with note_unjudged() as noted:
+            return self._recall(
+                pairs, lambda new: self.create().predict(new), unjudged=noted.unjudged
+            )
 
     def embed_documents(self, texts: Sequence[str]) -> _Rows:
         """Returns the vector of each text."""
@@ -76,8 +80,14 @@ class Kept:
         rows = self._recall(predictions, ask)
         return [None if np.isnan(verdict) else float(verdict) for (verdict,) in rows]
 
-    def _recall(self, items: Sequence[Any], ask: Callable[[list[Any]], Any]) -> _Rows:
-        """Returns a row of numbers for each item; None is NaN."""
+    def _recall(
+        self,
+        items: Sequence[Any],
+        ask: Callable[[list[Any]], Any],
+        *,
+        unjudged: Collection[Any] = (),
+    ) -> _Rows:
+        """Returns a row of numbers for each item; None is NaN. Those of what `ask` adds to `unjudged` are not kept."""
         keys = []
         for item in items:
             text = json.dumps([self.identity, item], default=astuple)
@@ -101,8 +111,12 @@ class Kept:
         if new_items:
             rows = np.asarray(ask(list(new_items.values())), dtype=np.float64)
             new_rows = dict(zip(new_items, rows, strict=True))
+            to_keep = {}
+            for key, row in new_rows.items():
+                if new_items[key] not in unjudged:
+                    to_keep[key] = row
             with suppress(sqlite3.Error):
-                self._write(new_rows)
+                self._write(to_keep)
             row_of |= new_rows
         return np.array([row_of[key] for key in keys])
 

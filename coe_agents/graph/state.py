@@ -150,6 +150,8 @@ class CoEState(CoEInput, CoEOutput, total=False):
         measured: The fields of the `Measurement` but its `run`; None if nothing could be measured.
         settled: What `policy.settle` decided, before it is carried out.
         former_labels: The cluster of each text that led in the round before.
+        unjudged: How many pairs of answers the judge of their meaning could not judge, in words; "" if all could be.
+            Absent from an earlier version's.
         claimed: What is given of a long answer, where the graph judges claims and the turn has one.
     """
 
@@ -162,6 +164,7 @@ class CoEState(CoEInput, CoEOutput, total=False):
     settled: dict[str, Any]
     trajectory: list[RoundData]
     former_labels: dict[str, int]
+    unjudged: str
     claimed: ClaimedAnswer | None
 
 

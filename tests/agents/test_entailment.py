@@ -10,6 +10,8 @@ from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from coe_agents import RegimePolicy, create_coe_graph, prompts, sentences
 from coe_agents.agents import ChatEntailment
 from coe_agents.cli.ask import record_nodes
+from coe_agents.clustering.entailment_wrappers import CachedEntailment
+from coe_agents.clustering.unjudged import note_unjudged
 from coe_agents.errors import AgentConnectionError, ClusteringError, NoChoiceError
 from coe_agents.testing import ScriptedAgent
 from coe_agents.tinyworld import model_folder
@@ -46,7 +48,8 @@ def test_a_reply_that_states_none_is_neutral_and_counted(reply, caplog):
     with caplog.at_level(logging.WARNING):
         assert judge.predict([PAIR, PAIR]).tolist() == [NEUTRAL, NEUTRAL]
     assert judge.n_unclear == 1
-    assert "1 of 1 pair could not be judged" in caplog.text
+    assert "1 of 1 pair could not be judged by ChatEntailment, and count as neutral" in caplog.text
+    assert f'the first is "{reply}"' in caplog.text
 
 
 def test_a_judge_without_a_verdict_on_any_of_three_pairs_fails_the_question():
@@ -60,8 +63,64 @@ def test_a_judge_without_a_verdict_on_any_of_three_pairs_fails_the_question():
     graph = create_coe_graph(
         agents, answers=sentences(says("Well").model), policy=RegimePolicy()
     ).compile()
-    with pytest.raises(ClusteringError, match="the judge gave no verdict on any of 3 pairs"):
+    with pytest.raises(ClusteringError, match="ChatEntailment gave no verdict on any of 3 pairs"):
         graph.invoke({"question": "Which city?"})
+
+
+def decide(judge, texts, **options):
+    agents = [ScriptedAgent(text, [text]) for text in texts]
+    graph = create_coe_graph(agents, answers=sentences(judge), policy=RegimePolicy(), **options)
+    return graph.compile().invoke({"question": "Which city?"})["decision"]
+
+
+@pytest.mark.parametrize(
+    ("texts", "on"),
+    [
+        (["It is Paris.", "The city of Paris."], "the only pair: none"),
+        (["It is Paris.", "Paris, it is.", "The city."], "any of 3 pairs; on the first: none"),
+    ],
+)
+def test_a_judge_without_a_verdict_on_any_pair_of_a_question_fails_it_however_few(texts, on):
+    judge = FakeListChatModel(responses=["Hmm, I like both."])
+    what = f'the judge ChatEntailment gave no verdict on {on} of 1 replies .* "Hmm, I like both"'
+    with pytest.raises(ClusteringError, match=what):
+        decide(judge, texts)
+
+
+def test_a_pair_that_could_not_be_judged_is_told_in_the_reason():
+    def verdict(premise, hypothesis):
+        return "Hmm" if "Rome" in premise + hypothesis else "contradiction"
+
+    decision = decide(JudgingModel(verdict), ["It is Paris.", "It is Lyon.", "It is Rome."])
+    assert (
+        "; 2 of 3 pairs of answers could not be judged by ChatEntailment, and count as different; "
+        in decision["reason"]
+    )
+    whole = decide(JudgingModel(lambda *pair: "contradiction"), ["It is Paris.", "It is Lyon."])
+    assert "judged" not in whole["reason"]
+
+
+def test_long_texts_that_no_judge_is_asked_about_are_told_and_no_failure():
+    long = "x" * prompts.MAX_JUDGED
+    judge = JudgingModel(lambda *pair: "entailment")
+    decision = decide(judge, [f"{long} yes", f"{long} no"])
+    assert "1 of 1 pair of answers could not be judged by ChatEntailment" in decision["reason"]
+    assert judge.asked == []
+
+
+def test_each_further_round_asks_again_what_had_no_verdict_and_what_it_remembers_is_judged():
+    def verdict(premise, hypothesis):
+        return "Hmm" if "Rome" in premise + hypothesis else "contradiction"
+
+    model = JudgingModel(verdict)
+    cached = CachedEntailment(ChatEntailment(model))
+    pairs = [("Paris", "Lyon"), ("Paris", "Rome")]
+    for n_asked in (2, 3):
+        with note_unjudged() as noted:
+            cached.predict(pairs)
+        noted.check()
+        assert (noted.judged, noted.unjudged) == ({pairs[0]}, {pairs[1]})
+        assert len(model.asked) == n_asked
 
 
 @pytest.mark.parametrize(

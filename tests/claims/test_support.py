@@ -1,9 +1,12 @@
 import pytest
 
+from coe_agents.agents import ChatEntailment
 from coe_agents.claims import Overlap
 from coe_agents.claims.support import Asked, EntailedBy
 from coe_agents.claims.wording import words
+from coe_agents.errors import ClusteringError
 from coe_agents.testing.doubles import TableEntailment
+from tests.doubles import JudgingModel
 
 
 def test_overlap_is_the_share_of_words_without_case_and_endings_that_the_best_sentence_has():
@@ -137,3 +140,15 @@ def test_an_entailment_model_sees_the_best_passages_and_each_pair_once_for_all_q
     assert support_of.judge([Asked(["Ada was a poet."], [text])])[0].tolist() == [[[0.1, 0.8]]]
     with pytest.raises(TypeError, match='"model" of EntailedBy'):
         EntailedBy(Overlap())
+
+
+def test_a_judge_without_a_verdict_on_any_claim_fails_where_one_of_some_leaves_the_text_silent():
+    def verdict(premise, hypothesis):
+        return "Hmm" if "paid" in hypothesis else "entailment"
+
+    support_of = EntailedBy(ChatEntailment(JudgingModel(verdict)))
+    text = "Ann paid. Bob left."
+    with pytest.raises(ClusteringError, match="ChatEntailment gave no verdict on the only pair"):
+        support_of.judge([Asked(["Ann paid."], [text])])
+    [judged] = support_of.judge([Asked(["Ann paid.", "Bob left."], [text])])
+    assert judged[:, 0].tolist() == [[0, 0], [1, 0]]

@@ -6,10 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from coe_agents.agents import ChatEntailment
 from coe_agents.evaluation.kept import KEPT, Kept, path_of_kept
 from coe_agents.evaluation.samples.store import SETTINGS
 from coe_agents.evaluation.scoring.correctness import Prediction, Rule
 from coe_agents.testing.doubles import TableEntailment
+from tests.doubles import JudgingModel
 
 PAIRS = [("a", "b"), ("b", "a"), ("a", "b")]
 NEUTRAL = [0.1, 0.8, 0.1]
@@ -33,6 +35,19 @@ def test_a_model_is_asked_once_for_each_pair(kept):
     assert asked(kept) == []
     assert asked(kept, [("b", "a"), ("c", "a")]) == [("c", "a")]
     assert asked(replace(kept, identity="another")) == PAIRS[:2]
+
+
+def test_a_pair_without_a_verdict_is_not_kept(kept):
+    asked = []
+
+    def verdict(premise, hypothesis):
+        asked.append(premise)
+        return "Hmm" if premise == "b" else "neutral"
+
+    judge = ChatEntailment(JudgingModel(verdict))
+    for _ in range(2):
+        replace(kept, create=lambda: judge).predict(PAIRS)
+    assert sorted(asked) == ["a", "b", "b"]
 
 
 def test_a_value_that_is_damaged_is_asked_for_again(kept):

@@ -13,12 +13,13 @@ from langchain_core.outputs import Generation, LLMResult
 from coe_agents._removed import replacement_of
 from coe_agents._steps import Call, Steps
 from coe_agents.agents.error_mapping import status_of
-from coe_agents.agents.requests.endings import judge_end
+from coe_agents.agents.requests.endings import IN_WORDS, judge_end
 from coe_agents.agents.requests.parse import text_of
 from coe_agents.agents.requests.send import Deadline, Server, call_model, tracing_options
 from coe_agents.checks import several
 from coe_agents.clustering.answers import parse_choice, strip_reasoning
 from coe_agents.errors import AgentError, NoChoiceError
+from coe_agents.text import quotation
 from coe_agents.types import (
     AgentReply,
     AgentRequest,
@@ -139,12 +140,20 @@ def choice_steps(
             stated.append(choice)
     if not stated:
         raise NoChoiceError(
-            f"none of {len(replies)} replies of {name} was one of {_list_names(choices)}",
+            f"none of {len(replies)} replies of {name} was one of {_list_names(choices)}; "
+            f"the first is {_quote(replies[0])}",
             hint="Ask for one of the choices and nothing else, and leave room for it in `max_tokens`",
         )
     shares = {choice: stated.count(choice) / len(stated) for choice in choices}
     mass = len(stated) / len(replies)
     return ChoiceProbabilities(shares, "sampled", mass, **usage)
+
+
+def _quote(reply: Generation) -> str:
+    """Returns what a reply says, short and made safe, and what it lacks where it is not whole."""
+    quoted = quotation(text_of(reply))
+    lacks = IN_WORDS.get(judge_end(reply))
+    return f"{quoted} ({lacks})" if lacks else quoted
 
 
 def _from_scores(scores: Sequence[float], choices: Sequence[str]) -> ChoiceProbabilities:

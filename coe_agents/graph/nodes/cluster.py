@@ -17,6 +17,7 @@ from coe_agents.clustering.normalized import normalize_answer
 from coe_agents.clustering.protocols import by_first_appearance
 from coe_agents.clustering.refusals import answer_kind, response_text
 from coe_agents.clustering.responses import cluster_with_former
+from coe_agents.clustering.unjudged import note_unjudged
 from coe_agents.errors import (
     AgentError,
     ClusteringError,
@@ -109,13 +110,16 @@ def cluster_node(
         texts = [response_text(response) for response in responses]
         former = _former_answers(state)
         try:
-            labels, labels_of_former = cluster_with_former(
-                texts, former, question=turn["question"], clusterer=comparing
-            )
+            with note_unjudged() as noted:
+                labels, labels_of_former = cluster_with_former(
+                    texts, former, question=turn["question"], clusterer=comparing
+                )
+            noted.check()
         except Exception as error:
             reraise(error, clusterer, what="responses could not be clustered")
         former_labels = dict(zip(former, labels_of_former, strict=True))
-        return _clustered(state, responses, labels, former_labels)
+        update = _clustered(state, responses, labels, former_labels)
+        return {**update, "unjudged": noted.in_words()}
 
     is_quick = type(clusterer) is NormalizedMatch and canonicalize in (None, canonical_answer)
 
@@ -227,7 +231,12 @@ def _clustered(
     events.emit(event)
     failures = [row for row in state["responses"] if row["error"] is not None]
     rows = Overwrite([*responses, *in_canonical_order(failures)])
-    return {"responses": rows, "labels": list(labels), "former_labels": dict(former_labels)}
+    return {
+        "responses": rows,
+        "labels": list(labels),
+        "former_labels": dict(former_labels),
+        "unjudged": "",
+    }
 
 
 def _with_answers(responses: Sequence[Response], canonicalize: Canonicalize) -> list[Response]:

@@ -99,7 +99,8 @@ def coordinator_node(
 
         measured_agents = (state["measured"] or {}).get("agents", {})
         lacking = lacking_in_words(agents_as_data(measured_agents, state["usages"]).values())
-        reason = "; ".join(filter(None, (who, lacking, decision.reason)))
+        unjudged = state.get("unjudged")
+        reason = "; ".join(filter(None, (who, lacking, unjudged, decision.reason)))
         settled = {**fields_of(decision), "reason": reason, "regime": regime}
         clock = {**state["clock"], "elapsed": seconds_used(state)}
         goto = next_node(decision, measurement)

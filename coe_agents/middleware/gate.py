@@ -59,13 +59,14 @@ from coe_agents.middleware.verdict import (
     fingerprint,
     has_mark,
     in_words,
+    is_unopposed,
     kind_of,
     last_reply,
     mark_verdict,
     read_verdict,
     verdicts_of,
 )
-from coe_agents.middleware.withheld import NOT_JUDGED, UNREPEATED, not_run
+from coe_agents.middleware.withheld import NO_OBJECTION, NOT_JUDGED, UNREPEATED, not_run
 from coe_agents.prompts import REVIEW_CHOICES
 from coe_agents.text import for_log, visible
 from coe_agents.types import WITHHELD_MARK
@@ -672,9 +673,13 @@ def _ids_in(message: BaseMessage) -> list[str]:
 
 def block_call(call: ToolCall, verdict: Verdict) -> ToolMessage:
     """Returns the message for the driving model instead of the tool's result."""
-    silent = {**verdict, "question": None, "votes": {}}  # they are in the private state
-    advice = NOT_JUDGED if are_all_failed(verdict) else UNREPEATED
-    return not_run(call, in_words(verdict), advice=advice, artifact=silent)
+    advice = UNREPEATED
+    if are_all_failed(verdict):
+        advice = NOT_JUDGED
+    elif is_unopposed(verdict):
+        advice = NO_OBJECTION
+    without_question = {**verdict, "question": None}  # it is in the private state
+    return not_run(call, in_words(verdict), advice=advice, artifact=without_question)
 
 
 def _without_answer(verdict: Verdict) -> Verdict:

@@ -154,6 +154,14 @@ def are_all_failed(verdict: Verdict) -> bool:
     return bool(verdict["failed_judges"]) and not verdict["votes"]
 
 
+def is_unopposed(verdict: Verdict) -> bool:
+    """Returns whether judges failed, and each of the others approves: only failures stand against what is judged."""
+    if verdict["outcome"] != "uncertain" or verdict["cause"] == "budget":
+        return False
+    replies = {reply for vote in verdict["votes"].values() for reply in vote}
+    return bool(verdict["failed_judges"] and replies) and all(map(is_approval, replies))
+
+
 def _outcome_of(approval: object) -> VerdictOutcome:
     if not isinstance(approval, bool):  # a coroutine, for example, would be true
         raise TypeError(

@@ -26,7 +26,7 @@ _SENT_BACK = (
 """Blocks of a message that providers want back with the replies to its calls."""
 UNREPEATED = "Do not repeat the call unchanged."
 NOT_JUDGED = "No model judged the call: it may be repeated."
-_NO_OBJECTION = "No model that replied objects: the call may be repeated."
+NO_OBJECTION = "No model that replied objects: the call may be repeated."
 _ROUNDING = 1e-9
 """Nats that are no disagreement."""
 
@@ -79,7 +79,7 @@ def _advise(decision: CouncilDecision) -> str:
 
     votes_for_driver = decision["votes"] if decision["mode"] == "verify" else None
     if n_failed and n_failed + len(votes_for_driver or ()) >= n_asked:
-        return _NO_OBJECTION
+        return NO_OBJECTION
     return UNREPEATED
 
 

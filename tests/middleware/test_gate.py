@@ -31,7 +31,7 @@ from coe_agents.clustering import NormalizedMatch
 from coe_agents.graph import GraphOptions
 from coe_agents.middleware import gate as gate_module
 from coe_agents.middleware.driver import Driver
-from coe_agents.middleware.verdict import is_approval, read_verdict
+from coe_agents.middleware.verdict import is_approval, is_unopposed, read_verdict
 from coe_agents.prompts import MAX_REVIEWED
 from coe_agents.testing.driver import ScriptedDriver
 from tests.agents.requests.test_endings import ONE_OF_EACH
@@ -619,7 +619,55 @@ def test_one_judge_that_fails_is_no_failure_of_the_group(caplog):
     assert reply.artifact["failed_judges"] == {
         "down": "AgentError: ZeroDivisionError: division by zero"
     }
+    rejects = {"reject": 1.0}
+    assert reply.artifact["votes"] == {"judge0": rejects, "judge1": rejects}
     assert caplog.records == []
+
+
+@pytest.mark.wording
+@pytest.mark.parametrize(
+    ("said", "advice"),
+    [
+        (["approve", None, None], "No model that replied objects: the call may be repeated."),
+        (
+            ["approve", "approve", None, None],
+            "No model that replied objects: the call may be repeated.",
+        ),
+        (["approve", "reject", None], "Do not repeat the call unchanged."),
+        (["reject", None, None], "Do not repeat the call unchanged."),
+        (["approve, or not", None, None], "Do not repeat the call unchanged."),
+        (["approve", "reject"], "Do not repeat the call unchanged."),
+        ([None, None], "No model judged the call: it may be repeated."),
+    ],
+)
+def test_a_call_may_be_repeated_where_no_judge_that_replied_objects(said, advice):
+    agents = []
+    for place, reply in enumerate(said):
+        name = f"judge{place}"
+        if reply is None:
+            agents.append(ScriptedAgent(name, ConnectionError("refused")))
+        else:
+            agents.append(ScriptedAgent(name, [reply]))
+    options = GraphOptions(retries=0)
+    graph = create_coe_graph(
+        agents, clusterer=NormalizedMatch(), min_agents=len(said), options=options
+    )
+    reply, transfers = reply_to(graph.compile())
+    assert transfers == []
+    assert reply.text.endswith(advice)
+
+
+def test_a_call_is_not_repeated_where_a_bound_of_tokens_stands_against_it_or_approves_says_otherwise():
+    verdict = {
+        "outcome": "uncertain",
+        "cause": "quorum",
+        "votes": {"a": {"approve": 1.0}},
+        "failed_judges": {"b": "RuntimeError"},
+    }
+    assert is_unopposed(verdict)
+    assert not is_unopposed({**verdict, "cause": "budget"})
+    assert not is_unopposed({**verdict, "outcome": "rejected"})
+    assert not is_unopposed({**verdict, "failed_judges": {}})
 
 
 class Wrapped(TypedDict, total=False):

@@ -65,7 +65,7 @@ def _name(value: object) -> str:
     return f"{kind} ({said})" if said else kind
 
 
-def _change(used: Any, recorded: Any) -> str | None:
+def change_in_words(used: Any, recorded: Any) -> str | None:
     """Returns what is used in place of what; of two tables of one kind, only the fields that differ, if any do."""
     fields = list(differences(recorded, used))
     if not fields:  # a field that is null says as little as one that is absent
@@ -138,7 +138,7 @@ class ResolvedJudging:
         for part, source in self.sources.items():
             used = getattr(self.used, part)
             recorded = getattr(self.recorded, part)
-            change = _change(used, recorded)
+            change = change_in_words(used, recorded)
             if change is not None:
                 by = "" if source == part else f", by {source}"
                 changes.append(f"{part}: {change}{by}")
@@ -198,6 +198,17 @@ def read_max_tokens(paths: Iterable[Path]) -> dict[str, int]:
         for agent in settings.get("agents", ()):
             limits[agent["name"]] = count(agent.get("max_tokens") or 0, "max_tokens")
     return limits
+
+
+def read_agents(paths: Iterable[Path]) -> dict[str, JsonObject]:
+    """Returns what the runs recorded of how each agent was asked, by name, without what they do not agree on."""
+    agents: dict[str, JsonObject] = {}
+    for folder in dict.fromkeys(map(folder_of, paths)):
+        for agent in read_settings(folder).get("agents", ()):
+            former = agents.get(agent["name"], agent)
+            agreed = {name: value for name, value in agent.items() if former.get(name) == value}
+            agents[agent["name"]] = agreed
+    return agents
 
 
 def _origins(paths: Iterable[Path]) -> list[Origin]:

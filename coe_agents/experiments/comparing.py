@@ -11,7 +11,7 @@ from coe_agents.checks import has_method, instance, require
 from coe_agents.clustering import Clusterer
 from coe_agents.config.schema import load_config
 from coe_agents.evaluation.calibration.drift import judged_otherwise
-from coe_agents.evaluation.origin import Judging, origin_of
+from coe_agents.evaluation.origin import Judging, origin_of, read_agents
 from coe_agents.evaluation.origin import in_words as judging_in_words
 from coe_agents.evaluation.samples.reader import without_rulings
 from coe_agents.evaluation.scoring.correctness import CRITERIA, Criterion
@@ -23,6 +23,7 @@ from coe_agents.experiments.judging import (
     create_setup,
     open_samples,
 )
+from coe_agents.experiments.not_taken import not_taken
 from coe_agents.experiments.progress import count_questions
 from coe_agents.experiments.replays import ReplayedPolicy, Saved, load_saved, replay
 from coe_agents.experiments.runs import Runs
@@ -52,7 +53,8 @@ def compare(
 
     Args:
         runs: From `run`, or their folders; with `policies` the samples, or their files.
-        policies: By name: policies, or files of configurations, whose agents and bounds count, too.
+        policies: By name: policies, or files of configurations, whose agents and bounds count, too. A note names what
+            does not: how a file would ask the agents, and compare their answers, otherwise than the samples record.
         max_rounds: Of policies that ask for another round, as of `create_coe_graph`.
         clusterer: As of `score`, for `policies`.
         correctness: As of `score`, for `policies`. Unless given, that of all calibrated policies counts, if it is one
@@ -172,6 +174,8 @@ def compare_policies(
             saved = load_saved(without_rulings(questions), setup.clusterer)
         n_failed = len(questions) - len(saved)
         names = ", ".join(path.name for path in questions.paths)
+        answers = questions.origin.answers
+        asked = read_agents(questions.paths)
     if not saved:
         raise ValueError('"runs" must hold a response; no question has one. Sample again')
 
@@ -184,6 +188,10 @@ def compare_policies(
         else:
             replayed = _policy_of_samples(of_name, name, saved, max_rounds)
         outcome = replay(saved, replayed, setup.criterion, n_failed=n_failed)
+        if replayed.config is not None:
+            used = resolved.used.clusterer
+            notes = not_taken(replayed.config, clusterer=used, answers=answers, asked=asked)
+            outcome = replace(outcome, notes=[*outcome.notes, *notes])
         calibration = _calibration_of(replayed.policy)
         if calibration is not None:
             differs = judged_otherwise(calibration, setup.clusterer, criterion)
@@ -277,4 +285,5 @@ def _policy_of_file(path: Path, name: str) -> ReplayedPolicy:
         weighting=graph.weighting,
         has_arbiter=config.escalation is not None,
         prices=config.prices,
+        config=config,
     )

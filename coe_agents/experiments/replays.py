@@ -12,6 +12,7 @@ from typing import Any
 
 from coe_agents.clustering import Clusterer
 from coe_agents.clustering.refusals import response_text
+from coe_agents.config.schema import Config
 from coe_agents.evaluation.origin import Item
 from coe_agents.evaluation.scoring.correctness import (
     Criterion,
@@ -54,6 +55,7 @@ class ReplayedPolicy:
         weighting: How responses count.
         has_arbiter: Whether an arbiter would decide what is escalated.
         prices: Of the agents' tokens.
+        config: The file that it is from; None without one.
     """
 
     name: str
@@ -65,6 +67,7 @@ class ReplayedPolicy:
     weighting: Weighting = "auto"
     has_arbiter: bool = False
     prices: Prices = field(default_factory=dict)
+    config: Config | None = None
 
 
 class Saved:

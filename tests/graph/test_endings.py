@@ -77,6 +77,9 @@ def test_what_is_cut_off_or_empty_is_no_conflict():
             assert told in shown
             assert "onflict" not in shown
             assert "disagree" not in shown
+        assert "regime: not put in words, since most responses of an agent lack" in on_screen(
+            decision
+        )
         beside = "; as far as they go, the answers differ" if end == "cut" else ""
         assert on_screen(decision).startswith(f"? Capital? → No answer: {told}{beside}.")
         assert refusal(decision.data).startswith(f"No answer: {told}. ")

@@ -38,6 +38,9 @@ _CLAIMS = {"keep": "green", "mark": "yellow", "drop": "red strike"}
 _QUOTED = re.compile(r'"[^"]*"')
 _CLAUSE_END = re.compile(r'; (?=(?:[^"]*"[^"]*")*[^"]*$)(?![^()]*\))')
 """A semicolon outside of parentheses and of quoted model text, which itself never contains a double quote."""
+_UNNAMED = (
+    "regime: not put in words, since most responses of an agent lack an answer or a part of it"
+)
 
 
 def show_decision(
@@ -224,8 +227,10 @@ def _numbers(decision: Fields) -> list[Text]:
     agents = decision["agents"].values()
     entropies = [agent["entropy"] for agent in agents if "entropy" in agent]
     words = regime_in_words(regime, entropies, n_agents=len(agents))
-    are_lacking = lacking_in_words(agents, only_most=True)
-    if words not in decision["reason"] and not are_lacking:
+    if lacking_in_words(agents, only_most=True):
+        # an agent without a view neither agrees nor disagrees
+        lines.append(Text(_UNNAMED, style="dim"))
+    elif words not in decision["reason"]:
         lines.append(Text(f"{regime}: {words}", style="dim"))
     return lines
 

@@ -305,6 +305,9 @@ class Sampling(TypedDict):
 class Uncertainty(TypedDict):
     """The uncertainty of a group; all of it is None if nothing was measured.
 
+    The regime is None, too, where fewer agents than `min_agents` answered. The numbers are then of those that did: they
+    may be 0, which says nothing of the group.
+
     Attributes:
         coe: Collaborative Entropy, the sum of the next two.
         aleatoric: Mean semantic entropy of the agents, in nats.

@@ -104,7 +104,8 @@ def _draw_plane(
 ) -> None:
     aleatoric = decision.aleatoric or 0.0
     epistemic = decision.epistemic or 0.0
-    if decision.coe is not None:
+    # too few agents look certain
+    if decision.coe is not None and decision.regime is not None:
         marker, colour = _LOOKS[decision.action]
         axes.scatter([aleatoric], [epistemic], marker=marker, color=colour, zorder=3, s=50)
 

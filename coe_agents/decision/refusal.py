@@ -27,7 +27,7 @@ _MOST_ARGUMENTS = 3
 
 
 def refusal(decision: Mapping[str, Any]) -> str:
-    """Returns why there is no answer, in plain words, and then the numbers.
+    """Returns why there is no answer, in plain words, and then the numbers, unless too few agents answered.
 
     Example:
         >>> numbers = {"coe": 0.75, "aleatoric": 0.05, "epistemic": 0.7, "tied": []}
@@ -36,7 +36,8 @@ def refusal(decision: Mapping[str, Any]) -> str:
         'No answer: the agents are confident of different answers. CoE 0.750 = aleatoric 0.050 + epistemic 0.700 nats.'
     """
     sentence = f"{HEADINGS[decision['action']]}: {why_not(decision)}."
-    if decision["coe"] is None:
+    # too few agents look certain
+    if decision["coe"] is None or decision["regime"] is None:
         return sentence
     parts = {name: decision[name] for name in ("coe", "aleatoric", "epistemic")}
     above = ", above the limit of this request" if decision["cause"] == "limit_of_caller" else ""

@@ -146,7 +146,8 @@ def _about(call: ToolCall, verdict: Verdict) -> ActionRequest:
     coe = verdict["coe"]
     aleatoric = verdict["aleatoric"]
     epistemic = verdict["epistemic"]
-    if coe is not None and aleatoric is not None and epistemic is not None:
+    has_quorum = verdict["regime"] is not None  # fewer judges look certain
+    if has_quorum and coe is not None and aleatoric is not None and epistemic is not None:
         numbers = decomposition(coe=coe, aleatoric=aleatoric, epistemic=epistemic)
         parts.append(f"CoE {numbers}")
     votes = list[str]()

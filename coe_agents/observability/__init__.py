@@ -369,7 +369,8 @@ class CoETelemetry(BaseCallbackHandler):
         action = decision["action"]
         regime = decision["regime"] or "none"
         self._decisions.add(1, {"coe.action": action, "coe.regime": regime})
-        if decision["coe"] is not None:
+        # too few agents look certain
+        if decision["coe"] is not None and decision["regime"] is not None:
             self._coe.record(decision["coe"], {"coe.action": action})
             self._measure(evaluated, decision, {})
         self._evaluate(evaluated, "coe.decision", decision, label=action)

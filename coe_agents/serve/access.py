@@ -254,7 +254,8 @@ def note_decision(scope: Scope, decision: Fields) -> None:
     """Adds the action and the numbers of a decision to the line of a request."""
     outcome = scope.get(_OUTCOME, {})
     outcome["action"] = decision["action"]
-    if decision["coe"] is not None:
+    # too few agents look certain
+    if decision["coe"] is not None and decision["regime"] is not None:
         outcome.update(regime=decision["regime"], coe=f"{decision['coe']:.3f}")
     if decision["failed_agents"]:
         outcome["failed"] = len(decision["failed_agents"])

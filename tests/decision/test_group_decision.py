@@ -1,4 +1,4 @@
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 from langchain_core.language_models import FakeListChatModel
@@ -104,8 +104,9 @@ def test_plots_draw_hostile_text_and_leave_out_what_was_not_measured(tmp_path):
         figure.savefig(tmp_path / f"{name}.png")
         assert (tmp_path / f"{name}.png").stat().st_size > 5_000
     assert decision.plot()._repr_png_().startswith(b"\x89PNG")  # so a notebook shows it
-    points = [len(figure.axes[1].collections) for figure in (decision.plot(), nothing.plot())]
-    assert points == [1, 0]
+    too_few = replace(decision, regime=None)
+    figures = (decision.plot(), nothing.plot(), too_few.plot())
+    assert [len(figure.axes[1].collections) for figure in figures] == [1, 0, 0]
 
 
 def test_a_run_that_waits_for_a_person_has_no_decision_yet():

@@ -7,7 +7,7 @@ import pytest
 from langchain_core.messages import AIMessage
 from rich.console import Console
 
-from coe_agents import ModelAgent, ThresholdPolicy, _ring, ask, create_coe_graph
+from coe_agents import GroupDecision, ModelAgent, ThresholdPolicy, _ring, ask, create_coe_graph
 from coe_agents.cli.display.decision import show_decision
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.decision.refusal import refusal
@@ -83,6 +83,20 @@ def test_what_is_cut_off_or_empty_is_no_conflict():
         beside = "; as far as they go, the answers differ" if end == "cut" else ""
         assert on_screen(decision).startswith(f"? Capital? → No answer: {told}{beside}.")
         assert refusal(decision.data).startswith(f"No answer: {told}. ")
+
+
+def test_too_few_agents_are_not_shown_as_certain():
+    failing = [ScriptedAgent(name, ConnectionError("refused")) for name in "bc"]
+    options = GraphOptions(retries=0)
+    group = create_coe_graph(
+        [ScriptedAgent("a", ["Suva"] * 3), *failing], clusterer=NormalizedMatch(), options=options
+    ).compile()
+    decision = GroupDecision.from_state(group.invoke({"question": "Capital?"}))
+    # the contract: None only where nothing was measured
+    assert (decision.cause, decision.regime, decision.coe) == ("quorum", None, 0.0)
+    for shown in (decision.explain(), on_screen(decision), refusal(decision.data)):
+        assert "CoE" not in shown
+    assert refusal(decision.data) == "No answer: too few agents answered."
 
 
 @pytest.mark.wording

@@ -670,6 +670,18 @@ def test_a_call_is_not_repeated_where_a_bound_of_tokens_stands_against_it_or_app
     assert not is_unopposed({**verdict, "failed_judges": {}})
 
 
+def test_a_person_is_not_shown_the_numbers_of_too_few_judges():
+    agents = [ScriptedAgent(f"judge{place}", ConnectionError("refused")) for place in range(2)]
+    agents.append(ScriptedAgent("judge2", ["approve"]))
+    options = GraphOptions(retries=0)
+    graph = create_coe_graph(agents, clusterer=NormalizedMatch(), options=options).compile()
+    asking = agent(graph, Bank(), on_uncertain="interrupt")
+    [request] = requests(asking.invoke(PAY, THREAD))
+    assert "1 of 3 agents answered" in request["description"]
+    assert "judge2: approve 100%" in request["description"]
+    assert "CoE" not in request["description"]
+
+
 class Wrapped(TypedDict, total=False):
     question: str
     decision: Any

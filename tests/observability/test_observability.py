@@ -352,3 +352,11 @@ if __name__ == "__main__":
 def test_a_text_does_not_put_what_was_said_into_spans():
     with pytest.raises(TypeError, match='"content" of CoETelemetry must be True or False'):
         CoETelemetry(content="false")
+
+
+def test_the_numbers_of_too_few_agents_are_not_among_those_of_decisions():
+    recorded = Recorded()
+    failing = [ScriptedAgent(name, OSError("down")) for name in "bc"]
+    graph(*saying("Paris"), *failing).compile().invoke({"question": "?"}, recorded.config)
+    assert [point.value for point in recorded.points("coe.decisions").values()] == [1]
+    assert recorded.points("coe.collaborative_entropy") == {}

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from coe_agents.serve import access
 from coe_agents.serve.http_server import SafeFormatter, log_warning
 from tests.serve.groups import (
     AGREEING,
@@ -99,3 +100,12 @@ def test_a_warning_is_logged_by_its_kind_and_place_alone(log, capsys):
         warnings.warn("expected a number, got input_value='Canberra'", UserWarning, stacklevel=1)
     assert re.fullmatch(r"coe_agents.serve WARNING UserWarning at \S+test_logs.py:\d+\n", log.text)
     assert capsys.readouterr().err == ""
+
+
+def test_the_line_of_a_request_has_no_numbers_of_too_few_agents():
+    decision = {"action": "abstain", "coe": 0.0, "regime": None, "failed_agents": {"b": "down"}}
+    scope = {access._OUTCOME: {}}
+    access.note_decision(scope, decision)
+    assert scope[access._OUTCOME] == {"action": "abstain", "failed": 1}
+    access.note_decision(scope, {**decision, "regime": "consensus"})
+    assert scope[access._OUTCOME]["coe"] == "0.000"

@@ -209,18 +209,15 @@ def _despite_lacking(agents: Iterable[Fields]) -> str:
 
 
 def _numbers(decision: Fields) -> list[Text]:
-    # of long answers as a whole the numbers say nothing
-    if decision["coe"] is None or decision["claims"]:
+    regime = decision["regime"]
+    # of long answers as a whole the numbers say nothing, nor of too few agents, which look certain
+    if decision["coe"] is None or decision["claims"] or regime is None:
         return []
     split = decomposition(
         coe=decision["coe"], aleatoric=decision["aleatoric"], epistemic=decision["epistemic"]
     )
     lines = [Text.assemble(("CoE ", "bold"), split)]
 
-    regime = decision["regime"]
-    # without a quorum there is no regime
-    if regime is None:
-        return lines
     # agreement is no reason to withhold an answer
     if regime == "consensus" and decision["action"] != "answer":
         return lines

@@ -74,6 +74,7 @@ def _compare(
 ) -> NoReturn:
     """Prints how new samples differ from those of the calibration; raises `typer.Exit` with the command's status."""
     from coe_agents.evaluation import check_drift
+    from coe_agents.evaluation.calibration.drift import are_own_questions
     from coe_agents.evaluation.scoring.correctness import CRITERIA, on_inside
 
     calibration = policy.calibration
@@ -95,13 +96,17 @@ def _compare(
     if as_json:
         print_json({**asdict(report), "holds": report.holds, "judged": judging.to_json()})
     else:
-        _print_drift(report, calibration, n_silent)
+        _print_drift(
+            report, calibration, n_silent, is_of_own_questions=are_own_questions(calibration, rows)
+        )
         print_lines(judging.note())
         print_lines(on_inside(rows, setting.criterion.name))
     raise typer.Exit(Exit.ANSWERED if report.holds else Exit.ABSTAINED)
 
 
-def _print_drift(report: "Drift", calibration: "Calibration", n_silent: int) -> None:
+def _print_drift(
+    report: "Drift", calibration: "Calibration", n_silent: int, *, is_of_own_questions: bool
+) -> None:
     moved = "have changed" if report.scores_changed else "show no change"
     print_lines(
         f"{quantity(report.n_questions, 'question')}: the uncertainties {moved} "
@@ -114,7 +119,7 @@ def _print_drift(report: "Drift", calibration: "Calibration", n_silent: int) -> 
             f"risk: {report.n_wrong} of {judged} wrong, {low:.1%} to {high:.1%} by one-sided "
             f"95 % bounds; the stated {calibration.risk:.1%} is {_VERDICTS[report.risk]}"
         )
-    if report.ks_statistic == 0.0 and report.n_questions == len(calibration.uncertainties):
+    if is_of_own_questions:
         print_lines(
             "all uncertainties are those of the calibration: on its own questions this shows nothing, sample new ones"
         )

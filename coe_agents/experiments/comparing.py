@@ -10,7 +10,8 @@ from coe_agents._removed import refuses_removed
 from coe_agents.checks import has_method, instance, require
 from coe_agents.clustering import Clusterer
 from coe_agents.config.schema import load_config
-from coe_agents.evaluation.calibration.drift import judged_otherwise
+from coe_agents.evaluation.calibration.calibrate import Judged
+from coe_agents.evaluation.calibration.drift import are_own_questions, judged_otherwise
 from coe_agents.evaluation.origin import Judging, origin_of, read_agents
 from coe_agents.evaluation.origin import in_words as judging_in_words
 from coe_agents.evaluation.samples.reader import without_rulings
@@ -194,8 +195,10 @@ def compare_policies(
             outcome = replace(outcome, notes=[*outcome.notes, *notes])
         calibration = _calibration_of(replayed.policy)
         if calibration is not None:
-            differs = judged_otherwise(calibration, setup.clusterer, criterion)
-            outcome = replace(outcome, notes=[*outcome.notes, *differs])
+            notes = judged_otherwise(calibration, setup.clusterer, criterion)
+            if are_own_questions(calibration, _as_calibrated(saved, calibration, setup.criterion)):
+                notes.append(_OWN_QUESTIONS)
+            outcome = replace(outcome, notes=[*outcome.notes, *notes])
         outcomes.append(outcome)
     return compare_outcomes(
         outcomes,
@@ -204,6 +207,32 @@ def compare_policies(
         judged=resolved.to_json(),
         note=resolved.note(),
     )
+
+
+_OWN_QUESTIONS = (
+    "all uncertainties are those of its calibration: if these are its own questions, its risk looks lower than it is, "
+    "so sample new ones"
+)
+
+
+def _as_calibrated(
+    saved: Sequence[Saved], calibration: Calibration, criterion: Criterion
+) -> list[Judged]:
+    """Returns the questions as a calibration measures them: by all of their responses."""
+    how = ReplayedPolicy(
+        name="",
+        policy=CalibratedPolicy(calibration),
+        n_samples={},
+        weights=calibration.weights or {},
+    )
+    rows = []
+    for each in saved:
+        if not any(how.weights.get(name, 1.0) > 0.0 for name in each.available):
+            continue  # a calibration leaves it out, too
+        measurement = each.measure(tuple(sorted(each.available.items())), how)
+        correct = each.verdict(measurement, None, criterion)
+        rows.append(Judged(each.question.id, measurement, correct))
+    return rows
 
 
 def _load_policies(

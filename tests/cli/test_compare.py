@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from coe_agents import CalibratedPolicy, ThresholdPolicy, compare
+from coe_agents import CalibratedPolicy, ThresholdPolicy, calibrate, compare
 from coe_agents.policy import FixedRounds
-from coe_agents.policy.calibrated import CalibratedAgent
+from coe_agents.policy.calibrated import CalibratedAgent, UnkeptRiskWarning
 from tests.cli.command import run
-from tests.evaluation.invented import row, write
+from tests.evaluation.invented import group, row, write
 from tests.experiments.decided import step, written
 from tests.policy.test_calibrated import CALIBRATION
 from tests.rooms import needs
@@ -179,6 +179,50 @@ def test_a_calibrated_policy_is_judged_by_the_criterion_that_it_was_calibrated_b
     of_meaning = policy_by(correctness="reference_or_label", clusterer="Embeddings")
     clusters = "clusters come from NormalizedMatch, and from Embeddings when calibrated"
     assert of({"p": of_meaning}) == ("reference_or_label", [[clusters]])
+
+
+@pytest.mark.parametrize("weights", ["equal", "learned"])
+def test_a_policy_that_is_compared_on_its_own_questions_has_a_note(tmp_path, weights):
+    own = write(tmp_path / "own.samples.jsonl", group(100))
+    new = write(tmp_path / "new.samples.jsonl", group(100, seed=1))
+    policy = tmp_path / "policy.json"
+    run("calibrate", own, "--risk", 0.4, "--weights", weights, "--out", policy)
+
+    # fewer responses than the calibration saw
+    written = "".join(
+        f'[[agents]]\nname = "{name}"\nmodel = "m"\nprovider = "openai"\nn_samples = 2\n'
+        for name in "abc"
+    )
+    written += f'[policy]\nkind = "calibrated"\npath = "{policy}"\n'
+    (tmp_path / "coe.toml").write_text(written)
+    (tmp_path / "lax.toml").write_text(written.replace("calibrated", "regime").replace("path", "#"))
+
+    def notes_of(samples):
+        files = f"{tmp_path / 'coe.toml'},{tmp_path / 'lax.toml'}"
+        shown = json.loads(
+            run("compare", samples, "--policies", files, "--resamples", 2, "--json").stdout
+        )
+        told = []
+        for each in shown["policies"]:
+            told.append(any("are those of its calibration" in note for note in each["notes"]))
+        return told
+
+    assert notes_of(own) == [True, False]
+    assert notes_of(new) == [False, False]
+
+
+def test_a_question_that_only_agents_of_weight_0_answered_is_no_part_of_a_calibration(tmp_path):
+    answered = group(60)
+    alone = [row("alone", "a", text="right", references=["right"])]
+    samples = write(tmp_path / "s.samples.jsonl", answered + alone)
+    weights = {"a": 0.0, "b": 1.0, "c": 1.0}
+    policy = calibrate(samples, risk=0.5, weights=weights, progress=False)
+    with pytest.warns(
+        UnkeptRiskWarning, match="other weights"
+    ):  # a replay of a policy alone has equal ones
+        comparison = compare(samples, policies={"p": policy}, resamples=2, progress=False)
+    notes = comparison.policies[0].notes
+    assert any("are those of its calibration" in note for note in notes)
 
 
 SENTENCES = [*["The capital of France is Paris."] * 17, *["Paris"] * 43]

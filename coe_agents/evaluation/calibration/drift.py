@@ -21,6 +21,7 @@ from coe_agents.evaluation.calibration.calibrate import Judged, measurable_rows
 from coe_agents.evaluation.calibration.risk_control import risk_bound, round_up
 from coe_agents.evaluation.metrics.tallies import FloatArray, join_ties
 from coe_agents.evaluation.samples.line import parse_object
+from coe_agents.evaluation.scoring.scores import in_second_half
 from coe_agents.evaluation.tables import RecordFile, read_records
 from coe_agents.policy import CalibratedPolicy
 from coe_agents.policy.calibrated import Calibration
@@ -250,6 +251,23 @@ def _mismatches(
         lines |= dict.fromkeys(policy.mismatches(row.measurement))
     lines |= dict.fromkeys(judged_otherwise(policy.calibration, clusterer, correctness))
     return tuple(lines)
+
+
+def are_own_questions(calibration: Calibration, rows: Sequence[Judged]) -> bool:
+    """Returns whether the uncertainties of these rows are, one for one, those that a policy was calibrated on.
+
+    No file names the questions of a calibration. Of a hundred others, all uncertainties will hardly be the same.
+    """
+    # a calibration leaves out what has no verdict
+    judged = [row for row in rows if row.correct is not None] or rows
+    measurable = measurable_rows(calibration, judged)
+    if calibration.fit == "halves":
+        measurable = [row for row in measurable if in_second_half(row.id)]
+
+    uncertainties = sorted(calibration.uncertainty(row.measurement) for row in measurable)
+    if not uncertainties or len(uncertainties) != len(calibration.uncertainties):
+        return False
+    return bool(np.allclose(uncertainties, calibration.uncertainties, rtol=0.0, atol=TIE))
 
 
 def judged_otherwise(

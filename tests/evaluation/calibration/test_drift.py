@@ -7,6 +7,7 @@ from scipy.stats import binomtest
 from coe_agents.clustering import EmbeddingSimilarity
 from coe_agents.evaluation import check_drift
 from coe_agents.evaluation.calibration.calibrate import calibrate
+from coe_agents.evaluation.calibration.drift import are_own_questions
 from coe_agents.policy import CalibratedPolicy
 from tests.evaluation.invented import group
 
@@ -55,6 +56,19 @@ def test_summation_noise_is_no_drift(known_rows):
         for row in known_rows
     ]
     assert check_drift(policy, noisy, clusterer="NormalizedMatch").ks_statistic == 0.0
+
+
+@pytest.mark.parametrize("halves", [False, True])
+def test_own_questions_are_known_by_their_uncertainties(known_rows, rows, halves):
+    weights = "agreement" if halves else "equal"
+    calibration = calibrate(known_rows, weights=weights, halves=halves, **NAMED).calibration
+    assert are_own_questions(calibration, known_rows)
+    assert not are_own_questions(calibration, known_rows[10:])
+    assert not are_own_questions(calibration, rows(group(len(known_rows), seed=1)))
+
+    # a question without a verdict is no part of a calibration
+    unjudged = replace(known_rows[0], id="unjudged", correct=None)
+    assert are_own_questions(calibration, [*known_rows, unjudged])
 
 
 def test_ties_are_counted_and_not_answered(policy, rows):

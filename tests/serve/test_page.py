@@ -120,6 +120,19 @@ def test_what_no_threshold_answers(pipe, said, title, why):
         assert said[0][0] in everything(tab, "#session tbody td")[1]  # what was withheld
 
 
+def test_too_few_agents_are_not_on_the_plane_and_look_certain_nowhere(pipe):
+    failing = [ScriptedAgent(name, ConnectionError("refused")) for name in "bc"]
+    with opened(pipe, group_of(ScriptedAgent("a", ["Bern"] * 3), *failing)) as tab:
+        ask(tab)
+        assert seen(tab, "#verdict-title") == "Too few agents answered"
+        assert tab.run("document.querySelector('#plane-words').textContent") == (
+            "This question is not on the plane: too few agents answered."
+        )
+        assert tab.run("document.querySelector('.ring')") is None
+        assert seen(tab, "#gauge") == ""
+        assert everything(tab, "#session tbody td")[0] == "–"
+
+
 @pytest.mark.parametrize("width", [390, 1280])
 def test_nothing_of_a_model_changes_the_page(pipe, width):
     agents = [

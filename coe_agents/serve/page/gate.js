@@ -84,7 +84,7 @@ export class Gate {
     const decided = this.entries.filter(({ decision }) => decision);
     byId("gate").hidden = decided.length === 0;
     if (!decided.length) return;
-    const decisions = decided.map(({ decision }) => decision).filter(({ coe }) => coe !== null);
+    const decisions = decided.map(({ decision }) => decision).filter(({ regime }) => regime !== null);
     for (const { part, input, output } of this.sliders) {
       const most = Math.max(2 * this.own[part], ...decisions.map((each) => 1.15 * each[part]));
       output.textContent = `${number(this.limits[part], 2)} nats`;
@@ -159,7 +159,8 @@ export class Gate {
     const leading = did ? null : meaningsOf(decision)[0]?.text;
     const what = leading ? element("span", "what", " “", inline(leading, 40), "”") : null;
     const change = did === would ? "" : "changed";
-    return row(number(decision.coe, 2), element("span", {}, mark(did, past), what), mark(would, would ? "answers" : "withholds", change));
+    const coe = decision.regime === null ? "–" : number(decision.coe, 2);
+    return row(coe, element("span", {}, mark(did, past), what), mark(would, would ? "answers" : "withholds", change));
   }
 }
 

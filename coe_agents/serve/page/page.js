@@ -226,7 +226,8 @@ function describeDecision({ decision }) {
 
 // What the gate compares, on a line with its threshold
 function gauge(decision) {
-  if (decision.coe === null || hasClaims(decision)) return []; // claims are compared, not whole texts
+  // too few agents look certain, and claims are compared, not whole texts
+  if (decision.regime === null || hasClaims(decision)) return [];
   const { aleatoric, epistemic } = decision;
   const { max_coe: limit, aleatoric_threshold: doubt, epistemic_threshold: disagreement } = decision.thresholds;
   if (session.gate.isRegime) {

@@ -1,6 +1,6 @@
 // The plane of aleatoric and epistemic uncertainty, with the questions of the session and where the gate answers
 
-import { REGIMES } from "./decision.js";
+import { obstacle, REGIMES } from "./decision.js";
 import { label, placeOf, shape, ticks } from "./parts.js";
 import { number } from "./text.js";
 
@@ -43,7 +43,7 @@ export class Plane {
     return made;
   }
 
-  // Draws decisions that are measured. `lines` divide the regimes; `limits` are those of the gate.
+  // Draws decisions that have a regime: too few agents look certain. `lines` divide the regimes; `limits` are the gate's.
   draw({ decisions, shown, lines, limits, own }) {
     this.far = Object.fromEntries(
       ["aleatoric", "epistemic"].map((part) => {
@@ -54,11 +54,11 @@ export class Plane {
     );
     this.svg.replaceChildren();
     this.area(limits);
-    this.axes(shown && shown.coe !== null ? shown : null);
+    this.axes(shown?.regime ? shown : null);
     this.cuts(limits);
     this.quadrants(lines);
     for (const decision of decisions) if (decision !== shown) this.mark(decision, 5);
-    if (shown && shown.coe !== null) this.here(shown);
+    if (shown?.regime) this.here(shown);
   }
 
   // A text on a plate, so that no line crosses it
@@ -173,10 +173,10 @@ export class Plane {
 
 // The place of a decision in words, for those who do not see the plane
 export function describePlace(decision) {
-  if (decision.coe === null) return "This question is not on the plane: nothing could be measured.";
+  if (decision.regime === null) return `This question is not on the plane: ${obstacle(decision)}.`;
   const { aleatoric, epistemic } = decision;
   const scale = epistemic === decision.epistemic ? "" : ", on the scale of KL";
-  const regime = decision.regime ? `: ${decision.regime}, ${REGIMES[decision.regime][1]}` : "";
+  const regime = `: ${decision.regime}, ${REGIMES[decision.regime][1]}`;
   const parts = `doubt within the agents ${number(aleatoric, 2)}, disagreement between them ${number(epistemic, 2)}`;
   return `This question: ${parts}${scale}${regime}.`;
 }

@@ -340,7 +340,7 @@ TWICE = {
         ({"fit": "thirds"}, "\"fit\" must be one of whole, halves, None; got 'thirds'"),
         ({"prompt": 5}, '"prompt" must be a string or null; got 5'),
         ({"proposer": 5}, '"proposer" must be a string or null; got 5'),
-        ({"clusterer_options": []}, '"clusterer_options" must be an object or null; got []'),
+        ({"clusterer_options": 5}, '"clusterer_options" must be an object or null; got 5'),
         ({"proposer": "b"}, 'belong to a "proposer"'),
         ({"learned_support": None, "proposer": None, "tools": {}}, 'belong to a "proposer"'),
         ({"learned_support": None, "proposer": None, "no_call": None}, 'belong to a "proposer"'),

@@ -42,7 +42,7 @@ class Unjudged:
             n_pairs = len(self.unjudged)
             raise ClusteringError(
                 no_verdict(self.judge, n_pairs, self.failure),
-                hint='Take another model as judge; "coe-agents doctor" tries it alone',
+                hint="Take another model as judge; if its reply was cut off, raise its `max_tokens`",
             )
 
     def in_words(self) -> str:

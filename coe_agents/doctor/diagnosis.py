@@ -23,6 +23,7 @@ from coe_agents.agents.error_mapping import remedy_for
 from coe_agents.agents.greedy_decoding import REMEDY
 from coe_agents.agents.requests.chat_models import client_name_of
 from coe_agents.clustering import Clusterer, EmbeddingSimilarity
+from coe_agents.clustering.unjudged import note_unjudged
 from coe_agents.config.build import create_agents, create_clusterer
 from coe_agents.config.schema import Config
 from coe_agents.config.validation import guarantee_notes
@@ -261,7 +262,9 @@ def _probe_clusterer(clusterer: Clusterer, model: object) -> ClustererReport | P
     start = time.perf_counter()
     try:
         loaded = _load(model)
-        [labels] = clusterer.cluster([[ANSWER, PARAPHRASE, OTHER]], [QUESTION])
+        with note_unjudged() as noted:
+            [labels] = clusterer.cluster([[ANSWER, PARAPHRASE, OTHER]], [QUESTION])
+        noted.check()
         answer, paraphrase, other = labels
         cosines = pairs = threshold = None
         if isinstance(clusterer, EmbeddingSimilarity):

@@ -99,6 +99,15 @@ def test_a_judge_that_misses_the_obvious_is_a_problem(reply, says, tmp_path):
     assert findings.notes == []
 
 
+def test_a_judge_that_gives_no_verdict_is_a_problem_that_says_what_it_replied(tmp_path):
+    with answering(lambda body: completion("Hmm, I like both.")) as judge:
+        findings = examined(tmp_path, LLM, judge.url)
+    (problem,) = findings.problems
+    assert "gave no verdict on any of 3 pairs" in problem.error
+    assert problem.error.endswith('the first is "Hmm, I like both"')
+    assert problem.remedy.startswith("Take another model as judge")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("clusterer", [LLM, EMBEDDING])
 def test_a_server_that_is_not_there_ends_the_command_with_1(clusterer, tmp_path):

@@ -38,7 +38,7 @@ MOST_PARAMETERS = 12
 
 BUDGET = {
     "tokens": 339_400,
-    "tokens of tests": 386_700,
+    "tokens of tests": 386_900,
     "tokens a line": 8.8,
     "tokens a line of tests": 9.6,
     "comprehensions per 1,000 lines": 31.5,

@@ -45,16 +45,16 @@ class Unjudged:
                 hint="Take another model as judge; if its reply was cut off, raise its `max_tokens`",
             )
 
-    def in_words(self) -> str:
-        """Returns how many pairs of answers could not be judged, in either direction; "" if all could."""
+    def in_words(self, *, of: str = "answers") -> str:
+        """Returns how many pairs could not be judged, in either direction; "" if all could."""
         if not self.unjudged:
             return ""
         unjudged = {frozenset(pair) for pair in self.unjudged}
         asked = unjudged | {frozenset(pair) for pair in self.judged}
-        of_answers = quantity(len(asked), "pair of answers", "pairs of answers")
+        of_all = quantity(len(asked), f"pair of {of}", f"pairs of {of}")
         count = "counts" if len(unjudged) == 1 else "count"
         return (
-            f"{len(unjudged)} of {of_answers} could not be judged by {self.judge}, "
+            f"{len(unjudged)} of {of_all} could not be judged by {self.judge}, "
             f"and {count} as different"
         )
 

@@ -19,6 +19,7 @@ from coe_agents.agents.requests.endings import IN_WORDS, judge_end
 from coe_agents.agents.requests.parse import read_proposal
 from coe_agents.clustering import Clusterer
 from coe_agents.clustering.protocols import by_first_appearance
+from coe_agents.clustering.unjudged import note_unjudged
 from coe_agents.decision.data import Proposed
 from coe_agents.errors import (
     AgentError,
@@ -220,7 +221,8 @@ class Deliberation:
         # `is_settled`: the vote of whoever was not asked changes nothing
         missing = [_failure(name, "it was not asked") for name in unasked]
         try:
-            measurement, settled, labels = self._decide([driver, *rows, *missing], proposals)
+            with note_unjudged() as noted:
+                measurement, settled, labels = self._decide([driver, *rows, *missing], proposals)
         except Exception as error:  # a user's clusterer or policy may raise anything
             if is_control_flow(error):
                 raise
@@ -237,6 +239,8 @@ class Deliberation:
         self._note_measured(decision, measurement, action, unasked=unasked)
         blocked = self._with_rows(blocked, measurement, action, rows=[driver, *rows], labels=labels)
         if settled.action != "answer":
+            if unjudged := noted.in_words(of="texts"):
+                decision["reason"] += f"; {unjudged}"
             if failed:
                 self._tell_failures(decision, proposals, rows)
             if driver["calls"]:

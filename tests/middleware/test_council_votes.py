@@ -12,12 +12,15 @@ from langchain.agents.middleware.types import AgentMiddleware, ModelRequest, Mod
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from coe_agents import CoECouncil, ModelAgent, SupportPolicy, ThresholdPolicy
-from coe_agents.actions import ActionMatch, Within, canonical_action
+from coe_agents.actions import ActionMatch, Meaning, Within, canonical_action
+from coe_agents.agents import ChatEntailment
 from coe_agents.agents.requests.model_names import is_same_model, names_in
+from coe_agents.clustering import BidirectionalEntailment
 from coe_agents.middleware.withheld import without_withheld
 from coe_agents.testing import create_response
 from coe_agents.testing.driver import ScriptedDriver
 from tests.agents.requests.test_endings import ONE_OF_EACH
+from tests.doubles import JudgingModel
 from tests.middleware.agents import THREAD, Bank
 from tests.middleware.calls import ANN, BOB, DONE, LOOKS, PAY, call, replies, says
 from tests.middleware.council import Member, council_agent, members
@@ -847,6 +850,23 @@ def test_one_member_that_fails_is_named_beside_the_votes(caplog):
         "1 of 2 members proposes the same; at least 2 must; member1 failed: RuntimeError: down"
     )
     assert caplog.records == []
+
+
+def test_a_judge_of_meaning_without_a_verdict_closes_the_gate_and_is_named():
+    def deciding(reply):
+        judge = ChatEntailment(JudgingModel(lambda *pair: reply))
+        meaning = Meaning(BidirectionalEntailment(judge))
+        other = [[call(to="Ann Smith", amount=10)]]
+        rules = ActionMatch(compare={"transfer_money.to": meaning})
+        return ruled("", [Member("a", *other), Member("b", *AGREES)], clusterer=rules)
+
+    has_run, decision = deciding("Hmm, both")
+    assert not has_run
+    assert decision["reason"].endswith(
+        "; 1 of 1 pair of texts could not be judged by ChatEntailment, and counts as different"
+    )
+    assert deciding("entailment")[0]
+    assert "judged" not in deciding("neutral")[1]["reason"]
 
 
 @pytest.mark.wording

@@ -37,7 +37,7 @@ MOST_PARAMETERS = 12
 """A function with more parameters is a wide one."""
 
 BUDGET = {
-    "tokens": 339_400,
+    "tokens": 339_500,
     "tokens of tests": 386_900,
     "tokens a line": 8.8,
     "tokens a line of tests": 9.6,

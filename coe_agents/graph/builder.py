@@ -187,14 +187,7 @@ def create_coe_graph(
     weight_of = _weights_of(members, weights)
     _check_quorum(min_agents, n_agents=len(members))
 
-    clusterer_name, clusterer_options = describe_clusterer(clusterer)
-    group = AskedGroup(
-        agents={agent.name: AskedAgent.of(agent) for agent in members},
-        clusterer=clusterer_name,
-        clusterer_options=clusterer_options,
-        weights=weight_of,
-        answers="" if answers is None else answers.recorded,
-    )
+    group = _asked_group(members, clusterer, weight_of, answers)
     rounds = rounds_of(policy, max_rounds)
     fitted = _fit_policy(policy, group, has_escalation=escalation is not None)
     aleatoric, epistemic = regime_thresholds(fitted)
@@ -452,6 +445,23 @@ def _weights_of(agents: Sequence[Agent], weights: Mapping[str, float] | None) ->
             '"agents" must hold one with a weight above 0; got only weights of 0. Raise one of them'
         )
     return weight_of
+
+
+def _asked_group(
+    agents: Sequence[Agent],
+    clusterer: Clusterer,
+    weights: Mapping[str, float],
+    answers: AnswerPreset | None,
+) -> AskedGroup:
+    """Returns the group as the guarantee of a calibrated policy sees it."""
+    name, options = describe_clusterer(clusterer)
+    return AskedGroup(
+        agents={agent.name: AskedAgent.of(agent) for agent in agents},
+        clusterer=name,
+        clusterer_options=options,
+        weights=weights,
+        answers="" if answers is None else answers.recorded,
+    )
 
 
 def _fit_policy(policy: Policy, group: AskedGroup, *, has_escalation: bool) -> Policy:

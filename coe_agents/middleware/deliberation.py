@@ -239,12 +239,8 @@ class Deliberation:
         self._note_measured(decision, measurement, action, unasked=unasked)
         blocked = self._with_rows(blocked, measurement, action, rows=[driver, *rows], labels=labels)
         if settled.action != "answer":
-            if unjudged := noted.in_words(of="texts"):
-                decision["reason"] += f"; {unjudged}"
-            if failed:
-                self._tell_failures(decision, proposals, rows)
-            if driver["calls"]:
-                _tell_without_calls(decision, proposals, rows)
+            unjudged = noted.in_words(of="texts")
+            self._tell_more(decision, proposals, rows, unjudged=unjudged, driver=driver)
             return blocked
         if is_readable and measurement.proposals.by_agent[DRIVER] == action:
             return _goes_on(blocked, DRIVER, proposals.driver)
@@ -255,6 +251,23 @@ class Deliberation:
             rows=rows,
             proposals=proposals,
         )
+
+    def _tell_more(
+        self,
+        decision: CouncilDecision,
+        proposals: TurnProposals,
+        rows: Sequence[Response],
+        *,
+        unjudged: str,
+        driver: Response,
+    ) -> None:
+        """Adds to the reason of a block what was not judged, who failed, and who proposed no call."""
+        if unjudged:
+            decision["reason"] += f"; {unjudged}"
+        if decision["failed_agents"]:
+            self._tell_failures(decision, proposals, rows)
+        if driver["calls"]:
+            _tell_without_calls(decision, proposals, rows)
 
     def _with_rows(
         self,

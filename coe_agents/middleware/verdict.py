@@ -159,7 +159,7 @@ def is_unopposed(verdict: Verdict) -> bool:
     if verdict["outcome"] != "uncertain" or verdict["cause"] == "budget":
         return False
     replies = {reply for vote in verdict["votes"].values() for reply in vote}
-    return bool(verdict["failed_judges"] and replies) and all(map(is_approval, replies))
+    return bool(verdict["failed_judges"]) and all(map(is_approval, replies))
 
 
 def _outcome_of(approval: object) -> VerdictOutcome:

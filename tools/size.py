@@ -38,7 +38,7 @@ MOST_PARAMETERS = 12
 
 BUDGET = {
     "tokens": 339_500,
-    "tokens of tests": 386_900,
+    "tokens of tests": 387_600,
     "tokens a line": 8.8,
     "tokens a line of tests": 9.6,
     "comprehensions per 1,000 lines": 31.5,

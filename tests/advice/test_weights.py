@@ -6,6 +6,7 @@ import pytest
 from coe_agents.config.build import load_weights
 from coe_agents.config.schema import load_config
 from coe_agents.errors import ConfigurationError
+from coe_agents.experiments import calibrate
 from tests.cli.command import run
 from tests.evaluation.invented import row, write
 
@@ -42,7 +43,10 @@ def test_weights_need_no_labels_and_the_graph_reads_them(tmp_path):
         [{**each, "references": ["x"]} for each in said(a="xx", b="xx")],
     )
     options = ["--weights", tmp_path / "weights.toml", "--risk", 0.5, "--out", tmp_path / "p.json"]
-    assert 'only one of the two has "c"' in run("calibrate", other, *options, code=2).stderr
+    assert "Invalid value for --weights" in run("calibrate", other, *options, code=2).stderr
+    with pytest.raises(ValueError, match='only one of the two has "c"') as refused:
+        calibrate(other, risk=0.5, weights=found["weights"])
+    assert refused.value.field == "weights"
     alone = write(tmp_path / "alone.samples.jsonl", said(a="xy"))
     run("weights", alone, code=1)  # one agent has nobody to agree with
     shown = run("weights", samples).stdout

@@ -40,16 +40,24 @@ def test_the_label_that_a_reply_states_gets_1(reply, row, caplog):
     assert caplog.text == ""
 
 
-@pytest.mark.parametrize(
-    "reply", ["", "no entailment", "entailment, contradiction, or neutral", "entails"]
-)
+UNCLEAR = ["", "no entailment", "entailment, contradiction, or neutral", "entails"]
+
+
+@pytest.mark.wording
+def test_the_log_quotes_the_first_reply_that_states_none(caplog):
+    for reply in UNCLEAR:
+        caplog.clear()
+        says(reply).predict([PAIR])
+        assert f'the first is "{reply}"' in caplog.text
+
+
+@pytest.mark.parametrize("reply", UNCLEAR)
 def test_a_reply_that_states_none_is_neutral_and_counted(reply, caplog):
     judge = says(reply)
     with caplog.at_level(logging.WARNING):
         assert judge.predict([PAIR, PAIR]).tolist() == [NEUTRAL, NEUTRAL]
     assert judge.n_unclear == 1
     assert "1 of 1 pair could not be judged by ChatEntailment, and count as neutral" in caplog.text
-    assert f'the first is "{reply}"' in caplog.text
 
 
 def test_a_judge_without_a_verdict_on_any_of_three_pairs_fails_the_question():

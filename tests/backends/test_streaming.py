@@ -22,17 +22,6 @@ def chat():
     return ChatTransformers(FOLDER, max_tokens=24, seed=3)
 
 
-async def test_a_stream_gives_in_pieces_what_a_call_gives_at_once(chat):
-    whole = chat.invoke(ASKED)
-    for pieces in (list(chat.stream(ASKED)), [piece async for piece in chat.astream(ASKED)]):
-        assert len([piece for piece in pieces if piece.content]) > 2
-        streamed = joined(pieces)
-        assert streamed.content == whole.content
-        assert streamed.usage_metadata == whole.usage_metadata
-        for field in ("logprobs", "finish_reason", "model_name"):
-            assert streamed.response_metadata[field] == whole.response_metadata[field]
-
-
 def test_the_events_of_a_stream_have_its_text(chat):
     assert str(chat.stream_events(ASKED, version="v3").text) == chat.invoke(ASKED).content
 
@@ -71,6 +60,33 @@ class Stepwise:
             return forward(*args, **options)
 
         monkeypatch.setattr(model, "forward", step)
+
+
+async def test_a_stream_gives_in_pieces_what_a_call_gives_at_once(chat, monkeypatch):
+    steps = Stepwise(chat, monkeypatch)
+    steps.allowed.release(100)
+    whole = chat.invoke(ASKED)
+
+    steps.allowed = threading.Semaphore(2)
+    stream = chat.stream(ASKED)
+    pieces = [next(stream)]
+    steps.allowed.release(100)
+    pieces += stream
+
+    steps.allowed = threading.Semaphore(2)
+    async_stream = chat.astream(ASKED)
+    async_pieces = [await anext(async_stream)]
+    steps.allowed.release(100)
+    async_pieces += [piece async for piece in async_stream]
+
+    for given in (pieces, async_pieces):
+        # how many more there are depends on who is faster, who reads or who draws
+        assert len([piece for piece in given if piece.content]) >= 2
+        streamed = joined(given)
+        assert streamed.content == whole.content
+        assert streamed.usage_metadata == whole.usage_metadata
+        for field in ("logprobs", "finish_reason", "model_name"):
+            assert streamed.response_metadata[field] == whole.response_metadata[field]
 
 
 def test_a_piece_is_there_before_the_next_is_drawn_and_who_stops_reading_stops_the_drawing(

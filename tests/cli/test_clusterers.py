@@ -99,10 +99,24 @@ def test_a_judge_that_misses_the_obvious_is_a_problem(reply, says, tmp_path):
     assert findings.notes == []
 
 
-def test_a_judge_that_gives_no_verdict_is_a_problem_that_says_what_it_replied(tmp_path):
+def problem_of_no_verdict(tmp_path):
+    """The one problem of a group whose judge never gives a verdict, and the judge's address."""
     with answering(lambda body: completion("Hmm, I like both.")) as judge:
         findings = examined(tmp_path, LLM, judge.url)
     (problem,) = findings.problems
+    return problem, judge.url
+
+
+def test_a_judge_that_gives_no_verdict_is_a_problem(tmp_path):
+    problem, url = problem_of_no_verdict(tmp_path)
+    assert problem.part == f"clusterer at {url}"
+    assert problem.error.startswith("ClusteringError: ")
+    assert problem.remedy
+
+
+@pytest.mark.wording
+def test_the_problem_of_a_judge_without_a_verdict_says_what_it_replied(tmp_path):
+    problem, _ = problem_of_no_verdict(tmp_path)
     assert "gave no verdict on any of 3 pairs" in problem.error
     assert problem.error.endswith('the first is "Hmm, I like both"')
     assert problem.remedy.startswith("Take another model as judge")

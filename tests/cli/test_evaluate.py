@@ -1,5 +1,10 @@
 import json
 
+import pytest
+
+from coe_agents.errors import DatasetError
+from coe_agents.experiments import evaluate
+from coe_agents.testing import ScriptedAgent
 from tests.cli.command import run
 from tests.cli.test_sample import AGENT, config, questions
 from tests.faults import failing
@@ -15,13 +20,6 @@ def test_what_failed_ends_it_before_the_score(tmp_path):
         )
     assert "Rerun the same command to repeat the failed requests." in done.stdout
     assert "auroc" not in done.stdout.lower()
-
-
-def test_a_misspelt_clusterer_is_refused_before_anybody_is_asked(tmp_path):
-    out = tmp_path / "r"
-    own = ["--dataset", "tinyworld", "--limit", 1, "--out", out, "--clusterer", "actoins"]
-    assert 'Did you mean "actions"?' in run("evaluate", *own, code=2, wide=400).stderr
-    assert not out.exists()
 
 
 def test_tinyworld_is_clustered_by_its_own_model_and_says_how_likely_its_answers_are_false(
@@ -82,7 +80,10 @@ def test_a_judge_may_say_what_is_right_beside_the_clusterer_without_a_model(tmp_
 def test_questions_without_references_are_sampled_and_not_evaluated(tmp_path):
     (tmp_path / "only.csv").write_text("question\nWhat is the capital of France?\n")
     given = ("--dataset", tmp_path / "only.csv", "--out", tmp_path / "run")
-    refused = run("evaluate", *given, code=2)
-    assert "only.csv has references, so that nothing could be scored" in refused.stderr
+    run("evaluate", *given, code=2)
+    with pytest.raises(
+        DatasetError, match=r"only\.csv has references, so that nothing could be scored"
+    ):
+        evaluate([ScriptedAgent("a", ["Paris"])], tmp_path / "only.csv", out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
     assert run("sample", *given).stdout.startswith("1 question, 3 agents")

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from coe_agents.errors import SamplesError
+from coe_agents.experiments import score
 from tests.cli.command import run
 from tests.evaluation.invented import row, write
 
@@ -36,14 +38,17 @@ def test_passages_are_scored_claim_by_claim():
 
 
 def test_batch_output_needs_its_questions():
-    done = run("score", FILES / "batch_output.jsonl", code=2)
-    assert 'Pass "questions"' in " ".join(done.stderr.split())
+    run("score", FILES / "batch_output.jsonl", code=2)
+    with pytest.raises(SamplesError, match='Pass "questions"'):
+        score(FILES / "batch_output.jsonl", progress=False)
 
 
 def test_no_question_that_can_be_scored_is_an_error(tmp_path):
-    done = run("score", write(tmp_path / "s.jsonl", [row()]), "--json", code=2)
-    assert "none of 1 question can be scored" in done.stderr
+    samples = write(tmp_path / "s.jsonl", [row()])
+    done = run("score", samples, "--json", code=2)
     assert not done.stdout
+    with pytest.raises(SamplesError, match="none of 1 question can be scored"):
+        score(samples, progress=False)
 
 
 def test_columns_are_pairs(tmp_path):

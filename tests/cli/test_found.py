@@ -7,6 +7,7 @@ import pytest
 
 from coe_agents.cli.inputs import load_named
 from coe_agents.cli.options import ModelOptions
+from coe_agents.errors import ConfigurationError
 from tests.cli.command import run
 from tests.configurations import table
 
@@ -63,6 +64,25 @@ EXCESSES = {
 }
 
 
+FIELDS = {
+    "a clusterer": "clusterer.kind",
+    "a policy": "policy.kind",
+    "an estimator": "policy.estimator",
+    "a solver": "graph.coordination",
+    "a server of somebody's": "agents[0].base_url",
+    "a key": "agents[0].api_key_env",
+    "a key to this machine": "agents[0].api_key_env",
+    "an address in an option": "agents[0].options",
+    "code of a model": "agents[0].options",
+    "a client that is not known": "agents[0].provider",
+    "embeddings in this process": "clusterer.provider",
+    "a judge's server": "judge.base_url",
+    "a judge's server of answers": "clusterer.base_url",
+    "a store": "record.store",
+}
+"""The field of each that is refused."""
+
+
 @pytest.mark.parametrize("what", EXCESSES)
 def test_what_runs_code_or_sends_anything_is_refused_unless_the_file_is_named(
     what, found, monkeypatch
@@ -70,10 +90,14 @@ def test_what_runs_code_or_sends_anything_is_refused_unless_the_file_is_named(
     monkeypatch.setenv("SECRET", "secret-of-the-test")
     Path("evil.py").write_text("open('ran.txt', 'w')\n")
     found(EXCESSES[what])
+    with pytest.raises(
+        ConfigurationError, match=r"coe\.toml:.*was found in this folder, not named"
+    ) as refused:
+        load_named(None, ModelOptions())
+    assert refused.value.field == FIELDS[what]
+
     err = run("ask", QUESTION, code=2).stderr
-    assert "coe.toml:" in err
-    assert "was found in this folder, not named" in err
-    assert "secret-of-the-test" not in err
+    assert "secret-of-the-test" not in str(refused.value) + err
     assert not Path("ran.txt").exists()
     monkeypatch.setenv("COE_CONFIG", "coe.toml")
     assert load_named(None, ModelOptions()) is not None

@@ -29,8 +29,20 @@ LISTED = [
         '"entailment" needs',
     ),
     (
+        "evaluate --dataset tinyworld --limit 1 --out new --clusterer actoins",
+        'Did you mean "actions"?',
+    ),
+    (
         "run --dataset data.jsonl --config coe.toml --out new --correctness entailment",
         "needs an entailment model",
+    ),
+    (
+        "sample --dataset data.jsonl --config coe.toml --out new --correctness entailment",
+        "needs an entailment model",
+    ),
+    (
+        "sample --dataset data.jsonl --config example.toml --out new --correctness judge",
+        "needs a judge model",
     ),
     (
         "score s.samples.jsonl --clusterer normalized --config coe.toml",
@@ -59,6 +71,18 @@ LISTED = [
         "reproduce all --out new --dataset tinyworld --dataset squad --dataset nq_open",
         "at most two",
     ),
+    (
+        "reproduce sampling --out new --samples s.samples.jsonl",
+        "sampling needs 4 responses or more of each agent; the fewest to a question are 2",
+    ),
+    (
+        "reproduce selective-prediction --out new --samples s.samples.jsonl --agents a",
+        "selective-prediction needs two agents; got a alone",
+    ),
+    (
+        "reproduce epsilon --out new --samples s.samples.jsonl --agents a",
+        "epsilon needs two agents; got a alone",
+    ),
     ("sample --out new --dataset tinyworld --split test", 'tinyworld has no split "test"'),
     ("sample --out new --dataset tinyworld --with-context", "has no passage"),
     ("sample --out new --dataset tinyworld --actors 2", "--engine ray"),
@@ -81,6 +105,20 @@ LISTED = [
     (
         "compare s.samples.jsonl --policies coe.toml,coe.toml",
         "--policies: each file must be given once",
+    ),
+    (
+        "compare s.samples.jsonl --policies coe.toml example.toml",
+        (
+            "Invalid value for --policies: it must name all configuration files, with commas and no blank between "
+            "them; got example.toml among the samples. Pass --policies coe.toml,example.toml"
+        ),
+    ),
+    (
+        "score s.samples.jsonl coe.toml",
+        (
+            "files of samples must hold responses; got coe.toml, a file of settings by its name. A configuration is "
+            "named by its option: --config FILE, or --policies ONE,TWO of compare"
+        ),
     ),
     ("compare decided --correctness f1", "runs are compared as they were judged"),
     ("report decided decided decided --out o", "coe-agents compare"),

@@ -222,8 +222,8 @@ def test_a_criterion_is_recorded_for_all_that_judge_the_run(tmp_path):
         assert "Not judged as the run recorded" not in scored
 
         run(*command, "contains")
-        other = run(*command, "f1", code=2).stderr
-        assert "judged.correctness: 'contains' there, 'f1' here" in other
+        run(*command, "f1", code=2)
+        assert json.loads((out / SETTINGS).read_bytes())["judged"] == judged
 
 
 @pytest.mark.parametrize("correctness", ["judge", "entailment"])
@@ -236,7 +236,6 @@ def test_a_criterion_without_its_model_is_refused_before_anybody_is_asked(tmp_pa
         refused = run(*command, "--correctness", correctness, code=2)
         assert server.requests == []
     assert "--correctness" in refused.stderr
-    assert "model" in refused.stderr
 
 
 def test_a_judge_is_recorded_by_its_model(tmp_path):

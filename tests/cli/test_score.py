@@ -5,6 +5,7 @@ import pytest
 
 from coe_agents.config.build import create_policy
 from coe_agents.config.schema import load_config
+from coe_agents.experiments import calibrate
 from coe_agents.policy import CalibratedPolicy
 from tests.cli.command import run
 from tests.cli.test_sample import config
@@ -154,18 +155,12 @@ def test_what_cannot_be_judged_is_counted(tmp_path):
     assert "3 questions without a verdict were skipped." in done.stdout
     assert "2 questions without a response to judge were skipped." in done.stdout
     assert "questions without a response to judge: 2" in run("drift", policy, path).stdout
-    done = run(
-        "calibrate",
-        write(tmp_path / "t.jsonl", [*plain, *silent]),
-        "--risk",
-        0.2,
-        "--out",
-        policy,
-        code=2,
-    )
-    assert "must have a verdict; got none of 5, 2 of these without a response to judge" in " ".join(
-        done.stderr.split()
-    )
+    unjudged = write(tmp_path / "t.jsonl", [*plain, *silent])
+    run("calibrate", unjudged, "--risk", 0.2, "--out", policy, code=2)
+    counts = "must have a verdict; got none of 5, 2 of these without a response to judge"
+    with pytest.raises(ValueError, match=counts) as refused:
+        calibrate(unjudged, risk=0.2)
+    assert refused.value.field == "samples"
 
 
 def test_a_configuration_names_a_policy_from_its_own_folder(samples, tmp_path):

@@ -44,18 +44,13 @@ from coe_agents import (
 from coe_agents.backends.entailment_transformers import TransformersEntailment
 from coe_agents.clustering import BidirectionalEntailment, NormalizedMatch
 from coe_agents.config.sampling_group import name_of_clusterer
-from coe_agents.errors import (
-    ConfigurationError,
-    DatasetError,
-    NoThresholdError,
-    SamplesError,
-    ServerError,
-)
+from coe_agents.errors import ConfigurationError, DatasetError, NoThresholdError, SamplesError
 from coe_agents.evaluation import Samples
 from coe_agents.evaluation.origin import DECISIONS
 from coe_agents.evaluation.samples.store import SAMPLES
 from coe_agents.evaluation.scoring.correctness import Rule
 from coe_agents.evaluation.scoring.scores import in_second_half
+from coe_agents.experiments.calibrating import calibrate_samples
 from coe_agents.experiments.runs import Runs
 from coe_agents.policy import FixedRounds
 from coe_agents.presets import mathematics
@@ -356,9 +351,11 @@ def test_rows_that_were_judged_calibrate_as_their_samples_do():
 
 def test_of_halves_the_reason_without_a_threshold_counts_the_half_that_chooses_it():
     samples = sample(agents(b=("Paris", "Paris")), asked(61), **SILENT)
-    with pytest.raises(NoThresholdError) as raised:
-        calibrate(samples, risk=0.05, weights="agreement", halves=True)
-    reason = str(raised.value)
+    chosen = {"risk": 0.05, "weights": "agreement", "halves": True}
+    with pytest.raises(NoThresholdError):
+        calibrate(samples, **chosen)
+    result = calibrate_samples(samples, **chosen)
+    reason = " ".join([*result.policy.calibration.statements(), result.shortfall])
 
     # 45 right ones show 5 %: 0.05 ** (1 / 45); as many again go to the other half
     n_chosen_on = sum(in_second_half(row.id) for row in samples.judge())
@@ -386,9 +383,8 @@ def test_of_halves_the_reason_without_a_threshold_counts_the_half_that_chooses_i
     ],
 )
 def test_arguments_without_their_names_are_refused_by_the_name_of_the_function(call, said):
-    with pytest.raises(TypeError) as raised:
+    with pytest.raises(TypeError, match=f"^{re.escape(said)}"):
         call()
-    assert str(raised.value).startswith(said)
 
 
 def test_only_a_table_with_a_dash_says_what_it_means():
@@ -466,7 +462,7 @@ def test_a_run_has_every_round_of_every_agent():
 
 
 def test_an_agent_that_failed_in_the_last_round_has_a_row_with_the_reason():
-    failing = ScriptedAgent("b", ["Lyon"], ServerError("the server is down"))
+    failing = ScriptedAgent("b", ["Lyon"], ConnectionError("the server is down"))
     policy = FixedRounds(2, then=RegimePolicy())
     members = [ScriptedAgent("a", ["Paris"]), failing]
     runs = run(members, [CAPITAL], policy=policy, strategies="debate", **SILENT)
@@ -714,9 +710,11 @@ def test_a_killed_run_asks_each_question_once(tmp_path):
 
 def test_another_way_to_judge_than_a_folder_records_is_refused(tmp_path):
     sample(agents(), [CAPITAL], correctness="contains", out=tmp_path, **SILENT)
-    with pytest.raises(ConfigurationError, match="'contains' there, 'f1' here") as refusal:
+    with pytest.raises(
+        ConfigurationError,
+        match=r"judged\.correctness: 'contains' there, 'f1' here.*pass it to score",
+    ):
         sample(agents(), [CAPITAL], correctness="f1", out=tmp_path, **SILENT)
-    assert "pass it to score" in str(refusal.value)
     with pytest.raises(ConfigurationError, match="'normalized' there, 'coe_agents"):
         sample(agents(), [CAPITAL], answers=mathematics(), out=tmp_path, **SILENT)
     with pytest.raises(ConfigurationError, match="'contains' there, 'f1' here"):

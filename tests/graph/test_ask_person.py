@@ -165,14 +165,46 @@ def test_a_person_decides(reply, action, answer, reason):
     assert set(decision["tokens"]) == {"a", "b", "c"}
 
 
-@pytest.mark.parametrize(
-    ("reply", "place"),
-    [
+OTHER = {"type": "edit", "edited_action": {"name": "other", "args": {"answer": "Metz"}}}
+FALSE = edit("Lyon", "2. Paris (33%)")
+UNFIT = {
+    "coe": [
         (
             {"type": "approve", "candidate": 3},
             '"candidate" must be a number from 1 to 2; got 3. Choose one that is shown',
         ),
         ({"type": "approve", "candidate": 0}, '"candidate" must be a number from 1 to 2; got 0'),
+    ],
+    "agent_chat_ui": [
+        ({"decisions": []}, "got 0. Decide on all of them"),
+        (
+            {"decisions": [OTHER]},
+            '"edited_action" must have the name "answer_question"; got "other". Edit "answer" alone',
+        ),
+        ({"decisions": [FALSE]}, '"candidates" of an edit must stay as it was shown; got another'),
+    ],
+}
+"""Replies of the right form that do not fit the case, and what is said of them."""
+
+
+@pytest.mark.wording
+def test_it_is_said_why_a_reply_does_not_fit_the_case():
+    for form, replies in UNFIT.items():
+        for reply, says in replies:
+            compiled = saved(form)
+            compiled.invoke(QUESTION, THREAD)
+            request = shown(compiled.invoke(Command(resume=reply), THREAD))
+            if form == "agent_chat_ui":
+                [action] = request["action_requests"]
+                assert says in action["args"]["problem"]
+            else:
+                assert request["problem"].startswith(says)
+
+
+@pytest.mark.parametrize(
+    ("reply", "place"),
+    [
+        *((reply, "") for reply, _ in UNFIT["coe"]),
         ({"type": "approve", "candidate": True}, "approve.candidate: "),
         ({"type": "reject", "reson": "typo"}, "reject.reson: "),
         ({"type": "answer", "answer": "x" * 20_001}, "answer.answer: "),
@@ -263,19 +295,10 @@ def test_agent_chat_ui_is_shown_a_review():
     assert lines[4:6] == ["1. `Lyon` (67%)", "2. `![x](http://x)' # Paris` (33%)"]
 
 
-OTHER = {"type": "edit", "edited_action": {"name": "other", "args": {"answer": "Metz"}}}
-FALSE = edit("Lyon", "2. Paris (33%)")
-
-
 @pytest.mark.parametrize(
     ("reply", "says"),
     [
-        ({"decisions": []}, "got 0. Decide on all of them"),
-        (
-            {"decisions": [OTHER]},
-            '"edited_action" must have the name "answer_question"; got "other". Edit "answer" alone',
-        ),
-        ({"decisions": [FALSE]}, '"candidates" of an edit must stay as it was shown; got another'),
+        *((reply, "") for reply, _ in UNFIT["agent_chat_ui"]),
         ("approve", "the reply must be an object; got str. Pass one"),
     ],
 )

@@ -66,6 +66,12 @@ def test_who_says_what():
         agents = {name: own.split(",") for name, own in zip("abcd", said, strict=False)}
         assert who_says_what(measured(**agents)) == sentence
 
+    # proposals are told as calls
+    calls = [{"name": "pay", "args": {"to": "Ann"}}]
+    answer = canonical_action(calls)
+    proposed = [create_response(name, "", calls=calls, answer=answer) for name in "ab"]
+    assert who_says_what(measure(proposed, [0, 0])) == "both agents propose \"pay(to='Ann')\""
+
 
 def test_what_is_about_actions():
     kinds = [
@@ -150,26 +156,21 @@ CUT = {"n_responses": 4, "lacking": {"cut": 3, "empty": 1}, "sampling": [{"max_t
 WHOLE = {"n_responses": 4, "sampling": [{"max_tokens": 30}]}
 
 
-@pytest.mark.parametrize(
-    ("agents", "only_most", "words"),
-    [
-        ([CUT, WHOLE], False, "3 of 8 responses were cut at max_tokens (20), 1 is empty"),
-        ([CUT, WHOLE], True, "3 of 8 responses were cut at max_tokens (20), 1 is empty"),
-        ([{**WHOLE, "lacking": {"empty": 2}}], True, ""),  # half is not most
-        ([{**WHOLE, "lacking": {"empty": 2}}], False, "2 of 4 responses are empty"),
-        (
-            [{"n_responses": 3, "lacking": {"cut": 2}}],
-            True,
-            "2 of 3 responses were cut at max_tokens",
-        ),
-    ],
-)
-def test_what_responses_lack(agents, only_most, words):
-    assert lacking_in_words(agents, only_most=only_most) == words
+LACKING = [
+    ([CUT, WHOLE], False, "3 of 8 responses were cut at max_tokens (20), 1 is empty"),
+    ([CUT, WHOLE], True, "3 of 8 responses were cut at max_tokens (20), 1 is empty"),
+    ([{**WHOLE, "lacking": {"empty": 2}}], True, ""),  # half is not most
+    ([{**WHOLE, "lacking": {"empty": 2}}], False, "2 of 4 responses are empty"),
+    ([{"n_responses": 3, "lacking": {"cut": 2}}], True, "2 of 3 responses were cut at max_tokens"),
+]
 
 
-def test_proposals_are_told_as_calls():
-    calls = [{"name": "pay", "args": {"to": "Ann"}}]
-    answer = canonical_action(calls)
-    said = [create_response(name, "", calls=calls, answer=answer) for name in "ab"]
-    assert who_says_what(measure(said, [0, 0])) == "both agents propose \"pay(to='Ann')\""
+@pytest.mark.wording
+def test_what_responses_lack():
+    for agents, only_most, words in LACKING:
+        assert lacking_in_words(agents, only_most=only_most) == words
+
+
+def test_only_where_responses_lack_something_there_are_words():
+    for agents, only_most, words in LACKING:
+        assert bool(lacking_in_words(agents, only_most=only_most)) is bool(words)

@@ -5,6 +5,7 @@ from langchain_core.messages import AIMessage
 from langchain_core.messages.tool import invalid_tool_call
 
 from coe_agents import CoECouncil, ModelAgent
+from coe_agents.middleware.withheld import is_withheld
 from coe_agents.testing.driver import ScriptedDriver
 from tests.middleware.agents import MODES, THREAD, agent, run
 from tests.middleware.calls import ANN, BOB, DONE, LOOKS, PAY, call, replies, says
@@ -40,7 +41,8 @@ async def test_once_the_money_is_spent_nobody_is_asked_and_nothing_runs(
     assert [len(member.requests) for member in asked] == [1, 1]
     assert state["council"]["cause"] == "budget"
     _, withheld, *_ = replies(state)
-    assert "cost_budget of 1.2" in withheld.text
+    assert is_withheld(withheld)
+    assert "cost_budget of 1.2" in state["council"]["reason"]
     assert withheld.text.endswith("Do not repeat the call unchanged.")
 
 

@@ -18,6 +18,7 @@ from coe_agents.middleware.reviewer import structured_text
 from coe_agents.prompts import MAX_REVIEWED
 from coe_agents.testing import ScriptedAgent
 from coe_agents.testing.driver import ScriptedDriver
+from coe_agents.types import WITHHELD_MARK
 from tests.middleware.agents import AGAINST, SURE, THREAD, UNSURE, Bank, agent, judges
 from tests.middleware.calls import LOOKS, PAY, call, says
 from tests.middleware.people import APPROVE, decide, requests
@@ -82,9 +83,12 @@ def test_what_a_failing_judge_quotes_of_an_answer_is_withheld_too():
 
     judge = ModelAgent("judge", ScriptedDriver(script=quote), n_samples=1)
     state = answered(create_coe_graph([judge]).compile(), "Paris.")
-    assert (
-        "no judge gave a vote: judge failed: AgentError: ValueError" in state["messages"][-1].text
-    )
+    told = state["messages"][-1]
+    assert told.response_metadata[WITHHELD_MARK]
+    verdict = told.response_metadata["coe_verdict"]
+    assert verdict["cause"] == "unavailable"
+    assert [*verdict["failed_judges"]] == ["judge"]
+    assert "no judge gave a vote: judge failed: AgentError" in told.text
     assert "Paris" not in str(state["messages"])
 
 

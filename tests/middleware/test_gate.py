@@ -32,6 +32,7 @@ from coe_agents.graph import GraphOptions
 from coe_agents.middleware import gate as gate_module
 from coe_agents.middleware.driver import Driver
 from coe_agents.middleware.verdict import is_approval, is_unopposed, read_verdict
+from coe_agents.middleware.withheld import is_withheld
 from coe_agents.prompts import MAX_REVIEWED
 from coe_agents.testing.driver import ScriptedDriver
 from tests.agents.requests.test_endings import ONE_OF_EACH
@@ -108,6 +109,10 @@ def test_the_driver_is_told_why_a_call_was_not_run():
     for said, why in WITHHELD.values():
         reply, _ = reply_to(judges(*said)[1])
         assert reply.text.startswith(f"transfer_money was not run: {why}")
+
+    trial = says(call(to="Ann", amount=1, dry_run=True))
+    reply, _ = reply_to(ALL_APPROVE, trial)
+    assert "the argument 'dry_run'" in reply.text
 
 
 def test_what_the_driver_reads_of_the_group_is_short_and_on_one_line():
@@ -272,12 +277,14 @@ def test_of_two_gates_on_one_tool_both_must_approve(verdicts):
 
 def test_a_call_with_an_argument_that_its_tool_would_leave_out_does_not_run(bank):
     """Judges approve a trial, and the tool pays."""
-    said = says(call(to="Ann", amount=1, dry_run=True))
-    gate = CoEMiddleware(ALL_APPROVE, tools=GATED)
-    driver = ScriptedDriver(script=[said, says(text="Done.")])
-    state = create_agent(driver, bank.tools, middleware=[gate]).invoke(PAY)
-    assert bank.transfers == []
-    assert "dry_run" in replies(state)[0].text
+    for trial in ({"dry_run": True}, {}):
+        said = says(call(to="Ann", amount=1, **trial))
+        gate = CoEMiddleware(ALL_APPROVE, tools=GATED)
+        driver = ScriptedDriver(script=[said, says(text="Done.")])
+        state = create_agent(driver, bank.tools, middleware=[gate]).invoke(PAY)
+        [reply] = replies(state)
+        assert is_withheld(reply) is bool(trial)
+        assert bank.transfers == ([] if trial else [("Ann", 1)])
 
 
 def test_the_group_sees_the_call_and_the_conversation_as_data():
@@ -624,7 +631,6 @@ def test_one_judge_that_fails_is_no_failure_of_the_group(caplog):
     assert caplog.records == []
 
 
-@pytest.mark.wording
 @pytest.mark.parametrize(
     ("said", "advice"),
     [

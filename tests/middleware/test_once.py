@@ -26,6 +26,7 @@ from coe_agents import CoECouncil, SupportPolicy
 from coe_agents._steps import arun_steps, run_steps
 from coe_agents.middleware import once
 from coe_agents.middleware.guard import _note_edit, is_edited
+from coe_agents.middleware.withheld import is_withheld
 from coe_agents.testing.driver import ScriptedDriver
 from tests.middleware.agents import THREAD, Bank
 from tests.middleware.calls import ANN, BOB, DONE, LOOKS, PAY, Weather, call, replies, says, weather
@@ -317,6 +318,13 @@ def payments_to_ann(n):
     return [call(to="Ann", amount=amount, id=f"c{amount}") for amount in range(n)]
 
 
+def first_decision(agent):
+    """What the council decided on the first proposal of the thread."""
+    states = [*agent.get_state_history(THREAD)]
+    decisions = [state.values.get("council") for state in reversed(states)]
+    return next(decision for decision in decisions if decision)
+
+
 @pytest.mark.parametrize(
     ("agree", "on_uncertain"), [(True, "block"), (True, "interrupt"), (False, "interrupt")]
 )
@@ -326,7 +334,10 @@ def test_more_calls_than_can_wait_for_each_other_are_refused_at_once(agree, on_u
     compiled = council_agent(agents, bank, says(*calls), DONE, on_uncertain=on_uncertain)
     state = compiled.invoke(PAY, {**THREAD, "max_concurrency": 2})
     assert bank.transfers == []
-    assert ["places for 2" in reply.text for reply in replies(state)] == [True] * 3
+    assert [is_withheld(reply) for reply in replies(state)] == [True] * 3
+    decision = first_decision(compiled)
+    assert decision["cause"] == "limit_of_caller"
+    assert "places for 2" in decision["reason"]
     compiled.invoke(PAY, {"configurable": {"thread_id": "2"}, "max_concurrency": 3})
     assert len(bank.transfers) == (3 if agree else 0)
 
@@ -336,7 +347,10 @@ def test_in_the_synchronous_form_there_are_as_many_places_as_threads(bank, monke
     calls = payments_to_ann(6)
     agent = council_agent(members([calls, "Done."]), bank, says(*calls), DONE)
     state = agent.invoke(PAY, THREAD)
-    assert {"places for 5" in reply.text for reply in replies(state)} == {True}
+    assert [is_withheld(reply) for reply in replies(state)] == [True] * 6
+    decision = first_decision(agent)
+    assert decision["cause"] == "limit_of_caller"
+    assert "places for 5" in decision["reason"]
 
 
 def test_only_the_gated_calls_of_what_goes_on_need_places_and_no_structured_answer_does(bank):

@@ -67,28 +67,6 @@ def test_the_order_of_agents_is_the_callers_and_a_narrow_terminal_leaves_columns
     assert "more columns in a wider terminal and in the files" in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("experiment", "rows", "says"),
-    [
-        (
-            "sampling",
-            group(3, n_samples=3),
-            "sampling needs 4 responses or more of each agent; the fewest to a question are 3",
-        ),
-        (
-            "selective-prediction",
-            group(3, agents=("a",)),
-            "selective-prediction needs two agents; got a alone",
-        ),
-        ("epsilon", group(3, agents=("a",)), "epsilon needs two agents; got a alone"),
-    ],
-)
-def test_samples_that_are_too_few_for_an_experiment_are_refused(tmp_path, experiment, rows, says):
-    few = write(tmp_path / "few.samples.jsonl", rows)
-    refused = run("reproduce", experiment, "--samples", few, "--out", tmp_path / "out", code=2)
-    assert says in refused.stderr
-
-
 def test_all_leaves_out_what_needs_more_responses(tmp_path):
     few = write(tmp_path / "few.samples.jsonl", group(3, n_samples=3))
     material = read_saved_material([few], None, config=None)

@@ -70,7 +70,8 @@ def test_parse_has_the_sentence_of_a_refusal_only_in_its_own_field(refusals):
             return
         message = client.chat.completions.parse(**asked).choices[0].message
     assert message.parsed is None
-    assert message.refusal.startswith("No answer")
+    assert message.content is None
+    assert message.refusal
 
 
 async def test_the_sdk_waits_as_long_as_it_is_told():

@@ -4,6 +4,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from coe_agents import experiments
 from coe_agents.actions import ActionMatch
 from coe_agents.clustering import NormalizedMatch
 from coe_agents.evaluation.calibration.calibrate import calibrate
@@ -248,6 +249,8 @@ def test_the_command_says_what_each_threshold_promises(tmp_path):
     assert "Each of these 3 statements holds with confidence 0.9 by itself." in done.stdout
     assert CalibratedPolicy.load(out).calibration.proposer == "a"
     done = run("drift", out, path, "--clusterer", "actions")
-    done = run(*command, "x", code=2)
-    said = " ".join(done.stderr.replace("│", "").split())
-    assert 'must be an agent of the samples; got "x". The samples have a, b, c' in said
+    assert "Invalid value for --proposer" in run(*command, "x", code=2).stderr
+    unknown = 'must be an agent of the samples; got "x". The samples have a, b, c'
+    with pytest.raises(ValueError, match=unknown) as refused:
+        experiments.calibrate(path, risk=0.1, clusterer="actions", proposer="x")
+    assert refused.value.field == "proposer"

@@ -209,32 +209,47 @@ def test_a_log_that_its_library_cannot_read_is_named(read_log):
         read_log(KeyError("samples"))
 
 
-def test_what_is_not_recognised_is_one_error_that_names_all_that_is_missing(tmp_path):
-    path = write(tmp_path / "s.jsonl", [{"prompt": "Who?", "reply": "Ann"}] * 30)
-    with pytest.raises(SamplesError) as raised:
-        read(path)
-    said = str(raised.value)
-    assert said.count("s.jsonl") == 1
-    for part in (
-        "JSON Lines with the fields prompt, reply",
-        '"id"',
-        '"agent"',
-        '"index"',
-        '"text"',
-    ):
-        assert part in said
-    assert "docs/your_own_files.md" in said
-    assert '"columns"' in said
+UNREADABLE = (
+    # none is recognised: one error names all that is missing
+    (
+        [{"prompt": "Who?", "reply": "Ann"}] * 30,
+        "s.jsonl",
+        (
+            "JSON Lines with the fields prompt, reply",
+            '"id"',
+            '"agent"',
+            '"index"',
+            '"text"',
+            "docs/your_own_files.md",
+            '"columns"',
+        ),
+    ),
+    # one line is faulty
+    (
+        [row(), {"id": "q2", "index": -1, "logprob": 3}],
+        "s.jsonl:2",
+        ('"agent" is missing', '"text" is missing', '"index" must be', '"logprob" must be'),
+    ),
+)
+"""Rows that cannot be read, the place that is named once, and all that is said of it."""
 
 
-def test_a_faulty_line_is_named_once_with_all_its_faults(tmp_path):
-    path = write(tmp_path / "s.jsonl", [row(), {"id": "q2", "index": -1, "logprob": 3}])
-    with pytest.raises(SamplesError) as raised:
-        read(path)
-    said = str(raised.value)
-    assert said.count("s.jsonl:2") == 1
-    for part in ('"agent" is missing', '"text" is missing', '"index" must be', '"logprob" must be'):
-        assert part in said
+@pytest.mark.wording
+def test_what_is_not_recognised_and_a_faulty_line_are_named_once_with_all_faults(tmp_path):
+    for rows, place, parts in UNREADABLE:
+        path = write(tmp_path / "s.jsonl", rows)
+        with pytest.raises(SamplesError) as raised:
+            read(path)
+        said = str(raised.value)
+        assert said.count(place) == 1
+        for part in parts:
+            assert part in said
+
+
+@pytest.mark.parametrize("rows", [rows for rows, *_ in UNREADABLE])
+def test_what_cannot_be_read_is_an_error_of_samples(tmp_path, rows):
+    with pytest.raises(SamplesError):
+        read(write(tmp_path / "s.jsonl", rows))
 
 
 def test_an_empty_error_is_none(tmp_path):

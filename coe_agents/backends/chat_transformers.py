@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Annotated, Any, cast
 
 import torch
@@ -36,6 +38,7 @@ from coe_agents.backends.reply_forms import (
 from coe_agents.backends.streaming import StreamedReply
 from coe_agents.checks import require
 from coe_agents.errors import AgentTimeoutError, ContextOverflowError, ModelLoadError
+from coe_agents.text import visible
 from coe_agents.types import Fields, JsonObject
 
 _WORD_JOINER = "\u2060"
@@ -104,6 +107,9 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
         max_retries: Accepted, as by every chat model, and without effect: drawing again would fail again.
         streaming: Whether `invoke` draws as `stream` does, so that callbacks receive each piece.
 
+    Raises:
+        ImportError: For a GGUF file, if the package that reads it is not installed.
+
     Example:
         >>> from langchain_core.messages import HumanMessage
         >>> from coe_agents.tinyworld import model_folder
@@ -126,6 +132,11 @@ class ChatTransformers(BaseChatModel, SamplingOptions):
     _holder: list[Batches] = PrivateAttr(default_factory=list)
 
     def __init__(self, model: str | os.PathLike[str], **options: Any) -> None:
+        path = Path(model)
+        if path.suffix == ".gguf" and path.is_file() and find_spec("gguf") is None:
+            raise ImportError(
+                f'the model "{visible(str(path))}" needs gguf; pip install "coe-agents[gguf]"'
+            )
         super().__init__(model=os.fspath(model), **options)
 
     @property

@@ -1,5 +1,6 @@
 import math
 import shutil
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -9,11 +10,13 @@ from safetensors.torch import load_file, save_file
 from scipy.stats import chisquare
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from coe_agents.backends import ChatTransformers
+from coe_agents import load_model
+from coe_agents.backends import ChatTransformers, chat_transformers
 from coe_agents.backends.generation import DrawSettings, Row, SeededSampler
 from coe_agents.errors import ModelLoadError
 from coe_agents.tinyworld import model_folder
 from coe_agents.tinyworld.facts import MODELS
+from tests.cli.command import run
 
 FOLDER = str(model_folder("tiny-llama"))
 ASKED = [HumanMessage("What is the capital of France?")]
@@ -130,6 +133,22 @@ def test_missing_weights_are_refused(tmp_path):
     missing = r"weights are missing: model\.layers\.0\.mlp\.up_proj"
     with pytest.raises(ModelLoadError, match=missing):
         ChatTransformers(str(folder)).load()
+
+
+@pytest.mark.parametrize("is_installed", [True, False])
+def test_a_gguf_file_without_its_reader_says_what_to_install(tmp_path, monkeypatch, is_installed):
+    spec = find_spec("json") if is_installed else None
+    monkeypatch.setattr(chat_transformers, "find_spec", lambda package: spec)
+    (tmp_path / "small.gguf").touch()
+    name = f"transformers:{tmp_path / 'small.gguf'}"
+    if is_installed:
+        assert load_model(name).model == str(
+            tmp_path / "small.gguf"
+        )  # which is read at the first call
+        return
+    with pytest.raises(ImportError, match=r'pip install "coe-agents\[gguf\]"'):
+        load_model(name)
+    run("ask", "Capital?", "--model", name, "--model", "tinyworld:tiny-llama", code=2)
 
 
 @pytest.mark.parametrize("name", ["./none", "none.gguf", "models/none.gguf"])

@@ -181,7 +181,9 @@ def test_nothing_is_cut_on_a_narrow_terminal(tmp_path, monkeypatch):
     assert "claude-haiku-4-5 " in shown
 
 
-def test_a_path_that_ends_in_gguf_is_a_file(checked):
+def test_a_path_that_ends_in_gguf_is_a_file(checked, monkeypatch):
+    # as where its reader is installed
+    monkeypatch.setattr("coe_agents.backends.chat_transformers.find_spec", lambda package: package)
     Path("small.gguf").touch()
     for name in ("small.gguf", Path("small.gguf").absolute()):
         local = table("[agents]", name="local", model=str(name))

@@ -8,6 +8,7 @@ file holds every response once at all times.
 
 import json
 import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import groupby
@@ -244,7 +245,9 @@ class Store:
                 else:
                     torn = unit, first.number
 
-        self._kept = {unit: kept for unit, kept in self._kept.items() if not kept.has_failed}
+        failed = [unit for unit, kept in self._kept.items() if kept.has_failed]
+        for unit in failed:
+            del self._kept[unit]
         n_bytes = sum(kept.size for kept in self._kept.values())
         return n_bytes != self.path.stat().st_size
 
@@ -287,7 +290,8 @@ class _Line(NamedTuple):
 
     @property
     def unit(self) -> Unit:
-        return self.row["id"], self.row["agent"]
+        # of all lines, one text for each agent
+        return self.row["id"], sys.intern(self.row["agent"])
 
 
 def is_whole(n_responses: int, rows: Sequence[Fields]) -> bool:

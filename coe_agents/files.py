@@ -124,7 +124,7 @@ def parse_json(text: str | bytes, *, is_strict: bool = False, **options: Any) ->
     return value
 
 
-def parse_object(text: str | bytes) -> dict[str, Any] | None:
+def parse_strict_object(text: str | bytes) -> dict[str, Any] | None:
     """Returns a JSON object, read strictly, of text that is Unicode; None where it is anything else."""
     try:
         value = parse_json(text, is_strict=True)

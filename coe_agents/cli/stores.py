@@ -42,7 +42,7 @@ def open_recording(
 ) -> Iterator[dict[str, Any]]:
     """Yields the options "on_decision" and "store" of a graph, by a command's options or else by its configuration.
 
-    There are none where nothing is recorded.
+    Where nothing is recorded, it yields no options.
     """
     usual_rate = 0.0
     if config is not None and config.record is not None:

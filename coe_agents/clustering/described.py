@@ -42,6 +42,11 @@ def differing_options(now: JsonObject | None, then: JsonObject | None) -> list[s
     return clauses
 
 
+def without_place(model: str) -> str:
+    """Returns the name of a model without its owner or folder, which differ from machine to machine."""
+    return model.rstrip("/").rpartition("/")[2]
+
+
 def _model_of(clusterer: object) -> str:
     """Returns the name of what compares texts; "" where nothing tells it, as where nothing but a rule does."""
     holder = getattr(clusterer, "embeddings", clusterer)
@@ -49,6 +54,6 @@ def _model_of(clusterer: object) -> str:
         for attribute in _NAMES_OF_MODELS:
             name = getattr(holder, attribute, None)
             if isinstance(name, str):
-                return name.rstrip("/").rpartition("/")[2]
+                return without_place(name)
         holder = getattr(holder, "model", None)
     return ""

@@ -170,7 +170,7 @@ def otherwise(policy: object) -> Action:
 
 
 def never_escalates(policy: object) -> bool:
-    """Returns whether a policy says of itself, by `otherwise` or `actions`, that "escalate" is none of its actions.
+    """Returns whether a policy says of itself, by `otherwise` or `actions`, that it escalates nothing.
 
     One that has neither says nothing, and may escalate.
     """

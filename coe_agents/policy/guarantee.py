@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from coe_agents.clustering.described import differing_options
+from coe_agents.clustering.described import differing_options, without_place
 from coe_agents.policy.calibrated import AskedAgent, CalibratedAgent, CalibratedPolicy, Calibration
 from coe_agents.policy.fixed_rounds import FixedRounds
 from coe_agents.types import JsonObject
@@ -75,8 +75,8 @@ def hold_to_group(policy: _Policy, group: AskedGroup) -> tuple[_Policy, list[str
 
 
 def _differences_of(name: str, now: AskedAgent, then: CalibratedAgent) -> Iterator[str]:
-    model = _last_part(now.model)
-    former = _last_part(then.model)
+    model = without_place(now.model or "")
+    former = without_place(then.model or "")
     if model and former and model != former:
         yield f"the model of {name}, {model}, differs from {former} at calibration"
     if _differ(now.temperature, then.temperature):
@@ -94,11 +94,6 @@ def _differences_of(name: str, now: AskedAgent, then: CalibratedAgent) -> Iterat
 def _differ(now: object, then: object) -> bool:
     """Returns whether two values differ, where both are known."""
     return now is not None and then is not None and now != then
-
-
-def _last_part(model: str | None) -> str:
-    """Returns the name of a model without its owner or folder, which differ from machine to machine."""
-    return (model or "").rstrip("/").rpartition("/")[2]
 
 
 def _shares(weights: Mapping[str, float], names: Iterable[str]) -> str:

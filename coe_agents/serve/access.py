@@ -20,7 +20,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from coe_agents.checks import require
-from coe_agents.files import parse_object
+from coe_agents.files import parse_strict_object
 from coe_agents.serve.api_error import ApiError, caller_gone
 from coe_agents.text import quantity
 from coe_agents.types import Fields, JsonObject
@@ -192,7 +192,7 @@ async def read_object(request: Request, *, max_bytes: int) -> Fields:
         raise ApiError(408, must, headers=_CLOSE) from None
     except ClientDisconnect:
         raise caller_gone() from None
-    content = await asyncio.to_thread(parse_object, bytes(body))
+    content = await asyncio.to_thread(parse_strict_object, bytes(body))
     if content is None:
         raise ApiError(
             400,

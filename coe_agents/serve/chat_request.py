@@ -13,7 +13,7 @@ from coe_agents.actions.schemas import Work, check_schema
 from coe_agents.actions.structured import ANSWER, check_answer_schema
 from coe_agents.decision.refusal import is_refusal
 from coe_agents.extensions import did_you_mean
-from coe_agents.files import parse_object
+from coe_agents.files import parse_strict_object
 from coe_agents.graph.shown_tools import check_tools
 from coe_agents.prompts import MUST_CALL
 from coe_agents.serve.api_error import ApiError, invalid_request, unsupported_request
@@ -141,7 +141,7 @@ def read_calls(sent: Any, place: str) -> list[JsonObject]:
         function = _function_of(call)
         name = function.get("name")
         arguments = function.get("arguments")
-        is_object = isinstance(arguments, str) and parse_object(arguments) is not None
+        is_object = isinstance(arguments, str) and parse_strict_object(arguments) is not None
         if not _is_name(name) or not is_object:
             raise invalid_request(
                 place,

@@ -271,7 +271,7 @@ class Asker:
             yield Pause(pause)
 
     def _pause_after(self, error: CoEError, n_failures: int, deadline: Deadline) -> float | None:
-        """Returns the seconds until the next attempt; None where there is none."""
+        """Returns the seconds until the next attempt; None where it was the last."""
         if not error.retryable or n_failures > self.retries:
             return None
         longest = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** min(n_failures - 1, _MOST_DOUBLINGS))

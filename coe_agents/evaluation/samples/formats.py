@@ -44,7 +44,7 @@ class Source:
 
     @cached_property
     def form(self) -> "Format":
-        """The first row of `_FORMATS` all of whose fields the first record has; our own form where there is none."""
+        """The first row of `_FORMATS` all of whose fields the first record has; else our own form."""
         for each in _FORMATS:
             if each.fields <= self.first.keys():
                 return each
